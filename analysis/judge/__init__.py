@@ -1,0 +1,1 @@
+"""Judges anomalies against the specification: causes, invariants, predictions, the verdict."""

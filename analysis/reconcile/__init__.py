@@ -1,0 +1,1 @@
+"""Reconciles what was produced against what was read, in Spark."""

@@ -1,0 +1,128 @@
+"""verdict.json, version 1: the judgement of one run. Binding for readers outside this project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from harness.errors import ExitCode
+from harness.record.files import write_atomically
+from harness.record.tables import RECORD_VERSION
+
+VERDICT = "verdict.json"
+
+Outcome = Literal["as-predicted", "contradicted", "inconclusive"]
+PropertyStatus = Literal["holds", "violated", "unknown", "not-exercised"]
+Cause = Literal[
+    "unclean-election",
+    "last-replica-standing",
+    "last-known-leader",
+    "beyond-tolerance",
+    "stale-isr-join",
+    "uncommitted-at-failover",
+    "unexplained",
+]
+
+EXIT_OF_OUTCOME: dict[Outcome, ExitCode] = {
+    "as-predicted": ExitCode.AS_PREDICTED,
+    "contradicted": ExitCode.CONTRADICTED,
+    "inconclusive": ExitCode.INCONCLUSIVE,
+}
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of sends by status, and rows of polls."""
+
+    sends: int = 0
+    acked: int = 0
+    failed: int = 0
+    unknown: int = 0
+    polls: int = 0
+
+
+class AnomalyCount(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of anomaly on one partition; at most 20 examples, all are in anomalies/."""
+
+    kind: str
+    topic: str
+    partition: int
+    count: int
+    examples: list[dict[str, Any]] = []
+
+
+class Election(msgspec.Struct, frozen=True, kw_only=True):
+    """An election in the metadata log: the record that set this leader and epoch."""
+
+    metadata_offset: int
+    leader: int
+    leader_epoch: int
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """Lost records of one partition that share acks, commitment, cause and election. acks: -1 is all."""
+
+    topic: str
+    partition: int
+    acks: int
+    committed: bool
+    cause: Cause
+    count: int
+    first_offset: int
+    last_offset: int
+    election: Election | None = None
+
+
+class Regression(msgspec.Struct, frozen=True, kw_only=True):
+    """The HW that leaders served went from `from` back to `to`, under `leader_epoch`."""
+
+    topic: str
+    partition: int
+    from_: int = msgspec.field(name="from")
+    to: int
+    leader_epoch: int
+    cause: Cause
+    election: Election | None = None
+
+
+class Property(msgspec.Struct, frozen=True, kw_only=True):
+    """One clause checked on the evidence; `kip` is e.g. `KIP-966`."""
+
+    name: str
+    kip: str
+    status: PropertyStatus
+    evidence: list[Any] = []
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The judgement of one run; `why` says each reason for the outcome in a sentence."""
+
+    record_version: int = RECORD_VERSION
+    run_id: str
+    outcome: Outcome
+    why: list[str] = []
+    counts: Counts = Counts()
+    anomalies: list[AnomalyCount] = []
+    losses: list[Loss] = []
+    regressions: list[Regression] = []
+    properties: list[Property] = []
+    coverage: dict[str, int] = {}
+
+
+def not_finished(run_id: str) -> Verdict:
+    """The verdict that a record carries until it has been judged."""
+    return Verdict(run_id=run_id, outcome="inconclusive", why=["not finished: the run has not been judged yet"])
+
+
+def write_verdict(record: Path, verdict: Verdict) -> None:
+    """Replace the record's verdict.json in one step."""
+    write_atomically(record / VERDICT, msgspec.json.format(msgspec.json.encode(verdict), indent=2) + b"\n")
+
+
+def read_verdict(record: Path) -> Verdict | None:
+    """The verdict of a record; None when it has none that can be read."""
+    try:
+        return msgspec.json.decode((record / VERDICT).read_bytes(), type=Verdict)
+    except (OSError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,1 @@
+"""The `ebbtide` command: one module a verb."""

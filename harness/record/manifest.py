@@ -1,0 +1,125 @@
+"""manifest.json: what a run was, and what its end is measured against.
+
+Written first with status `interrupted`, so that a killed harness leaves the truth behind; replaced, never
+edited, when more is known.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.record.files import write_atomically
+from harness.record.tables import RECORD_VERSION
+
+MANIFEST = "manifest.json"
+
+Status = Literal["complete", "interrupted", "failed"]
+
+
+class Topology(msgspec.Struct, frozen=True, kw_only=True):
+    """Node ids by role."""
+
+    controllers: tuple[int, ...] = ()
+    brokers: tuple[int, ...] = ()
+
+
+class TopicSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic as created: counts, not ids."""
+
+    partitions: int
+    replication_factor: int
+    min_isr: int
+
+
+class ProducerSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """A producer as configured; acks is -1 (all), 0 or 1."""
+
+    acks: int
+    idempotent: bool = False
+    transactional: bool = False
+
+
+class FinalOffsets(msgspec.Struct, frozen=True, kw_only=True):
+    """Log start and HW of one partition when the final consumer read it."""
+
+    log_start: int
+    high_watermark: int
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The keys of manifest.json that readers rely on; unknown keys are ignored on reading.
+
+    `final_offsets` is keyed `topic-partition`. `final_consumer` is null when there was no final read.
+    `raw_limit_bytes` is the size up to which a replica's segments were kept in raw/; `raw_omitted` names
+    the `broker-N/topic-P` logs that exceeded it. `failure` says in a sentence why a run is not complete.
+    """
+
+    record_version: int = RECORD_VERSION
+    run_id: str
+    scenario: str = ""
+    seed: int | None = None
+    kafka: str = ""
+    features: dict[str, int] = {}
+    runtime: str = ""
+    power_loss_method: str | None = None
+    topology: Topology = Topology()
+    topics: dict[str, TopicSetup] = {}
+    producers: dict[str, ProducerSetup] = {}
+    clients: dict[str, str] = {}
+    host: dict[str, str] = {}
+    draws: dict[str, str] = {}
+    timings_s: dict[str, float] = {}
+    start_ns: int | None = None
+    end_ns: int | None = None
+    status: Status = "interrupted"
+    failure: str | None = None
+    final_consumer: int | None = None
+    final_offsets: dict[str, FinalOffsets] = {}
+    raw_limit_bytes: int | None = None
+    raw_omitted: tuple[str, ...] = ()
+
+
+def write_manifest(record: Path, manifest: Manifest) -> None:
+    """Replace the record's manifest in one step."""
+    write_atomically(record / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+
+
+def read_manifest(record: Path) -> Manifest:
+    """The manifest of a record.
+
+    Raises `UsageError` when `record` is no run record, is damaged, or is of a newer record version.
+    """
+    path = record / MANIFEST
+    next_ = "ebbtide runs    (lists the records under ./runs)"
+    if not record.is_dir():
+        raise UsageError("no such run record", where=str(record), allowed="a folder with a manifest.json", next=next_)
+    if not path.is_file():
+        raise UsageError("not a run record: manifest.json is missing", where=str(record), next=next_)
+    try:
+        head = msgspec.json.decode(path.read_bytes())
+    except msgspec.DecodeError as error:
+        raise UsageError("manifest.json is not JSON", where=str(path), got=str(error)) from None
+    version = head.get("record_version") if isinstance(head, dict) else None
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise UsageError(
+            "manifest.json carries no record_version",
+            where=str(path),
+            got=repr(version),
+            allowed=f"1 to {RECORD_VERSION}",
+        )
+    if version > RECORD_VERSION:
+        raise UsageError(
+            "the record is of a newer version than this Ebbtide reads",
+            where=str(path),
+            got=f"record_version {version}",
+            allowed=f"up to {RECORD_VERSION}",
+            next="pip install --upgrade ebbtide",
+        )
+    try:
+        return msgspec.convert(head, Manifest)
+    except msgspec.ValidationError as error:
+        raise UsageError("manifest.json does not fit the record format", where=str(path), got=str(error)) from None

@@ -1,0 +1,143 @@
+"""Schemas of the run record's Parquet tables, version 1.
+
+Times are nanoseconds since the epoch, UTC; ids are Kafka's. A table may be missing or empty: what depends
+on it is then unknown. Unknown columns are ignored; a missing nullable column reads as null. Tables are
+written with zstd, as one file (`<name>.parquet`) or several (`<name>/*.parquet`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+RECORD_VERSION = 1
+
+
+def _schema(text: str) -> pa.Schema:
+    """Build a schema from `name type` lines; a type that ends in `?` is nullable."""
+    kinds = {
+        "string": pa.string(),
+        "bool": pa.bool_(),
+        "int8": pa.int8(),
+        "int16": pa.int16(),
+        "int32": pa.int32(),
+        "int64": pa.int64(),
+        "list<int32>": pa.list_(pa.int32()),
+    }
+    fields = []
+    for line in text.strip().splitlines():
+        name, kind = line.split()
+        fields.append(pa.field(name, kinds[kind.rstrip("?")], nullable=kind.endswith("?")))
+    return pa.schema(fields)
+
+
+SENDS = _schema("""
+topic string
+partition int32
+value int64
+producer int32
+sequence int64
+acks int8
+status string
+offset int64?
+error string?
+txn int64?
+txn_outcome string?
+sent_ns int64
+done_ns int64?
+""")
+
+POLLS = _schema("""
+topic string
+partition int32
+offset int64
+value int64?
+consumer int32
+session int32
+prev_offset int64?
+leader_epoch int32?
+isolation string
+polled_ns int64
+""")
+
+WATERMARKS = _schema("""
+topic string
+partition int32
+broker int32
+leader_epoch int32?
+high_watermark int64
+log_end_offset int64?
+source string
+asked_ns int64?
+at_ns int64
+""")
+
+PARTITIONS = _schema("""
+metadata_offset int64
+metadata_epoch int32
+at_ns int64
+topic string
+partition int32
+leader int32
+leader_epoch int32
+partition_epoch int32
+replicas list<int32>
+isr list<int32>
+elr list<int32>
+last_known_elr list<int32>
+adding list<int32>
+removing list<int32>
+leader_recovery_state int8
+""")
+
+BROKERS = _schema("""
+metadata_offset int64
+at_ns int64
+broker int32
+broker_epoch int64
+incarnation string?
+event string
+""")
+
+CONFIGS = _schema("""
+metadata_offset int64
+at_ns int64
+resource string
+name string
+value string?
+""")
+
+REPLICAS = _schema("""
+broker int32
+topic string
+partition int32
+offset int64
+leader_epoch int32
+value int64?
+producer_id int64
+producer_epoch int16
+sequence int32
+control bool
+timestamp_ms int64
+""")
+
+TABLES: dict[str, pa.Schema] = {
+    "sends": SENDS,
+    "polls": POLLS,
+    "watermarks": WATERMARKS,
+    "partitions": PARTITIONS,
+    "brokers": BROKERS,
+    "configs": CONFIGS,
+    "replicas": REPLICAS,
+}
+
+
+def table_files(record: Path, name: str) -> list[Path]:
+    """The Parquet files of table `name` in `record`, sorted; empty when the table is missing.
+
+    Accepts `<name>.parquet` and `<name>/**/*.parquet`.
+    """
+    files = sorted((record / name).rglob("*.parquet")) if (record / name).is_dir() else []
+    single = record / f"{name}.parquet"
+    return ([single] if single.is_file() else []) + files

@@ -1,0 +1,1 @@
+"""Runtimes: where the nodes of a cluster live."""

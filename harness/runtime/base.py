@@ -1,0 +1,115 @@
+"""The interface of a runtime: what faults, workloads and the runner may ask of the place where nodes live.
+
+Faults act on a node's pid, network namespace and volume only, so that every fault works the same on every
+runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+CLIENTS = 0
+"""The node id that stands for the client namespace in network cuts and probes."""
+
+PowerLossMethod = Literal["fs-shutdown", "truncate"]
+
+
+class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of the cluster. `name` is `broker-1` or `controller-100`."""
+
+    id: int
+    role: Literal["broker", "controller"]
+    name: str
+    address: str
+
+
+class LogLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """What a power loss did to one partition's log: bytes and log end offsets (LEO) before and after."""
+
+    bytes_before: int
+    bytes_after: int
+    leo_before: int
+    leo_after: int
+
+
+class PowerLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """What a power loss did to one node's volume; `logs` is keyed `topic-partition`."""
+
+    method: PowerLossMethod
+    lost_bytes: int
+    logs: dict[str, LogLoss]
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """Packets from `source` to `target` (node ids, or CLIENTS) are dropped. One direction only."""
+
+    source: int
+    target: int
+
+
+class Network(Protocol):
+    """Cuts between nodes; a cut drops packets silently, as a broken switch does."""
+
+    def cut(self, cuts: Iterable[Cut]) -> None:
+        """Add cuts to those in force."""
+
+    def heal(self) -> None:
+        """Remove every cut."""
+
+    def passes(self, source: int, target: int, timeout_s: float = 0.3) -> bool:
+        """Whether a probe packet sent in `source`'s namespace arrives in `target`'s, one direction only."""
+
+    def dropped(self) -> Mapping[Cut, int]:
+        """Packets dropped so far, by cut in force."""
+
+
+class Runtime(Protocol):
+    """A cluster's processes, volumes and network, from `prepare` to `close`."""
+
+    name: str
+    nodes: Mapping[int, NodeInfo]
+    network: Network
+    power_loss_method: PowerLossMethod
+
+    def prepare(self) -> None:
+        """Make namespaces and volumes and format them; starts nothing. Raises `HarnessError`."""
+
+    def start(self, node_ids: Sequence[int]) -> None:
+        """Start the processes of nodes that are down; returns once they run, ready or not."""
+
+    def stop(self, node_id: int, timeout_s: float = 30.0) -> None:
+        """Clean stop (SIGTERM); raises `WaitExpired` when the process outlives `timeout_s`."""
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL, and wait until the process is gone."""
+
+    def pause(self, node_id: int) -> None:
+        """SIGSTOP."""
+
+    def resume(self, node_id: int) -> None:
+        """SIGCONT."""
+
+    def pid(self, node_id: int) -> int | None:
+        """The pid on this host of the node's JVM; None while it is down."""
+
+    def lose_power(self, node_id: int) -> PowerLoss:
+        """SIGKILL, then everything the node did not fsync is gone; the node stays down."""
+
+    def data_dir(self, node_id: int) -> Path:
+        """The node's log.dirs folder as this process sees it (partition folders lie directly in it)."""
+
+    def log_file(self, node_id: int) -> Path:
+        """The node's own log, appended over restarts."""
+
+    def client_command(self, argv: Sequence[str]) -> list[str]:
+        """`argv`, prefixed so that it runs in the client namespace."""
+
+    def bootstrap_servers(self) -> list[str]:
+        """`host:port` of every broker, as clients reach them."""
+
+    def close(self) -> None:
+        """Kill what runs and undo everything made outside the run folder; never raises for what is gone."""

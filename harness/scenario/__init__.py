@@ -1,0 +1,1 @@
+"""Scenario files: model, validation, roles, the catalogue."""

@@ -1,0 +1,168 @@
+"""The scenario vocabulary: one set of types for scenario files, recorded schedules and replays.
+
+A scenario says what to build (cluster, topics, clients), what to break and when (steps with triggers), and
+what its author expects of each Kafka release (predictions). Targets are roles such as `leader(t-0)`; they
+are resolved when the step fires.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+StepKind = Literal["kill", "stop", "pause", "resume", "start", "power-loss", "partition", "heal", "wait"]
+Acks = Literal["0", "1", "all"]
+Isolation = Literal["read_uncommitted", "read_committed"]
+
+
+class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Processes: controllers and brokers are separate. Properties are Kafka's, added to the generated ones.
+
+    `features` are feature levels to format with, e.g. `{"eligible.leader.replicas.version": 0}`.
+    """
+
+    controllers: int = 1
+    brokers: int = 3
+    broker_properties: dict[str, str] = {}
+    controller_properties: dict[str, str] = {}
+    features: dict[str, int] = {}
+    session_timeout_s: float = 3.0
+    replica_lag_max_s: float = 4.0
+
+
+class TopicSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One topic; `config` holds topic configs besides min.insync.replicas."""
+
+    partitions: int = 1
+    replication_factor: int = 3
+    min_isr: int = 2
+    config: dict[str, str] = {}
+
+
+class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One producer process. Either `count` records or a `rate_per_s` until the end of the steps, or both."""
+
+    id: int
+    topic: str
+    acks: Acks = "all"
+    count: int | None = None
+    rate_per_s: float | None = None
+    payload_bytes: int = 64
+    linger_ms: int = 5
+
+
+class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One tailing consumer process, assigned to all partitions of its topics."""
+
+    id: int
+    topics: tuple[str, ...]
+    isolation: Isolation = "read_uncommitted"
+
+
+class IsrTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The ISR of `partition` has `size` members, or at least `at_least`."""
+
+    partition: str
+    size: int | None = None
+    at_least: int | None = None
+
+
+class MemberTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`broker` (a role) stands in the named place of `partition`; `broker = "none"` for leader_is."""
+
+    partition: str
+    broker: str
+
+
+class EpochTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The leader epoch of `partition` is above `epoch`."""
+
+    partition: str
+    epoch: int
+
+
+class OffsetTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The HW that the leader of `partition` served is at least `offset`."""
+
+    partition: str
+    offset: int
+
+
+class BrokerTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The newest registration event of `broker` (a role) is `state`."""
+
+    broker: str
+    state: Literal["registered", "fenced", "unfenced", "shutting_down"]
+
+
+class Trigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a step waits for; exactly one is set. None at all: the step fires at once."""
+
+    acked: int | None = None
+    isr: IsrTrigger | None = None
+    elr_contains: MemberTrigger | None = None
+    leader_is: MemberTrigger | None = None
+    epoch_above: EpochTrigger | None = None
+    hw_at_least: OffsetTrigger | None = None
+    broker_is: BrokerTrigger | None = None
+    after: str | None = None
+
+
+class StepSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One step of the schedule, `target`s and `groups` in roles.
+
+    partition: `groups` (two or more lists of roles, cut from each other) or one way with `from` and `to`.
+    heal: undoes every cut. wait: does nothing once its trigger has fired.
+    `name` lets a later role refer to this step's resolved target: `step(NAME)`.
+    """
+
+    step: StepKind
+    name: str | None = None
+    target: str | None = None
+    groups: tuple[tuple[str, ...], ...] = ()
+    from_: tuple[str, ...] = msgspec.field(name="from", default=())
+    to: tuple[str, ...] = ()
+    trigger: Trigger | None = None
+    deadline_s: float = 30.0
+
+
+class LossExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Lost records that a release must show: `committed` none / some / all-unsynced, `cause` if some."""
+
+    committed: Literal["none", "some", "any"] = "any"
+    uncommitted: Literal["none", "some", "any"] = "any"
+    cause: str | None = None
+    at_least: int | None = None
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the author expects on the releases it names.
+
+    `kafka` is a version range as in `>=3.7,<4.1`; `features` narrows it by finalised levels. The first
+    prediction that fits a run is the one it is held against. `clause` says what the prediction stands on.
+    """
+
+    kafka: str
+    clause: str
+    features: dict[str, int] = {}
+    loss: LossExpectation = LossExpectation()
+    hw_regression: Literal["none", "some", "any"] = "any"
+    elected_from_elr: bool | None = None
+    anomalies: Literal["none", "any"] = "any"
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole scenario file."""
+
+    name: str
+    title: str
+    description: str
+    kafka: tuple[str, ...]
+    cluster: ClusterSpec = ClusterSpec()
+    topics: dict[str, TopicSpec]
+    producers: tuple[ProducerSpec, ...]
+    consumers: tuple[ConsumerSpec, ...] = ()
+    steps: tuple[StepSpec, ...] = ()
+    predictions: tuple[Prediction, ...]
+    settle_s: float = 60.0

@@ -1,0 +1,1 @@
+"""Producers, consumers and the HW sampler, and the crash-safe journals they write."""
