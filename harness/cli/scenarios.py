@@ -1,0 +1,42 @@
+"""`ebbtide scenarios` and `ebbtide scenarios show NAME`: the catalogue."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from harness.errors import ExitCode
+
+if TYPE_CHECKING:
+    from harness.cli.main import Subparsers
+
+
+def add(subparsers: Subparsers) -> None:
+    """Declare the verb."""
+    parser = subparsers.add_parser(
+        "scenarios",
+        help="list the scenarios that come with ebbtide, or show one",
+        description="List the shipped scenarios; `show NAME` prints the file, ready to be copied and changed.",
+    )
+    parser.add_argument("action", nargs="?", choices=["list", "show"], default="list", help="default: list")
+    parser.add_argument("name", nargs="?", help="the scenario to show")
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Print the list, or one scenario's TOML."""
+    from harness.errors import UsageError
+    from harness.scenario import catalogue
+
+    if args.action == "show":
+        if args.name is None:
+            raise UsageError(
+                "show which scenario?", allowed=", ".join(catalogue.names()), next="ebbtide scenarios show healthy"
+            )
+        print(catalogue.text_of(args.name), end="")
+        return ExitCode.AS_PREDICTED
+    width = max(map(len, catalogue.names()))
+    for name in catalogue.names():
+        scenario, _ = catalogue.find(name)
+        print(f"{name:<{width}}  {scenario.title}  [{', '.join(scenario.kafka)}]")
+    print("\nnext: ebbtide scenarios show NAME, ebbtide run NAME --kafka RELEASE[,RELEASE...]")
+    return ExitCode.AS_PREDICTED

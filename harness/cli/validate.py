@@ -1,0 +1,39 @@
+"""`ebbtide validate FILE...`: check scenario files without running anything."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import EbbtideError, ExitCode
+
+if TYPE_CHECKING:
+    from harness.cli.main import Subparsers
+
+
+def add(subparsers: Subparsers) -> None:
+    """Declare the verb."""
+    parser = subparsers.add_parser(
+        "validate",
+        help="check scenario files: all problems of each at once",
+        description="Check scenario files. Exit code 0: all are valid, 4: some are not.",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", type=Path, help="a scenario file (.toml)")
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Load each file; a wrong one does not stop the others from being checked."""
+    from harness.scenario.parse import load
+
+    code = ExitCode.AS_PREDICTED
+    for file in args.files:
+        try:
+            scenario = load(file)
+        except EbbtideError as error:
+            print(f"error: {error.render()}", file=sys.stderr)
+            code = ExitCode.USAGE
+        else:
+            print(f"{file}: ok, {scenario.name}: {len(scenario.steps)} steps on Kafka {', '.join(scenario.kafka)}")
+    return code

@@ -1,0 +1,42 @@
+"""The scenarios that come with Ebbtide, and how a name or path on the command line becomes one."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.scenario.check import suggestion
+from harness.scenario.model import Scenario
+from harness.scenario.parse import load, parse
+
+
+def names() -> list[str]:
+    """Names of the shipped scenarios."""
+    return sorted(entry.name.removesuffix(".toml") for entry in _folder().iterdir() if entry.name.endswith(".toml"))
+
+
+def text_of(name: str) -> str:
+    """The TOML text of a shipped scenario; raises `UsageError` for an unknown one."""
+    known = names()
+    if name not in known:
+        raise UsageError(
+            "unknown scenario",
+            got=repr(name),
+            allowed=", ".join(known) + ", or the path of a .toml file" + suggestion(name, known),
+            next="ebbtide scenarios",
+        )
+    return (_folder() / f"{name}.toml").read_text("utf-8")
+
+
+def find(name_or_path: str) -> tuple[Scenario, str]:
+    """A scenario and its TOML text, by the name of a shipped one or by path."""
+    path = Path(name_or_path)
+    if path.suffix == ".toml" or path.is_file():
+        return load(path), path.read_text("utf-8")
+    text = text_of(name_or_path)
+    return parse(text, file=f"{name_or_path}.toml"), text
+
+
+def _folder() -> resources.abc.Traversable:
+    return resources.files("harness") / "scenarios"

@@ -1,0 +1,138 @@
+"""Checks decoded TOML against the scenario's types and reports every mismatch, not only the first.
+
+`msgspec.convert` stops at its first error; a person who made ten mistakes wants to see ten. This walker
+follows the same types, so that the vocabulary is written down once, in `harness.scenario.model`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import inspect
+
+from harness.errors import UsageError
+
+
+def suggestion(got: str, allowed: list[str]) -> str:
+    """` (did you mean 'x'?)` for the nearest allowed word, or nothing."""
+    near = difflib.get_close_matches(got, allowed, n=1, cutoff=0.6)
+    return f" (did you mean '{near[0]}'?)" if near else ""
+
+
+class Checked(NamedTuple):
+    """`value` with every mismatch replaced by a stand-in of the right type, and the mismatches."""
+
+    value: Any
+    problems: list[UsageError]
+
+    def concerns(self, where: str) -> bool:
+        """Whether a mismatch lies at, above or below `where`, so that what is found there may follow from it."""
+        return any(_within(where, str(one.where)) or _within(str(one.where), where) for one in self.problems)
+
+
+def check(value: Any, model: type[msgspec.Struct]) -> Checked:
+    """Every place where `value` does not fit `model`, and a value that does fit, to look for further problems in."""
+    problems: list[UsageError] = []
+    repaired = _walk(value, inspect.type_info(model), "", problems)
+    return Checked(repaired, problems)
+
+
+def _within(path: str, parent: str) -> bool:
+    return path == parent or path.startswith((parent + ".", parent + "["))
+
+
+def _walk(value: Any, kind: inspect.Type, path: str, problems: list[UsageError]) -> Any:
+    kind = _bare(kind)
+    match kind:
+        case inspect.StructType() if isinstance(value, dict):
+            return _walk_struct(value, kind, path, problems)
+        case inspect.VarTupleType(item_type=item) if isinstance(value, list):
+            return [_walk(element, item, f"{path}[{index}]", problems) for index, element in enumerate(value)]
+        case inspect.DictType(value_type=item) if isinstance(value, dict):
+            return {key: _walk(element, item, f"{path}.{key}", problems) for key, element in value.items()}
+    if _fits(value, kind):
+        return value
+    hint = ""
+    if isinstance(kind, inspect.LiteralType):
+        hint = suggestion(str(value), [str(word) for word in kind.values])
+    problems.append(UsageError("wrong value", where=path, got=repr(value), allowed=_describe(kind) + hint))
+    return _stand_in(kind)
+
+
+def _walk_struct(value: dict[str, Any], kind: inspect.StructType, path: str, problems: list[UsageError]) -> Any:
+    fields = {field.encode_name: field for field in kind.fields}
+    prefix = f"{path}." if path else ""
+    repaired = {}
+    for key, element in value.items():
+        if key in fields:
+            fitting = _walk(element, fields[key].type, prefix + key, problems)
+            at_fault = bool(problems) and problems[-1].where == prefix + key
+            if fields[key].required or not at_fault:
+                repaired[key] = fitting  # else the default stands in
+        else:
+            names = sorted(fields)
+            allowed = ", ".join(names) + suggestion(key, names)
+            problems.append(UsageError("unknown key", where=prefix + key, allowed=allowed))
+    for name, field in fields.items():
+        if field.required and name not in value:
+            problems.append(UsageError("missing key", where=prefix + name, allowed=_describe(_bare(field.type))))
+            repaired[name] = _stand_in(_bare(field.type))
+    return repaired
+
+
+def _bare(kind: inspect.Type) -> inspect.Type:
+    """`X` of `X | None`; a scenario file has no other unions."""
+    if isinstance(kind, inspect.UnionType):
+        return next(one for one in kind.types if not isinstance(one, inspect.NoneType))
+    return kind
+
+
+def _fits(value: Any, kind: inspect.Type) -> bool:
+    match kind:
+        case inspect.LiteralType(values=values):
+            return value in values
+        case inspect.IntType():
+            return isinstance(value, int) and not isinstance(value, bool)
+        case inspect.FloatType():
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case inspect.BoolType():
+            return isinstance(value, bool)
+        case inspect.StrType():
+            return isinstance(value, str)
+    return False
+
+
+def _stand_in(kind: inspect.Type) -> Any:
+    match kind:
+        case inspect.LiteralType(values=values):
+            return values[0]
+        case inspect.IntType() | inspect.FloatType():
+            return 1
+        case inspect.BoolType():
+            return False
+        case inspect.StrType():
+            return ""
+        case inspect.VarTupleType():
+            return []
+        case inspect.StructType(fields=fields):
+            return {field.encode_name: _stand_in(_bare(field.type)) for field in fields if field.required}
+    return {}
+
+
+def _describe(kind: inspect.Type) -> str:
+    match kind:
+        case inspect.LiteralType(values=values):
+            return " | ".join(str(word) for word in values)
+        case inspect.StrType():
+            return "a string in quotes"
+        case inspect.IntType():
+            return "a whole number"
+        case inspect.FloatType():
+            return "a number"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.VarTupleType():
+            return "a list"
+    return "a table"

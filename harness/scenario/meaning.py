@@ -1,0 +1,245 @@
+"""What the types of a scenario file cannot say: references, ranges, keys that exclude each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from harness.errors import UsageError
+from harness.scenario.check import suggestion
+from harness.scenario.model import Scenario, StepSpec, Trigger
+from harness.scenario.roles import PARTITION_ROLES, parse_role
+from harness.scenario.words import duration_s, version
+
+MAX_BROKERS = 6
+CAUSES = (
+    "unclean-election",
+    "last-replica-standing",
+    "last-known-leader",
+    "beyond-tolerance",
+    "stale-isr-join",
+    "uncommitted-at-failover",
+)
+_TARGETED = ("kill", "stop", "pause", "resume", "start", "power-loss")
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+def meaning(scenario: Scenario) -> Iterator[UsageError]:
+    """What the types cannot say: references, ranges, exclusive keys."""
+    yield from _cluster(scenario)
+    yield from _topics(scenario)
+    yield from _clients(scenario)
+    names: set[str] = set()
+    for index, step in enumerate(scenario.steps):
+        yield from _step(scenario, step, f"steps[{index}]", names)
+        if step.name is not None:
+            names.add(step.name)
+    yield from _predictions(scenario)
+
+
+def _limit(where: str, got: float, low: float, high: float | None = None) -> Iterator[UsageError]:
+    if got < low or (high is not None and got > high):
+        allowed = f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
+        yield UsageError("out of range", where=where, got=f"{got:g}", allowed=allowed)
+
+
+def _cluster(scenario: Scenario) -> Iterator[UsageError]:
+    if not _NAME.fullmatch(scenario.name):
+        yield UsageError(
+            "not a scenario name", where="name", got=repr(scenario.name), allowed="a-z, 0-9 and -, 1 to 64 of them"
+        )
+    if not scenario.kafka:
+        yield UsageError("no release to run", where="kafka", got="[]", allowed="at least one, e.g. ['3.9.1']")
+    for index, text in enumerate(scenario.kafka):
+        yield from _at(f"kafka[{index}]", lambda text=text: version(text))
+    cluster = scenario.cluster
+    if cluster.controllers not in (1, 3):
+        yield UsageError(
+            "not a quorum size", where="cluster.controllers", got=str(cluster.controllers), allowed="1 or 3"
+        )
+    yield from _limit("cluster.brokers", cluster.brokers, 1, MAX_BROKERS)
+    yield from _limit("cluster.session_timeout_s", cluster.session_timeout_s, 1, 60)
+    yield from _limit("cluster.replica_lag_max_s", cluster.replica_lag_max_s, 1, 60)
+    yield from _limit("settle_s", scenario.settle_s, 1)
+
+
+def _topics(scenario: Scenario) -> Iterator[UsageError]:
+    if not scenario.topics:
+        yield UsageError("no topic", where="topics", allowed="at least one [topics.NAME]")
+    for name, topic in scenario.topics.items():
+        where = f"topics.{name}"
+        if not _TOPIC.fullmatch(name):
+            yield UsageError("not a topic name", where=where, got=repr(name), allowed="1 to 64 of A-Z a-z 0-9 . _ -")
+        yield from _limit(f"{where}.partitions", topic.partitions, 1, 100)
+        yield from _limit(f"{where}.replication_factor", topic.replication_factor, 1, scenario.cluster.brokers)
+        yield from _limit(f"{where}.min_isr", topic.min_isr, 1)
+
+
+def _topic_exists(scenario: Scenario, name: str, where: str) -> Iterator[UsageError]:
+    if name not in scenario.topics:
+        names = sorted(scenario.topics)
+        yield UsageError(
+            "unknown topic", where=where, got=repr(name), allowed=", ".join(names) + suggestion(name, names)
+        )
+
+
+def _clients(scenario: Scenario) -> Iterator[UsageError]:
+    yield from _ids("producers", [producer.id for producer in scenario.producers])
+    yield from _ids("consumers", [consumer.id for consumer in scenario.consumers])
+    for index, producer in enumerate(scenario.producers):
+        where = f"producers[{index}]"
+        yield from _topic_exists(scenario, producer.topic, f"{where}.topic")
+        if producer.count is None and producer.rate_per_s is None:
+            yield UsageError("neither count nor rate", where=where, allowed="count, rate_per_s, or both")
+        yield from _limit(f"{where}.count", producer.count if producer.count is not None else 1, 1)
+        yield from _limit(f"{where}.rate_per_s", producer.rate_per_s if producer.rate_per_s is not None else 1, 0.1)
+        yield from _limit(f"{where}.payload_bytes", producer.payload_bytes, 64, 900_000)
+        yield from _limit(f"{where}.linger_ms", producer.linger_ms, 0, 10_000)
+    for index, consumer in enumerate(scenario.consumers):
+        for at, topic in enumerate(consumer.topics):
+            yield from _topic_exists(scenario, topic, f"consumers[{index}].topics[{at}]")
+
+
+def _ids(kind: str, ids: list[int]) -> Iterator[UsageError]:
+    for index, one in enumerate(ids):
+        yield from _limit(f"{kind}[{index}].id", one, 1, 1_000_000)
+        if one in ids[:index]:
+            yield UsageError("id taken", where=f"{kind}[{index}].id", got=str(one), allowed="one of its own")
+
+
+def _at(where: str, check: object) -> Iterator[UsageError]:
+    """Run a parser and put its complaint at `where`."""
+    assert callable(check)
+    try:
+        check()
+    except UsageError as error:
+        yield UsageError(error.what, where=where, got=error.got, allowed=error.allowed)
+
+
+def _step(scenario: Scenario, step: StepSpec, where: str, names: set[str]) -> Iterator[UsageError]:
+    if step.step in _TARGETED and step.target is None:
+        yield UsageError("no target", where=f"{where}.target", allowed="a role, e.g. 'leader(t-0)'")
+    if step.step not in _TARGETED and step.target is not None:
+        yield UsageError(f"a {step.step} has no target", where=f"{where}.target", got=repr(step.target))
+    one_way = bool(step.from_ or step.to)
+    if step.step == "partition":
+        if one_way == bool(step.groups) or (one_way and not (step.from_ and step.to)):
+            yield UsageError(
+                "say whom to cut from whom",
+                where=where,
+                allowed="groups = [[...], [...]], or from = [...] and to = [...]",
+            )
+        elif step.groups and len(step.groups) < 2:
+            yield UsageError("one group is cut from nobody", where=f"{where}.groups", allowed="two groups or more")
+    elif step.groups or one_way:
+        yield UsageError(
+            f"a {step.step} has no groups", where=where, allowed="groups, from and to: only in a partition"
+        )
+    yield from _limit(f"{where}.deadline_s", step.deadline_s, 0.1)
+    if step.target is not None:
+        yield from _role(scenario, step.target, f"{where}.target", names, clients=False)
+    for at, group in enumerate(step.groups):
+        for member, role in enumerate(group):
+            yield from _role(scenario, role, f"{where}.groups[{at}][{member}]", names, clients=True)
+    for side, roles in (("from", step.from_), ("to", step.to)):
+        for member, role in enumerate(roles):
+            yield from _role(scenario, role, f"{where}.{side}[{member}]", names, clients=True)
+    if step.step == "wait" and step.trigger is None:
+        yield UsageError("a wait without a trigger waits for nothing", where=f"{where}.trigger", allowed="a trigger")
+    if step.trigger is not None:
+        yield from _trigger(scenario, step.trigger, f"{where}.trigger", names)
+
+
+def _role(scenario: Scenario, text: str, where: str, names: set[str], *, clients: bool) -> Iterator[UsageError]:
+    try:
+        role = parse_role(text)
+    except UsageError as error:
+        yield UsageError(error.what, where=where, got=error.got, allowed=error.allowed)
+        return
+    if role.kind in PARTITION_ROLES:
+        yield from _partition(scenario, str(role.argument), where)
+    elif role.kind == "broker":
+        yield from _limit(where, int(str(role.argument)), 1, scenario.cluster.brokers)
+    elif role.kind == "step" and role.argument not in names:
+        allowed = ", ".join(sorted(names)) or "none: no earlier step has a name"
+        yield UsageError("no earlier step of that name", where=where, got=repr(role.argument), allowed=allowed)
+    elif role.kind == "clients" and not clients:
+        yield UsageError("clients cannot be a target", where=where, got=repr(text), allowed="a role of brokers")
+
+
+def _partition(scenario: Scenario, text: str, where: str) -> Iterator[UsageError]:
+    topic, _, number = text.rpartition("-")
+    known = scenario.topics.get(topic)
+    if known is None or not number.isdigit() or int(number) >= known.partitions:
+        names = [f"{name}-{index}" for name, spec in scenario.topics.items() for index in range(spec.partitions)]
+        shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        yield UsageError("unknown partition", where=where, got=repr(text), allowed=shown + suggestion(text, names))
+
+
+def _trigger(scenario: Scenario, trigger: Trigger, where: str, names: set[str]) -> Iterator[UsageError]:
+    fields = {field.encode_name: field.name for field in msgspec.structs.fields(trigger)}
+    given = [key for key, name in fields.items() if getattr(trigger, name) is not None]
+    if len(given) != 1:
+        got = ", ".join(given) or "none"
+        yield UsageError(
+            "a trigger asks one thing", where=where, got=got, allowed="exactly one of " + ", ".join(fields)
+        )
+    if trigger.after is not None:
+        after = trigger.after
+        yield from _at(f"{where}.after", lambda: duration_s(after))
+    if trigger.acked is not None:
+        yield from _limit(f"{where}.acked", trigger.acked, 1)
+        total = sum(p.count for p in scenario.producers if p.count is not None)
+        endless = any(p.count is None for p in scenario.producers)
+        if not endless and total < trigger.acked:
+            yield UsageError("can never fire", where=f"{where}.acked", got=str(trigger.acked), allowed=f"up to {total}")
+    for key in ("isr", "elr_contains", "leader_is", "epoch_above", "hw_at_least"):
+        asked = getattr(trigger, key)
+        if asked is not None:
+            yield from _partition(scenario, asked.partition, f"{where}.{key}.partition")
+    if trigger.isr is not None and (trigger.isr.size is None) == (trigger.isr.at_least is None):
+        yield UsageError("say how large the ISR is", where=f"{where}.isr", allowed="either size or at_least")
+    for key in ("elr_contains", "leader_is", "broker_is"):
+        asked = getattr(trigger, key)
+        if asked is not None and not (key == "leader_is" and asked.broker == "none"):
+            yield from _role(scenario, asked.broker, f"{where}.{key}.broker", names, clients=False)
+
+
+def _predictions(scenario: Scenario) -> Iterator[UsageError]:
+    ranges = []
+    for index, prediction in enumerate(scenario.predictions):
+        where = f"predictions[{index}]"
+        try:
+            ranges.append(SpecifierSet(prediction.kafka))
+        except InvalidSpecifier:
+            yield UsageError(
+                "not a version range", where=f"{where}.kafka", got=repr(prediction.kafka), allowed="e.g. '>=3.7,<4.1'"
+            )
+        if prediction.loss.cause is not None and prediction.loss.cause not in CAUSES:
+            cause = prediction.loss.cause
+            yield UsageError(
+                "unknown cause",
+                where=f"{where}.loss.cause",
+                got=repr(cause),
+                allowed=", ".join(CAUSES) + suggestion(cause, list(CAUSES)),
+            )
+    for index, text in enumerate(scenario.kafka):
+        if len(ranges) == len(scenario.predictions) and not any(_fits(text, one) for one in ranges):
+            yield UsageError(
+                "no prediction for this release",
+                where=f"kafka[{index}]",
+                got=repr(text),
+                allowed="a [[predictions]] entry whose kafka range holds it",
+            )
+
+
+def _fits(text: str, versions: SpecifierSet) -> bool:
+    """Whether the range holds the release; one that is no release has had its own complaint."""
+    try:
+        return versions.contains(version(text), prereleases=True)
+    except UsageError:
+        return True
