@@ -1,0 +1,35 @@
+"""What a bug in Ebbtide leaves behind: a file with the traceback, and one line that names it."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+from harness import __version__
+from harness.places import state_dir
+
+
+def report(error: BaseException) -> str:
+    """Write the traceback of `error` to a file of its own; return the line for stderr."""
+    text = (
+        f"ebbtide {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
+        f"command: {' '.join(sys.argv)}\n\n{''.join(traceback.format_exception(error))}"
+    )
+    summary = (
+        f"internal error, a bug in ebbtide: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    )
+    for folder in (state_dir() / "crashes", Path(tempfile.gettempdir())):
+        moment = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S%fZ")
+        path = folder / f"ebbtide-crash-{moment}-{os.getpid()}.txt"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        except OSError:
+            continue
+        return f"error: {summary}\n  where:   {path}"
+    return f"error: {summary}\n{text}"

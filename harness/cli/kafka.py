@@ -1,0 +1,133 @@
+"""`ebbtide kafka fetch VERSION...` and `ebbtide kafka list`: the Kafka releases on this host."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+from packaging.version import Version
+
+from harness.cli.output import print_table
+from harness.errors import ExitCode
+from harness.known_releases import KNOWN, OLDEST, KnownRelease, parse_version
+from harness.releases import FetchEvent, Release, cached, fetch
+
+if TYPE_CHECKING:
+    from harness.cli.main import Subparsers
+
+
+def add(subparsers: Subparsers) -> None:
+    """Declare the verb and its two actions."""
+    parser = subparsers.add_parser("kafka", description="Fetch Kafka releases with Maven, and list those in the cache.")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    fetch_ = actions.add_parser(
+        "fetch",
+        help="download releases into the cache",
+        description="Download releases with Maven. One that is here and intact is left alone, a damaged one replaced.",
+    )
+    fetch_.add_argument("versions", nargs="+", metavar="VERSION", help="a Kafka release such as 4.3.1")
+    list_ = actions.add_parser(
+        "list",
+        help="the cached and the known releases",
+        description="List the cached releases, and those that Ebbtide knows. Exit code 0: all that is cached is "
+        "intact, 3: something is damaged.",
+    )
+    list_.add_argument("--verify", action="store_true", help="compare every jar's SHA-256, not only its size")
+    list_.add_argument("--json", action="store_true", help="print one JSON array")
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Fetch, or list."""
+    return _fetch(args.versions) if args.action == "fetch" else _list(args.verify, args.json)
+
+
+def _fetch(versions: list[str]) -> ExitCode:
+    wanted = list(dict.fromkeys(versions))
+    for version in wanted:
+        parse_version(version)
+    for version in wanted:
+        release = _fetch_on_terminal(version) if sys.stdout.isatty() else fetch(version, _print_event)
+        print(f"Kafka {version}: {len(release.jars)} jars, {_megabytes(release)}, in {release.dir}", flush=True)
+    return ExitCode.AS_PREDICTED
+
+
+def _fetch_on_terminal(version: str) -> Release:
+    from rich.console import Console
+
+    with Console().status(f"Kafka {version}") as status:
+
+        def show(event: FetchEvent) -> None:
+            what = "waiting for another fetch to end" if event.phase == "waiting" else f"{event.jars} jars"
+            status.update(f"Kafka {version}: {what}")
+
+        return fetch(version, show)
+
+
+def _print_event(event: FetchEvent) -> None:
+    if event.phase == "waiting":
+        print(f"Kafka {event.version}: waiting for another fetch to end", flush=True)
+    elif event.phase == "fetching" and event.jars == 0:
+        print(f"Kafka {event.version}: fetching with Maven", flush=True)
+    elif event.phase == "fetched":
+        print(f"Kafka {event.version}: fetched in {event.took_s:.1f} s", flush=True)
+
+
+class _Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One release of the list, cached or known; `state` is `not fetched`, `ok` or `damaged`."""
+
+    version: str
+    state: str
+    problem: str | None = None
+    size_bytes: int | None = None
+    folder: str | None = None
+    measured: bool = False
+    protocol: str | None = None
+
+
+def _row(version: str, release: Release | None, known: KnownRelease | None) -> _Row:
+    row = _Row(
+        version=version,
+        state="not fetched",
+        measured=known is not None and known.measured,
+        protocol=known.protocol if known else None,
+    )
+    if release is None:
+        return row
+    return msgspec.structs.replace(
+        row,
+        state="damaged" if release.problem else "ok",
+        problem=release.problem,
+        size_bytes=release.size_bytes,
+        folder=str(release.dir),
+    )
+
+
+def _list(verify: bool, json: bool) -> ExitCode:
+    here = {release.version: release for release in cached(verify)}
+    known = {release.version: release for release in KNOWN}
+    rows = [_row(v, here.get(v), known.get(v)) for v in sorted(here.keys() | known.keys(), key=Version)]
+    if json:
+        print(msgspec.json.format(msgspec.json.encode(rows)).decode())
+    else:
+        print_table(
+            ("release", "state", "size", "measured", "protocol"),
+            [
+                (
+                    row.version,
+                    f"damaged: {row.problem}" if row.problem else row.state,
+                    _megabytes(here[row.version]) if row.version in here else "",
+                    "yes" if row.measured else "",
+                    row.protocol or "",
+                )
+                for row in rows
+            ],
+        )
+        compared = "SHA-256 of every jar" if verify else "names and sizes (--verify: SHA-256)"
+        print(f"\ncompared: {compared}; any release from {OLDEST} on may be fetched: ebbtide kafka fetch VERSION")
+    return ExitCode.HARNESS_FAILED if any(row.problem for row in rows) else ExitCode.AS_PREDICTED
+
+
+def _megabytes(release: Release) -> str:
+    return f"{release.size_bytes / 1e6:.0f} MB"

@@ -1,0 +1,160 @@
+"""The frame of the `ebbtide` command: finds the verb, runs it, turns every end into an exit code.
+
+A verb is a module `harness.cli.<verb>` with `add(subparsers)`, which declares its arguments, and
+`run(args) -> ExitCode`. Only the module of the verb that was typed is imported, so that `ebbtide --help`
+loads neither Spark nor docker nor pyarrow; the others stand in the help by the line in `VERBS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from harness import __version__
+from harness.errors import EbbtideError, ExitCode, UsageError
+
+VERBS: dict[str, str] = {
+    "run": "run a scenario on one or more Kafka releases and judge it",
+    "analyze": "judge recorded runs again, offline",
+    "runs": "list the recorded runs",
+    "scenarios": "list the scenarios that come with ebbtide, or show one",
+    "validate": "check scenario files without running them",
+    "kafka": "fetch Kafka releases, and list those that are here",
+    "clean": "remove what a killed run left on this host",
+    "doctor": "say what this host can do, and what to install",
+}
+"""Each verb and its line in the help; its module has the same name."""
+
+_EPILOG = """exit codes:
+  0  as predicted            3  the harness or its host failed
+  1  contradicted            4  wrong usage or an invalid file
+  2  inconclusive
+
+start here:
+  ebbtide doctor
+  ebbtide run last-replica-standing --kafka 3.9.1,4.3.1
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are `UsageError`s that suggest what was meant."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of exiting with argparse's own code."""
+        raise UsageError(message, next=f"{self.prog} --help")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            name = action.metavar if isinstance(action.metavar, str) else action.dest.replace("_", "-")
+            choices = [str(choice) for choice in action.choices]
+            raise UsageError(
+                f"unknown {name.lower()}{_did_you_mean(str(value), choices)}",
+                got=str(value),
+                allowed=", ".join(choices),
+                next=f"{self.prog} --help",
+            )
+
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[Parser]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (default: this process's) and return its exit code; never raises."""
+    try:
+        code = _run(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+    except EbbtideError as error:
+        _complain(f"error: {error.render()}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return ExitCode.HARNESS_FAILED
+    except BrokenPipeError:
+        # The reader went away (`| head`). Python flushes once more at exit, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.HARNESS_FAILED
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _complain(f"error: no space left on the disk\n  where:   {error.filename or os.getcwd()}\n  next:    df -h")
+        else:
+            from harness.cli.crash import report
+
+            _complain(report(error))
+        return ExitCode.HARNESS_FAILED
+    return code
+
+
+def _run(argv: Sequence[str]) -> int:
+    verb = next((word for word in argv if not word.startswith("-")), None)
+    parser = _parser(verb)
+    try:
+        args, unknown = parser.parse_known_args(argv)
+    except SystemExit as end:  # --help and --version have printed
+        return int(end.code or 0)
+    if unknown:
+        raise UsageError(
+            f"unknown argument{_did_you_mean(unknown[0], _options(parser))}",
+            got=unknown[0],
+            next=f"ebbtide {args.verb} --help",
+        )
+    return int(_module(args.verb).run(args))
+
+
+def _parser(verb: str | None) -> Parser:
+    """The whole command's parser, with the arguments of `verb` only."""
+    parser = Parser(
+        prog="ebbtide",
+        description="Break real Apache Kafka on purpose, and say for every lost record whether the protocol allows it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"ebbtide {__version__}")
+    subparsers: Subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name, line in VERBS.items():
+        if name == verb:
+            _module(name).add(subparsers)
+        else:
+            subparsers.add_parser(name, help=line)
+    return parser
+
+
+def _module(verb: str) -> Any:
+    return importlib.import_module(f"harness.cli.{verb}")
+
+
+def _options(parser: argparse.ArgumentParser) -> list[str]:
+    """Every option of `parser` and of the parsers under it."""
+    options: list[str] = []
+    for action in parser._actions:
+        options += action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                options += _options(child)
+    return options
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word.split("=")[0], list(known), n=1)
+    return f", did you mean {close[0]}?" if close else ""
+
+
+def _complain(text: str) -> None:
+    """Write to stderr, which may be gone."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

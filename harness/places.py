@@ -1,0 +1,19 @@
+"""Where Ebbtide keeps what outlives a run: fetched releases (cache) and what it needs to clean up (state)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+
+def cache_dir() -> Path:
+    """The per-user cache; the environment variable EBBTIDE_CACHE names another folder. Not created here."""
+    override = os.environ.get("EBBTIDE_CACHE")
+    return Path(override).absolute() if override else platformdirs.user_cache_path("ebbtide")
+
+
+def state_dir() -> Path:
+    """The per-user folder for crash reports and other traces of past commands. Not created here."""
+    return platformdirs.user_state_path("ebbtide")
