@@ -37,9 +37,15 @@ class LogLoss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PowerLoss(msgspec.Struct, frozen=True, kw_only=True):
-    """What a power loss did to one node's volume; `logs` is keyed `topic-partition`."""
+    """What a power loss did to one node's volume; `logs` is keyed `topic-partition`.
+
+    `volume_down`: a probe saw the volume refuse a write before it was unmounted (fs-shutdown), or every log
+    was cut back to its recovery point (truncate). `lost_bytes` counts log content, not file length: a tail
+    that came back as zeros or as other bytes is lost too.
+    """
 
     method: PowerLossMethod
+    volume_down: bool
     lost_bytes: int
     logs: dict[str, LogLoss]
 
@@ -60,8 +66,11 @@ class Network(Protocol):
     def heal(self) -> None:
         """Remove every cut."""
 
-    def passes(self, source: int, target: int, timeout_s: float = 0.3) -> bool:
-        """Whether a probe packet sent in `source`'s namespace arrives in `target`'s, one direction only."""
+    def passing(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
+        """Those of `pairs` whose probe packet, sent in the source's namespace, arrives in the target's.
+
+        One direction each, all at once; a pair that does not pass takes the whole `timeout_s`.
+        """
 
     def dropped(self) -> Mapping[Cut, int]:
         """Packets dropped so far, by cut in force."""
@@ -81,6 +90,12 @@ class Runtime(Protocol):
     def start(self, node_ids: Sequence[int]) -> None:
         """Start the processes of nodes that are down; returns once they run, ready or not."""
 
+    def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
+        """Wait until each process runs and answers, and each broker is registered anew and unfenced.
+
+        Raises `HarnessError` with the end of its log when a process died, `WaitExpired` otherwise.
+        """
+
     def stop(self, node_id: int, timeout_s: float = 30.0) -> None:
         """Clean stop (SIGTERM); raises `WaitExpired` when the process outlives `timeout_s`."""
 
@@ -95,6 +110,9 @@ class Runtime(Protocol):
 
     def pid(self, node_id: int) -> int | None:
         """The pid on this host of the node's JVM; None while it is down."""
+
+    def exit_status(self, node_id: int) -> int | None:
+        """How the node's last process ended: its exit code, or minus the signal; None while one runs."""
 
     def lose_power(self, node_id: int) -> PowerLoss:
         """SIGKILL, then everything the node did not fsync is gone; the node stays down."""
