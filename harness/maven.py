@@ -124,7 +124,7 @@ def _failure(code: int, output: list[str], log: Path) -> HarnessError:
     if missing:
         group, name, *_, version = missing[1].split(":")
         return ArtifactMissing(f"{group}:{name}:{version}", log)
-    transfer = re.search(r"(?:Could not transfer|ransfer failed for) [^\n]*", text)
+    transfer = re.search(r"(?:Could not transfer|transfer failed for) [^\n]*", text)
     if transfer:
         return HarnessError(
             "no network: Maven could not download from its repository",

@@ -1,0 +1,49 @@
+"""`ebbtide doctor`: what this host can do, what that disables, and what to type."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from harness.doctor import Check, check_host
+from harness.errors import ExitCode
+
+if TYPE_CHECKING:
+    from harness.cli.main import Subparsers
+
+
+def add(subparsers: Subparsers) -> None:
+    """Declare the verb."""
+    parser = subparsers.add_parser(
+        "doctor",
+        description="Try for real what runs need. Exit code 0: the local runtime can do everything here, "
+        "2: something is disabled.",
+    )
+    parser.add_argument("--json", action="store_true", help="print the checks as a JSON array")
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Check and print."""
+    checks = check_host()
+    lacking = [check for check in checks if check.status != "ok"]
+    if args.json:
+        import msgspec
+
+        print(msgspec.json.format(msgspec.json.encode(checks)).decode())
+    else:
+        _print(checks, lacking)
+    return ExitCode.INCONCLUSIVE if any(check.needed for check in lacking) else ExitCode.AS_PREDICTED
+
+
+def _print(checks: list[Check], lacking: list[Check]) -> None:
+    from harness.cli.output import print_table
+
+    print_table(("check", "state", "seen"), [(check.name, check.status, check.detail) for check in checks])
+    for check in lacking:
+        print(f"\n{check.name}: {check.status}{'' if check.needed else ' (the local runtime does not need it)'}")
+        if check.disables:
+            print(f"  disables: {', '.join(check.disables)}")
+        if check.remedy:
+            print(f"  next:     {check.remedy}")
+    if not any(check.needed for check in lacking):
+        print("\nThe local runtime can do everything here.")

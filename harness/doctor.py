@@ -1,0 +1,234 @@
+"""What this host can do: each thing that a run needs, tried, with what its absence disables and its remedy.
+
+`check_host` is for a person (`ebbtide doctor`); `require_host` lets a run refuse before it starts anything.
+A check that throws is `unknown`, never `ok`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from harness import java, maven
+from harness.errors import EbbtideError, HarnessError
+
+EVERY_RUN = "every run"
+
+FREE_DISK_BYTES = 1 << 30
+"""What a run writes, with room to spare: a few hundred MB of logs and evidence."""
+
+FREE_MEMORY_BYTES = 2 << 30
+"""A controller and three brokers at about 290 MB each, then Spark with half a GB, and the clients."""
+
+Status = Literal["ok", "missing", "unknown"]
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of one check.
+
+    `disables`: what cannot be done unless `status` is ok, as kinds of step (`power-loss`), `EVERY_RUN`, or
+    words. `remedy`: the command that mends it, or None. `needed`: the local runtime needs it to do all that
+    it can; the others concern other runtimes.
+    """
+
+    name: str
+    status: Status
+    detail: str
+    disables: tuple[str, ...] = ()
+    remedy: str | None = None
+    needed: bool = True
+
+
+class _Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A check to be made; `look` returns a line about what is there, or raises why it is not."""
+
+    name: str
+    look: Callable[[], str]
+    disables: tuple[str, ...] = ()
+    remedy: str | None = None
+    needed: bool = True
+
+
+def check_host() -> list[Check]:
+    """Every check, made now; takes a second or two. Never raises for what it finds."""
+    return [_check(question) for question in QUESTIONS]
+
+
+def require_host(steps: Iterable[str]) -> None:
+    """Raise one `HarnessError` with all that a local run with these kinds of step lacks; try only that."""
+    concerned = {EVERY_RUN, *steps}
+    checks = [_check(question) for question in QUESTIONS if concerned.intersection(question.disables)]
+    lacking = [check for check in checks if check.status != "ok"]
+    if lacking:
+        raise HarnessError(
+            "this host cannot run this: " + ", ".join(check.name for check in lacking),
+            got="; ".join(f"{check.name}: {check.detail}" for check in lacking),
+            next="; ".join(dict.fromkeys(check.remedy for check in lacking if check.remedy)) or "ebbtide doctor",
+        )
+
+
+def _check(question: _Question) -> Check:
+    status: Status = "ok"
+    remedy: str | None = None
+    try:
+        detail = question.look()
+    except EbbtideError as error:
+        status = "missing"
+        detail = error.what + (f" ({error.got})" if error.got else "")
+        remedy = error.next or question.remedy
+    except Exception as error:
+        status = "unknown"
+        detail = f"the check itself failed: {type(error).__name__}: {error}"
+        remedy = question.remedy
+    return Check(
+        name=question.name,
+        status=status,
+        detail=detail.replace("\n", " "),
+        disables=question.disables,
+        remedy=remedy,
+        needed=question.needed,
+    )
+
+
+def _root() -> str:
+    if os.geteuid() != 0:
+        raise HarnessError(f"user {os.geteuid()} is not root")
+    return "yes"
+
+
+def _as_root(trial: str, *arguments: str) -> str:
+    """Run a trial of `harness.trials`, which loads the network libraries."""
+    if os.geteuid() != 0:
+        raise HarnessError("only root can try this")
+    from harness import trials
+
+    line: str = getattr(trials, trial)(*arguments)
+    return line
+
+
+def _write_back() -> str:
+    from harness.host.writeback import HELD
+
+    settings = [Path("/proc/sys/vm", name) for name in HELD]
+    refused = [str(path) for path in settings if not os.access(path, os.W_OK)]
+    if refused:
+        raise HarnessError("the kernel's write-back cannot be held", got=f"not writable: {', '.join(refused)}")
+    return "its settings are writable"
+
+
+def _java() -> str:
+    found = java.require_java()
+    return f"{found.version} ({found.executable})"
+
+
+def _maven() -> str:
+    path = shutil.which("mvn")
+    if path is None:
+        raise HarnessError("no mvn on PATH")
+    return path
+
+
+def _docker() -> str:
+    host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    if host.startswith("unix://") and not Path(host.removeprefix("unix://")).exists():
+        raise HarnessError("no Docker daemon", got=f"{host} is not there")
+    import docker
+    from docker.errors import DockerException
+
+    try:
+        client = docker.from_env(timeout=5)
+        try:
+            return f"server {client.version()['Version']}"
+        finally:
+            client.close()
+    except DockerException as error:
+        raise HarnessError("the Docker daemon does not answer", got=str(error)) from None
+
+
+def _user_namespaces() -> str:
+    result = subprocess.run(["unshare", "--user", "true"], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise HarnessError("the kernel refuses them", got=result.stderr.strip())
+    return "allowed"
+
+
+def _disk() -> str:
+    here = Path.cwd()
+    free = shutil.disk_usage(here).free
+    if free < FREE_DISK_BYTES:
+        raise HarnessError(f"{_gigabytes(free)} free in {here}, {_gigabytes(FREE_DISK_BYTES)} needed")
+    return f"{_gigabytes(free)} free in {here}"
+
+
+def _memory() -> str:
+    import psutil
+
+    free = int(psutil.virtual_memory().available)
+    if free < FREE_MEMORY_BYTES:
+        raise HarnessError(f"{_gigabytes(free)} available, {_gigabytes(FREE_MEMORY_BYTES)} needed")
+    return f"{_gigabytes(free)} available"
+
+
+def _gigabytes(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GB"
+
+
+QUESTIONS: tuple[_Question, ...] = (
+    _Question(name="root", look=_root, disables=(EVERY_RUN,), remedy="sudo ebbtide ..."),
+    _Question(
+        name="network namespaces",
+        look=partial(_as_root, "make_namespace"),
+        disables=(EVERY_RUN,),
+        remedy="root with CAP_SYS_ADMIN",
+    ),
+    _Question(
+        name="bridge and nft",
+        look=partial(_as_root, "cut_a_link"),
+        disables=(EVERY_RUN,),
+        remedy="apt-get install --no-install-recommends nftables",
+    ),
+    _Question(
+        name="loop mounts",
+        look=partial(_as_root, "mount_loop"),
+        disables=("power-loss by file system shutdown",),
+        remedy="root on a host with /dev/loop-control, and: apt-get install mount e2fsprogs",
+    ),
+    _Question(
+        name="ext4 shutdown",
+        look=partial(_as_root, "lose_power", "ext4"),
+        disables=("power-loss by file system shutdown",),
+        remedy="apt-get install --no-install-recommends e2fsprogs",
+    ),
+    _Question(
+        name="xfs shutdown",
+        look=partial(_as_root, "lose_power", "xfs"),
+        disables=("power-loss on xfs",),
+        remedy="apt-get install --no-install-recommends xfsprogs",
+        needed=False,
+    ),
+    _Question(
+        name="write-back hold",
+        look=_write_back,
+        disables=("power-loss",),
+        remedy="root on a host whose /proc/sys is writable",
+    ),
+    _Question(name="java", look=_java, disables=(EVERY_RUN, "analyze"), remedy=java.INSTALL),
+    _Question(name="maven", look=_maven, disables=("kafka fetch",), remedy=maven.INSTALL),
+    _Question(name="disk space", look=_disk, disables=(EVERY_RUN,), remedy="run in a folder on a larger disk"),
+    _Question(name="memory", look=_memory, disables=(EVERY_RUN,), remedy="end other programs, or use a larger host"),
+    _Question(
+        name="docker",
+        look=_docker,
+        disables=("the docker runtime",),
+        remedy="apt-get install --no-install-recommends docker.io",
+        needed=False,
+    ),
+    _Question(name="user namespaces", look=_user_namespaces, needed=False),
+)

@@ -1,0 +1,119 @@
+"""Tries on this host, for real and in miniature, what a run will need; leaves nothing behind.
+
+Each trial uses the same code as a run, and a ledger of its own, so that `ebbtide clean` undoes also what a
+killed trial left. A trial returns a line about what was seen, or raises `HarnessError`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import HarnessError
+from harness.host.bridge import BridgeNetwork
+from harness.host.namespaces import Namespace
+from harness.host.volumes import Volume
+from harness.ledger import Ledger
+from harness.runtime.base import Cut
+
+_EXT4_SIZE_BYTES = 16 << 20
+_XFS_SIZE_BYTES = 300 << 20
+"""The smallest that mkfs.xfs accepts; sparse."""
+
+
+def make_namespace() -> str:
+    """A network namespace can be made, and removed again."""
+    with _ledger() as ledger:
+        namespace = Namespace(name=f"ebbtide-{ledger.run_id}")
+        ledger.make(namespace, namespace.create)
+    return "made and removed one"
+
+
+def cut_a_link() -> str:
+    """Two nodes on a bridge reach each other, and a one-way cut stops one direction only."""
+    there, back = Cut(source=1, target=2), Cut(source=2, target=1)
+    with _ledger() as ledger:
+        network = BridgeNetwork(ledger)
+        try:
+            network.open()
+            for node in (1, 2):
+                network.add_namespace(node)
+            _expect(network.passing([there, back], timeout_s=2.0) == {there, back}, "no packet passes the bridge")
+            network.cut([there])
+            _expect(network.passing([there, back]) == {back}, "a rule of the packet filter does not cut one direction")
+            dropped = network.dropped()[there]
+        finally:
+            network.close()
+    return f"a one-way cut dropped {dropped} probe packets"
+
+
+def lose_power(kind: Literal["ext4", "xfs"]) -> str:
+    """On a loop-mounted file system that is shut down, what was fsynced survives, and the rest is gone."""
+    with tempfile.TemporaryDirectory(prefix="ebbtide-doctor-") as scratch, _ledger() as ledger:
+        volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume")
+        if kind == "ext4":
+            volume.create(_EXT4_SIZE_BYTES)
+        else:
+            _make_xfs(volume)
+        kept, lost = Path(volume.folder, "kept"), Path(volume.folder, "lost")
+        ledger.make(volume, lambda: _mount(volume, kind))
+        _write(kept, fsync=True)
+        _write(lost, fsync=False)
+        _expect(volume.shut_down(), f"{kind} takes writes after its shutdown")
+        volume.unmount()
+        _mount(volume, kind)
+        _expect(kept.is_file() and kept.stat().st_size > 0, f"{kind} lost a file that was fsynced")
+        _expect(not lost.is_file() or lost.stat().st_size == 0, f"{kind} kept a file that was not fsynced")
+    return "a shutdown lost what was not fsynced, and only that"
+
+
+def mount_loop() -> str:
+    """A file can be mounted as a file system."""
+    with tempfile.TemporaryDirectory(prefix="ebbtide-doctor-") as scratch, _ledger() as ledger:
+        volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume")
+        volume.create(_EXT4_SIZE_BYTES)
+        ledger.make(volume, volume.mount)
+        _expect(volume.is_mounted(), "mount succeeded and nothing is mounted")
+    return "mounted and unmounted one"
+
+
+def _ledger() -> Ledger:
+    return Ledger.open(f"doctor-{os.getpid()}", Path.cwd())
+
+
+def _mount(volume: Volume, kind: Literal["ext4", "xfs"]) -> None:
+    if kind == "ext4":
+        volume.mount()
+    else:
+        _command("mount", "-t", "xfs", "-o", "loop", volume.image, volume.folder)
+
+
+def _make_xfs(volume: Volume) -> None:
+    if shutil.which("mkfs.xfs") is None:
+        raise HarnessError("the command mkfs.xfs is missing", next="apt-get install xfsprogs")
+    with Path(volume.image).open("xb") as file:
+        file.truncate(_XFS_SIZE_BYTES)
+    Path(volume.folder).mkdir()
+    _command("mkfs.xfs", "-q", volume.image)
+
+
+def _command(*words: str) -> None:
+    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise HarnessError(f"{words[0]} failed", got=result.stderr.strip() or f"exit code {result.returncode}")
+
+
+def _write(path: Path, *, fsync: bool) -> None:
+    with path.open("wb") as file:
+        file.write(b"ebbtide" * 1000)
+        if fsync:
+            os.fsync(file.fileno())
+
+
+def _expect(seen: bool, otherwise: str) -> None:
+    if not seen:
+        raise HarnessError(otherwise)

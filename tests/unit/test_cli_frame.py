@@ -1,0 +1,171 @@
+"""The frame of the command: what it imports, what it suggests, and the exit code of every end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness import __version__
+from harness.cli import main as frame
+from harness.cli.main import VERBS, main
+from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
+
+HEAVY = ("pyspark", "docker", "pyarrow", "pyroute2", "kafka", "rich", "jinja2", "pytest")
+
+
+@pytest.fixture
+def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], ExitCode]], None]:
+    """Makes `ebbtide clean` do what the test says."""
+
+    def install(body: Callable[[], ExitCode]) -> None:
+        module = types.ModuleType("harness.cli.clean")
+        module.add = lambda subparsers: subparsers.add_parser("clean").add_argument("--dry-run")  # type: ignore[attr-defined]
+        module.run = lambda args: body()  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "harness.cli.clean", module)
+
+    return install
+
+
+def _raising(error: BaseException) -> Callable[[], ExitCode]:
+    def body() -> ExitCode:
+        raise error
+
+    return body
+
+
+def test_help_loads_no_heavy_library_and_no_verb() -> None:
+    script = (
+        "import sys\nfrom harness.cli.main import main\nassert main(['--help']) == 0\n"
+        "print(*sys.modules, sep='\\n', file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = done.stderr.split()
+    assert [name for name in loaded if name.split(".")[0] in HEAVY] == []
+    assert [name for name in loaded if name.startswith("harness.cli.")] == ["harness.cli.main"]
+    assert all(verb in done.stdout for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_declares_itself_without_loading_spark_or_docker(verb: str) -> None:
+    script = (
+        f"import sys\nfrom harness.cli.main import main\nassert main(['{verb}', '--help']) == 0\n"
+        "print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert f"usage: ebbtide {verb}" in done.stdout
+    assert {"pyspark", "docker"}.isdisjoint(done.stderr.split())
+
+
+def test_version_is_the_distributions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"ebbtide {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "suggestion"),
+    [
+        ("rnu", "did you mean run?"),
+        ("kafka fecth 4.3.1", "did you mean fetch?"),
+        ("kafka list --verfy", "did you mean --verify?"),
+        ("doctor --jsn", "did you mean --json?"),
+    ],
+)
+def test_a_mistyped_word_is_a_usage_error_with_a_suggestion(
+    capsys: pytest.CaptureFixture[str], line: str, suggestion: str
+) -> None:
+    assert main(line.split()) == ExitCode.USAGE
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("error: unknown ")
+    assert suggestion in printed.err.splitlines()[0]
+    assert "next:" in printed.err
+
+
+@pytest.mark.parametrize("line", ["", "kafka", "kafka fetch", "--verb", "doctor extra", "doctor --js"])
+def test_a_wrong_command_line_is_a_usage_error(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    assert main(line.split()) == ExitCode.USAGE
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+@pytest.mark.parametrize("code", ExitCode)
+def test_the_exit_code_of_a_verb_is_the_commands(verb: Callable[..., None], code: ExitCode) -> None:
+    verb(lambda: code)
+    assert main(["clean"]) == code
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(HarnessError("no"), ExitCode.HARNESS_FAILED), (UsageError("no"), ExitCode.USAGE)],
+)
+def test_an_error_for_people_ends_as_its_message_and_its_exit_code(
+    capsys: pytest.CaptureFixture[str], verb: Callable[..., None], error: EbbtideError, code: ExitCode
+) -> None:
+    verb(_raising(error))
+    assert main(["clean"]) == code
+    assert capsys.readouterr().err == "error: no\n"
+
+
+def test_a_bug_ends_as_one_line_that_names_the_file_with_the_traceback(
+    capsys: pytest.CaptureFixture[str], verb: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    verb(_raising(KeyError("epoch")))
+    assert main(["clean"]) == ExitCode.HARNESS_FAILED
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "error: internal error, a bug in ebbtide: KeyError: 'epoch'"
+    path = Path(second.removeprefix("  where:").strip())
+    assert path.is_relative_to(tmp_path)
+    assert "Traceback" in path.read_text()
+
+
+def test_a_bug_with_nowhere_to_write_shows_its_traceback(
+    capsys: pytest.CaptureFixture[str], verb: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "file"))
+    verb(_raising(KeyError("epoch")))
+    assert main(["clean"]) == ExitCode.HARNESS_FAILED
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_told_in_a_word(capsys: pytest.CaptureFixture[str], verb: Callable[..., None]) -> None:
+    verb(_raising(KeyboardInterrupt()))
+    assert main(["clean"]) == ExitCode.HARNESS_FAILED
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_a_full_disk_is_no_bug(capsys: pytest.CaptureFixture[str], verb: Callable[..., None]) -> None:
+    verb(_raising(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "runs/1/sends")))
+    assert main(["clean"]) == ExitCode.HARNESS_FAILED
+    assert "no space left on the disk\n  where:   runs/1/sends" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_ends_the_command_without_a_word() -> None:
+    script = (
+        "import sys, types\nfrom harness.cli import main as frame\n"
+        "module = types.ModuleType('m')\n"
+        "module.add = lambda subparsers: subparsers.add_parser('clean')\n"
+        "module.run = lambda args: [print('x' * 100000) for _ in range(100)]\n"
+        "sys.modules['harness.cli.clean'] = module\nsys.exit(frame.main(['clean']))"
+    )
+    command = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert command.stdout is not None
+    assert command.stderr is not None
+    command.stdout.read(10)
+    command.stdout.close()
+    said = command.stderr.read()
+    command.stderr.close()
+    assert (said, command.wait(timeout=30)) == (b"", ExitCode.HARNESS_FAILED)
+
+
+def test_the_help_says_every_exit_code() -> None:
+    text = frame._EPILOG.lower()
+    assert all(f"  {code.value}  " in text for code in ExitCode)

@@ -1,0 +1,146 @@
+"""What the host can do: how findings become checks, refusals and exit codes; and the real checks, as root."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness import doctor
+from harness.cli.main import main
+from harness.doctor import EVERY_RUN, QUESTIONS, Check, check_host, require_host
+from harness.errors import ExitCode, HarnessError
+
+
+def _fine() -> str:
+    return "fine"
+
+
+def _lacking() -> str:
+    raise HarnessError("the thing is missing", got="nothing", next="apt-get install thing")
+
+
+def _broken() -> str:
+    raise ZeroDivisionError("division by zero")
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Replaces the questions by one of each kind given: (look, disables, needed)."""
+
+    def install(*looks: tuple[Callable[[], str], tuple[str, ...], bool]) -> None:
+        questions = tuple(
+            doctor._Question(name=look.__name__, look=look, disables=disables, needed=needed)
+            for look, disables, needed in looks
+        )
+        monkeypatch.setattr(doctor, "QUESTIONS", questions)
+
+    return install
+
+
+def test_a_check_that_throws_is_unknown_never_ok(ask: Callable[..., None]) -> None:
+    ask((_fine, (), True), (_lacking, (), True), (_broken, (), True))
+    assert [check.status for check in check_host()] == ["ok", "missing", "unknown"]
+
+
+def test_a_missing_thing_says_what_was_seen_and_what_to_type(ask: Callable[..., None]) -> None:
+    ask((_lacking, ("power-loss",), True))
+    (check,) = check_host()
+    assert (check.detail, check.remedy) == ("the thing is missing (nothing)", "apt-get install thing")
+
+
+@pytest.mark.parametrize(
+    ("looks", "code"),
+    [
+        ([(_fine, (), True)], ExitCode.AS_PREDICTED),
+        ([(_fine, (), True), (_lacking, (), False)], ExitCode.AS_PREDICTED),
+        ([(_fine, (), True), (_lacking, (), True)], ExitCode.INCONCLUSIVE),
+        ([(_broken, (), True)], ExitCode.INCONCLUSIVE),
+    ],
+)
+def test_the_exit_code_is_0_only_when_the_local_runtime_lacks_nothing(
+    ask: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    looks: list[tuple[Callable[[], str], tuple[str, ...], bool]],
+    code: ExitCode,
+) -> None:
+    ask(*looks)
+    assert main(["doctor"]) == code
+    assert main(["doctor", "--json"]) == code
+    printed = capsys.readouterr().out
+    assert len(msgspec.json.decode(printed[printed.index("\n[") :], type=list[Check])) == len(looks)
+
+
+def test_a_run_is_refused_once_with_everything_that_its_steps_lack(ask: Callable[..., None]) -> None:
+    ask((_lacking, (EVERY_RUN,), True), (_broken, ("power-loss",), True))
+    with pytest.raises(HarnessError, match="_lacking, _broken") as refused:
+        require_host(["kill", "power-loss"])
+    assert refused.value.next == "apt-get install thing"
+
+
+def test_a_run_is_not_refused_for_what_its_steps_do_not_need(ask: Callable[..., None]) -> None:
+    ask((_fine, (EVERY_RUN,), True), (_lacking, ("power-loss",), True), (_broken, ("docker runtime",), False))
+    require_host(["kill", "partition"])
+
+
+def test_every_needed_question_says_what_its_absence_disables_and_what_to_do() -> None:
+    assert [question.name for question in QUESTIONS if question.needed and not question.disables] == []
+    assert [question.name for question in QUESTIONS if question.needed and not question.remedy] == []
+    assert len({question.name for question in QUESTIONS}) == len(QUESTIONS)
+
+
+def test_a_full_disk_and_a_small_memory_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "FREE_DISK_BYTES", 1 << 60)
+    monkeypatch.setattr(doctor, "FREE_MEMORY_BYTES", 1 << 60)
+    checks = {check.name: check for check in check_host() if check.name in ("disk space", "memory")}
+    assert {check.status for check in checks.values()} == {"missing"}
+
+
+def test_without_root_nothing_is_tried_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    statuses = {check.name: check.status for check in check_host()}
+    assert statuses["root"] == statuses["bridge and nft"] == statuses["ext4 shutdown"] == "missing"
+    assert "unknown" not in statuses.values()
+
+
+def _left_behind() -> set[str]:
+    loops = {path.name for path in Path("/sys/block").glob("loop*") if (path / "loop").exists()}
+    mounts = set(Path("/proc/self/mountinfo").read_text().splitlines())
+    names = {path.name for folder in ("/run/netns", "/run/ebbtide/ledger") for path in Path(folder).glob("*doctor*")}
+    return loops | mounts | names
+
+
+@pytest.mark.root
+def test_the_real_checks_leave_nothing_behind_and_none_of_them_breaks() -> None:
+    before = _left_behind()
+    checks = check_host()
+    assert _left_behind() == before
+    assert [check for check in checks if check.status == "unknown"] == []
+
+
+@pytest.mark.root
+def test_a_file_system_that_keeps_what_was_not_fsynced_fails_the_power_loss_trial(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from harness.host.volumes import Volume
+
+    before = _left_behind()
+    monkeypatch.setattr(Volume, "shut_down", lambda volume: True)
+    checks = {check.name: check for check in check_host() if check.name == "ext4 shutdown"}
+    assert checks["ext4 shutdown"].status == "missing"
+    assert "kept a file that was not fsynced" in checks["ext4 shutdown"].detail
+    assert _left_behind() == before
+
+
+@pytest.mark.root
+def test_a_packet_filter_that_does_not_drop_fails_the_cut_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.host.bridge import BridgeNetwork
+
+    before = _left_behind()
+    monkeypatch.setattr(BridgeNetwork, "cut", lambda network, cuts: None)
+    checks = {check.name: check for check in check_host() if check.name == "bridge and nft"}
+    assert checks["bridge and nft"].status == "missing"
+    assert _left_behind() == before
