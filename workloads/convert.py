@@ -1,0 +1,231 @@
+"""Journals into the run record's Parquet tables: `<record>/journal/*.journal` -> sends/, polls/, watermarks/.
+
+Works on whatever a run left behind, a killed harness's included. A table appears whole or not at all, its
+journal goes only after that, and converting again changes nothing. What a torn tail held is counted in the
+report, never guessed. A send without an answer is unknown; of two answers for one send the later counts.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.errors import HarnessError
+from harness.record.tables import POLLS, SENDS, WATERMARKS
+from workloads.frames import (
+    ANSWERED,
+    HANDED,
+    MARK_FIELDS,
+    MARKS,
+    POLLED,
+    STATUSES,
+    Answered,
+    unpack_answered,
+    unpack_handed,
+    unpack_marks,
+    unpack_polled,
+)
+from workloads.journal import JournalHeader, JournalReader
+from workloads.outcomes import UNRESOLVED
+from workloads.spans import Spans
+
+JOURNAL_DIR = "journal"
+JOURNAL_SUFFIX = ".journal"
+ROW_GROUP_ROWS = 100_000
+
+_SCHEMAS = {"sends": SENDS, "polls": POLLS, "watermarks": WATERMARKS}
+_TABLE_OF_NAME = {"producer": "sends", "consumer": "polls", "sampler": "watermarks"}
+
+Columns = dict[str, list[object]]
+
+
+class FileReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One journal: its rows in the table, and the bytes at its end that are no whole frame."""
+
+    journal: str
+    table: str
+    rows: int
+    torn_bytes: int
+
+
+class JournalReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What one conversion did; empty when there was nothing left to convert."""
+
+    files: tuple[FileReport, ...] = ()
+
+    @property
+    def torn_bytes(self) -> int:
+        """Bytes of all torn tails together."""
+        return sum(file.torn_bytes for file in self.files)
+
+
+def convert_journals(record: Path) -> JournalReport:
+    """Turn every journal of a run record into its table and remove it; the folder goes with the last one.
+
+    Call it when no client of the run is alive. Raises `HarnessError` when a table cannot be written; the
+    journals not converted stay.
+    """
+    folder = record / JOURNAL_DIR
+    reports = [_convert(record, path) for path in sorted(folder.glob(f"*{JOURNAL_SUFFIX}"))]
+    # What remains are the clients' configurations and counters: the harness's scratch, not the record's.
+    shutil.rmtree(folder, ignore_errors=True)
+    return JournalReport(files=tuple(reports))
+
+
+def _convert(record: Path, path: Path) -> FileReport:
+    reader = JournalReader(path)
+    table = reader.header.table if reader.header else _TABLE_OF_NAME.get(path.stem.split("-")[0], "")
+    if table not in _SCHEMAS:
+        raise HarnessError("a journal of no table of the record", where=str(path), allowed=", ".join(_SCHEMAS))
+    schema = _SCHEMAS[table]
+    target = record / table / f"{path.stem}.parquet"
+    part = target.with_name(target.name + ".part")
+    rows = 0
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with pq.ParquetWriter(part, schema, compression="zstd") as writer:
+            for columns in _row_groups(_rows_of(table, reader), schema):
+                batch = pa.table(columns, schema=schema)
+                rows += batch.num_rows
+                writer.write_table(batch, row_group_size=ROW_GROUP_ROWS)
+        os.replace(part, target)
+    except OSError as error:
+        raise HarnessError(
+            "a journal cannot be turned into its table; the journal is kept",
+            where=str(target),
+            got=str(error),
+            next="free space and convert again",
+        ) from None
+    path.unlink()
+    return FileReport(journal=path.name, table=table, rows=rows, torn_bytes=reader.torn_bytes)
+
+
+def _rows_of(table: str, reader: JournalReader) -> Iterator[Columns]:
+    """The journal's rows, a frame's worth of columns at a time."""
+    if reader.header is None:
+        return iter(())
+    convert: dict[str, Callable[[JournalHeader, JournalReader], Iterator[Columns]]] = {
+        "sends": _sends,
+        "polls": _polls,
+        "watermarks": _watermarks,
+    }
+    return convert[table](reader.header, reader)
+
+
+def _row_groups(chunks: Iterator[Columns], schema: pa.Schema) -> Iterator[Columns]:
+    """Chunks gathered into row groups; a group exceeds `ROW_GROUP_ROWS` by less than one chunk."""
+    group: Columns = {name: [] for name in schema.names}
+    size = 0
+    for chunk in chunks:
+        for name, column in group.items():
+            column.extend(chunk[name])
+        size = len(group[schema.names[0]])
+        if size >= ROW_GROUP_ROWS:
+            yield group
+            group = {name: [] for name in schema.names}
+            size = 0
+    if size:
+        yield group
+
+
+def _sends(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
+    answers: dict[int, Spans[Answered]] = {}
+    for kind, payload in reader.frames():
+        if kind == ANSWERED:
+            answer = unpack_answered(payload)
+            answers.setdefault(answer.partition, Spans()).put(answer.first_sequence, answer.count, answer)
+    seen: dict[int, int] = {}
+    for kind, payload in reader.frames():
+        if kind != HANDED:
+            continue
+        partition, first, pairs = unpack_handed(payload)
+        # A frame that was written twice repeats sequences that are in the table already.
+        skip = max(0, seen.get(partition, 0) - first)
+        values, sent = pairs[2 * skip :: 2], pairs[2 * skip + 1 :: 2]
+        first += skip
+        seen[partition] = max(seen.get(partition, 0), first + len(values))
+        columns: Columns = {name: [] for name in SENDS.names}
+        spans = answers.get(partition) or Spans()
+        for start, count, found in spans.cover(first, len(values)):
+            _extend_answer(columns, start, count, found)
+        constants = {
+            "topic": header.topics[0],
+            "partition": partition,
+            "producer": header.id,
+            "acks": header.acks,
+            "txn": None,
+            "txn_outcome": None,
+        }
+        columns |= {name: [value] * len(values) for name, value in constants.items()}
+        columns["value"], columns["sent_ns"] = list(values), list(sent)
+        columns["sequence"] = list(range(first, first + len(values)))
+        yield columns
+
+
+def _extend_answer(columns: Columns, start: int, count: int, answer: Answered | None) -> None:
+    status: str
+    error: str | None
+    done: int | None
+    offsets: list[object]
+    if answer is None:
+        status, error, done, offsets = "unknown", UNRESOLVED, None, [None] * count
+    else:
+        status, error, done = STATUSES[answer.status], answer.error or None, answer.done_ns
+        base = answer.base_offset + start - answer.first_sequence
+        offsets = list(range(base, base + count)) if answer.base_offset >= 0 else [None] * count
+    columns["status"] += [status] * count
+    columns["error"] += [error] * count
+    columns["done_ns"] += [done] * count
+    columns["offset"] += offsets
+
+
+def _polls(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
+    for kind, payload in reader.frames():
+        if kind != POLLED:
+            continue
+        polled = unpack_polled(payload)
+        count = len(polled.offsets)
+        yield {
+            "topic": [header.topics[polled.topic]] * count,
+            "partition": [polled.partition] * count,
+            "offset": list(polled.offsets),
+            "value": _nullable(polled.values),
+            "consumer": [header.id] * count,
+            "session": [polled.session] * count,
+            "prev_offset": _nullable([polled.previous, *polled.offsets[:-1]]),
+            "leader_epoch": _nullable(polled.epochs),
+            "isolation": [header.isolation] * count,
+            "polled_ns": [polled.polled_ns] * count,
+        }
+
+
+def _watermarks(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
+    for kind, payload in reader.frames():
+        if kind != MARKS:
+            continue
+        marks = unpack_marks(payload)
+        topic, partition, broker, epoch, high_watermark, asked, at = (
+            list(marks[field::MARK_FIELDS]) for field in range(MARK_FIELDS)
+        )
+        yield {
+            "topic": [header.topics[index] for index in topic],
+            "partition": list(partition),
+            "broker": list(broker),
+            "leader_epoch": _nullable(epoch),
+            "high_watermark": list(high_watermark),
+            "log_end_offset": [None] * len(at),
+            "source": ["list_offsets"] * len(at),
+            "asked_ns": list(asked),
+            "at_ns": list(at),
+        }
+
+
+def _nullable(numbers: Iterable[int]) -> list[object]:
+    """-1 as null."""
+    return [None if number == -1 else number for number in numbers]

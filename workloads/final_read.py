@@ -1,0 +1,170 @@
+"""The final consumer: `python -m workloads.final_read CONFIG.json`; see `workloads.config.FinalReadConfig`.
+
+After everything was healed it reads every partition from its log start to its HW. What it returns is the final
+log that the run is measured against, so it is either whole or refused: the offsets are asked before and after
+the read, and an attempt across a change of leader, or in which the HW went back, is thrown away and repeated.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from harness.record.files import write_atomically
+from harness.waiting import wait_until
+from workloads.config import FINAL_CONSUMER, FinalReadConfig, read_config
+from workloads.journal import JournalHeader, JournalWriter
+from workloads.payload import value_of
+from workloads.process import Stop, run_client
+from workloads.reading import Lane, answering, journal_poll, open_consumer
+from workloads.sampler import partitions_of
+from workloads.status import State, StatusFile
+from workloads.wire import EARLIEST, LATEST, NONE, BrokerConnection, WireError
+
+_POLL_MS = 200
+
+
+class PartitionEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """Log start, HW and leader epoch of one partition, as its leader gave them."""
+
+    log_start: int
+    high_watermark: int
+    leader_epoch: int | None
+
+
+class _Unsettled(Exception):
+    """The attempt does not count; the message says what moved."""
+
+
+def ask_ends(bootstrap: Sequence[str], partitions: list[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnd]:
+    """Every partition's ends, whoever leads it. Raises `_Unsettled` when a partition has no answer."""
+    ends: dict[tuple[str, int], PartitionEnd] = {}
+    seen = "no broker answered"
+    for address in bootstrap:
+        try:
+            with BrokerConnection(address, connect_timeout_s=0.5, request_timeout_s=2.0) as broker:
+                starts = {(item.topic, item.partition): item for item in broker.list_offsets(partitions, EARLIEST)}
+                latest = broker.list_offsets(partitions, LATEST)
+        except WireError as error:
+            seen = str(error)
+            continue
+        for answer in latest:
+            key = (answer.topic, answer.partition)
+            if answer.error == NONE and starts[key].error == NONE:
+                ends[key] = PartitionEnd(
+                    log_start=starts[key].offset,
+                    high_watermark=answer.offset,
+                    leader_epoch=answer.leader_epoch,
+                )
+            else:
+                seen = f"{address} answers {key[0]}-{key[1]} with error {answer.error or starts[key].error}"
+    missing = [f"{topic}-{partition}" for topic, partition in partitions if (topic, partition) not in ends]
+    if missing:
+        raise _Unsettled(f"{', '.join(missing)} without a leader that answers; {seen}")
+    return ends
+
+
+def read_once(config: FinalReadConfig, deadline: float) -> dict[str, dict[str, int]]:
+    """One attempt: ask, read, ask again. Raises `_Unsettled`, `KafkaError`, `JournalError`."""
+    partitions = partitions_of(config.topics)
+    ends = ask_ends(config.bootstrap, partitions)
+    bootstrap = answering(config.bootstrap, 5.0, lambda: False)
+    header = JournalHeader(table="polls", id=FINAL_CONSUMER, topics=tuple(config.topics), isolation="read_uncommitted")
+    # Opening the journal empties it: of several attempts only the last one's rows remain.
+    journal = JournalWriter(Path(config.journal), header)
+    remaining_s = max(1.0, deadline - time.monotonic())
+    consumer = open_consumer(bootstrap, "ebbtide-final", "read_uncommitted", config.request_timeout_ms, remaining_s)
+    try:
+        _read(consumer, journal, config, ends, deadline)
+    finally:
+        consumer.close()
+        journal.close()
+    after = ask_ends(config.bootstrap, partitions)
+    for key, end in after.items():
+        if end != ends[key]:
+            raise _Unsettled(f"{key[0]}-{key[1]} moved during the read, from {ends[key]} to {end}")
+    return {
+        f"{topic}-{partition}": {"log_start": end.log_start, "high_watermark": end.high_watermark}
+        for (topic, partition), end in after.items()
+    }
+
+
+def _read(
+    consumer: KafkaConsumer,
+    journal: JournalWriter,
+    config: FinalReadConfig,
+    ends: dict[tuple[str, int], PartitionEnd],
+    deadline: float,
+) -> None:
+    """Read every partition to its HW; the partitions that are done are paused."""
+    names = list(config.topics)
+    lanes = {TopicPartition(*key): Lane(names.index(key[0]), TopicPartition(*key)) for key in ends}
+    consumer.assign(list(lanes))
+    for partition, lane in lanes.items():
+        consumer.seek(partition, ends[partition].log_start)
+        lane.reposition(1)
+    value = value_of(config.run_id)
+    open_ = {item for item in lanes if ends[item].log_start < ends[item].high_watermark}
+    while open_:
+        consumer.pause(*(lanes.keys() - open_))
+        returned = consumer.poll(timeout_ms=_POLL_MS)
+        # Records above the HW that was asked for belong to no final log; producers should be done by now.
+        returned = {
+            item: [record for record in records if record.offset < ends[item].high_watermark]
+            for item, records in returned.items()
+        }
+        journal_poll(journal, lanes, {item: records for item, records in returned.items() if records}, value)
+        open_ = {item for item in open_ if _position(consumer, item) < ends[item].high_watermark}
+        if open_ and time.monotonic() > deadline:
+            left = {f"{item.topic}-{item.partition}": _position(consumer, item) for item in open_}
+            raise _Unsettled(f"not read to the end; positions {left}")
+
+
+def _position(consumer: KafkaConsumer, partition: TopicPartition) -> int:
+    """The next offset to be fetched: also beyond control records, which no poll returns."""
+    position: int | None = consumer.position(partition, timeout_ms=1_000)
+    return -1 if position is None else position
+
+
+def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> State:
+    """Read until an attempt counts. Raises `WaitExpired` with the last attempt's reason."""
+    deadline = time.monotonic() + config.timeout_s
+    seen = "nothing"
+
+    def attempt() -> dict[str, dict[str, int]] | None:
+        nonlocal seen
+        if stop:
+            return {"": {}}
+        try:
+            return read_once(config, deadline)
+        except (_Unsettled, KafkaError) as error:
+            seen = str(error)
+            return None
+
+    ends = wait_until(
+        attempt,
+        awaited="a read of every partition from its start to its HW",
+        timeout_s=config.timeout_s,
+        last_seen=lambda: seen,
+        poll_s=0.2,
+    )
+    if stop:
+        return State.STOPPED
+    write_atomically(Path(config.result), msgspec.json.encode(ends))
+    return State.DONE
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the final read once."""
+    config = read_config(Path(argv[0]), FinalReadConfig)
+    return run_client(config.endpoints, 0, lambda status, stop: run(config, status, stop))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

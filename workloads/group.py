@@ -1,0 +1,278 @@
+"""All clients of one run: topics, sampler, consumers, producers and the final read, behind one object.
+
+The order of a run: `create_topics`, `start`, then steps while `check` stays silent and the counters move,
+`stop_producers`, heal, `final_read`, `stop`, and `workloads.convert.convert_journals` on the record. `close`
+belongs into a finally: it kills by pid whatever is still there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness.errors import HarnessError, UsageError
+from harness.record.manifest import FinalOffsets
+from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
+from harness.waiting import wait_until
+from workloads.client import Client, ClientEnd
+from workloads.config import (
+    FINAL_CONSUMER,
+    ConsumerConfig,
+    FinalReadConfig,
+    NewTopic,
+    ProducerConfig,
+    SamplerConfig,
+    TopicsConfig,
+)
+from workloads.convert import JOURNAL_DIR, JOURNAL_SUFFIX
+from workloads.payload import PRODUCER_MAX
+from workloads.sampler import SLOTS as SAMPLER_SLOTS
+from workloads.sampler import partitions_of
+from workloads.sends import COUNTERS
+from workloads.status import State
+
+ACKS = {"0": 0, "1": 1, "all": -1}
+_STARTED = (State.RUNNING, State.DONE, State.STOPPED)
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of sends: handed over, and of these acked, failed and unknown."""
+
+    handed: int = 0
+    acked: int = 0
+    failed: int = 0
+    unknown: int = 0
+
+
+class Workload:
+    """The clients of one run.
+
+    `record` is the run folder: journals and the clients' small files go to `journal/`, their stderr to `logs/`.
+    `command` is `Runtime.client_command`, `bootstrap` is `Runtime.bootstrap_servers()`. Use one object from one
+    thread, and let that thread outlive the clients: they die with it.
+    """
+
+    def __init__(
+        self,
+        *,
+        record: Path,
+        run_id: str,
+        command: Callable[[Sequence[str]], list[str]],
+        bootstrap: Sequence[str],
+        topics: Mapping[str, TopicSpec],
+        producers: Sequence[ProducerSpec],
+        consumers: Sequence[ConsumerSpec] = (),
+    ) -> None:
+        _check_ids(producers, consumers)
+        self._record = record.absolute()
+        self._run_id = run_id
+        self._command = command
+        self._bootstrap = tuple(bootstrap)
+        self._topics = dict(topics)
+        self._producers = {spec.id: (spec, self._client(f"producer-{spec.id}", "producer")) for spec in producers}
+        self._consumers = {spec.id: (spec, self._client(f"consumer-{spec.id}", "consumer")) for spec in consumers}
+        self._sampler = self._client("sampler", "sampler")
+        self._final = self._client(f"consumer-{FINAL_CONSUMER}", "final_read")
+        self._admin = self._client("topics", "topics")
+        self._counts = {name: spec.partitions for name, spec in topics.items()}
+        self._slots = {item: SAMPLER_SLOTS * index for index, item in enumerate(partitions_of(self._counts))}
+        self._brokers: dict[int, str] = {}
+
+    def create_topics(self, timeout_s: float = 60.0) -> dict[int, str]:
+        """Wait for every broker, create the topics, and return the brokers' addresses by id.
+
+        Raises `HarnessError` with what the cluster last said.
+        """
+        result = self._folder / "brokers.json"
+        config = TopicsConfig(
+            endpoints=self._admin.endpoints,
+            bootstrap=self._bootstrap,
+            topics={
+                name: NewTopic(
+                    partitions=spec.partitions,
+                    replication_factor=spec.replication_factor,
+                    config={"min.insync.replicas": str(spec.min_isr), **spec.config},
+                )
+                for name, spec in self._topics.items()
+            },
+            result=str(result),
+            timeout_s=timeout_s,
+        )
+        self._run_to_end(self._admin, config, timeout_s)
+        self._brokers = {int(key): address for key, address in msgspec.json.decode(result.read_bytes()).items()}
+        return dict(self._brokers)
+
+    def start(self, timeout_s: float = 30.0) -> None:
+        """Start sampler, consumers and producers together and wait until each is at work.
+
+        Raises `HarnessError` when one dies, `WaitExpired` when one does not get ready.
+        """
+        if not self._brokers:
+            raise HarnessError("the workload was started before its topics were created")
+        self._sampler.start(self._sampler_config(), self._command)
+        for consumer, client in self._consumers.values():
+            client.start(self._consumer_config(consumer, client, timeout_s), self._command)
+        for producer, client in self._producers.values():
+            client.start(self._producer_config(producer, client, timeout_s), self._command)
+        deadline = time.monotonic() + timeout_s
+        for client in self._running():
+            client.await_state(_STARTED, max(0.0, deadline - time.monotonic()))
+
+    def check(self) -> None:
+        """Raises `HarnessError` with its reason when a client died by itself."""
+        for client in self._running():
+            client.check()
+
+    def sent(self, topic: str | None = None, partition: int | None = None, producer: int | None = None) -> Sent:
+        """Counts of sends so far, of everything or of one topic, partition or producer.
+
+        They are at most one flush interval (20 ms) old, and what they show is in the journals.
+        """
+        totals = dict.fromkeys(COUNTERS, 0)
+        for spec, client in self._producers.values():
+            if topic not in (None, spec.topic) or producer not in (None, spec.id) or client.status is None:
+                continue
+            for number in range(self._counts[spec.topic]):
+                if partition in (None, number):
+                    for slot, name in enumerate(COUNTERS, len(COUNTERS) * number):
+                        totals[name] += client.status.get(slot)
+        return Sent(**totals)
+
+    def acked(self, topic: str | None = None, partition: int | None = None) -> int:
+        """Acked records so far, of everything or of one topic or partition."""
+        return self.sent(topic, partition).acked
+
+    def producers_done(self) -> bool:
+        """Whether every producer has handed over its count and has an outcome for every record."""
+        return all(client.state == State.DONE for _, client in self._producers.values())
+
+    def high_watermark(self, topic: str, partition: int) -> int | None:
+        """The highest HW that any leader of the partition has served so far; None before the first answer."""
+        if self._sampler.status is None:
+            return None
+        return self._sampler.status.get(self._slots[topic, partition]) - 1 if self._seen(topic, partition) else None
+
+    def stop_producers(self, timeout_s: float = 10.0) -> list[ClientEnd]:
+        """End the producers: no more sends, outstanding ones are awaited, the rest is unknown.
+
+        A producer that is not gone after `timeout_s` is killed; its journal keeps what it wrote.
+        """
+        return _end([client for _, client in self._producers.values()], timeout_s)
+
+    def final_read(self, timeout_s: float = 30.0) -> dict[str, FinalOffsets]:
+        """Read every partition from its start to its HW, as consumer `FINAL_CONSUMER`.
+
+        Returns the ends by `topic-partition`. Raises `HarnessError` saying why there is no settled read.
+        """
+        result = self._folder / "final.json"
+        config = FinalReadConfig(
+            endpoints=self._final.endpoints,
+            journal=self._journal(self._final),
+            run_id=self._run_id,
+            bootstrap=self._bootstrap,
+            topics=self._counts,
+            result=str(result),
+            timeout_s=timeout_s,
+        )
+        self._run_to_end(self._final, config, timeout_s)
+        return msgspec.json.decode(result.read_bytes(), type=dict[str, FinalOffsets])
+
+    def stop(self, timeout_s: float = 10.0) -> list[ClientEnd]:
+        """End whatever runs, and return how every client ended."""
+        return _end(self._running(), timeout_s)
+
+    def close(self) -> None:
+        """Kill what is left; never raises for what is gone."""
+        for client in [*self._running(), self._final, self._admin]:
+            client.kill()
+
+    @property
+    def _folder(self) -> Path:
+        return self._record / JOURNAL_DIR
+
+    def _running(self) -> list[Client]:
+        clients = [client for _, client in self._producers.values()]
+        clients += [client for _, client in self._consumers.values()]
+        return [*clients, self._sampler]
+
+    def _client(self, name: str, module: str) -> Client:
+        return Client(name, f"workloads.{module}", self._folder, self._record / "logs" / f"client-{name}.log")
+
+    def _journal(self, client: Client) -> str:
+        return str(self._folder / f"{client.name}{JOURNAL_SUFFIX}")
+
+    def _seen(self, topic: str, partition: int) -> bool:
+        status = self._sampler.status
+        return status is not None and status.get(self._slots[topic, partition]) > 0
+
+    def _run_to_end(self, client: Client, config: msgspec.Struct, timeout_s: float) -> None:
+        """Run a client that ends by itself; it knows the deadline too, and says more when it expires."""
+        client.start(config, self._command)
+        try:
+            wait_until(lambda: not client.alive, awaited=f"{client.name} to end", timeout_s=timeout_s + 5.0)
+        finally:
+            client.kill()
+        client.check()
+
+    def _sampler_config(self) -> SamplerConfig:
+        return SamplerConfig(
+            endpoints=self._sampler.endpoints,
+            journal=self._journal(self._sampler),
+            brokers=self._brokers,
+            topics=self._counts,
+        )
+
+    def _consumer_config(self, spec: ConsumerSpec, client: Client, timeout_s: float) -> ConsumerConfig:
+        return ConsumerConfig(
+            endpoints=client.endpoints,
+            journal=self._journal(client),
+            run_id=self._run_id,
+            bootstrap=self._bootstrap,
+            id=spec.id,
+            topics={name: self._counts[name] for name in spec.topics},
+            isolation=spec.isolation,
+            start_timeout_s=timeout_s,
+        )
+
+    def _producer_config(self, spec: ProducerSpec, client: Client, timeout_s: float) -> ProducerConfig:
+        return ProducerConfig(
+            endpoints=client.endpoints,
+            journal=self._journal(client),
+            run_id=self._run_id,
+            bootstrap=self._bootstrap,
+            id=spec.id,
+            topic=spec.topic,
+            partitions=self._counts[spec.topic],
+            acks=ACKS[spec.acks],
+            count=spec.count,
+            rate_per_s=spec.rate_per_s,
+            payload_bytes=spec.payload_bytes,
+            linger_ms=spec.linger_ms,
+            start_timeout_s=timeout_s,
+        )
+
+
+def _end(clients: Sequence[Client], timeout_s: float) -> list[ClientEnd]:
+    for client in clients:
+        client.tell_to_stop()
+    deadline = time.monotonic() + timeout_s
+    return [client.join(deadline) for client in clients]
+
+
+def _check_ids(producers: Sequence[ProducerSpec], consumers: Sequence[ConsumerSpec]) -> None:
+    """Raises `UsageError` for ids that a record could not tell apart."""
+    for kind, ids, highest in (
+        ("producer", [spec.id for spec in producers], PRODUCER_MAX),
+        ("consumer", [spec.id for spec in consumers], 2**31 - 1),
+    ):
+        for id_ in ids:
+            if not 1 <= id_ <= highest or ids.count(id_) > 1:
+                raise UsageError(
+                    f"{kind} id {id_} cannot be used",
+                    got="an id twice" if ids.count(id_) > 1 else str(id_),
+                    allowed=f"different ids from 1 to {highest}",
+                    next=f"give every {kind} of the scenario an id of its own",
+                )

@@ -1,0 +1,208 @@
+"""One producer process: `python -m workloads.producer CONFIG.json`; see `workloads.config.ProducerConfig`.
+
+It is an ordinary kafka-python producer with ordinary retries, whose every record is journalled before it is
+handed over and whose every answer is journalled when it comes. The settings that matter, and why:
+
+- `retries` without limit inside `delivery_timeout_ms`: retries are what applications run with.
+- idempotence only when asked for: it hides the duplicates and gaps that a run wants to show.
+- one request in flight unless idempotent: otherwise the client itself reorders batches when it retries, and
+  an order broken by the client would look like one broken by Kafka.
+- `request_timeout_ms` is short, so that a silent broker is given up within seconds; it must stay above the
+  time that a follower needs to leave the ISR, or every acks=all send under a cut times out first.
+- `max_block_ms` is short and the topic is awaited before the first send, so `send` never blocks for long.
+- bootstrap names only brokers that answered a moment ago: the client would wait long for one that does not.
+
+`send` is never called twice for one record: a record that it refuses keeps its value, sequence and row.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from kafka import KafkaProducer
+
+from harness.errors import HarnessError
+from harness.waiting import pause, wait_until
+from workloads.attempts import AttemptWatch
+from workloads.config import ProducerConfig, read_config
+from workloads.journal import JournalHeader, JournalWriter
+from workloads.payload import encoder, value_at
+from workloads.process import Stop, run_client
+from workloads.sends import COUNTERS, Sends
+from workloads.status import State, StatusFile
+from workloads.wire import BrokerConnection, WireError
+
+_BURST = 100
+"""Records between two looks at the clock."""
+
+
+def connect(config: ProducerConfig, stop: Stop) -> KafkaProducer | None:
+    """A producer whose topic has a leader for every partition; None when told to stop meanwhile.
+
+    Raises `WaitExpired` after `start_timeout_s`.
+    """
+    seen = "no broker answered"
+
+    def ready() -> tuple[str, ...] | None:
+        nonlocal seen
+        if stop:
+            return ("",)
+        answering, led = [], 0
+        for address in config.bootstrap:
+            try:
+                with BrokerConnection(address, connect_timeout_s=0.5, request_timeout_s=2.0) as broker:
+                    state = broker.metadata([config.topic])
+            except WireError as error:
+                seen = str(error)
+                continue
+            answering.append(address)
+            led = max(led, sum(item.leader >= 0 for item in state.partitions.values()))
+        if answering:
+            seen = f"{led} of {config.partitions} partitions have a leader"
+        return tuple(answering) if answering and led >= config.partitions else None
+
+    bootstrap = wait_until(
+        ready,
+        awaited=f"a leader for every partition of {config.topic}",
+        timeout_s=config.start_timeout_s,
+        last_seen=lambda: seen,
+        poll_s=0.1,
+    )
+    return None if stop else open_producer(config, bootstrap)
+
+
+def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> KafkaProducer:
+    """kafka-python's producer with the settings of this module's docstring, its topic known."""
+    producer = KafkaProducer(
+        bootstrap_servers=list(bootstrap),
+        client_id=f"ebbtide-producer-{config.id}",
+        acks=config.acks,
+        enable_idempotence=config.idempotent,
+        retries=2**31 - 1,
+        max_in_flight_requests_per_connection=5 if config.idempotent else 1,
+        linger_ms=config.linger_ms,
+        batch_size=32_768,
+        request_timeout_ms=config.request_timeout_ms,
+        delivery_timeout_ms=config.delivery_timeout_ms,
+        retry_backoff_ms=config.retry_backoff_ms,
+        reconnect_backoff_ms=50,
+        reconnect_backoff_max_ms=500,
+        metadata_max_age_ms=2_000,
+        max_block_ms=5_000,
+        bootstrap_timeout_ms=int(config.start_timeout_s * 1000),
+        allow_auto_create_topics=False,
+        metrics_enabled=False,
+    )
+    known = producer.partitions_for(config.topic)
+    if len(known) < config.partitions:
+        raise HarnessError(
+            f"the topic {config.topic} has fewer partitions than the producer is to serve",
+            got=str(len(known)),
+            allowed=f"at least {config.partitions}",
+        )
+    return producer
+
+
+class Sending:
+    """Hands records over in turn to the partitions, within the bounds of count, rate and outstanding."""
+
+    def __init__(self, config: ProducerConfig, producer: KafkaProducer, sends: Sends) -> None:
+        self._config = config
+        self._producer = producer
+        self._sends = sends
+        self._encode = encoder(config.run_id, config.id, config.payload_bytes)
+        self._number = 0
+        self._due_from = time.monotonic()
+        self._due_number = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether `count` records were handed over."""
+        return self._config.count is not None and self._number >= self._config.count
+
+    def due(self) -> int:
+        """How many records may be handed over now, at most a burst."""
+        room = self._config.max_outstanding - (self._number - self._sends.handed + self._sends.outstanding)
+        due = min(_BURST, room)
+        if self._config.count is not None:
+            due = min(due, self._config.count - self._number)
+        if self._config.rate_per_s is not None:
+            now = time.monotonic()
+            if room <= 0:
+                # What could not be sent in time is not made up for: a rate is no promise to catch up.
+                self._due_from, self._due_number = now, self._number
+            scheduled = self._due_number + int((now - self._due_from) * self._config.rate_per_s)
+            due = min(due, scheduled - self._number)
+        return max(0, due)
+
+    def burst(self, count: int) -> bool:
+        """Hand over `count` records; False when `send` refused one, and the rest was left."""
+        lanes, topic, id_ = self._sends.lanes, self._config.topic, self._config.id
+        send, encode, clock = self._producer.send, self._encode, time.time_ns
+        for number in range(self._number, self._number + count):
+            lane = lanes[number % len(lanes)]
+            sequence = lane.next_sequence
+            value = value_at(id_, number)
+            payload = encode(sequence, value)
+            lane.rows.extend((value, clock()))
+            lane.next_sequence = sequence + 1
+            self._number = number + 1
+            try:
+                future = send(topic, payload, None, None, lane.partition)
+            except Exception as error:
+                self._sends.refused(lane, sequence, error)
+                return False
+            if future._produce_future is not lane.batch:
+                self._sends.begin(lane, sequence, future)
+        return True
+
+
+def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> State:
+    """Produce until the count is resolved or a stop is told; returns the last state."""
+    header = JournalHeader(table="sends", id=config.id, topics=(config.topic,), acks=config.acks)
+    journal = JournalWriter(Path(config.journal), header)
+    sends = Sends(journal, status, config.partitions, config.acks)
+    producer = connect(config, stop)
+    if producer is None:
+        return State.STOPPED
+    sends.watch(AttemptWatch(producer))
+    sending = Sending(config, producer, sends)
+    interval_s = config.flush_interval_ms / 1000
+    status.tell(State.RUNNING)
+    flush_at = time.monotonic() + interval_s
+    stop_at: float | None = None
+    while True:
+        count = 0 if stop_at is not None or sending.exhausted else sending.due()
+        if not count or not sending.burst(count):
+            pause(min(interval_s, 0.002))
+        now = time.monotonic()
+        if now < flush_at:
+            continue
+        flush_at = now + interval_s
+        sends.flush()
+        if stop_at is None and stop:
+            stop_at = now + config.stop_timeout_s
+        if sending.exhausted and not sends.outstanding:
+            return State.DONE
+        if stop_at is not None and (not sends.outstanding or now >= stop_at):
+            sends.abandon()
+            return State.STOPPED
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one producer to its end."""
+    config = read_config(Path(argv[0]), ProducerConfig)
+    return run_client(
+        config.endpoints, len(COUNTERS) * config.partitions, lambda status, stop: run(config, status, stop)
+    )
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stderr.flush()
+    # The journal is complete. kafka-python's exit hooks would go on sending what the journal calls unknown.
+    os._exit(code)

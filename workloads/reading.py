@@ -1,0 +1,112 @@
+"""What the tailing consumer and the final read share: the client's settings, and journalling what a poll returned."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+
+from harness.waiting import wait_until
+from workloads.frames import Polled, pack_polled
+from workloads.journal import JournalWriter
+from workloads.wire import BrokerConnection, WireError
+
+
+def answering(bootstrap: Sequence[str], timeout_s: float, stop: Callable[[], bool]) -> list[str]:
+    """The brokers that answer a Metadata request; empty when told to stop. Raises `WaitExpired` if none does."""
+    seen = "nothing"
+
+    def ask() -> list[str] | None:
+        nonlocal seen
+        if stop():
+            return [""]
+        found = []
+        for address in bootstrap:
+            try:
+                with BrokerConnection(address, connect_timeout_s=0.5, request_timeout_s=2.0) as broker:
+                    broker.metadata([])
+                found.append(address)
+            except WireError as error:
+                seen = str(error)
+        return found
+
+    found = wait_until(ask, awaited="a broker that answers", timeout_s=timeout_s, last_seen=lambda: seen, poll_s=0.1)
+    return [] if stop() else found
+
+
+def open_consumer(
+    bootstrap: Sequence[str], name: str, isolation: str, request_timeout_ms: int, timeout_s: float
+) -> KafkaConsumer:
+    """kafka-python's consumer without a group and without a reset policy.
+
+    `auto_offset_reset` is `none`: a reset would move the position without a word, and each move has to be a
+    session of its own. The client does not check batch CRCs: the payload's CRC shows damage record by record.
+    """
+    return KafkaConsumer(
+        bootstrap_servers=list(bootstrap),
+        client_id=name,
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        isolation_level=isolation,
+        check_crcs=False,
+        fetch_max_wait_ms=100,
+        max_poll_records=2_000,
+        request_timeout_ms=request_timeout_ms,
+        reconnect_backoff_ms=50,
+        reconnect_backoff_max_ms=500,
+        retry_backoff_ms=100,
+        metadata_max_age_ms=1_000,
+        bootstrap_timeout_ms=int(timeout_s * 1000),
+        allow_auto_create_topics=False,
+        metrics_enabled=False,
+    )
+
+
+class Lane:
+    """One partition as read: its place in the journal, its session, and the last offset that session returned."""
+
+    def __init__(self, topic: int, partition: TopicPartition) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.session = 0
+        self.previous = -1
+        self.polled = 0
+
+    def reposition(self, session: int) -> None:
+        """The position was set: what follows is not connected with what came before."""
+        self.session = session
+        self.previous = -1
+
+
+def journal_poll(
+    journal: JournalWriter,
+    lanes: dict[TopicPartition, Lane],
+    returned: dict[TopicPartition, list[Any]],
+    value_of: Callable[[bytes | None], int | None],
+) -> None:
+    """Journal everything that one poll returned. Raises `JournalError`."""
+    polled_ns = time.time_ns()
+    frames = []
+    for partition, records in returned.items():
+        lane = lanes[partition]
+        offsets = array("q", [record.offset for record in records])
+        decoded = (value_of(record.value) for record in records)
+        values = array("q", [-1 if value is None else value for value in decoded])
+        polled = Polled(
+            topic=lane.topic,
+            partition=partition.partition,
+            session=lane.session,
+            previous=lane.previous,
+            polled_ns=polled_ns,
+            offsets=offsets,
+            values=values,
+            epochs=array("q", [record.leader_epoch for record in records]),
+        )
+        frames.append(pack_polled(polled))
+        lane.previous = offsets[-1]
+        lane.polled += len(offsets)
+    journal.write(frames)

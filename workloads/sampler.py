@@ -1,0 +1,117 @@
+"""Samples the HW that every broker serves: `python -m workloads.sampler CONFIG.json`.
+
+ListOffsets(latest, read_uncommitted) is answered by the partition's leader only, with its leader epoch, so
+asking every broker needs no knowledge of who leads: the others refuse, and a deposed leader that does not know
+it yet answers under its old epoch. One thread and one connection a broker, with short timeouts: a broker that
+is cut off, paused or dead holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from array import array
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.waiting import pause
+from workloads.config import SamplerConfig, read_config
+from workloads.frames import pack_marks
+from workloads.journal import JournalHeader, JournalWriter
+from workloads.process import Stop, run_client
+from workloads.status import State, StatusFile
+from workloads.wire import LATEST, NONE, BrokerConnection, WireError
+
+SLOTS = 2
+"""Status slots of one partition: the highest HW served so far plus one (0: none yet), and its leader epoch."""
+
+_FLUSH_S = 0.02
+
+
+class BrokerSampler(threading.Thread):
+    """Asks one broker for every partition, again and again; observations go to `marks`."""
+
+    def __init__(
+        self, config: SamplerConfig, broker: int, marks: deque[tuple[int, ...]], stopping: threading.Event
+    ) -> None:
+        super().__init__(name=f"sampler-{broker}", daemon=True)
+        self._broker = broker
+        self._marks = marks
+        self._stopping = stopping
+        self._interval_s = config.interval_ms / 1000
+        self._partitions = partitions_of(config.topics)
+        self._topics = {name: index for index, name in enumerate(config.topics)}
+        self._connection = BrokerConnection(
+            config.brokers[broker],
+            connect_timeout_s=config.connect_timeout_ms / 1000,
+            request_timeout_s=config.request_timeout_ms / 1000,
+        )
+
+    def run(self) -> None:
+        """Ask until stopped; a broker that does not answer is asked again after the interval."""
+        while not self._stopping.wait(self._interval_s):
+            try:
+                self._connection.connect()
+                asked_ns = time.time_ns()
+                answers = self._connection.list_offsets(self._partitions, LATEST)
+                at_ns = time.time_ns()
+            except WireError:
+                continue
+            for answer in answers:
+                if answer.error == NONE and answer.offset >= 0:
+                    epoch = -1 if answer.leader_epoch is None else answer.leader_epoch
+                    topic = self._topics[answer.topic]
+                    mark = (topic, answer.partition, self._broker, epoch, answer.offset, asked_ns, at_ns)
+                    self._marks.append(mark)
+        self._connection.close()
+
+
+def partitions_of(topics: dict[str, int]) -> list[tuple[str, int]]:
+    """Every partition of `topics`, in the order of the status slots."""
+    return [(name, partition) for name, count in topics.items() for partition in range(count)]
+
+
+def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> State:
+    """Sample until told to stop. Raises `JournalError`."""
+    journal = JournalWriter(Path(config.journal), JournalHeader(table="watermarks", topics=tuple(config.topics)))
+    slots = {item: SLOTS * index for index, item in enumerate(partitions_of(config.topics))}
+    names = list(config.topics)
+    marks: deque[tuple[int, ...]] = deque()
+    stopping = threading.Event()
+    threads = [BrokerSampler(config, broker, marks, stopping) for broker in config.brokers]
+    for thread in threads:
+        thread.start()
+    status.tell(State.RUNNING)
+    try:
+        while True:
+            # Asked before the flush, so that what was observed until the stop is still written.
+            told = bool(stop)
+            rows = array("q")
+            for _ in range(len(marks)):
+                mark = marks.popleft()
+                rows.extend(mark)
+                slot = slots[names[mark[0]], mark[1]]
+                if mark[4] + 1 > status.get(slot):
+                    status.put(slot + 1, mark[3])
+                    status.put(slot, mark[4] + 1)
+            if rows:
+                journal.write([pack_marks(rows)])
+            status.touch()
+            if told:
+                return State.STOPPED
+            pause(_FLUSH_S)
+    finally:
+        stopping.set()
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the sampler until it is stopped."""
+    config = read_config(Path(argv[0]), SamplerConfig)
+    slots = SLOTS * sum(config.topics.values())
+    return run_client(config.endpoints, slots, lambda status, stop: run(config, status, stop))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

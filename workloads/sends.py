@@ -1,0 +1,173 @@
+"""The account of one producer: what was handed over, what came of it, journalled in that order.
+
+Records of one partition go into the client's batches in the order of their sequence, so a batch is a run of
+sequences, and one answer per batch, `(first sequence, count, base offset)`, says it for every record of it.
+Only the thread that sends touches the account; the client's thread leaves its answers in a queue.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import deque
+from functools import partial
+from typing import Any
+
+from workloads.attempts import AttemptWatch
+from workloads.frames import STATUSES, Answered, pack_answered, pack_handed
+from workloads.journal import JournalWriter
+from workloads.outcomes import UNRESOLVED, Outcome, outcome_of, resolve
+from workloads.status import StatusFile
+
+ACKS_NONE = 0
+COUNTERS = ("handed", "acked", "failed", "unknown")
+"""The status slots of one partition, in this order; partition p starts at slot `len(COUNTERS) * p`."""
+
+
+class Run:
+    """Consecutive sequences of one partition in one batch; `start` is the first one's place in the batch."""
+
+    __slots__ = ("batch", "end", "first", "lane", "start")
+
+    def __init__(self, lane: Lane, batch: Any, first: int, start: int) -> None:
+        self.lane = lane
+        self.batch = batch
+        self.first = first
+        self.start = start
+        self.end: int | None = None
+
+
+class Lane:
+    """One partition: the next sequence, rows not journalled yet, and the run that is being filled."""
+
+    __slots__ = ("batch", "counts", "first_unwritten", "next_sequence", "partition", "rows", "run", "runs")
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.next_sequence = 0
+        self.first_unwritten = 0
+        self.rows = array("q")
+        self.batch: Any = None
+        self.run: Run | None = None
+        self.runs: dict[int, Run] = {}
+        self.counts = dict.fromkeys(COUNTERS, 0)
+
+
+class Sends:
+    """Lanes, answers and the journal of one producer."""
+
+    def __init__(self, journal: JournalWriter, status: StatusFile, partitions: int, acks: int) -> None:
+        self.lanes = [Lane(partition) for partition in range(partitions)]
+        self._journal = journal
+        self._status = status
+        self._acks = acks
+        self._answers: deque[tuple[Run, Any, int]] = deque()
+        self._frames: list[bytes] = []
+        self._watch: AttemptWatch | None = None
+
+    def watch(self, watch: AttemptWatch) -> None:
+        """Set the watch on the client whose answers come in."""
+        self._watch = watch
+
+    @property
+    def handed(self) -> int:
+        """Records handed over, as of the last flush."""
+        return sum(lane.counts["handed"] for lane in self.lanes)
+
+    @property
+    def outstanding(self) -> int:
+        """Records handed over and not resolved, as of the last flush."""
+        return sum(2 * lane.counts["handed"] - sum(lane.counts.values()) for lane in self.lanes)
+
+    def begin(self, lane: Lane, sequence: int, future: Any) -> None:
+        """The send of `sequence` began another batch, or is the first after one that was refused."""
+        if lane.run is not None:
+            lane.run.end = sequence
+        batch = future._produce_future
+        run = Run(lane, batch, sequence, future.args[0])
+        lane.batch, lane.run, lane.runs[sequence] = batch, run, run
+        batch.add_callback(partial(self._on_answer, run))
+
+    def refused(self, lane: Lane, sequence: int, error: BaseException) -> None:
+        """`send` raised. Its record may be in a batch or not, so the next one starts a run of its own."""
+        if lane.run is not None:
+            lane.run.end = sequence
+        lane.batch = lane.run = None
+        row = outcome_of(error)
+        outcome: Outcome = "unknown" if row.outcome == "acked" else row.outcome
+        self._close(lane, sequence, 1, outcome, -1, row.name, time.time_ns())
+
+    def flush(self) -> None:
+        """Journal what happened since the last flush, then count it. Raises `JournalError`."""
+        for _ in range(len(self._answers)):
+            run, answer, done_ns = self._answers.popleft()
+            if run.lane.runs.pop(run.first, None) is not None:
+                self._resolve(run, answer, done_ns)
+        self._write()
+
+    def abandon(self) -> None:
+        """Journal everything that has no answer as unknown, at the end of the producer's life."""
+        self.flush()
+        now = time.time_ns()
+        for lane in self.lanes:
+            for run in lane.runs.values():
+                self._close(lane, run.first, self._end(run) - run.first, "unknown", -1, UNRESOLVED, now)
+            lane.runs.clear()
+        self._write()
+
+    def _on_answer(self, run: Run, answer: Any) -> None:
+        self._answers.append((run, answer, time.time_ns()))
+
+    def _end(self, run: Run) -> int:
+        """Where a run ends: at the next one, or at what has been sent, for no batch has followed yet."""
+        end = run.lane.next_sequence if run.end is None else run.end
+        if run is run.lane.run:
+            # The batch is final: whatever is sent next is in another one.
+            run.lane.batch = run.lane.run = None
+        return end
+
+    def _resolve(self, run: Run, answer: Any, done_ns: int) -> None:
+        assert self._watch is not None
+        base_offset, _, error_of = answer
+        attempts = self._watch.take(run.batch)
+        count = self._end(run) - run.first
+        if error_of is not None:
+            outcome, name = resolve(error_of(run.start), attempts)
+            base = -1
+        elif self._acks == ACKS_NONE:
+            outcome, name, base = "acked", "", -1
+        elif base_offset >= 0:
+            outcome, name, base = "acked", "", base_offset + run.start
+        else:
+            outcome, name, base = "unknown", "DUPLICATE_SEQUENCE_NUMBER", -1
+        self._close(run.lane, run.first, count, outcome, base, name, done_ns)
+
+    def _close(self, lane: Lane, first: int, count: int, outcome: Outcome, base: int, error: str, done_ns: int) -> None:
+        lane.counts[outcome] += count
+        answer = Answered(
+            partition=lane.partition,
+            first_sequence=first,
+            count=count,
+            status=STATUSES.index(outcome),
+            base_offset=base,
+            done_ns=done_ns,
+            error=error,
+        )
+        self._frames.append(pack_answered(answer))
+
+    def _write(self) -> None:
+        handed = []
+        for lane in self.lanes:
+            if lane.rows:
+                handed.append(pack_handed(lane.partition, lane.first_unwritten, lane.rows))
+                lane.first_unwritten = lane.next_sequence
+                lane.rows = array("q")
+                lane.counts["handed"] = lane.next_sequence
+        if handed or self._frames:
+            self._journal.write(handed + self._frames)
+            self._frames = []
+            # Counted only now: what the counters show is in the journal.
+            for lane in self.lanes:
+                for slot, name in enumerate(COUNTERS, len(COUNTERS) * lane.partition):
+                    self._status.put(slot, lane.counts[name])
+        self._status.touch()

@@ -1,0 +1,122 @@
+"""Counters that one client process keeps in a small mapped file and the harness reads without asking it.
+
+The file is a row of int64 slots and a text. Each slot is written by one process in one store, so a reader sees
+the old or the new number, never half of one; two slots need not be of the same moment. Blocks are allocated
+when the file is made: a client can still say why it stopped when the disk is full.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from enum import IntEnum
+from pathlib import Path
+
+from harness.errors import HarnessError
+
+MAGIC = 0x4542425354415431
+TEXT_BYTES = 2048
+_HEAD_SLOTS = 6
+_MAGIC, _PID, _STATE, _TOLD_NS, _SLOTS, _TEXT = range(_HEAD_SLOTS)
+
+
+class State(IntEnum):
+    """Where a client process is in its life.
+
+    DONE: a producer has handed over its `count` and every record has its outcome. STOPPED: it ended because it
+    was told to. FAILED: it ended by an error, and the text says which.
+    """
+
+    ABSENT = 0
+    STARTING = 1
+    RUNNING = 2
+    DONE = 3
+    STOPPED = 4
+    FAILED = 5
+
+
+class StatusFile:
+    """One status file, mapped; `create` for the client, `open` for the harness."""
+
+    def __init__(self, path: Path, mapped: mmap.mmap) -> None:
+        self.path = path
+        self._map = mapped
+        self._longs = memoryview(mapped).cast("q")
+
+    @classmethod
+    def create(cls, path: Path, slots: int) -> StatusFile:
+        """Make the file anew, all counters 0, state STARTING. Raises `HarnessError`."""
+        size = 8 * (_HEAD_SLOTS + slots) + TEXT_BYTES
+        part = path.with_name(path.name + ".part")
+        try:
+            fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                os.posix_fallocate(fd, 0, size)
+                status = cls(path, mmap.mmap(fd, size))
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise HarnessError("cannot make a client's status file", where=str(path), got=str(error)) from None
+        longs = status._longs
+        longs[_PID], longs[_SLOTS], longs[_STATE] = os.getpid(), slots, State.STARTING
+        longs[_TOLD_NS], longs[_MAGIC] = time.time_ns(), MAGIC
+        # The harness must not open a file that is not filled in yet.
+        os.replace(part, path)
+        return status
+
+    @classmethod
+    def open(cls, path: Path) -> StatusFile | None:
+        """The file of a client; None while the client has not made it."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            mapped = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+        finally:
+            os.close(fd)
+        status = cls(path, mapped)
+        return status if status._longs[_MAGIC] == MAGIC else None
+
+    @property
+    def state(self) -> State:
+        """The client's own word; a killed client's last one stays."""
+        return State(self._longs[_STATE])
+
+    @property
+    def told_ns(self) -> int:
+        """When the client last said anything (ns since the epoch): a stopped clock is a stuck client."""
+        return self._longs[_TOLD_NS]
+
+    @property
+    def text(self) -> str:
+        """Why the client failed; empty otherwise."""
+        start = 8 * (_HEAD_SLOTS + self._longs[_SLOTS])
+        return bytes(self._map[start : start + self._longs[_TEXT]]).decode(errors="replace")
+
+    def get(self, slot: int) -> int:
+        """Counter `slot`."""
+        return self._longs[_HEAD_SLOTS + slot]
+
+    def put(self, slot: int, value: int) -> None:
+        """Set counter `slot`; only the client does."""
+        self._longs[_HEAD_SLOTS + slot] = value
+
+    def tell(self, state: State, text: str = "") -> None:
+        """Set the state; `text` is cut to what fits."""
+        data = text.encode()[:TEXT_BYTES]
+        start = 8 * (_HEAD_SLOTS + self._longs[_SLOTS])
+        self._map[start : start + len(data)] = data
+        self._longs[_TEXT] = len(data)
+        self._longs[_STATE] = state
+        self.touch()
+
+    def touch(self) -> None:
+        """Say that the client is alive."""
+        self._longs[_TOLD_NS] = time.time_ns()
+
+    def close(self) -> None:
+        """Unmap."""
+        self._longs.release()
+        self._map.close()

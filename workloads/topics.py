@@ -1,0 +1,104 @@
+"""Creates the topics of a run, once every broker is there, and learns the brokers' addresses.
+
+`python -m workloads.topics CONFIG.json`; see `workloads.config.TopicsConfig`. It may be started before the
+cluster answers: waiting for the brokers is part of its work.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness.errors import HarnessError
+from harness.record.files import write_atomically
+from harness.waiting import wait_until
+from workloads.config import NewTopic, TopicsConfig, read_config
+from workloads.process import Stop, run_client
+from workloads.status import State, StatusFile
+from workloads.wire import NONE, BrokerConnection, ClusterState, WireError
+
+_TOPIC_ALREADY_EXISTS = 36
+_NOT_YET = frozenset({-1, 5, 7, 8, 14, 15, 38, 41, 89})
+"""Answers of a cluster that is still coming up: unknown server error, no leader or broker yet, timed out, no
+coordinator, too few brokers registered for the replication factor, controller elsewhere, throttled."""
+
+
+def create_topics(bootstrap: Sequence[str], topics: dict[str, NewTopic], timeout_s: float) -> dict[int, str]:
+    """Create `topics` and return the brokers' addresses by id.
+
+    Waits until as many brokers are registered as `bootstrap` names, and until every partition has a leader
+    and its full ISR. A topic that exists already is accepted: an earlier request may have been carried out
+    without an answer. Raises `WaitExpired` saying what was seen last, or `HarnessError` when Kafka refuses.
+    """
+    seen = "no broker answered"
+
+    def attempt() -> dict[int, str] | None:
+        nonlocal seen
+        for address in bootstrap:
+            try:
+                with BrokerConnection(address, connect_timeout_s=0.5, request_timeout_s=5.0) as broker:
+                    state = broker.metadata(list(topics))
+                    if len(state.brokers) < len(bootstrap):
+                        seen = f"{address} knows the brokers {sorted(state.brokers)}"
+                        continue
+                    missing = [name for name in topics if (name, 0) not in state.partitions]
+                    seen = _create(broker, {name: topics[name] for name in missing}) or _lacking(state, topics)
+                    return state.brokers if not seen else None
+            except WireError as error:
+                seen = str(error)
+        return None
+
+    return wait_until(
+        attempt,
+        awaited=f"the topics {', '.join(topics)} on {len(bootstrap)} brokers",
+        timeout_s=timeout_s,
+        last_seen=lambda: seen,
+        poll_s=0.1,
+    )
+
+
+def _create(broker: BrokerConnection, topics: dict[str, NewTopic]) -> str:
+    """Ask for each topic; what is still in the way, empty for nothing."""
+    for name, topic in topics.items():
+        answer = broker.create_topic(name, topic.partitions, topic.replication_factor, topic.config)
+        if answer.error in _NOT_YET:
+            return f"{broker.address} answers {name} with error {answer.error} {answer.message}".rstrip()
+        if answer.error not in (NONE, _TOPIC_ALREADY_EXISTS):
+            raise HarnessError(
+                f"Kafka refuses to create the topic {name}",
+                where=broker.address,
+                got=f"error {answer.error}: {answer.message}",
+                next="mend the topic's settings in the scenario file",
+            )
+    return ""
+
+
+def _lacking(state: ClusterState, topics: dict[str, NewTopic]) -> str:
+    """The first partition that has no leader or not its full ISR yet; empty for none."""
+    for name, topic in topics.items():
+        for partition in range(topic.partitions):
+            found = state.partitions.get((name, partition))
+            if found is None:
+                return f"{name}-{partition} is not there"
+            if found.leader < 0 or len(found.isr) < topic.replication_factor:
+                return f"{name}-{partition} has leader {found.leader} and ISR {list(found.isr)}"
+    return ""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Create the topics of the configuration file and write the brokers' addresses."""
+    config = read_config(Path(argv[0]), TopicsConfig)
+
+    def body(_status: StatusFile, _stop: Stop) -> State:
+        brokers = create_topics(config.bootstrap, config.topics, config.timeout_s)
+        write_atomically(Path(config.result), msgspec.json.encode({str(key): brokers[key] for key in brokers}))
+        return State.DONE
+
+    return run_client(config.endpoints, 0, body)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

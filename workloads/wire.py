@@ -1,0 +1,195 @@
+"""One plain connection to one broker, for questions that must not wait for anyone else.
+
+kafka-python's client looks for a live node, retries and backs off; a sampler must ask *this* broker now and
+give up soon. The requests and responses are kafka-python's protocol classes, in fixed non-flexible versions
+that every KRaft release speaks (3.3 to 4.x).
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from types import TracebackType
+from typing import Any
+
+import msgspec
+from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+EARLIEST = -2
+LATEST = -1
+NONE = 0
+"""Kafka's error code for success."""
+
+_LIST_OFFSETS_VERSION = 5
+_METADATA_VERSION = 8
+_CREATE_TOPICS_VERSION = 4
+_RESPONSE_BYTES_MAX = 16 << 20
+
+
+class WireError(Exception):
+    """The broker could not be asked, or did not answer in time; the connection is closed."""
+
+
+class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition as a broker's metadata cache has it; leader -1: none."""
+
+    leader: int
+    isr: tuple[int, ...]
+
+
+class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
+    """Registered brokers (id -> `host:port`) and the partitions of the topics that were asked for."""
+
+    brokers: dict[int, str]
+    partitions: dict[tuple[str, int], PartitionState]
+
+
+class OffsetAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition's answer to ListOffsets; `error` is Kafka's code, `leader_epoch` None where absent."""
+
+    topic: str
+    partition: int
+    error: int
+    offset: int
+    leader_epoch: int | None
+
+
+class TopicAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic's answer to CreateTopics."""
+
+    topic: str
+    error: int
+    message: str
+
+
+class BrokerConnection:
+    """A socket to `host:port`; every question connects if need be, and a failed one leaves it closed."""
+
+    def __init__(self, address: str, *, connect_timeout_s: float, request_timeout_s: float) -> None:
+        self.address = address
+        host, _, port = address.rpartition(":")
+        self._host, self._port = host.strip("[]"), int(port)
+        self._connect_timeout_s = connect_timeout_s
+        self._request_timeout_s = request_timeout_s
+        self._socket: socket.socket | None = None
+        self._correlation = 0
+
+    def __enter__(self) -> BrokerConnection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def connect(self) -> None:
+        """Connect unless connected. Raises `WireError`."""
+        if self._socket is not None:
+            return
+        try:
+            self._socket = socket.create_connection((self._host, self._port), timeout=self._connect_timeout_s)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.settimeout(self._request_timeout_s)
+        except OSError as error:
+            self.close()
+            raise WireError(f"{self.address}: {error}") from None
+
+    def close(self) -> None:
+        """Close the socket, if open."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def list_offsets(self, partitions: list[tuple[str, int]], timestamp: int) -> list[OffsetAnswer]:
+        """ListOffsets v5 with `EARLIEST` or `LATEST`, read_uncommitted: LATEST is the HW. Raises `WireError`."""
+        topics: dict[str, list[Any]] = {}
+        for topic, partition in partitions:
+            item = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+                partition_index=partition, current_leader_epoch=-1, timestamp=timestamp
+            )
+            topics.setdefault(topic, []).append(item)
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=0,
+            topics=[ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=items) for name, items in topics.items()],
+        )
+        response = self._ask(request, ListOffsetsResponse, _LIST_OFFSETS_VERSION)
+        return [
+            OffsetAnswer(
+                topic=topic.name,
+                partition=item.partition_index,
+                error=item.error_code,
+                offset=item.offset,
+                leader_epoch=item.leader_epoch if item.leader_epoch >= 0 else None,
+            )
+            for topic in response.topics
+            for item in topic.partitions
+        ]
+
+    def metadata(self, topics: list[str]) -> ClusterState:
+        """Metadata v8, without creating topics; partitions in error are left out. Raises `WireError`."""
+        request = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        response = self._ask(request, MetadataResponse, _METADATA_VERSION)
+        return ClusterState(
+            brokers={broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers},
+            partitions={
+                (topic.name, item.partition_index): PartitionState(leader=item.leader_id, isr=tuple(item.isr_nodes))
+                for topic in response.topics
+                if topic.error_code == NONE
+                for item in topic.partitions
+            },
+        )
+
+    def create_topic(self, name: str, partitions: int, replicas: int, config: dict[str, str]) -> TopicAnswer:
+        """CreateTopics v4 of one topic; the broker forwards it to the controller. Raises `WireError`."""
+        kind = CreateTopicsRequest.CreatableTopic
+        topic = kind(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replicas,
+            assignments=[],
+            configs=[kind.CreatableTopicConfig(name=key, value=value) for key, value in config.items()],
+        )
+        timeout_ms = int(self._request_timeout_s * 1000)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms, validate_only=False)
+        (answer,) = self._ask(request, CreateTopicsResponse, _CREATE_TOPICS_VERSION).topics
+        return TopicAnswer(topic=answer.name, error=answer.error_code, message=answer.error_message or "")
+
+    def _ask(self, request: Any, response: Any, version: int) -> Any:
+        self.connect()
+        assert self._socket is not None
+        self._correlation += 1
+        request.API_VERSION = version
+        request.with_header(correlation_id=self._correlation, client_id="ebbtide")
+        try:
+            self._socket.sendall(request.encode(header=True, framed=True))
+            (length,) = struct.unpack(">i", self._read(4))
+            if not 4 <= length <= _RESPONSE_BYTES_MAX:
+                raise OSError(f"an answer of {length} bytes")
+            data = self._read(length)
+        except OSError as error:
+            # A late answer must never be taken for the next question's, so the connection goes.
+            self.close()
+            raise WireError(f"{self.address}: {error}") from None
+        answer = response.decode(data, version=version, header=True)
+        if answer.header.correlation_id != self._correlation:
+            self.close()
+            raise WireError(f"{self.address}: the answer belongs to another request")
+        return answer
+
+    def _read(self, count: int) -> bytes:
+        assert self._socket is not None
+        data = bytearray()
+        while len(data) < count:
+            part = self._socket.recv(count - len(data))
+            if not part:
+                raise OSError("the broker closed the connection")
+            data += part
+        return bytes(data)
