@@ -1,0 +1,40 @@
+# Every target works in a fresh clone: what is missing on the host is installed first (tools/bootstrap).
+
+RELEASES ?= 3.9.1 4.3.1
+PYTEST_ARGS ?=
+BIN := .venv/bin
+
+.PHONY: help setup setup-dev demo test lint bench clean-host
+
+help:
+	@echo 'make demo        lose 1,000 acknowledged records on Kafka 3.9.1, and none on 4.3.1, and say why (root)'
+	@echo 'make test        all tests that this host can run (root: also those with real clusters)'
+	@echo 'make lint        ruff and mypy'
+	@echo 'make bench       the measurements in bench/'
+	@echo 'make setup       install what is missing: system packages, .venv, Kafka releases'
+	@echo 'make clean-host  remove what killed runs left on this host'
+
+setup:
+	@tools/bootstrap $(RELEASES)
+
+setup-dev:
+	@tools/bootstrap --dev $(RELEASES)
+
+demo: setup
+	$(BIN)/ebbtide run last-replica-standing --kafka 3.9.1,4.3.1
+
+test: setup-dev
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+lint:
+	@tools/bootstrap --dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup-dev
+	$(BIN)/python -m bench
+
+clean-host:
+	@tools/bootstrap
+	$(BIN)/ebbtide clean
