@@ -1,0 +1,129 @@
+"""The metadata messages that a timeline is made of, typed; field meanings as in the JSON definitions.
+
+Null in a change means unchanged, an empty list means cleared; `leader` -2 means unchanged, -1 none.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+NO_LEADER_CHANGE = -2
+RECOVERY_STATE_UNCHANGED = -1
+
+
+class RegisterBroker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """API key 0. `broker_epoch` is the offset of this very record."""
+
+    broker_id: int
+    incarnation_id: str
+    broker_epoch: int
+    fenced: bool
+    in_controlled_shutdown: bool
+
+
+class UnregisterBroker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """API key 1."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+class Topic(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """API key 2."""
+
+    name: str
+    topic_id: str
+
+
+class RemoveTopic(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """API key 9."""
+
+    topic_id: str
+
+
+class Partition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """API key 3."""
+
+    partition_id: int
+    topic_id: str
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    leader: int
+    leader_recovery_state: int
+    leader_epoch: int
+    partition_epoch: int
+    eligible_leader_replicas: tuple[int, ...] | None
+    last_known_elr: tuple[int, ...] | None
+
+
+class PartitionChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """API key 5."""
+
+    partition_id: int
+    topic_id: str
+    isr: tuple[int, ...] | None
+    leader: int
+    replicas: tuple[int, ...] | None
+    removing_replicas: tuple[int, ...] | None
+    adding_replicas: tuple[int, ...] | None
+    leader_recovery_state: int
+    eligible_leader_replicas: tuple[int, ...] | None
+    last_known_elr: tuple[int, ...] | None
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """API key 4. `resource_type` 2 is a topic, 4 a broker (empty name: cluster default)."""
+
+    resource_type: int
+    resource_name: str
+    name: str
+    value: str | None
+
+
+class FeatureLevel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """API key 12."""
+
+    name: str
+    feature_level: int
+
+
+class FenceBroker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """API keys 7 and 8 (legacy)."""
+
+    id: int
+    epoch: int
+
+
+class BrokerRegistrationChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """API key 17. `fenced`: 1 fence, -1 unfence, 0 unchanged."""
+
+    broker_id: int
+    broker_epoch: int
+    fenced: int
+    in_controlled_shutdown: int
+
+
+class ClearElr(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """API key 28. An empty name means every topic."""
+
+    topic_name: str
+
+
+class LeaderChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Control record 2: the controller that leads from this epoch on."""
+
+    leader_id: int
+
+
+class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Control record 3; milliseconds since the epoch."""
+
+    last_contained_log_timestamp: int
+
+
+class KRaftVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """Control record 5."""
+
+    level: int = msgspec.field(name="kRaftVersion")
