@@ -28,10 +28,15 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogLoss(msgspec.Struct, frozen=True, kw_only=True):
-    """What a power loss did to one partition's log: bytes and log end offsets (LEO) before and after."""
+    """What a power loss did to one partition's log: bytes and log end offsets (LEO) before and after.
+
+    `lost_bytes` of the content before did not come back; more than the difference of the sizes where a tail
+    came back as zeros.
+    """
 
     bytes_before: int
     bytes_after: int
+    lost_bytes: int
     leo_before: int
     leo_after: int
 
@@ -40,8 +45,7 @@ class PowerLoss(msgspec.Struct, frozen=True, kw_only=True):
     """What a power loss did to one node's volume; `logs` is keyed `topic-partition`.
 
     `volume_down`: a probe saw the volume refuse a write before it was unmounted (fs-shutdown), or every log
-    was cut back to its recovery point (truncate). `lost_bytes` counts log content, not file length: a tail
-    that came back as zeros or as other bytes is lost too.
+    was cut back to its recovery point (truncate). `lost_bytes` is the sum over `logs`.
     """
 
     method: PowerLossMethod

@@ -1,0 +1,82 @@
+"""Network faults: partitions by groups and one-way cuts, proven by packets, both those that pass and those that do not.
+
+A partition that also broke what it was to leave whole would make a run mean something else than its schedule
+says. So every pair is probed: a cut pair must not pass, every other pair must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import permutations
+
+from faults.base import Effect, proven, unproven
+from harness.runtime.base import CLIENTS, Cut, Runtime
+
+CUT_PROBE_S = 0.3
+"""A packet between namespaces of one host takes under a millisecond; a lost one is sent again six times."""
+
+PASS_PROBE_S = 2.0
+
+
+def between(groups: Sequence[Collection[int]]) -> frozenset[Cut]:
+    """The cuts that part `groups` (node ids, CLIENTS for the clients) from each other, in both directions.
+
+    Nodes in no group keep their connections to all.
+    """
+    return frozenset(
+        Cut(source=source, target=target)
+        for one, other in permutations(groups, 2)
+        for source in one
+        for target in other
+        if source != target
+    )
+
+
+def one_way(sources: Collection[int], targets: Collection[int]) -> frozenset[Cut]:
+    """The cuts that drop packets from `sources` to `targets`; the answers' direction stays whole."""
+    return frozenset(Cut(source=source, target=target) for source in sources for target in targets if source != target)
+
+
+def partition(runtime: Runtime, cuts: Collection[Cut]) -> Effect:
+    """Add `cuts` to those in force. Healed by `heal`."""
+    if not cuts:
+        return unproven("the groups part nothing from each other")
+    before = frozenset(runtime.network.dropped())
+    runtime.network.cut(cuts)
+    in_force = before | frozenset(cuts)
+    leaking = runtime.network.passing(cuts, CUT_PROBE_S)
+    broken = _broken(runtime, _pairs(runtime) - in_force)
+    dropped = {_arrow(cut): count for cut, count in sorted(runtime.network.dropped().items())}
+    figures = {"cuts": _arrows(cuts), "dropped": dropped}
+    if leaking:
+        return unproven(f"packets still pass {', '.join(_arrows(leaking))}", **figures)
+    if broken:
+        return unproven(f"packets that no cut concerns do not pass {', '.join(_arrows(broken))}", **figures)
+    return proven(**figures)
+
+
+def heal(runtime: Runtime) -> Effect:
+    """Remove every cut. Proven when packets pass between all nodes and the clients again."""
+    dropped = {_arrow(cut): count for cut, count in sorted(runtime.network.dropped().items())}
+    runtime.network.heal()
+    broken = _broken(runtime, _pairs(runtime))
+    if broken:
+        return unproven(f"packets still do not pass {', '.join(_arrows(broken))}", dropped=dropped)
+    return proven(dropped=dropped)
+
+
+def _pairs(runtime: Runtime) -> frozenset[Cut]:
+    ids = (CLIENTS, *runtime.nodes)
+    return frozenset(Cut(source=source, target=target) for source, target in permutations(ids, 2))
+
+
+def _broken(runtime: Runtime, pairs: frozenset[Cut]) -> frozenset[Cut]:
+    return pairs - runtime.network.passing(pairs, PASS_PROBE_S)
+
+
+def _arrow(cut: Cut) -> str:
+    return f"{cut.source}>{cut.target}"
+
+
+def _arrows(cuts: Collection[Cut]) -> list[str]:
+    return [_arrow(cut) for cut in sorted(cuts)]
