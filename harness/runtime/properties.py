@@ -128,6 +128,9 @@ def _broker(plan: ClusterPlan, node: NodeInfo) -> dict[str, str]:
         "replica.lag.time.max.ms": str(lag_max_ms),
         # Kafka refuses to start when a follower may wait longer than it may lag.
         "replica.fetch.wait.max.ms": str(min(500, lag_max_ms)),
+        # A leader that dies under a cut leaves its followers waiting on a connection that will never answer,
+        # for 30 s by default, long after the heal. Requests to the controller have a timeout of their own.
+        "request.timeout.ms": "3000",
         # A consumer group of one need not wait for others to join.
         "group.initial.rebalance.delay.ms": "0",
     }
