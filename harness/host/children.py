@@ -118,8 +118,13 @@ def _start(
                 cwd=folder,
                 start_new_session=True,
             )
-        entry = OwnedProcess(name=name, process=identify(popen.pid))
-        ledger.record(entry)
+        try:
+            entry = OwnedProcess(name=name, process=identify(popen.pid))
+            ledger.record(entry)
+        except BaseException:
+            popen.kill()
+            popen.wait()
+            raise
         os.write(gate_write, b"go\n")
     finally:
         os.close(gate_read)

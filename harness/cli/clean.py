@@ -1,0 +1,43 @@
+"""`ebbtide clean`: remove what a killed run left on this host."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from harness.errors import ExitCode
+
+if TYPE_CHECKING:
+    from harness.cli.main import Subparsers
+
+
+def add(subparsers: Subparsers) -> None:
+    """Declare the verb."""
+    subparsers.add_parser(
+        "clean",
+        help="remove what a killed run left on this host",
+        description=(
+            "Undo what dead runs left outside their folders: processes, network namespaces, volumes, kernel settings. "
+            "Runs that are still going, and everything that ebbtide did not make, stay as they are. "
+            "Exit code 0: nothing is left, 3: something could not be undone."
+        ),
+    )
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Clean, and say what was undone, left alone and not possible."""
+    from harness.clean import clean
+    from harness.ledger import ledgers_dir
+
+    outcomes = clean()
+    for outcome in outcomes:
+        if outcome.live:
+            print(f"{outcome.run_id}: still running, left alone")
+        for thing in outcome.undone:
+            print(f"{outcome.run_id}: undone: {thing}")
+        for failure in outcome.failed:
+            print(f"{outcome.run_id}: NOT undone: {failure}", file=sys.stderr)
+    if not any(outcome.undone or outcome.failed for outcome in outcomes):
+        print(f"nothing to clean (ledgers are in {ledgers_dir()})")
+    return ExitCode.HARNESS_FAILED if any(outcome.failed for outcome in outcomes) else ExitCode.AS_PREDICTED

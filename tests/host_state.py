@@ -1,0 +1,78 @@
+"""What stands on this host, to compare before and after: a run must leave nothing behind.
+
+before = HostState.now()
+...
+assert HostState.now().left_since(before, run_id, str(tmp_path)) == []
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+_SYSCTLS = ("vm.dirty_writeback_centisecs", "vm.dirty_expire_centisecs", "net.ipv4.ip_forward")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostState:
+    """Namespaces, mounts, loop devices, processes and interfaces, each as a line of text; and sysctls."""
+
+    things: frozenset[str]
+    sysctls: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def now(cls) -> HostState:
+        """The state of the host at this moment."""
+        things = [*_namespaces(), *_mounts(), *_loop_devices(), *_processes(), *_interfaces()]
+        return cls(things=frozenset(things), sysctls=tuple((name, _sysctl(name)) for name in _SYSCTLS))
+
+    def left_since(self, before: HostState, *marks: str) -> list[str]:
+        """What is here now and was not before, of what names one of `marks`; changed sysctls always.
+
+        Marks keep apart what others do on the host at the same time: give the run id and the run's folder.
+        """
+        new = sorted(thing for thing in self.things - before.things if any(mark in thing for mark in marks))
+        was = dict(before.sysctls)
+        return new + [f"sysctl {name} is {now}, was {was[name]}" for name, now in self.sysctls if was[name] != now]
+
+
+def _namespaces() -> list[str]:
+    folder = Path("/run/netns")
+    return [f"namespace {path.name}" for path in folder.iterdir()] if folder.is_dir() else []
+
+
+def _mounts() -> list[str]:
+    return [f"mount {line.split()[4]}" for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+
+
+def _loop_devices() -> list[str]:
+    found = []
+    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+        try:
+            found.append(f"loop device {backing.parts[3]} of {backing.read_text().strip()}")
+        except OSError:  # freed meanwhile
+            continue
+    return found
+
+
+def _processes() -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        found.append(f"process {process.name} {command}")
+    return found
+
+
+def _interfaces() -> list[str]:
+    return [f"interface {name}" for _, name in socket.if_nameindex()]
+
+
+def _sysctl(name: str) -> str:
+    try:
+        return Path("/proc/sys", *name.split(".")).read_text().strip()
+    except OSError:
+        return "(none)"

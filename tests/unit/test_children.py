@@ -1,0 +1,141 @@
+"""Children: in the ledger before they exist, dead with the harness, out of Ctrl-C's reach."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.host import children
+from harness.host.children import start_child
+from harness.host.processes import OwnedProcess, identify, is_alive, run_time_ns, state_of
+from harness.ledger import Ledger, read_ledger
+from harness.waiting import WaitExpired, wait_until
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as opened:
+        yield opened
+
+
+def test_a_child_stands_in_the_ledger_before_its_program_runs(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = []
+    record = ledger.record
+
+    def spy(entry: OwnedProcess) -> None:
+        commands.append(Path(f"/proc/{entry.process.pid}/cmdline").read_bytes().split(b"\0")[0])
+        record(entry)
+
+    monkeypatch.setattr(ledger, "record", spy)
+    child = start_child(ledger, ["sleep", "300"], name="s", output=tmp_path / "log")
+    assert commands == [b"/bin/sh"]
+    assert [entry.describe() for entry in read_ledger(ledger.path).standing] == [f"process {child.pid} (s)"]
+    child.kill()
+
+
+def test_a_child_never_runs_when_the_ledger_cannot_be_written(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    def refuse(entry: OwnedProcess) -> None:
+        started.append(entry.process)
+        raise OSError("disk full")
+
+    monkeypatch.setattr(ledger, "record", refuse)
+    with pytest.raises(OSError, match="disk full"):
+        start_child(ledger, ["touch", str(tmp_path / "ran")], name="t", output=tmp_path / "log")
+    assert not is_alive(started[0])
+    assert not (tmp_path / "ran").exists()
+
+
+def test_output_is_appended_and_the_exit_status_is_the_programs(ledger: Ledger, tmp_path: Path) -> None:
+    for number in (3, 4):
+        child = start_child(
+            ledger, ["sh", "-c", f"echo out; echo err >&2; exit {number}"], name="s", output=tmp_path / "log"
+        )
+        assert child.wait(5) == number
+    assert (tmp_path / "log").read_text() == "out\nerr\n" * 2
+
+
+def test_a_killed_child_says_which_signal_and_leaves_the_ledger(ledger: Ledger, tmp_path: Path) -> None:
+    child = start_child(ledger, ["sleep", "300"], name="s", output=tmp_path / "log")
+    assert child.exit_status() is None
+    assert child.kill() == -signal.SIGKILL
+    assert ledger.standing() == []
+    assert child.kill() == -signal.SIGKILL
+
+
+def test_waiting_for_a_child_that_stays_says_so(ledger: Ledger, tmp_path: Path) -> None:
+    child = start_child(ledger, ["sleep", "300"], name="stays", output=tmp_path / "log")
+    with pytest.raises(WaitExpired, match="stays"):
+        child.wait(0.05)
+    child.kill()
+
+
+def test_a_child_outlives_the_thread_that_asked_for_it(ledger: Ledger, tmp_path: Path) -> None:
+    started = []
+    thread = threading.Thread(
+        target=lambda: started.append(start_child(ledger, ["sleep", "300"], name="s", output=tmp_path / "log"))
+    )
+    thread.start()
+    thread.join()
+    again = start_child(ledger, ["sleep", "0.1"], name="s", output=tmp_path / "log")
+    again.wait(5)
+    assert started[0].exit_status() is None
+    started[0].kill()
+
+
+def test_a_child_has_a_session_of_its_own(ledger: Ledger, tmp_path: Path) -> None:
+    child = start_child(ledger, ["sleep", "300"], name="s", output=tmp_path / "log")
+    assert os.getsid(child.pid) == child.pid != os.getsid(0)
+    child.kill()
+
+
+def test_a_child_dies_with_a_killed_harness(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from harness.host.children import start_child; from harness.ledger import Ledger\n"
+        "from harness.waiting import pause\n"
+        "folder = Path(sys.argv[1])\n"
+        "with Ledger.open('r', folder, ledgers=folder / 'ledger') as ledger:\n"
+        "    print(start_child(ledger, ['sleep', '300'], name='s', output=folder / 'log').pid, flush=True)\n"
+        "    pause(300)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True) as harness:
+        assert harness.stdout is not None
+        child = identify(int(harness.stdout.readline()))
+        wait_until(
+            lambda: Path(f"/proc/{child.pid}/cmdline").read_bytes().startswith(b"sleep"),
+            awaited="the program to run",
+            timeout_s=5,
+        )
+        harness.kill()
+    wait_until(lambda: not is_alive(child), awaited="the child to die with its harness", timeout_s=5)
+
+
+def test_a_paused_process_gets_no_time_and_a_resumed_one_does(ledger: Ledger, tmp_path: Path) -> None:
+    child = start_child(ledger, ["sh", "-c", "while :; do :; done"], name="s", output=tmp_path / "log")
+    child.send(signal.SIGSTOP)
+    wait_until(lambda: state_of(child.pid) == "T", awaited="the stop", timeout_s=5)
+    had = run_time_ns(child.pid)
+    child.send(signal.SIGCONT)
+    wait_until(lambda: run_time_ns(child.pid) > had, awaited="it to run", timeout_s=5)
+    child.kill()
+
+
+def test_a_missing_host_command_says_what_to_install(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children.shutil, "which", lambda command: None)
+    with pytest.raises(Exception, match="apt-get install util-linux"):
+        start_child(ledger, ["true"], name="t", output=tmp_path / "log")

@@ -1,0 +1,264 @@
+"""Faults and their proofs, on a stand-in for a runtime whose every lie must be seen through."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+
+import pytest
+
+from faults import disk, network, process
+from faults.base import HEALED_BY, Effect
+from harness.errors import HarnessError
+from harness.runtime.base import CLIENTS, Cut, LogLoss, NodeInfo, PowerLoss
+from harness.waiting import WaitExpired
+
+
+class FakeNetwork:
+    """Packets pass unless cut; `works` False: a cut is accepted and does nothing. `deaf`: nothing reaches it."""
+
+    def __init__(self) -> None:
+        self.cuts: set[Cut] = set()
+        self.works = True
+        self.heals = True
+        self.deaf: set[int] = set()
+
+    def cut(self, cuts: Iterable[Cut]) -> None:
+        self.cuts.update(cuts)
+
+    def heal(self) -> None:
+        if self.heals:
+            self.cuts.clear()
+
+    def passing(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
+        dead = self.cuts if self.works else set()
+        return frozenset(pair for pair in pairs if pair not in dead and pair.target not in self.deaf)
+
+    def dropped(self) -> Mapping[Cut, int]:
+        return dict.fromkeys(self.cuts, 1)
+
+
+def _ready(command: list[str]) -> subprocess.Popen[bytes]:
+    """The process, once it has written its first line (its trap stands then)."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process.stdout:
+        process.stdout.readline()
+    return process
+
+
+def _broker(exit_code: int) -> list[str]:
+    """A process that ends with `exit_code` after SIGTERM."""
+    return ["sh", "-c", f"trap 'exit {exit_code}' TERM; echo up; while :; do sleep 0.01; done"]
+
+
+class FakeRuntime:
+    """One real process stands for every node; `lazy`: signals are not sent."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.nodes = {
+            id: NodeInfo(id=id, role="broker", name=f"broker-{id}", address=f"10.99.0.{id}") for id in (1, 2, 3)
+        }
+        self.network = FakeNetwork()
+        self.popen = _ready(command)
+        self.lazy = False
+        self.loss = PowerLoss(method="fs-shutdown", volume_down=True, lost_bytes=5, logs={})
+
+    def _send(self, number: signal.Signals) -> None:
+        if not self.lazy:
+            self.popen.send_signal(number)
+
+    def pid(self, node_id: int) -> int | None:
+        return self.popen.pid if self.popen.poll() is None else None
+
+    def exit_status(self, node_id: int) -> int | None:
+        return self.popen.poll()
+
+    def kill(self, node_id: int) -> None:
+        self._send(signal.SIGKILL)
+        if not self.lazy:
+            self.popen.wait(5)
+
+    def stop(self, node_id: int, timeout_s: float = 30.0) -> None:
+        self._send(signal.SIGTERM)
+        try:
+            self.popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise WaitExpired("broker-1 to end", timeout_s, "state S") from None
+
+    def pause(self, node_id: int) -> None:
+        self._send(signal.SIGSTOP)
+
+    def resume(self, node_id: int) -> None:
+        self._send(signal.SIGCONT)
+
+    def lose_power(self, node_id: int) -> PowerLoss:
+        self.kill(node_id)
+        return self.loss
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRuntime]:
+    monkeypatch.setattr(process, "PROBE_TIMEOUT_S", 0.2)
+    fake = FakeRuntime(_broker(143))
+    yield fake
+    fake.popen.kill()
+    fake.popen.wait()
+
+
+def _proven(effect: Effect) -> bool:
+    assert (effect.effect_ns is None) == (effect.why is not None)
+    assert effect.proof["probe"] == ("failed" if effect.effect_ns is None else "ok")
+    return effect.effect_ns is not None
+
+
+def test_a_kill_is_proven_by_the_signal_that_ended_the_process(runtime: FakeRuntime) -> None:
+    effect = process.kill(runtime, 1)
+    assert _proven(effect)
+    assert effect.proof["exit_status"] == -signal.SIGKILL
+
+
+def test_a_kill_that_killed_nothing_is_not_proven(runtime: FakeRuntime) -> None:
+    runtime.lazy = True
+    effect = process.kill(runtime, 1)
+    assert not _proven(effect)
+    assert "still there" in (effect.why or "")
+
+
+def test_a_process_that_ended_by_itself_was_not_killed(runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "kill", runtime.stop)
+    assert not _proven(process.kill(runtime, 1))
+
+
+def test_a_clean_stop_is_proven_by_the_exit_code(runtime: FakeRuntime) -> None:
+    effect = process.stop(runtime, 1)
+    assert _proven(effect)
+    assert effect.proof["exit_status"] == 143
+
+
+def test_a_stop_that_ended_in_a_crash_was_not_clean(runtime: FakeRuntime) -> None:
+    runtime.popen.kill()
+    runtime.popen.wait()
+    runtime.popen = _ready(_broker(1))
+    effect = process.stop(runtime, 1)
+    assert not _proven(effect)
+    assert "status 1" in (effect.why or "")
+
+
+def test_a_stop_that_needed_force_was_not_clean(runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "stop", lambda node, timeout_s: runtime.kill(node))
+    assert not _proven(process.stop(runtime, 1))
+
+
+def test_a_stop_that_does_not_end_is_not_proven(runtime: FakeRuntime) -> None:
+    runtime.lazy = True
+    effect = process.stop(runtime, 1, timeout_s=0.05)
+    assert not _proven(effect)
+    assert "waited 0.05 s" in (effect.why or "")
+
+
+def test_pause_and_resume_are_proven_by_the_kernel(runtime: FakeRuntime) -> None:
+    assert _proven(process.pause(runtime, 1))
+    assert _proven(process.resume(runtime, 1))
+
+
+def test_a_pause_that_stopped_nothing_is_not_proven(runtime: FakeRuntime) -> None:
+    runtime.lazy = True
+    assert not _proven(process.pause(runtime, 1))
+
+
+def test_a_resume_that_resumed_nothing_is_not_proven(runtime: FakeRuntime) -> None:
+    process.pause(runtime, 1)
+    runtime.lazy = True
+    effect = process.resume(runtime, 1)
+    assert not _proven(effect)
+    assert "state is T" in (effect.why or "")
+
+
+def test_a_fault_on_a_node_that_is_down_is_an_error(runtime: FakeRuntime) -> None:
+    process.kill(runtime, 1)
+    for fault in (process.kill, process.stop, process.pause, process.resume):
+        with pytest.raises(HarnessError, match="broker-1 is down"):
+            fault(runtime, 1)
+
+
+def test_a_power_loss_is_proven_by_bytes_that_vanished(runtime: FakeRuntime) -> None:
+    log = LogLoss(bytes_before=5, bytes_after=0, lost_bytes=5, leo_before=1, leo_after=0)
+    runtime.loss = PowerLoss(method="fs-shutdown", volume_down=True, lost_bytes=5, logs={"t-0": log})
+    effect = disk.power_loss(runtime, 1)
+    assert _proven(effect)
+    assert effect.proof["lost_bytes"] == 5
+    assert effect.proof["logs"]["t-0"]["leo_before"] == 1
+
+
+def test_a_power_loss_that_took_nothing_is_not_proven(runtime: FakeRuntime) -> None:
+    runtime.loss = PowerLoss(method="fs-shutdown", volume_down=True, lost_bytes=0, logs={})
+    effect = disk.power_loss(runtime, 1)
+    assert not _proven(effect)
+    assert "nothing un-fsynced vanished" in (effect.why or "")
+
+
+def test_a_power_loss_of_a_volume_that_stayed_up_is_not_proven(runtime: FakeRuntime) -> None:
+    runtime.loss = PowerLoss(method="fs-shutdown", volume_down=False, lost_bytes=5, logs={})
+    assert not _proven(disk.power_loss(runtime, 1))
+
+
+def test_a_power_loss_that_left_the_process_is_not_proven(runtime: FakeRuntime) -> None:
+    runtime.lazy = True
+    assert not _proven(disk.power_loss(runtime, 1))
+
+
+def test_groups_are_cut_from_each_other_in_both_directions_and_not_within() -> None:
+    cuts = network.between([[1, 2], [3, CLIENTS]])
+    assert {(cut.source, cut.target) for cut in cuts} == {
+        (1, 3), (3, 1), (2, 3), (3, 2), (1, 0), (0, 1), (2, 0), (0, 2),
+    }  # fmt: skip
+
+
+def test_three_groups_are_cut_pairwise() -> None:
+    assert len(network.between([[1], [2], [3]])) == 6
+
+
+def test_one_way_cuts_one_way() -> None:
+    assert network.one_way([1], [1, 2]) == {Cut(source=1, target=2)}
+
+
+def test_a_partition_is_proven_by_what_passes_and_what_does_not(runtime: FakeRuntime) -> None:
+    effect = network.partition(runtime, network.one_way([1], [2]))
+    assert _proven(effect)
+    assert effect.proof["cuts"] == ["1>2"]
+    assert _proven(network.heal(runtime))
+
+
+def test_a_second_partition_does_not_expect_the_first_to_pass(runtime: FakeRuntime) -> None:
+    assert _proven(network.partition(runtime, network.between([[1], [2]])))
+    assert _proven(network.partition(runtime, network.between([[2], [3]])))
+
+
+def test_a_cut_that_was_not_applied_is_not_proven(runtime: FakeRuntime) -> None:
+    runtime.network.works = False
+    effect = network.partition(runtime, network.one_way([1], [2]))
+    assert not _proven(effect)
+    assert "packets still pass 1>2" in (effect.why or "")
+
+
+def test_a_cut_that_cut_too_much_is_not_proven(runtime: FakeRuntime) -> None:
+    runtime.network.deaf = {3}
+    effect = network.partition(runtime, network.one_way([1], [2]))
+    assert not _proven(effect)
+    assert "1>3" in (effect.why or "")
+
+
+def test_a_partition_that_parts_nothing_is_not_proven(runtime: FakeRuntime) -> None:
+    assert not _proven(network.partition(runtime, network.between([[1]])))
+
+
+def test_a_heal_that_healed_nothing_is_not_proven(runtime: FakeRuntime) -> None:
+    network.partition(runtime, network.one_way([1], [2]))
+    runtime.network.heals = False
+    assert not _proven(network.heal(runtime))
+
+
+def test_every_fault_has_a_heal() -> None:
+    assert set(HEALED_BY) == {"kill", "stop", "pause", "power-loss", "partition"}

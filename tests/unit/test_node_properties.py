@@ -1,0 +1,102 @@
+"""Properties and format arguments: what ties a node to its place, and what differs between releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.host.bridge import address_of
+from harness.runtime.base import CLIENTS
+from harness.runtime.properties import plan_cluster, properties_of, render
+from harness.runtime.storage import cluster_id, format_arguments
+from harness.scenario.model import ClusterSpec
+
+
+def _properties(spec: ClusterSpec, node_id: int) -> dict[str, str]:
+    plan = plan_cluster(spec, address_of)
+    return properties_of(plan, plan.nodes[node_id], Path("/volume/kafka"))
+
+
+def test_controllers_and_brokers_are_told_apart_by_their_ids() -> None:
+    plan = plan_cluster(ClusterSpec(controllers=3, brokers=2), address_of)
+    assert [node.name for node in plan.nodes.values()] == [
+        "controller-100",
+        "controller-101",
+        "controller-102",
+        "broker-1",
+        "broker-2",
+    ]
+    assert plan.voters == "100@10.99.0.100:9093,101@10.99.0.101:9093,102@10.99.0.102:9093"
+
+
+def test_no_two_nodes_share_an_address() -> None:
+    addresses = [address_of(node) for node in (CLIENTS, 1, 2, 6, 100, 101, 102, 253)]
+    assert len(set(addresses)) == len(addresses)
+
+
+def test_the_session_timeout_stands_where_it_counts() -> None:
+    assert _properties(ClusterSpec(session_timeout_s=2.5), 100)["broker.session.timeout.ms"] == "2500"
+    assert "broker.session.timeout.ms" not in _properties(ClusterSpec(), 1)
+
+
+def test_nothing_that_decides_what_a_power_loss_takes_is_set() -> None:
+    for node in (1, 100):
+        names = _properties(ClusterSpec(), node)
+        assert not [name for name in names if name.startswith(("log.flush", "flush."))]
+
+
+def test_a_scenario_may_set_what_kafka_knows() -> None:
+    spec = ClusterSpec(broker_properties={"log.flush.interval.messages": "1", "num.io.threads": "9"})
+    assert _properties(spec, 1)["log.flush.interval.messages"] == "1"
+    assert _properties(spec, 1)["num.io.threads"] == "9"
+    assert "log.flush.interval.messages" not in _properties(spec, 100)
+
+
+def test_a_scenario_may_not_move_a_node() -> None:
+    with pytest.raises(UsageError, match=r"log\.dirs, node\.id"):
+        _properties(ClusterSpec(broker_properties={"node.id": "9", "log.dirs": "/tmp"}), 1)
+
+
+def test_a_small_lag_time_does_not_stop_the_broker_from_starting() -> None:
+    properties = _properties(ClusterSpec(replica_lag_max_s=0.2), 1)
+    assert int(properties["replica.fetch.wait.max.ms"]) <= int(properties["replica.lag.time.max.ms"])
+
+
+@pytest.mark.parametrize(("brokers", "replicas", "min_isr"), [(1, "1", "1"), (2, "2", "2"), (6, "3", "2")])
+def test_internal_topics_fit_the_cluster(brokers: int, replicas: str, min_isr: str) -> None:
+    properties = _properties(ClusterSpec(brokers=brokers), 1)
+    assert properties["offsets.topic.replication.factor"] == replicas
+    assert properties["transaction.state.log.min.isr"] == min_isr
+
+
+def test_a_backslash_survives_the_properties_file() -> None:
+    assert render({"a": "b\\c"}) == "a=b\\\\c\n"
+
+
+def _format(kafka: str, **features: int) -> list[str]:
+    named = {name.replace("_", "."): level for name, level in features.items()}
+    return format_arguments(kafka, "id", "file", named)[5:]
+
+
+def test_a_metadata_version_goes_by_name_before_3_9() -> None:
+    assert _format("3.4.1", metadata_version=7) == ["--release-version", "3.3-IV3"]
+    assert _format("3.9.1", metadata_version=8) == ["--feature", "metadata.version=8"]
+
+
+def test_a_metadata_version_that_has_no_name_is_refused() -> None:
+    with pytest.raises(UsageError, match="99"):
+        _format("3.4.1", metadata_version=99)
+
+
+def test_a_feature_switched_off_needs_no_release_that_has_it() -> None:
+    assert _format("3.9.1", eligible_leader_replicas_version=0) == []
+    assert _format("4.3.1", eligible_leader_replicas_version=0) == ["--feature", "eligible.leader.replicas.version=0"]
+    assert _format("3.9.1", eligible_leader_replicas_version=1) == ["--feature", "eligible.leader.replicas.version=1"]
+
+
+def test_a_cluster_id_is_never_taken_for_an_option() -> None:
+    ids = {cluster_id(f"run-{number}") for number in range(500)}
+    assert len(ids) == 500
+    assert all(len(text) == 22 and not text.startswith("-") for text in ids)
