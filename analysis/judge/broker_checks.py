@@ -1,0 +1,98 @@
+"""Clauses on brokers that come back: out of ISR and ELR after an unclean shutdown, and no join with an old epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from analysis.judge.evidence import Evidence
+from analysis.judge.findings import Finding, Row, finding, state_row, unknown
+from analysis.judge.log_losses import UNCLEAN_STEPS
+from analysis.judge.timeline import BrokerEvent
+from harness.record.steps import StepEntry
+
+
+def unclean_registrations(steps: Sequence[StepEntry], brokers: Sequence[BrokerEvent]) -> Iterator[BrokerEvent]:
+    """Registrations with which a broker came back from an unclean shutdown.
+
+    No metadata record says so: it follows from the steps. A broker counts whose last change of state before it
+    registered was a proven kill or power loss while it ran; one that a step had stopped cleanly before does not.
+    A registration of the process that already ran (same incarnation) is not a return.
+    """
+    for at, event in enumerate(brokers):
+        if event.event != "registered":
+            continue
+        earlier = [one for one in brokers[:at] if one.broker == event.broker and one.event == "registered"]
+        if not earlier or (event.incarnation is not None and earlier[-1].incarnation == event.incarnation):
+            continue
+        since = [
+            step
+            for step in steps
+            if event.broker in step.nodes
+            and step.fired_ns is not None
+            and earlier[-1].at_ns <= step.fired_ns < event.at_ns
+            and (step.step in UNCLEAN_STEPS or step.step == "stop")
+        ]
+        if since and since[0].step in UNCLEAN_STEPS and since[0].effect_ns is not None:
+            yield event
+
+
+def unclean_broker_leaves_isr_and_elr(evidence: Evidence, steps: Sequence[StepEntry] | None) -> Finding:
+    """KIP-966, Controller behaviors 4: at registration after an unclean shutdown "the controller will remove the
+    broker from ISR and ELR before persisting the registration record."
+
+    Checked on the states in force at the registration record, where ELR is on.
+    """
+    timeline = evidence.timeline
+    if steps is None:
+        return unknown("steps.jsonl is missing, so which shutdowns were unclean is not known")
+    if "brokers" in timeline.missing:
+        return (
+            unknown("brokers.parquet is missing")
+            if any(s.step in UNCLEAN_STEPS for s in steps)
+            else Finding(status="not-exercised")
+        )
+    checked = 0
+    violations: list[Row] = []
+    undecided: list[Row] = []
+    for event in unclean_registrations(steps, timeline.brokers):
+        elr = evidence.rules.elr_on(event.metadata_offset)
+        if elr is False:
+            continue
+        for topic, partition in timeline.partitions:
+            state = timeline.at(topic, partition, event.metadata_offset)
+            if state is None or event.broker not in state.replicas:
+                continue
+            checked += 1
+            row = state_row(state, broker=event.broker, registered_at=event.metadata_offset)
+            if elr is None:
+                undecided.append({**row, "why": "whether ELR was on is not known"})
+            elif event.broker in {*state.isr, *state.elr}:
+                violations.append(row)
+    return finding(exercised=checked, violations=violations, unknown=undecided)
+
+
+def no_join_with_an_old_broker_epoch(evidence: Evidence, stale_joins: Sequence[Row]) -> Finding:
+    """KIP-903, Controller: "all the broker epochs in the ISR match with the latest broker epochs before
+    persisting this change."
+
+    The epoch that an AlterPartition carried is in no metadata record, so a join of a broker that had registered
+    anew can be seen to be stale only by a record that it then lacks (`stale_joins`, from the causes). Joins of
+    which nothing is known are unknown; before metadata.version 3.5-IV1 the clause is not in force.
+    """
+    if "brokers" in evidence.timeline.missing:
+        return unknown("brokers.parquet is missing")
+    returned: list[Row] = []
+    for before, after in evidence.timeline.pairs():
+        for broker in sorted(set(after.isr) - set(before.isr) - {after.leader}):
+            registered = [
+                event.metadata_offset
+                for event in evidence.timeline.brokers
+                if event.broker == broker
+                and event.event == "registered"
+                and event.metadata_offset < after.metadata_offset
+            ]
+            if len(registered) > 1 and evidence.rules.kip_903(after.metadata_offset) is not False:
+                returned.append(
+                    state_row(after, broker=broker, why="the broker epoch of the AlterPartition is not in the evidence")
+                )
+    return finding(exercised=len(returned), violations=list(stale_joins), unknown=returned)

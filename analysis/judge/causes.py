@@ -1,0 +1,165 @@
+"""The cause of each loss and of each HW that went back: the guilty election, and why its leader could lead.
+
+The system: a partition has leaders under rising epochs. A leader never truncates while it leads; followers
+truncate to match it. So an acked record that is gone was absent from the log of some leader elected after its
+append, and the first such election is the guilty one. What a leader held is read, in this order, from the
+start of its epoch (`epochs`), from the log losses that the harness caused (`log_losses`), and, where neither
+speaks, from the protocol: a leader elected from ISR or ELR whose log lost nothing held every committed record,
+so an election that left no trace is guilty only if a rule explains it.
+
+A deposed leader may go on answering acks=0/1 for a while, and a client notes an answer late; so when no
+election after the acknowledgement is guilty, or the epoch in force by the clock wrote another record at that
+offset, the record belongs to an epoch before and that election itself is guilty.
+
+When the table or the step that decides is missing, the cause is None. Wanting evidence is never read as a
+violation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from analysis.judge.elections import Elected, elections_of
+from analysis.judge.evidence import Attribution, Evidence, Gone
+from analysis.judge.permits import MILLISECOND_NS, lost_offset, why_it_could_lead
+
+if TYPE_CHECKING:
+    from analysis.reconcile.model import HwRegression, LostRange
+
+
+class LostPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a lost range that one election is guilty of."""
+
+    first_offset: int
+    last_offset: int
+    count: int
+    attribution: Attribution
+
+
+def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
+    """The parts of a lost range, each with its cause; one part unless several elections share the range.
+
+    A range with holes is never split, since the count of its parts is not known: its first offset decides.
+    """
+    whole = lost.count == lost.last_offset - lost.first_offset + 1
+    cuts = [cut for cut in _cuts(evidence, lost) if lost.first_offset < cut <= lost.last_offset] if whole else []
+    parts: list[LostPart] = []
+    for first, end in zip([lost.first_offset, *cuts], [*cuts, lost.last_offset + 1], strict=True):
+        gone = Gone(
+            topic=lost.topic,
+            partition=lost.partition,
+            offset=first,
+            committed=lost.committed or lost.acks == -1,
+            since_ns=lost.first_done_ns,
+            since_epoch=_epoch_at(evidence, lost),
+        )
+        found = _attribute(evidence, gone)
+        if parts and parts[-1].attribution == found:
+            first = parts.pop().first_offset
+        count = end - first if whole else lost.count
+        parts.append(LostPart(first_offset=first, last_offset=end - 1, count=count, attribution=found))
+    return parts
+
+
+def attribute_regression(evidence: Evidence, back: HwRegression) -> Attribution:
+    """The cause of one HW regression: that of the loss of the last offset which the earlier HW had covered."""
+    if back.leader_epoch == back.earlier_leader_epoch:
+        why = f"the HW of {back.topic}-{back.partition} went back under one leader epoch, with no election between"
+        return Attribution(cause="unexplained", election=None, why=why)
+    gone = Gone(
+        topic=back.topic,
+        partition=back.partition,
+        offset=back.from_ - 1,
+        committed=True,
+        since_ns=back.earlier_at_ns,
+        since_epoch=back.earlier_leader_epoch,
+        until_epoch=back.leader_epoch,
+    )
+    return _attribute(evidence, gone)
+
+
+def _cuts(evidence: Evidence, lost: LostRange) -> list[int]:
+    """Offsets between which every answer on who held what is the same."""
+    name = f"{lost.topic}-{lost.partition}"
+    ends = {loss.ends[name] for loss in evidence.log_losses or () if name in loss.ends}
+    return sorted({*evidence.epochs.starts(lost.topic, lost.partition), *ends})
+
+
+def _epoch_at(evidence: Evidence, lost: LostRange) -> int:
+    """The leader epoch by the clock when the range was acknowledged; the controller's clock is cut to milliseconds."""
+    state = evidence.timeline.at_time(lost.topic, lost.partition, lost.first_done_ns - MILLISECOND_NS)
+    return state.leader_epoch if state is not None else -1
+
+
+def _attribute(evidence: Evidence, gone: Gone) -> Attribution:
+    if not evidence.timeline.states(gone.topic, gone.partition):
+        why = f"the metadata timeline of {gone.name} is missing (partitions.parquet)"
+        return Attribution(cause=None if gone.committed else "uncommitted-at-failover", election=None, why=why)
+    guilty = _guilty(evidence, gone)
+    if not gone.committed:
+        why = "it was acked with acks=0/1 and never committed when the leader changed"
+        return Attribution(cause="uncommitted-at-failover", election=guilty, why=why)
+    if guilty is None:
+        if gone.until_epoch is not None:
+            why = f"the election of {gone.name} under epoch {gone.until_epoch} is not in the metadata timeline"
+            return Attribution(cause=None, election=None, why=why)
+        why = f"no election of {gone.name} after the acknowledgement explains it"
+        return Attribution(cause="unexplained", election=None, why=why)
+    return why_it_could_lead(evidence, guilty, gone)
+
+
+def _guilty(evidence: Evidence, gone: Gone) -> Elected | None:
+    """The first election after the append whose leader did not hold the offset."""
+    elections = [
+        one
+        for one in elections_of(evidence.timeline, gone.topic, gone.partition)
+        if gone.until_epoch is None or one.epoch <= gone.until_epoch
+    ]
+    later = [one for one in elections if one.epoch > gone.since_epoch]
+    earlier = [one for one in elections if one.epoch <= gone.since_epoch]
+    if gone.until_epoch is None and earlier and _wrote_another(evidence, earlier[-1], gone):
+        return earlier[-1]
+    suspects: list[Elected] = []
+    for one in later:
+        held = evidence.epochs.held(gone.topic, gone.partition, one.epoch, gone.offset)
+        if held is True:
+            suspects.clear()
+            continue
+        suspects.append(one)
+        if held is False or _lost_it_by_measure(evidence, one, gone):
+            break
+    else:
+        if not suspects:
+            return next((one for one in reversed(earlier) if _did_not_hold(evidence, one, gone)), None)
+    explained = (one for one in suspects if _did_not_hold(evidence, one, gone) or _could_explain(evidence, one, gone))
+    return next(explained, suspects[0])
+
+
+def _wrote_another(evidence: Evidence, elected: Elected, gone: Gone) -> bool:
+    """Whether the final leader's log has, at the offset, a record of this election's epoch: not the lost one."""
+    final = evidence.timeline.states(gone.topic, gone.partition)[-1].leader
+    return evidence.epochs.covers(gone.topic, gone.partition, final, elected.epoch, gone.offset)
+
+
+def _did_not_hold(evidence: Evidence, elected: Elected, gone: Gone) -> bool:
+    """Whether it is proven that the leader did not hold the offset when it was elected."""
+    held = evidence.epochs.held(gone.topic, gone.partition, elected.epoch, gone.offset)
+    return held is False or (held is None and _lost_it_by_measure(evidence, elected, gone))
+
+
+def _lost_it_by_measure(evidence: Evidence, elected: Elected, gone: Gone) -> bool:
+    """Whether the log end measured after a log loss of the leader says so."""
+    return any(
+        loss.broker == elected.leader and gone.name in loss.ends and lost_offset(evidence, loss, gone, elected)
+        for loss in evidence.log_losses or ()
+    )
+
+
+def _could_explain(evidence: Evidence, elected: Elected, gone: Gone) -> bool:
+    """Whether the election would explain the loss, though nothing tells what its leader held."""
+    if gone.committed:
+        return why_it_could_lead(evidence, elected, gone).cause not in ("unexplained", None)
+    acked_by = evidence.timeline.at_time(gone.topic, gone.partition, gone.since_ns)
+    return acked_by is None or acked_by.leader != elected.leader

@@ -1,0 +1,50 @@
+"""What a run exercised, counted: a verdict on a state that never came about says nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from analysis.judge.broker_checks import unclean_registrations
+from analysis.judge.elections import all_elections
+from analysis.judge.evidence import Evidence
+from harness.record.steps import StepEntry
+
+_ROADS = {
+    "elr": "elections-from-elr",
+    "last-known-leader": "elections-of-last-known-leader",
+    "unclean": "unclean-elections",
+}
+
+
+def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None) -> dict[str, int]:
+    """Facts and how often they came about; one that never did is listed with 0."""
+    facts: Counter[str] = Counter()
+    timeline, rules = evidence.timeline, evidence.rules
+    moved = [one for one in all_elections(timeline) if one.moved]
+    facts["elections"] = len(moved)
+    for road, fact in _ROADS.items():
+        facts[fact] = sum(one.road == road for one in moved)
+    for fact in ("leaderless", "isr-below-min", "elr-non-empty", "recovering", "isr-empty"):
+        facts[fact] = 0
+    for before, after in timeline.pairs():
+        facts["leaderless"] += after.leader < 0 <= before.leader
+        facts["isr-empty"] += bool(before.isr) and not after.isr
+        facts["elr-non-empty"] += bool(after.elr) and not before.elr
+        facts["recovering"] += after.recovering and not before.recovering
+        min_isr = rules.min_isr(after, after.metadata_offset)
+        facts["isr-below-min"] += min_isr is not None and len(after.isr) < min_isr <= len(before.isr)
+    facts["unclean-registrations"] = sum(1 for _ in unclean_registrations(steps or (), timeline.brokers))
+    facts["brokers-fenced"] = sum(event.event == "fenced" for event in timeline.brokers)
+    took_effect = [step for step in steps or () if step.effect_ns is not None]
+    for kind, fact in (
+        ("kill", "kills"),
+        ("stop", "clean-stops"),
+        ("pause", "pauses"),
+        ("power-loss", "power-losses"),
+    ):
+        facts[fact] = sum(max(1, len(step.nodes)) for step in took_effect if step.step == kind)
+    facts["partitions-cut"] = sum(step.step == "partition" for step in took_effect)
+    lost = [step.proof.get("lost_bytes") for step in took_effect]
+    facts["lost-bytes"] = sum(one for one in lost if isinstance(one, int))
+    return dict(facts)

@@ -1,0 +1,83 @@
+"""Elections in the metadata log, and by which road each leader came to lead.
+
+An election is a record that gives a partition a leader under a new leader epoch. The road follows from the
+state before it, since the controller elects from that state (KIP-966, Leader election): from the ISR; from
+the ELR while the ISR is empty; the last known leader while both are empty; anyone else uncleanly.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Literal
+
+import msgspec
+
+from analysis.judge.timeline import PartitionState, Timeline
+from analysis.verdict import Election
+
+Road = Literal["isr", "elr", "last-known-leader", "reassignment", "unclean"]
+
+
+class Elected(msgspec.Struct, frozen=True, kw_only=True):
+    """One election: the state before it, the state that it made, and the road."""
+
+    before: PartitionState
+    after: PartitionState
+    road: Road
+
+    @property
+    def leader(self) -> int:
+        """Who was elected."""
+        return self.after.leader
+
+    @property
+    def epoch(self) -> int:
+        """The leader epoch that the election began."""
+        return self.after.leader_epoch
+
+    @property
+    def moved(self) -> bool:
+        """Whether leadership was vacant or another's before; up to Kafka 3.5 an ISR change raises the epoch too."""
+        return self.before.leader != self.after.leader
+
+    @property
+    def named(self) -> Election:
+        """The election as verdict.json names it."""
+        return Election(
+            metadata_offset=self.after.metadata_offset, leader=self.after.leader, leader_epoch=self.after.leader_epoch
+        )
+
+
+def road_of(before: PartitionState, after: PartitionState) -> Road:
+    """By which road `after.leader` was elected out of the state `before`.
+
+    A leader in the ISR or ELR whose election began RECOVERING counts as unclean: the controller says so itself.
+    One record may fence the last ISR member and elect from the ELR, so the ISR before it need not be empty. A
+    reassignment that completes elects from the ISR which the same record brings.
+    """
+    leader = after.leader
+    began_recovering = after.recovering and not before.recovering
+    if leader in before.isr and not began_recovering:
+        return "isr"
+    if leader in before.elr and not began_recovering:
+        return "elr"
+    if not before.isr and not before.elr and leader in before.last_known_elr:
+        return "last-known-leader"
+    if not began_recovering and leader in before.adding and not after.adding and leader in after.isr:
+        return "reassignment"
+    return "unclean"
+
+
+def elections_of(timeline: Timeline, topic: str, partition: int) -> tuple[Elected, ...]:
+    """The elections of one partition in order; the leader it was created with is none."""
+    states = timeline.states(topic, partition)
+    return tuple(
+        Elected(before=before, after=after, road=road_of(before, after))
+        for before, after in pairwise(states)
+        if after.leader >= 0 and after.leader_epoch != before.leader_epoch and not after.follows_recreation(before)
+    )
+
+
+def all_elections(timeline: Timeline) -> tuple[Elected, ...]:
+    """The elections of every partition."""
+    return tuple(one for topic, partition in timeline.partitions for one in elections_of(timeline, topic, partition))

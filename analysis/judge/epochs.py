@@ -1,0 +1,173 @@
+"""What each leader epoch's log began with: the evidence of what a leader held when it was elected.
+
+A leader appends from its log end offset on, and never truncates while it leads. So the first offset written
+under an epoch (its start) tells what the leader of that epoch held: an offset at or above the start was not in
+its log, one below was. Two sources:
+
+- replicas/, the logs after the run. The first row of an epoch in a replica's log is the epoch's start if an
+  older epoch, or offset 0, stands right before it; otherwise only an upper bound.
+- watermarks/, source list_offsets. A leader answers OFFSET_NOT_AVAILABLE while its HW is below the start of its
+  epoch, so any HW (and any log end offset) that it did serve is an upper bound of the start.
+
+An epoch without either has left no trace. Both tables grow with the run, so they are read as a stream and
+folded into one row an epoch and replica; memory does not grow with the number of records.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from analysis.judge.timeline import TopicPartition
+from harness.errors import UsageError
+from harness.record.tables import TABLES, table_files
+
+_FOLD_AT_ROWS = 100_000
+
+
+class ReplicaEpoch(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of one leader epoch in one replica's log: first and last offset."""
+
+    broker: int
+    topic: str
+    partition: int
+    leader_epoch: int
+    first_offset: int
+    last_offset: int
+
+
+class EpochTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an epoch began: at `start`, or no later than `start` when not `exact`."""
+
+    start: int
+    exact: bool
+
+
+class Epochs(msgspec.Struct, frozen=True, kw_only=True):
+    """The traces of every epoch of every partition."""
+
+    traces: dict[tuple[str, int, int], EpochTrace] = {}
+    replicas: tuple[ReplicaEpoch, ...] = ()
+    missing: frozenset[str] = frozenset()
+
+    def held(self, topic: str, partition: int, epoch: int, offset: int) -> bool | None:
+        """Whether the leader of `epoch` had something at `offset` when elected; None: no trace tells."""
+        trace = self.traces.get((topic, partition, epoch))
+        if trace is None:
+            return None
+        if trace.start <= offset:
+            return False
+        return True if trace.exact else None
+
+    def covers(self, topic: str, partition: int, broker: int, epoch: int, offset: int) -> bool:
+        """Whether the log of `broker` after the run has a record of `epoch` at `offset`."""
+        return any(
+            (one.topic, one.partition, one.broker, one.leader_epoch) == (topic, partition, broker, epoch)
+            and one.first_offset <= offset <= one.last_offset
+            for one in self.replicas
+        )
+
+    def starts(self, topic: str, partition: int) -> list[int]:
+        """Every start of the partition, sorted: between two of them `held` has one answer."""
+        return sorted({trace.start for key, trace in self.traces.items() if key[:2] == (topic, partition)})
+
+
+def load_epochs(record: Path) -> Epochs:
+    """Fold replicas/ and watermarks/ of a record into traces. Raises `UsageError` when a file is damaged."""
+    replicas = tuple(
+        msgspec.convert(row, ReplicaEpoch)
+        for row in _fold(
+            record,
+            "replicas",
+            ["broker", "topic", "partition", "leader_epoch"],
+            {"offset": ("first_offset", "last_offset")},
+        )
+    )
+    served = _fold(
+        record,
+        "watermarks",
+        ["topic", "partition", "leader_epoch"],
+        {"high_watermark": ("hw_min", "hw_max"), "log_end_offset": ("leo_min", "leo_max")},
+        where=(pc.field("source") == "list_offsets") & pc.field("leader_epoch").is_valid(),
+    )
+    missing = {name for name in ("replicas", "watermarks") if not table_files(record, name)}
+    return Epochs(traces=_traces(replicas, served), replicas=replicas, missing=frozenset(missing))
+
+
+def _traces(
+    replicas: tuple[ReplicaEpoch, ...], served: list[dict[str, object]]
+) -> dict[tuple[str, int, int], EpochTrace]:
+    logs: dict[tuple[int, TopicPartition], list[ReplicaEpoch]] = {}
+    for one in replicas:
+        logs.setdefault((one.broker, (one.topic, one.partition)), []).append(one)
+    traces: dict[tuple[str, int, int], EpochTrace] = {}
+    for log in logs.values():
+        log.sort(key=lambda one: one.first_offset)
+        end = 0
+        for one in log:
+            trace = EpochTrace(start=one.first_offset, exact=one.first_offset == end)
+            key = (one.topic, one.partition, one.leader_epoch)
+            traces[key] = _merged(traces.get(key), trace)
+            end = one.last_offset + 1
+    for row in served:
+        bounds = [value for value in (row["hw_min"], row["leo_min"]) if isinstance(value, int)]
+        key = (str(row["topic"]), int(str(row["partition"])), int(str(row["leader_epoch"])))
+        known = traces.get(key)
+        if known is None or not known.exact:
+            traces[key] = _merged(known, EpochTrace(start=min(bounds), exact=False))
+    return traces
+
+
+def _merged(one: EpochTrace | None, other: EpochTrace) -> EpochTrace:
+    """The earlier start of two; a log that begins later in the epoch only bounds it."""
+    return other if one is None else min(one, other, key=lambda trace: (trace.start, not trace.exact))
+
+
+def _fold(
+    record: Path,
+    table: str,
+    keys: list[str],
+    values: dict[str, tuple[str, str]],
+    where: pc.Expression | None = None,
+) -> list[dict[str, object]]:
+    """Minimum and maximum of each value column by `keys`, over a stream of batches."""
+    files = table_files(record, table)
+    if not files:
+        return []
+    functions = [(column, function) for column in values for function in ("min", "max")]
+    renamed = {
+        f"{column}_{function}": names[at]
+        for column, names in values.items()
+        for at, function in enumerate(("min", "max"))
+    }
+    kept: list[pa.Table] = []
+    waiting = 0
+    try:
+        dataset = ds.dataset([str(file) for file in files], format="parquet", schema=TABLES[table])
+        for batch in dataset.to_batches(
+            columns=[*keys, *values], filter=where, batch_readahead=2, fragment_readahead=1
+        ):
+            if not batch.num_rows:
+                continue
+            kept.append(_named(pa.Table.from_batches([batch]).group_by(keys).aggregate(functions), renamed))
+            waiting += kept[-1].num_rows
+            if waiting > _FOLD_AT_ROWS:
+                kept = [_refolded(kept, keys, values)]
+                waiting = 0
+        return list(_refolded(kept, keys, values).to_pylist()) if kept else []
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"the table {table} cannot be read", where=str(record), got=str(error)) from None
+
+
+def _named(table: pa.Table, names: dict[str, str]) -> pa.Table:
+    return table.rename_columns([names.get(name, name) for name in table.column_names])
+
+
+def _refolded(tables: list[pa.Table], keys: list[str], values: dict[str, tuple[str, str]]) -> pa.Table:
+    lows_highs = [pair for low, high in values.values() for pair in ((low, "min"), (high, "max"))]
+    folded = pa.concat_tables(tables).group_by(keys).aggregate(lows_highs)
+    return _named(folded, {f"{name}_{function}": name for name, function in lows_highs})

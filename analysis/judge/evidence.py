@@ -1,0 +1,53 @@
+"""What causes are judged from, and the question that is put to it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from analysis.judge.elections import Elected
+from analysis.judge.epochs import Epochs
+from analysis.judge.log_losses import LogLoss
+from analysis.judge.rules import Rules
+from analysis.judge.timeline import Timeline
+from analysis.verdict import Cause
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts of a run on the driver; `log_losses` None: the run has no steps.jsonl."""
+
+    timeline: Timeline
+    rules: Rules
+    epochs: Epochs
+    log_losses: tuple[LogLoss, ...] | None
+
+
+class Gone(msgspec.Struct, frozen=True, kw_only=True):
+    """An offset that was acked or served at `since_ns`, under an epoch of at most `since_epoch`, and is gone.
+
+    `until_epoch` bounds the guilty election from above; None: any later one.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    committed: bool
+    since_ns: int
+    since_epoch: int
+    until_epoch: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The partition as people write it."""
+        return f"{self.topic}-{self.partition}"
+
+
+class Attribution(msgspec.Struct, frozen=True, kw_only=True):
+    """A cause with its election, and the reason in a sentence; cause None: it cannot be told.
+
+    `breaks_kip_903`: unexplained because a broker joined the ISR without its log although KIP-903 was in force.
+    """
+
+    cause: Cause | None
+    election: Elected | None
+    why: str
+    breaks_kip_903: bool = False

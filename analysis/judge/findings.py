@@ -1,0 +1,73 @@
+"""What one check found, and the one rule by which findings merge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from analysis.judge.elections import Elected
+from analysis.judge.timeline import PartitionState
+from analysis.verdict import PropertyStatus
+
+Row = dict[str, Any]
+"""One piece of evidence as it stands in verdict.json."""
+
+_WORST_FIRST: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """The status of a check on some part of the run, with the rows that show it."""
+
+    status: PropertyStatus
+    evidence: tuple[Row, ...] = ()
+
+
+def merged(statuses: Iterable[PropertyStatus]) -> PropertyStatus:
+    """Violated over unknown over holds over not-exercised; nothing at all is not exercised."""
+    return min(statuses, key=_WORST_FIRST.index, default="not-exercised")
+
+
+def finding(*, exercised: int, violations: Sequence[Row], unknown: Sequence[Row] = ()) -> Finding:
+    """The finding of a check that looked at `exercised` cases; the rows of the worst status are the evidence."""
+    if violations:
+        return Finding(status="violated", evidence=tuple(violations))
+    if unknown:
+        return Finding(status="unknown", evidence=tuple(unknown))
+    return Finding(status="holds" if exercised else "not-exercised")
+
+
+def unknown(why: str) -> Finding:
+    """The check could not be made."""
+    return Finding(status="unknown", evidence=({"why": why},))
+
+
+def state_row(state: PartitionState, **more: object) -> Row:
+    """A partition state as evidence; sets are sorted, since Kafka gives them in no order."""
+    return {
+        "metadata_offset": state.metadata_offset,
+        "topic": state.topic,
+        "partition": state.partition,
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "partition_epoch": state.partition_epoch,
+        "isr": sorted(state.isr),
+        "elr": sorted(state.elr),
+        "last_known_elr": sorted(state.last_known_elr),
+        "leader_recovery_state": state.leader_recovery_state,
+        **more,
+    }
+
+
+def election_row(elected: Elected, **more: object) -> Row:
+    """An election as evidence: the state that it made and what stood before it."""
+    before = elected.before
+    return state_row(
+        elected.after,
+        road=elected.road,
+        isr_before=sorted(before.isr),
+        elr_before=sorted(before.elr),
+        last_known_elr_before=sorted(before.last_known_elr),
+        **more,
+    )

@@ -1,0 +1,202 @@
+"""The clause that the HW does not move while the ISR is below min ISR, on what leaders answered meanwhile.
+
+Two clocks meet: the controller's, which says when the ISR was below min ISR, and the observer's. Only answers of
+the leader of that time, under its epoch, count, and only where it surely knew: asked a while after the record
+that shrank the ISR, and answered before the record that grew it. A leader that lost touch with the controller
+does not know; it is fenced at most a session later, so nothing counts within a session (and a second) before a
+leader was removed, unless a step stopped it. While a step cut the leader off from a controller, nothing counts
+within a session after the shrink either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from analysis.judge.evidence import Evidence
+from analysis.judge.findings import Finding, Row, finding, unknown
+from analysis.judge.timeline import PartitionState
+from harness.errors import UsageError
+from harness.record.steps import StepEntry
+from harness.record.tables import WATERMARKS, table_files
+
+LEARNS_WITHIN_NS = 500_000_000
+"""How long after the controller wrote a record a leader in touch with it may not yet have applied it."""
+
+_STOPPING = frozenset({"kill", "stop", "power-loss"})
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch in which `leader` led under `leader_epoch` with the committed ISR below min ISR and knew it."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    metadata_offset: int
+    min_isr: int
+    isr: tuple[int, ...]
+    start_ns: int
+    end_ns: int | None
+
+
+class Touch(msgspec.Struct, frozen=True, kw_only=True):
+    """When a leader was surely in touch with the controller: `session_s` is the broker session timeout."""
+
+    steps: tuple[StepEntry, ...] = ()
+    controllers: tuple[int, ...] = ()
+    session_s: float
+
+    def known_part(self, interval: Interval, end_ns: int | None, *, removed: bool) -> list[Interval]:
+        """The part of an interval that ended at `end_ns` in which its leader surely knew of it; none: an empty list.
+
+        `removed`: it ended because the controller took the leader away, perhaps long after it lost touch.
+        """
+        session_ns = int((self.session_s + 1) * 1e9)
+        cut_off = any(self._cuts_off(step, interval, end_ns) for step in self.steps)
+        start_ns = interval.start_ns + (session_ns if cut_off else LEARNS_WITHIN_NS)
+        if end_ns is not None and removed:
+            stopped = [
+                step.fired_ns
+                for step in self.steps
+                if step.step in _STOPPING
+                and interval.leader in step.nodes
+                and step.fired_ns is not None
+                and interval.start_ns <= step.fired_ns <= end_ns
+            ]
+            end_ns = min(stopped) if stopped and not cut_off else end_ns - session_ns
+        if end_ns is not None and end_ns <= start_ns:
+            return []
+        return [msgspec.structs.replace(interval, start_ns=start_ns, end_ns=end_ns)]
+
+    def _cuts_off(self, step: StepEntry, interval: Interval, end_ns: int | None) -> bool:
+        """Whether the step may have parted the leader from a controller during the interval."""
+        if step.step not in ("partition", "pause") or step.fired_ns is None:
+            return False
+        after = end_ns is not None and step.fired_ns >= end_ns
+        before = step.healed_ns is not None and step.healed_ns < interval.start_ns
+        if after or before:
+            return False
+        cuts = step.proof.get("cuts")
+        if isinstance(cuts, list) and self.controllers:
+            ends = {tuple(str(cut).split(">")) for cut in cuts}
+            leader = str(interval.leader)
+            return any({(leader, str(node)), (str(node), leader)} & ends for node in self.controllers)
+        return not step.nodes or interval.leader in step.nodes
+
+
+def hw_frozen_below_min_isr(
+    record: Path, evidence: Evidence, steps: Sequence[StepEntry] | None, controllers: Sequence[int], session_s: float
+) -> Finding:
+    """KIP-966: "High Watermark can only advance if the ISR size is larger or equal to min.insync.replicas", where
+    the ISR is the one persisted by the controller; in every release from 3.7 on, with ELR or without.
+    """
+    in_force = evidence.rules.hw_waits_for_min_isr
+    if in_force is False:
+        return Finding(status="not-exercised")
+    intervals = intervals_below(
+        evidence, Touch(steps=tuple(steps or ()), controllers=tuple(controllers), session_s=session_s)
+    )
+    if not intervals:
+        return Finding(status="not-exercised")
+    if in_force is None:
+        return unknown("the Kafka release is not known")
+    files = table_files(record, "watermarks")
+    if not files:
+        return unknown("watermarks is missing")
+    exercised = 0
+    violations: list[Row] = []
+    for interval in intervals:
+        seen = _first_and_highest(files, interval)
+        if seen is None:
+            continue
+        exercised += 1
+        first, highest = seen
+        if int(str(highest["high_watermark"])) > int(str(first["high_watermark"])):
+            about = {"min_isr": interval.min_isr, "isr": sorted(interval.isr), "since": interval.metadata_offset}
+            violations.append({"first": first, "later": highest, **about})
+    return finding(exercised=exercised, violations=violations)
+
+
+def intervals_below(evidence: Evidence, touch: Touch) -> list[Interval]:
+    """Every stretch below min ISR whose leader surely knew of it."""
+    found: list[Interval] = []
+    for (topic, partition), states in evidence.timeline.partitions.items():
+        open_: Interval | None = None
+        for state, offset, at_ns in _moments(evidence, topic, partition, states):
+            min_isr = evidence.rules.min_isr(state, offset)
+            below = state.leader >= 0 and min_isr is not None and len(state.isr) < min_isr
+            same = open_ is not None and (open_.leader, open_.leader_epoch) == (state.leader, state.leader_epoch)
+            if open_ is not None and not (below and same):
+                found += touch.known_part(open_, at_ns, removed=state.leader != open_.leader)
+                open_ = None
+            if below and open_ is None and min_isr is not None:
+                open_ = Interval(
+                    topic=topic,
+                    partition=partition,
+                    leader=state.leader,
+                    leader_epoch=state.leader_epoch,
+                    metadata_offset=offset,
+                    min_isr=min_isr,
+                    isr=state.isr,
+                    start_ns=at_ns,
+                    end_ns=None,
+                )
+        if open_ is not None:
+            found += touch.known_part(open_, None, removed=False)
+    return found
+
+
+def _moments(
+    evidence: Evidence, topic: str, partition: int, states: Sequence[PartitionState]
+) -> list[tuple[PartitionState, int, int]]:
+    """The states, and the changes of min ISR between them, as (state in force, metadata offset, time)."""
+    times = {change.metadata_offset: change.at_ns for change in evidence.timeline.configs}
+    moments = [(state, state.metadata_offset, state.at_ns) for state in states]
+    for offset in evidence.rules.min_isr_changes(topic):
+        state = evidence.timeline.at(topic, partition, offset)
+        if state is not None:
+            moments.append((state, offset, times[offset]))
+    return sorted(moments, key=lambda moment: moment[1])
+
+
+def _first_and_highest(files: Sequence[Path], interval: Interval) -> tuple[Row, Row] | None:
+    """The earliest answer inside the interval and the highest that was asked for after it; None: fewer than two."""
+    where = (
+        (pc.field("topic") == interval.topic)
+        & (pc.field("partition") == interval.partition)
+        & (pc.field("broker") == interval.leader)
+        & (pc.field("leader_epoch") == interval.leader_epoch)
+        & (pc.field("source") == "list_offsets")
+        & (pc.field("asked_ns") >= interval.start_ns)
+    )
+    if interval.end_ns is not None:
+        where = where & (pc.field("at_ns") < interval.end_ns)
+    try:
+        dataset = ds.dataset([str(file) for file in files], format="parquet", schema=WATERMARKS)
+        first = _extreme(dataset, where, "asked_ns", highest=False)
+        if first is None:
+            return None
+        later = where & (pc.field("asked_ns") > int(str(first["at_ns"])))
+        highest = _extreme(dataset, later, "high_watermark", highest=True)
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError("the table watermarks cannot be read", where=str(files[0].parent), got=str(error)) from None
+    return None if highest is None else (first, highest)
+
+
+def _extreme(dataset: ds.Dataset, where: pc.Expression, column: str, *, highest: bool) -> Row | None:
+    """The row with the lowest or highest `column` among those that fit, over a stream of batches."""
+    best: Row | None = None
+    for batch in dataset.to_batches(filter=where, batch_readahead=2, fragment_readahead=1):
+        if not batch.num_rows:
+            continue
+        found = pc.max(batch[column]) if highest else pc.min(batch[column])
+        row: Row = batch.slice(pc.index(batch[column], found).as_py(), 1).to_pylist()[0]
+        if best is None or (row[column] > best[column] if highest else row[column] < best[column]):
+            best = row
+    return best

@@ -1,0 +1,151 @@
+"""Every clause that is checked: its name, its KIP, and the check; a check that throws is unknown, never a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from analysis.judge import partition_checks as states
+from analysis.judge.broker_checks import no_join_with_an_old_broker_epoch, unclean_broker_leaves_isr_and_elr
+from analysis.judge.evidence import Evidence
+from analysis.judge.findings import Finding, unknown
+from analysis.judge.hw_check import hw_frozen_below_min_isr
+from analysis.judge.outcome_checks import (
+    Blamed,
+    no_committed_loss_unless_allowed,
+    no_hw_regression_unless_allowed,
+    stale_join_rows,
+)
+from analysis.verdict import Property
+from harness.record.steps import StepEntry
+
+EVIDENCE_ROWS_MAX = 20
+
+NO_COMMITTED_LOSS = "no-committed-loss-unless-allowed"
+NO_HW_REGRESSION = "no-hw-regression-unless-allowed"
+HW_FROZEN = "hw-frozen-below-min-isr"
+NO_STALE_JOIN = "no-isr-join-with-an-old-broker-epoch"
+UNCLEAN_LEAVES = "unclean-broker-leaves-isr-and-elr"
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """What the checks look at: the facts, and the losses and regressions with their causes."""
+
+    record: Path
+    evidence: Evidence
+    steps: list[StepEntry] | None
+    controllers: tuple[int, ...] = ()
+    session_timeout_s: float
+    losses: Sequence[Blamed] = ()
+    regressions: Sequence[Blamed] = ()
+    acked: int = 0
+    unknown_kinds: dict[str, str] = {}
+    hw_observed: bool = False
+
+
+class Clause(msgspec.Struct, frozen=True, kw_only=True):
+    """One clause; `timeline`: it cannot be checked without partitions.parquet. `text` is what the KIP says."""
+
+    name: str
+    kip: str
+    text: str
+    timeline: bool
+    check: Callable[[Case], Finding]
+
+
+def _clause(
+    name: str, kip: str, said_by: Callable[..., Finding], check: Callable[[Case], Finding], *, timeline: bool = True
+) -> Clause:
+    text = " ".join((said_by.__doc__ or "").partition("\n\n")[0].split())
+    return Clause(name=name, kip=kip, text=text, timeline=timeline, check=check)
+
+
+def _on_states(name: str, kip: str, check: Callable[[Evidence], Finding]) -> Clause:
+    return _clause(name, kip, check, lambda case: check(case.evidence))
+
+
+CLAUSES: tuple[Clause, ...] = (
+    _clause(
+        NO_COMMITTED_LOSS,
+        "KIP-966",
+        no_committed_loss_unless_allowed,
+        lambda case: no_committed_loss_unless_allowed(
+            case.losses, acked=case.acked, lost_unknown=case.unknown_kinds.get("lost")
+        ),
+        timeline=False,
+    ),
+    _clause(
+        NO_HW_REGRESSION,
+        "KIP-966",
+        no_hw_regression_unless_allowed,
+        lambda case: no_hw_regression_unless_allowed(
+            case.regressions, observed=case.hw_observed, regression_unknown=case.unknown_kinds.get("hw-regression")
+        ),
+        timeline=False,
+    ),
+    _clause(
+        HW_FROZEN,
+        "KIP-966",
+        hw_frozen_below_min_isr,
+        lambda case: hw_frozen_below_min_isr(
+            case.record, case.evidence, case.steps, case.controllers, case.session_timeout_s
+        ),
+    ),
+    _on_states("isr-and-elr-disjoint", "KIP-966", states.isr_elr_disjoint),
+    _on_states("elr-only-below-min-isr", "KIP-966", states.elr_only_below_min_isr),
+    _clause(
+        UNCLEAN_LEAVES,
+        "KIP-966",
+        unclean_broker_leaves_isr_and_elr,
+        lambda case: unclean_broker_leaves_isr_and_elr(case.evidence, case.steps),
+    ),
+    _on_states("leader-in-isr", "KIP-966", states.leader_in_isr),
+    _on_states("recovering-has-an-isr-of-one", "KIP-704", states.recovering_has_an_isr_of_one),
+    _on_states("recovering-begins-with-an-election", "KIP-704", states.recovering_begins_with_an_election),
+    _on_states(
+        "election-outside-isr-and-elr-shows-recovering", "KIP-704", states.election_outside_candidates_shows_recovering
+    ),
+    _clause(
+        NO_STALE_JOIN,
+        "KIP-903",
+        no_join_with_an_old_broker_epoch,
+        lambda case: no_join_with_an_old_broker_epoch(case.evidence, stale_join_rows(case.losses)),
+    ),
+    _on_states("partition-epoch-rises-by-one", "KIP-631", states.partition_epoch_rises_by_one),
+    _on_states("leader-epoch-rises-by-one", "KIP-631", states.leader_epoch_rises_by_one),
+)
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """`found` as it stands in the verdict; `threw`: the check itself failed."""
+
+    found: Property
+    threw: bool = False
+
+    @property
+    def why(self) -> str:
+        """The reason of the first evidence row, where it carries one."""
+        first = self.found.evidence[0] if self.found.evidence else {}
+        return str(first.get("why", "")) if isinstance(first, dict) else ""
+
+
+def check_all(case: Case, clauses: Sequence[Clause] = CLAUSES) -> list[Checked]:
+    """Check every clause on the case."""
+    return [_checked(case, clause) for clause in clauses]
+
+
+def _checked(case: Case, clause: Clause) -> Checked:
+    threw = False
+    if clause.timeline and "partitions" in case.evidence.timeline.missing:
+        found = unknown("the metadata timeline is missing (partitions.parquet)")
+    else:
+        try:
+            found = clause.check(case)
+        except Exception as error:  # a checker must never take the run's other results with it
+            found, threw = unknown(f"the checker failed: {type(error).__name__}: {error}"), True
+    evidence = list(found.evidence[:EVIDENCE_ROWS_MAX])
+    return Checked(
+        found=Property(name=clause.name, kip=clause.kip, status=found.status, evidence=evidence), threw=threw
+    )

@@ -1,0 +1,85 @@
+"""Events in which a broker's log lost records that it had: read from the steps and their proofs.
+
+No metadata record says that a disk lost data; the schedule does, since the harness itself did it. SIGKILL is
+none of them: the page cache survives the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from harness.record.steps import StepEntry
+
+LOSING_STEPS = frozenset({"power-loss", "wipe-disk"})
+UNCLEAN_STEPS = LOSING_STEPS | {"kill"}
+"""Steps after which a broker comes back without a clean-shutdown file."""
+
+
+class LogLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker's log went back between `fired_ns` and `done_ns`.
+
+    `ends` holds, per `topic-partition`, the log end offset afterwards where it was measured; `lost_bytes` is
+    the whole volume's figure. Neither: how much was lost is not known. `proven` false: the step fired and its
+    effect was not shown.
+    """
+
+    broker: int
+    fired_ns: int
+    done_ns: int
+    proven: bool
+    wiped: bool = False
+    lost_bytes: int | None = None
+    ends: dict[str, int] = {}
+
+    def reaches(self, topic: str, partition: int, offset: int) -> bool:
+        """Whether the log may have ended at or below `offset` afterwards; what was measured decides."""
+        end = self.ends.get(f"{topic}-{partition}")
+        if end is not None:
+            return end <= offset
+        return self.wiped or self.lost_bytes is None or self.lost_bytes > 0
+
+
+def log_losses(steps: list[StepEntry]) -> tuple[LogLoss, ...]:
+    """The log losses of a schedule, by time; a step that never fired is none."""
+    found = []
+    for step in steps:
+        if step.fired_ns is None:
+            continue
+        for node in step.nodes:
+            proof = _proof_of(step, node)
+            lost_bytes = _whole(proof.get("lost_bytes"))
+            if step.step not in LOSING_STEPS and not lost_bytes:
+                continue
+            found.append(
+                LogLoss(
+                    broker=node,
+                    fired_ns=step.fired_ns,
+                    done_ns=step.effect_ns if step.effect_ns is not None else step.fired_ns,
+                    proven=step.effect_ns is not None,
+                    wiped=step.step == "wipe-disk",
+                    lost_bytes=lost_bytes,
+                    ends=_ends(proof.get("logs")),
+                )
+            )
+    return tuple(sorted(found, key=lambda loss: loss.fired_ns))
+
+
+def _proof_of(step: StepEntry, node: int) -> Mapping[str, Any]:
+    """The node's own part of the proof, where a step with several targets gives one a node."""
+    nodes = step.proof.get("nodes")
+    own = nodes.get(str(node)) if isinstance(nodes, dict) else None
+    return own if isinstance(own, dict) else step.proof
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _ends(logs: object) -> dict[str, int]:
+    if not isinstance(logs, dict):
+        return {}
+    ends = {name: _whole(log.get("leo_after")) for name, log in logs.items() if isinstance(log, dict)}
+    return {name: end for name, end in ends.items() if end is not None}

@@ -1,0 +1,121 @@
+"""The outcome of a run, with each reason as a sentence.
+
+Contradicted: a clause is violated, a loss is unexplained, or proven evidence breaks the scenario's expectation.
+Inconclusive: the run cannot vouch for an answer. Contradicted wins over inconclusive, since what was proven
+stays proven; as-predicted needs that nothing speaks against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.judge.invariants import HW_FROZEN, NO_COMMITTED_LOSS, NO_HW_REGRESSION, NO_STALE_JOIN, Checked
+from analysis.judge.outcome_checks import Blamed
+from analysis.judge.prediction import Comparison
+from analysis.verdict import Outcome
+from harness.record.manifest import Manifest
+from harness.record.steps import StepEntry
+from harness.scenario.model import Scenario
+
+_SHOWN_MAX = 20
+_NOT_NEEDED = frozenset({NO_STALE_JOIN})
+"""Clauses of which no record format can carry the whole evidence."""
+_OF_THE_HW = frozenset({HW_FROZEN, NO_HW_REGRESSION})
+
+
+def unproven(manifest: Manifest, scenario: Scenario | None, steps: Sequence[StepEntry] | None) -> list[str]:
+    """Why the schedule cannot be taken as carried out: each sentence makes the run inconclusive."""
+    found = []
+    if manifest.status != "complete":
+        found.append(f"the run is {manifest.status}" + (f": {manifest.failure}" if manifest.failure else ""))
+    planned = len(scenario.steps) if scenario is not None else 0
+    if steps is None:
+        if planned or scenario is None:
+            found.append("steps.jsonl is missing: which faults took effect is not known")
+        return found
+    for step in steps:
+        name = f"step {step.index} ({step.step}{_nodes(step)})"
+        reason = f": {step.why}" if step.why else ""
+        if step.fired_ns is None:
+            found.append(f"{name} never fired{reason}")
+        elif step.step != "wait" and (step.effect_ns is None or step.proof.get("probe") == "failed"):
+            found.append(f"{name} has no proof that it took effect{reason}")
+    absent = planned - len({step.index for step in steps})
+    if absent > 0:
+        found.append(f"{absent} of the scenario's {planned} steps never fired: they are not in steps.jsonl")
+    return found
+
+
+def needed(checked: Checked, comparison: Comparison | None) -> bool:
+    """Whether a run cannot end as predicted while this clause is unknown.
+
+    Those on the HW are needed where the scenario speaks of it. A checker that failed always counts: what it
+    would have found is not known.
+    """
+    if checked.threw:
+        return True
+    name = checked.found.name
+    if name in _OF_THE_HW:
+        prediction = comparison.prediction if comparison is not None else None
+        return prediction is not None and prediction.hw_regression != "any"
+    return name not in _NOT_NEEDED
+
+
+def decide(
+    *,
+    checked: Sequence[Checked],
+    losses: Sequence[Blamed],
+    regressions: Sequence[Blamed],
+    comparison: Comparison | None,
+    no_scenario: str | None,
+    faulty: Sequence[str],
+) -> tuple[Outcome, list[str]]:
+    """The outcome and the reasons for it; `no_scenario` says why there is nothing to compare with."""
+    against = [
+        f"{one.found.kip} is violated: {one.found.name} ({_shown(one)})"
+        for one in checked
+        if one.found.status == "violated" and one.found.name not in (NO_COMMITTED_LOSS, NO_HW_REGRESSION)
+    ]
+    against += _unexplained(losses, "committed record", "lost")
+    against += _unexplained(regressions, "HW", "gone back")
+    if comparison is not None:
+        against += comparison.broken
+        if not faulty:
+            against += comparison.unless_faulty
+    if against:
+        return "contradicted", [*against, *faulty]
+    open_ = [*faulty]
+    open_ += [
+        f"{one.found.name} ({one.found.kip}) is unknown" + (f": {one.why}" if one.why else "")
+        for one in checked
+        if one.found.status == "unknown" and needed(one, comparison)
+    ]
+    if comparison is not None:
+        open_ += comparison.open
+    if no_scenario is not None:
+        open_.append(no_scenario)
+    return ("inconclusive", open_) if open_ else ("as-predicted", [])
+
+
+def _unexplained(blamed: Sequence[Blamed], what: str, fate: str) -> list[str]:
+    found = [one for one in blamed if one.attribution.cause == "unexplained"]
+    told = [
+        f"{one.count:,} {what}{'s' if one.count != 1 and what != 'HW' else ''} of {one.topic}-{one.partition} "
+        f"{'is' if one.count == 1 else 'are'} {fate} against the protocol: {one.attribution.why}"
+        for one in found[:_SHOWN_MAX]
+    ]
+    return told + ([f"and {len(found) - _SHOWN_MAX} more like these"] if len(found) > _SHOWN_MAX else [])
+
+
+def _shown(one: Checked) -> str:
+    rows = one.found.evidence
+    first = rows[0] if rows and isinstance(rows[0], dict) else {}
+    where = [f"{key.replace('_', ' ')} {first[key]}" for key in ("metadata_offset", "broker") if key in first]
+    if "topic" in first:
+        where.insert(0, f"{first['topic']}-{first['partition']}")
+    count = f"{len(rows)} case{'s' if len(rows) != 1 else ''}"
+    return f"{count}, first: {', '.join(where)}" if where else count
+
+
+def _nodes(step: StepEntry) -> str:
+    return f" of {', '.join(map(str, step.nodes))}" if step.nodes else ""

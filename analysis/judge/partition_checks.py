@@ -1,0 +1,126 @@
+"""Clauses on the partition states of the metadata log, each checked on every state or transition."""
+
+from __future__ import annotations
+
+from analysis.judge.elections import all_elections
+from analysis.judge.evidence import Evidence
+from analysis.judge.findings import Finding, Row, election_row, finding, state_row
+from analysis.judge.timeline import PartitionState, Timeline
+
+
+def _states(timeline: Timeline) -> list[PartitionState]:
+    return [state for states in timeline.partitions.values() for state in states]
+
+
+def isr_elr_disjoint(evidence: Evidence) -> Finding:
+    """KIP-966, ELR invariants: "The member of ELR should not be in ISR."""
+    with_elr = [state for state in _states(evidence.timeline) if state.elr]
+    return finding(
+        exercised=len(with_elr), violations=[state_row(state) for state in with_elr if set(state.elr) & set(state.isr)]
+    )
+
+
+def elr_only_below_min_isr(evidence: Evidence) -> Finding:
+    """KIP-966, ELR invariants: "If ELR is not empty, the ISR is under min ISR."
+
+    The min ISR is the effective one at that metadata offset. A change of min.insync.replicas is written before
+    the record that clears the ELR, so it is held against the next state of the partition.
+    """
+    with_elr = [state for state in _states(evidence.timeline) if state.elr]
+    violations: list[Row] = []
+    unknown: list[Row] = []
+    for state in with_elr:
+        min_isr = evidence.rules.min_isr(state, state.metadata_offset)
+        if min_isr is None:
+            unknown.append(state_row(state, why="the effective min ISR is not known"))
+        elif len(state.isr) >= min_isr:
+            violations.append(state_row(state, min_isr=min_isr))
+        violations += _kept_across_a_change(evidence, state)
+    return finding(exercised=len(with_elr), violations=violations, unknown=unknown)
+
+
+def _kept_across_a_change(evidence: Evidence, state: PartitionState) -> list[Row]:
+    """The change of min ISR that leaves `state` in force with an ELR it may not have, as the last state of its life."""
+    following = [
+        later
+        for later in evidence.timeline.states(state.topic, state.partition)
+        if later.metadata_offset > state.metadata_offset
+    ]
+    if following or evidence.rules.elr_on(state.metadata_offset) is False:
+        return []
+    for at in evidence.rules.min_isr_changes(state.topic):
+        min_isr = evidence.rules.min_isr(state, at)
+        if at > state.metadata_offset and min_isr is not None and len(state.isr) >= min_isr:
+            return [state_row(state, min_isr=min_isr, min_isr_changed_at=at)]
+    return []
+
+
+def recovering_has_an_isr_of_one(evidence: Evidence) -> Finding:
+    """KIP-704, Topic Partition Leader: "the ISR size is 1 while the leader recovery state field is RECOVERING."
+
+    The record that grows the ISR therefore ends RECOVERING. A partition without a leader may have lost that one
+    member too (KIP-966: the ISR can be empty).
+    """
+    recovering = [state for state in _states(evidence.timeline) if state.recovering]
+    wrong = [state for state in recovering if len(state.isr) > 1 or (not state.isr and state.leader >= 0)]
+    return finding(exercised=len(recovering), violations=[state_row(state) for state in wrong])
+
+
+def recovering_begins_with_an_election(evidence: Evidence) -> Finding:
+    """KIP-704, KRaft Controller: RECOVERING is set by the unclean election itself and by nothing else."""
+    began = [
+        (before, after) for before, after in evidence.timeline.pairs() if after.recovering and not before.recovering
+    ]
+    wrong = [after for before, after in began if after.leader < 0 or after.leader_epoch == before.leader_epoch]
+    return finding(exercised=len(began), violations=[state_row(state) for state in wrong])
+
+
+def election_outside_candidates_shows_recovering(evidence: Evidence) -> Finding:
+    """KIP-704: a leader elected from outside the ISR is RECOVERING; KIP-966 counts the ELR among the candidates.
+
+    So no leader comes from outside ISR and ELR unless the record that elects it says RECOVERING. The last known
+    leader is such a one.
+    """
+    outside = [one for one in all_elections(evidence.timeline) if one.road in ("unclean", "last-known-leader")]
+    return finding(
+        exercised=len(outside), violations=[election_row(one) for one in outside if not one.after.recovering]
+    )
+
+
+def leader_in_isr(evidence: Evidence) -> Finding:
+    """KIP-966, Leader election: who is elected stands in the ISR from the same record on, also out of the ELR."""
+    led = [state for state in _states(evidence.timeline) if state.leader >= 0]
+    return finding(exercised=len(led), violations=[state_row(state) for state in led if state.leader not in state.isr])
+
+
+def partition_epoch_rises_by_one(evidence: Evidence) -> Finding:
+    """KIP-631: every change of a partition raises its partition epoch by one, so the log has no fork.
+
+    A jump by more means that a record is missing from the evidence: unknown. One that goes back or stays while
+    the state changes is a violation.
+    """
+    pairs = list(evidence.timeline.pairs())
+    violations = [
+        state_row(after, partition_epoch_before=before.partition_epoch)
+        for before, after in pairs
+        if after.partition_epoch <= before.partition_epoch
+    ]
+    gaps = [
+        state_row(after, partition_epoch_before=before.partition_epoch, why="a record between is not in the evidence")
+        for before, after in pairs
+        if after.partition_epoch > before.partition_epoch + 1
+    ]
+    return finding(exercised=len(pairs), violations=violations, unknown=gaps)
+
+
+def leader_epoch_rises_by_one(evidence: Evidence) -> Finding:
+    """KIP-631: the leader epoch never goes back; it rises by one with each new leader, and by no more than one."""
+    pairs = list(evidence.timeline.pairs())
+    violations: list[Row] = []
+    for before, after in pairs:
+        rise = after.leader_epoch - before.leader_epoch
+        steps = after.partition_epoch - before.partition_epoch
+        moved = after.leader != before.leader
+        if rise < 0 or (moved and rise == 0) or (steps >= 1 and rise > steps):
+            violations.append(state_row(after, leader_before=before.leader, leader_epoch_before=before.leader_epoch))
+    return finding(exercised=len(pairs), violations=violations)

@@ -1,0 +1,162 @@
+"""Why the protocol let a broker lead that did not hold a committed record; None of the rules: unexplained.
+
+The order of the rules is binding (docs/verdicts.md). An election by name comes first: an unclean one, one of
+the last known leader, one of a broker whose way into the ISR KIP-903 would have refused. Then what the disks
+lost: beyond-tolerance, and last-replica-standing. Cause None: the table or step that decides is missing.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from analysis.judge.elections import Elected
+from analysis.judge.evidence import Attribution, Evidence, Gone
+from analysis.judge.log_losses import LogLoss
+from analysis.judge.timeline import PartitionState
+from analysis.verdict import Cause
+
+
+def why_it_could_lead(evidence: Evidence, elected: Elected, gone: Gone) -> Attribution:
+    """The cause, given that the leader of `elected` did not hold the committed offset `gone`."""
+
+    def found(cause: Cause | None, why: str) -> Attribution:
+        return Attribution(cause=cause, election=elected, why=why)
+
+    leader = elected.leader
+    if elected.road == "unclean":
+        return found("unclean-election", f"broker {leader} was elected from outside the ISR and the ELR")
+    if elected.road == "last-known-leader":
+        return found("last-known-leader", f"ISR and ELR were empty and broker {leader} was the last known leader")
+    losses = evidence.log_losses or ()
+    lost_it = [loss for loss in losses if loss.broker == leader and lost_offset(evidence, loss, gone, elected)]
+    joined = _joined_without_it(evidence, elected, gone, lost_it)
+    if joined is not None:
+        return _stale_join(evidence, elected, gone, joined)
+    if not lost_it:
+        if evidence.log_losses is None:
+            return found(None, "steps.jsonl is missing, so whether a disk lost data is not known")
+        return found(
+            "unexplained",
+            f"broker {leader} led from the {_road(elected)} without the record, and no disk of its lost data",
+        )
+    return _disks(evidence, elected, gone)
+
+
+def _disks(evidence: Evidence, elected: Elected, gone: Gone) -> Attribution:
+    """The rules on what the disks lost: the leader's own is one of them."""
+
+    def found(cause: Cause | None, why: str) -> Attribution:
+        return Attribution(cause=cause, election=elected, why=why)
+
+    before, leader = elected.before, elected.leader
+    losses = [loss for loss in evidence.log_losses or () if lost_offset(evidence, loss, gone, elected)]
+    losers = {loss.broker for loss in losses}
+    if before.replicas and set(before.replicas) <= losers:
+        return found("beyond-tolerance", f"every replica ({_list(before.replicas)}) lost its log")
+    at = elected.after.metadata_offset
+    elr = evidence.rules.elr_on(at)
+    sole = elected.road == "isr" and set(before.isr) == {leader}
+    if sole and elr is False:
+        return found(
+            "last-replica-standing",
+            f"broker {leader} was the last member of the ISR, lost its unflushed log and led again; there was no ELR",
+        )
+    held = evidence.timeline.at_time(gone.topic, gone.partition, min(loss.fired_ns for loss in losses)) or before
+    pool = losers & ({*held.isr, *held.elr} | {leader})
+    min_isr = evidence.rules.min_isr(held, held.metadata_offset)
+    if min_isr is not None and len(pool) >= min_isr:
+        return found(
+            "beyond-tolerance",
+            f"{len(pool)} members of ISR and ELR ({_list(sorted(pool))}) lost data; min ISR is {min_isr}",
+        )
+    if elr is None or min_isr is None:
+        lacking = "whether ELR was on" if elr is None else "the effective min ISR"
+        return found(None, f"{lacking} is not known")
+    return found(
+        "unexplained",
+        f"broker {leader} led from the {_road(elected)} after its log was lost, though only {len(pool)} of ISR and ELR "
+        f"lost data and min ISR is {min_isr}",
+    )
+
+
+def lost_offset(evidence: Evidence, loss: LogLoss, gone: Gone, elected: Elected) -> bool:
+    """Whether `loss` took the offset from its broker, which had not got it back when `elected` came.
+
+    A broker that enters the ISR later has fetched up to the HW by then; one that never left has not.
+    """
+    if loss.done_ns < gone.since_ns or loss.fired_ns > elected.after.at_ns + MILLISECOND_NS:
+        return False
+    if not loss.reaches(gone.topic, gone.partition, gone.offset):
+        return False
+    return not any(join.at_ns >= loss.done_ns for join in joins(evidence, loss.broker, elected))
+
+
+def joins(evidence: Evidence, broker: int, elected: Elected) -> list[PartitionState]:
+    """The states before `elected` with which `broker` entered the ISR otherwise than by being elected."""
+    states = evidence.timeline.states(elected.after.topic, elected.after.partition)
+    return [
+        after
+        for before, after in pairwise(states)
+        if after.metadata_offset < elected.after.metadata_offset
+        and broker in after.isr
+        and broker not in before.isr
+        and after.leader != broker
+    ]
+
+
+MILLISECOND_NS = 1_000_000
+"""The controller's times are cut to milliseconds."""
+
+
+def _joined_without_it(
+    evidence: Evidence, elected: Elected, gone: Gone, lost_it: list[LogLoss]
+) -> PartitionState | None:
+    """The join by which the leader stood in the ISR without the record, if no later loss of its log explains it."""
+    if lost_it or elected.road == "elr":
+        return None
+    entered = [join for join in joins(evidence, elected.leader, elected) if join.at_ns >= gone.since_ns]
+    return entered[-1] if entered else None
+
+
+def _stale_join(evidence: Evidence, elected: Elected, gone: Gone, join: PartitionState) -> Attribution:
+    """KIP-903: a broker that registered anew between an AlterPartition and its acceptance joined without its log."""
+    where = f"broker {elected.leader} entered the ISR at metadata offset {join.metadata_offset} without the record"
+    protected = evidence.rules.kip_903(join.metadata_offset)
+    restarted = _registered_anew(evidence, elected, join)
+    cause: Cause | None = "unexplained"
+    if protected:
+        why = f"{where}, though KIP-903 was in force"
+    elif restarted is False:
+        why = f"{where} and had not registered anew"
+    elif protected is None or restarted is None:
+        cause = None
+        lacking = "whether KIP-903 was in force" if protected is None else "whether it had registered anew"
+        why = f"{where}; {lacking} is not known"
+    else:
+        cause, why = "stale-isr-join", f"{where}, after it had registered anew; its metadata.version is before KIP-903"
+    broken = cause == "unexplained" and restarted is True
+    return Attribution(cause=cause, election=elected, why=why, breaks_kip_903=broken)
+
+
+def _registered_anew(evidence: Evidence, elected: Elected, join: PartitionState) -> bool | None:
+    """Whether the leader got a new broker epoch between leaving the ISR (or the start) and this join."""
+    if "brokers" in evidence.timeline.missing:
+        return None
+    leader = elected.leader
+    states = [one for one in evidence.timeline.states(join.topic, join.partition) if one is not join]
+    member = [one.metadata_offset for one in states if one.metadata_offset < join.metadata_offset and leader in one.isr]
+    epochs = [
+        event.metadata_offset
+        for event in evidence.timeline.brokers
+        if event.broker == leader and event.event == "registered" and event.metadata_offset < join.metadata_offset
+    ]
+    return any(offset > member[-1] for offset in epochs) if member else len(epochs) > 1
+
+
+def _road(elected: Elected) -> str:
+    return {"elr": "ELR"}.get(elected.road, "ISR")
+
+
+def _list(brokers: object) -> str:
+    assert isinstance(brokers, (list, tuple))
+    return ", ".join(str(broker) for broker in brokers)

@@ -1,0 +1,170 @@
+"""Holds a run against what its scenario's author expects of that Kafka release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from analysis.judge.rules import Rules
+from harness.record.manifest import Manifest
+from harness.scenario.model import LossExpectation, Prediction, Scenario
+
+APART = ("lost", "hw-regression")
+"""Kinds that have an expectation of their own; `anomalies = "none"` speaks of the others."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What the run showed. `causes`: committed losses by cause; None values are unknown.
+
+    `kinds` counts the anomalies by kind; `unknown_kinds` says why a kind could not be decided.
+    """
+
+    committed_lost: int
+    uncommitted_lost: int
+    causes: Mapping[str, int] = {}
+    kinds: Mapping[str, int] = {}
+    unknown_kinds: Mapping[str, str] = {}
+    elected_from_elr: int | None = None
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """`broken`: the evidence proves the expectation wrong; `open`: it was neither shown nor disproved.
+
+    `unless_faulty`: broken only if every fault of the schedule took effect.
+    """
+
+    prediction: Prediction | None
+    broken: tuple[str, ...] = ()
+    unless_faulty: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+
+
+def fitting(scenario: Scenario, manifest: Manifest, rules: Rules) -> Prediction | None:
+    """The first prediction whose version range and feature levels fit the run; a level not listed is 0."""
+    for one in scenario.predictions:
+        try:
+            in_range = rules.release is not None and SpecifierSet(one.kafka).contains(rules.release, prereleases=True)
+        except InvalidSpecifier:
+            in_range = False
+        if in_range and all(manifest.features.get(name, 0) == level for name, level in one.features.items()):
+            return one
+    return None
+
+
+def compare(scenario: Scenario, manifest: Manifest, rules: Rules, seen: Seen) -> Comparison:
+    """What the fitting prediction says against what was seen."""
+    prediction = fitting(scenario, manifest, rules)
+    if prediction is None:
+        features = ", ".join(f"{name}={level}" for name, level in sorted(manifest.features.items())) or "none"
+        why = (
+            f"the scenario predicts nothing for Kafka {manifest.kafka or 'unknown'} with the feature levels {features}"
+        )
+        return Comparison(prediction=None, open=(why,))
+    broken: list[str] = []
+    unless_faulty: list[str] = []
+    open_: list[str] = []
+    _losses(prediction.loss, seen, broken, open_)
+    _regressions(prediction, seen, broken, open_)
+    _elr(prediction, seen, broken, unless_faulty, open_)
+    if prediction.anomalies == "none":
+        broken += [
+            f"predicted no anomaly, seen {count} {kind}"
+            for kind, count in sorted(seen.kinds.items())
+            if count and kind not in APART
+        ]
+        open_ += [
+            f"predicted no anomaly, but {kind} could not be decided: {why}"
+            for kind, why in sorted(seen.unknown_kinds.items())
+            if kind not in APART
+        ]
+    return Comparison(
+        prediction=prediction, broken=tuple(broken), unless_faulty=tuple(unless_faulty), open=tuple(open_)
+    )
+
+
+def _losses(expected: LossExpectation, seen: Seen, broken: list[str], open_: list[str]) -> None:
+    for what, wanted, lost in (
+        ("committed", expected.committed, seen.committed_lost),
+        ("uncommitted", expected.uncommitted, seen.uncommitted_lost),
+    ):
+        if wanted == "none" and lost:
+            broken.append(f"predicted no loss of {what} records, seen {lost:,} lost")
+        if wanted == "some" and not lost:
+            open_.append(f"predicted a loss of {what} records, but none was lost: the run did not show it")
+    if expected.cause is not None and expected.cause != "uncommitted-at-failover":
+        others = {cause: count for cause, count in seen.causes.items() if cause != expected.cause}
+        if others:
+            found = ", ".join(f"{count:,} by {cause}" for cause, count in sorted(others.items()))
+            broken.append(f"predicted every committed loss to be {expected.cause}, seen {found}")
+    at_least = expected.at_least or 0
+    counted = seen.uncommitted_lost if expected.cause == "uncommitted-at-failover" else seen.committed_lost
+    if expected.committed == "any" and expected.uncommitted == "any" and expected.cause is None:
+        counted = seen.committed_lost + seen.uncommitted_lost
+    if 0 < counted < at_least:
+        open_.append(f"predicted a loss of at least {at_least:,} records, seen {counted:,}: the run did not show it")
+
+
+def _regressions(prediction: Prediction, seen: Seen, broken: list[str], open_: list[str]) -> None:
+    count = seen.kinds.get("hw-regression", 0)
+    wanted = prediction.hw_regression
+    if wanted == "none" and count:
+        broken.append(f"predicted that the HW never goes back, seen {count:,} times")
+    elif wanted != "any" and "hw-regression" in seen.unknown_kinds:
+        open_.append(f"whether the HW went back is unknown: {seen.unknown_kinds['hw-regression']}")
+    elif wanted == "some" and not count:
+        open_.append("predicted that the HW goes back, but it did not: the run did not show it")
+
+
+def _elr(prediction: Prediction, seen: Seen, broken: list[str], unless_faulty: list[str], open_: list[str]) -> None:
+    wanted = prediction.elected_from_elr
+    if wanted is None:
+        return
+    if seen.elected_from_elr is None:
+        open_.append("whether a leader was elected from the ELR is unknown: the metadata timeline is missing")
+    elif wanted and not seen.elected_from_elr:
+        unless_faulty.append("predicted an election from the ELR, but the metadata log has none")
+    elif not wanted and seen.elected_from_elr:
+        broken.append(f"predicted no election from the ELR, but the metadata log has {seen.elected_from_elr}")
+
+
+def told(prediction: Prediction) -> str:
+    """The prediction as one sentence."""
+    words = {"none": "no", "some": "some", "any": None}
+    parts = []
+    for what, wanted in (("committed", prediction.loss.committed), ("uncommitted", prediction.loss.uncommitted)):
+        if words[wanted] is not None:
+            parts.append(f"{words[wanted]} loss of {what} records")
+    if prediction.loss.at_least:
+        parts.append(f"at least {prediction.loss.at_least:,} of them")
+    if prediction.loss.cause:
+        parts.append(f"cause {prediction.loss.cause}")
+    if prediction.hw_regression != "any":
+        parts.append("the HW goes back" if prediction.hw_regression == "some" else "the HW never goes back")
+    if prediction.elected_from_elr is not None:
+        parts.append(("an" if prediction.elected_from_elr else "no") + " election from the ELR")
+    if prediction.anomalies == "none":
+        parts.append("no other anomaly")
+    return f"predicted: {', '.join(parts) or 'nothing in particular'} ({prediction.clause})"
+
+
+def told_seen(seen: Seen, acked: int) -> str:
+    """What was seen, as one sentence."""
+    parts = []
+    if "lost" in seen.unknown_kinds:
+        parts.append(f"of {acked:,} acked records it is not known how many are lost")
+    else:
+        causes = ", ".join(f"{count:,} {cause}" for cause, count in sorted(seen.causes.items()))
+        parts.append(
+            f"of {acked:,} acked records {seen.committed_lost:,} committed" + (f" ({causes})" if causes else "")
+        )
+        parts.append(f"{seen.uncommitted_lost:,} uncommitted lost")
+    if "hw-regression" not in seen.unknown_kinds:
+        count = seen.kinds.get("hw-regression", 0)
+        parts.append(f"the HW went back {count} time{'s' if count != 1 else ''}" if count else "the HW never went back")
+    if seen.elected_from_elr:
+        parts.append(f"{seen.elected_from_elr} election{'s' if seen.elected_from_elr != 1 else ''} from the ELR")
+    others = {kind: count for kind, count in seen.kinds.items() if count and kind not in APART}
+    parts += [f"{count:,} {kind}" for kind, count in sorted(others.items())]
+    return f"seen: {', '.join(parts)}"

@@ -1,0 +1,94 @@
+"""Which rules of the protocol were in force, and when: they follow feature levels, configs and the release."""
+
+from __future__ import annotations
+
+from packaging.version import InvalidVersion, Version
+
+from analysis.judge.timeline import PartitionState, Timeline
+from harness.record.manifest import Manifest
+
+METADATA_VERSION = "metadata.version"
+ELR_VERSION = "eligible.leader.replicas.version"
+MIN_ISR = "min.insync.replicas"
+
+KIP_903_LEVEL = 10
+"""metadata.version 3.5-IV1: from here on a fetch carries the broker epoch that KIP-903 checks."""
+
+
+class Rules:
+    """The rules in force at a metadata offset; every answer may be None: it cannot be told.
+
+    A level or config in the metadata log counts from its record on. Where the log has none, what the manifest
+    says holds for the whole run.
+    """
+
+    def __init__(self, manifest: Manifest, timeline: Timeline) -> None:
+        self._manifest = manifest
+        self._timeline = timeline
+        try:
+            self.release: Version | None = Version(manifest.kafka)
+        except InvalidVersion:
+            self.release = None
+        self._changes: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
+        for change in timeline.configs:
+            key = (change.resource, change.name)
+            self._changes.setdefault(key, []).append((change.metadata_offset, change.value))
+
+    def _in_force(self, resource: str, name: str, at: int) -> tuple[bool, str | None]:
+        """Whether the log has a word on it up to offset `at`, and the newest."""
+        values = [value for offset, value in self._changes.get((resource, name), []) if offset <= at]
+        return bool(values), values[-1] if values else None
+
+    def _level(self, feature: str, at: int) -> int | None:
+        known, value = self._in_force(f"feature:{feature}", "level", at)
+        if known:
+            return int(value) if value is not None else 0
+        return self._manifest.features.get(feature)
+
+    def elr_on(self, at: int) -> bool | None:
+        """KIP-966: whether the controller keeps an ELR. No release before 4.0 has the feature."""
+        level = self._level(ELR_VERSION, at)
+        if level is not None:
+            return level >= 1
+        if (self.release is not None and self.release < Version("4.0")) or self._manifest.features:
+            return False
+        return None
+
+    def kip_903(self, at: int) -> bool | None:
+        """KIP-903: whether an ISR member with an old broker epoch is refused; follows the metadata.version."""
+        level = self._level(METADATA_VERSION, at)
+        if level is not None:
+            return level >= KIP_903_LEVEL
+        return False if self.release is not None and self.release < Version("3.5") else None
+
+    @property
+    def hw_waits_for_min_isr(self) -> bool | None:
+        """KIP-966, Additional High Watermark advancement requirement: in every release from 3.7 on."""
+        return None if self.release is None else self.release >= Version("3.7.0.dev0")
+
+    def min_isr(self, state: PartitionState, at: int) -> int | None:
+        """The effective min ISR, min(min.insync.replicas, replication factor), once `at` was applied.
+
+        The controller counts the replicas of the topic's partition 0, a broker those of the partition; while
+        a reassignment makes them differ the larger is taken, which calls fewer states below it.
+        """
+        configured = self._configured_min_isr(state.topic, at)
+        if configured is None or not state.replicas:
+            return None
+        first = self._timeline.at(state.topic, 0, at)
+        return min(configured, max(len(state.replicas), len(first.replicas) if first else 0))
+
+    def _configured_min_isr(self, topic: str, at: int) -> int | None:
+        set_on_topic, value = self._in_force(f"topic:{topic}", MIN_ISR, at)
+        if value is not None:
+            return int(value)
+        _, default = self._in_force("cluster", MIN_ISR, at)
+        if default is not None:
+            return int(default)
+        setup = self._manifest.topics.get(topic)
+        return None if set_on_topic or setup is None else setup.min_isr
+
+    def min_isr_changes(self, topic: str) -> list[int]:
+        """Metadata offsets at which a min.insync.replicas that bears on the topic was set or removed."""
+        changes = self._changes.get((f"topic:{topic}", MIN_ISR), []) + self._changes.get(("cluster", MIN_ISR), [])
+        return sorted(offset for offset, _ in changes)

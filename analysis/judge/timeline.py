@@ -1,0 +1,154 @@
+"""The metadata timeline of a run: what the controller decided, in the order of its log.
+
+Read from partitions, brokers and configs, which grow with the decisions of the controller and not with the
+records of the run, so they are held on the driver. Metadata offsets are the order; times are the
+controller's and only milliseconds fine.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from harness.errors import UsageError
+from harness.record.tables import TABLES, table_files
+
+TopicPartition = tuple[str, int]
+
+
+class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition as the record at `metadata_offset` left it; leader -1 is none."""
+
+    metadata_offset: int
+    metadata_epoch: int = 0
+    at_ns: int
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    leader_recovery_state: int = 0
+
+    @property
+    def recovering(self) -> bool:
+        """KIP-704: the leader was elected from outside the ISR and has not yet said that it recovered."""
+        return self.leader_recovery_state == 1
+
+    def follows_recreation(self, earlier: PartitionState) -> bool:
+        """Whether the topic was deleted and made again in between: both epochs start anew."""
+        return self.leader_epoch == 0 and self.partition_epoch == 0 and earlier.partition_epoch > 0
+
+
+class BrokerEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One registration event: registered, fenced, unfenced, shutting_down or unregistered."""
+
+    metadata_offset: int
+    at_ns: int
+    broker: int
+    broker_epoch: int
+    incarnation: str | None = None
+    event: str
+
+
+class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One config or feature-level change; a null value deletes the config."""
+
+    metadata_offset: int
+    at_ns: int
+    resource: str
+    name: str
+    value: str | None = None
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """Every partition's states, broker events and config changes by metadata offset.
+
+    `missing` names the tables that were not there or empty: what depends on them is unknown.
+    """
+
+    partitions: dict[TopicPartition, tuple[PartitionState, ...]] = {}
+    brokers: tuple[BrokerEvent, ...] = ()
+    configs: tuple[ConfigChange, ...] = ()
+    missing: frozenset[str] = frozenset()
+
+    def states(self, topic: str, partition: int) -> tuple[PartitionState, ...]:
+        """All states of one partition, oldest first; empty when the log has none."""
+        return self.partitions.get((topic, partition), ())
+
+    def at(self, topic: str, partition: int, metadata_offset: int) -> PartitionState | None:
+        """The state in force once the record at `metadata_offset` was applied."""
+        states = self.states(topic, partition)
+        found = bisect_right(states, metadata_offset, key=lambda state: state.metadata_offset)
+        return states[found - 1] if found else None
+
+    def at_time(self, topic: str, partition: int, at_ns: int) -> PartitionState | None:
+        """The newest state whose record bears a time up to `at_ns`; the first state before all of them."""
+        states = self.states(topic, partition)
+        found = [state for state in states if state.at_ns <= at_ns]
+        return found[-1] if found else (states[0] if states else None)
+
+    def pairs(self) -> Iterator[tuple[PartitionState, PartitionState]]:
+        """Every state with the one that replaced it, within one life of the partition."""
+        for states in self.partitions.values():
+            for before, after in pairwise(states):
+                if not after.follows_recreation(before):
+                    yield before, after
+
+
+def rows(record: Path, table: str) -> list[dict[str, object]]:
+    """All rows of a small table in metadata order; a nullable column that is missing reads as null.
+
+    Raises `UsageError` when a file is damaged or lacks a column that may not be null.
+    """
+    files = table_files(record, table)
+    if not files:
+        return []
+    schema = TABLES[table]
+    try:
+        read = ds.dataset([str(file) for file in files], format="parquet", schema=schema).to_table()
+        read = read.sort_by("metadata_offset")
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"the table {table} cannot be read", where=str(record), got=str(error)) from None
+    required = [field.name for field in schema if not field.nullable]
+    lacking = [name for name in required if read.column(name).null_count]
+    if lacking:
+        raise UsageError(
+            f"the table {table} lacks values", where=str(record), got=f"nulls in {', '.join(lacking)}", allowed="none"
+        )
+    return list(read.to_pylist())
+
+
+def load_timeline(record: Path) -> Timeline:
+    """Read the timeline of a record; tables that are missing or empty are named, not refused."""
+    partition_rows, broker_rows, config_rows = (rows(record, name) for name in ("partitions", "brokers", "configs"))
+    by_partition: dict[TopicPartition, list[PartitionState]] = {}
+    for row in partition_rows:
+        state = msgspec.convert(row, PartitionState)
+        states = by_partition.setdefault((state.topic, state.partition), [])
+        if not (states and _same_state(states[-1], state)):
+            states.append(state)
+    empty = {"partitions": partition_rows, "brokers": broker_rows, "configs": config_rows}
+    return Timeline(
+        partitions={key: tuple(states) for key, states in by_partition.items()},
+        brokers=tuple(msgspec.convert(row, BrokerEvent) for row in broker_rows),
+        configs=tuple(msgspec.convert(row, ConfigChange) for row in config_rows),
+        missing=frozenset(name for name, found in empty.items() if not found),
+    )
+
+
+def _same_state(one: PartitionState, other: PartitionState) -> bool:
+    """A snapshot repeats states that the log had before; a repetition is no transition."""
+    place = {"metadata_offset": 0, "metadata_epoch": 0, "at_ns": 0}
+    return msgspec.structs.replace(one, **place) == msgspec.structs.replace(other, **place)

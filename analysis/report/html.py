@@ -1,0 +1,31 @@
+"""Renders a report as one self-contained HTML page: no script, no external resource, everything escaped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from analysis.report.model import ReportModel
+from harness.record.files import write_atomically
+
+REPORT = "report.html"
+
+
+def render(report: ReportModel) -> str:
+    """The page. Every value is escaped: names come from scenario files and from Kafka."""
+    environment = Environment(
+        loader=PackageLoader("analysis.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.j2").render(report=report)
+
+
+def write_report(record: Path, report: ReportModel) -> Path:
+    """Replace the record's report.html; returns its path."""
+    path = record / REPORT
+    write_atomically(path, render(report).encode())
+    return path

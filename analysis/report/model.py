@@ -1,0 +1,316 @@
+"""What a report shows of one run: built once from the record and its verdict, rendered by `html`.
+
+Every cell is a finished text, so that a rendering decides on looks only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from analysis.judge.elections import elections_of
+from analysis.judge.invariants import CLAUSES
+from analysis.judge.timeline import PartitionState, Timeline, TopicPartition, load_timeline
+from analysis.report import words
+from analysis.verdict import Loss, Regression, Verdict
+from harness.record.manifest import Manifest
+from harness.record.steps import StepEntry
+
+PARTITIONS_MAX = 6
+STATES_MAX = 120
+
+
+class LossRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the loss table."""
+
+    partition: str
+    count: str
+    acks: str
+    committed: bool
+    offsets: str
+    cause: str
+    meaning: str
+    election: str
+
+
+class RegressionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One HW that went back, before and after."""
+
+    partition: str
+    before: str
+    after: str
+    leader_epoch: int
+    cause: str
+    election: str
+
+
+class StateRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition state; `mark` is guilty, election, empty or nothing; `note` says what happened."""
+
+    metadata_offset: int
+    at: str
+    leader: str
+    leader_epoch: int
+    isr: str
+    elr: str
+    last_known: str
+    mark: str
+    note: str
+
+
+class PartitionTimeline(msgspec.Struct, frozen=True, kw_only=True):
+    """The states of one partition; `omitted` earlier ones are not shown."""
+
+    name: str
+    rows: tuple[StateRow, ...]
+    omitted: int
+
+
+class StepRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One step with its proof; `proven` false: it never fired or has none."""
+
+    index: int
+    step: str
+    nodes: str
+    trigger: str
+    fired: str
+    healed: str
+    proven: bool
+    proof: str
+
+
+class PropertyRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One clause: its words, its status, and the evidence as JSON lines."""
+
+    name: str
+    kip: str
+    text: str
+    status: str
+    evidence: tuple[str, ...]
+
+
+class AnomalyRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind on one partition, with examples as JSON lines."""
+
+    kind: str
+    partition: str
+    count: str
+    examples: tuple[str, ...]
+
+
+class ReportModel(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole report."""
+
+    run_id: str
+    scenario: str
+    kafka: str
+    outcome: str
+    headline: str
+    why: tuple[str, ...]
+    figures: tuple[tuple[str, str], ...]
+    losses: tuple[LossRow, ...]
+    regressions: tuple[RegressionRow, ...]
+    regressions_omitted: int
+    timelines: tuple[PartitionTimeline, ...]
+    timelines_omitted: int
+    steps: tuple[StepRow, ...]
+    properties: tuple[PropertyRow, ...]
+    anomalies: tuple[AnomalyRow, ...]
+    coverage: tuple[tuple[str, str], ...]
+    configuration: tuple[tuple[str, str], ...]
+    commands: tuple[tuple[str, str], ...]
+
+
+def build(
+    record: Path, manifest: Manifest, verdict: Verdict, steps: Sequence[StepEntry], timeline: Timeline | None = None
+) -> ReportModel:
+    """The report of a judged run. `timeline` is read from the record unless given."""
+    timeline = timeline if timeline is not None else load_timeline(record)
+    start_ns = manifest.start_ns if manifest.start_ns is not None else _first_ns(timeline)
+    chosen = _worth_showing(timeline, verdict)
+    texts = {clause.name: clause.text for clause in CLAUSES}
+    return ReportModel(
+        run_id=verdict.run_id,
+        scenario=manifest.scenario or "no scenario",
+        kafka=manifest.kafka or "unknown",
+        outcome=verdict.outcome,
+        headline=words.headline(verdict),
+        why=tuple(verdict.why),
+        figures=_figures(verdict, manifest),
+        losses=tuple(_loss(loss) for loss in verdict.losses),
+        regressions=tuple(_regression(one) for one in verdict.regressions[:STATES_MAX]),
+        regressions_omitted=max(0, len(verdict.regressions) - STATES_MAX),
+        timelines=tuple(_timeline(timeline, key, verdict, start_ns) for key in chosen[:PARTITIONS_MAX]),
+        timelines_omitted=max(0, len(chosen) - PARTITIONS_MAX),
+        steps=tuple(_step(step, start_ns) for step in steps),
+        properties=tuple(
+            PropertyRow(
+                name=one.name,
+                kip=one.kip,
+                text=texts.get(one.name, ""),
+                status=one.status,
+                evidence=tuple(words.json_line(row) for row in one.evidence),
+            )
+            for one in sorted(verdict.properties, key=lambda one: words.STATUS_ORDER.index(one.status))
+        ),
+        anomalies=tuple(
+            AnomalyRow(
+                kind=one.kind,
+                partition=f"{one.topic}-{one.partition}",
+                count=f"{one.count:,}",
+                examples=tuple(words.json_line(row) for row in one.examples),
+            )
+            for one in verdict.anomalies
+        ),
+        coverage=tuple((fact, f"{count:,}") for fact, count in verdict.coverage.items()),
+        configuration=_configuration(manifest),
+        commands=words.commands(record),
+    )
+
+
+def _figures(verdict: Verdict, manifest: Manifest) -> tuple[tuple[str, str], ...]:
+    counts = verdict.counts
+    return (
+        ("sent", f"{counts.sends:,}"),
+        ("acked", f"{counts.acked:,}"),
+        ("failed", f"{counts.failed:,}"),
+        ("unknown", f"{counts.unknown:,}"),
+        ("read", f"{counts.polls:,}"),
+        ("lost, committed", words.lost(verdict, committed=True)),
+        ("lost, not committed", words.lost(verdict, committed=False)),
+        ("HW went back", words.went_back(verdict)),
+        ("took", words.duration(manifest.start_ns, manifest.end_ns)),
+    )
+
+
+def _loss(loss: Loss) -> LossRow:
+    return LossRow(
+        partition=f"{loss.topic}-{loss.partition}",
+        count=f"{loss.count:,}",
+        acks=words.acks(loss.acks),
+        committed=loss.committed,
+        offsets=f"{loss.first_offset:,} to {loss.last_offset:,}",
+        cause=loss.cause,
+        meaning=words.MEANING[loss.cause],
+        election=words.election(loss.election),
+    )
+
+
+def _regression(one: Regression) -> RegressionRow:
+    return RegressionRow(
+        partition=f"{one.topic}-{one.partition}",
+        before=f"{one.from_:,}",
+        after=f"{one.to:,}",
+        leader_epoch=one.leader_epoch,
+        cause=one.cause,
+        election=words.election(one.election),
+    )
+
+
+def _first_ns(timeline: Timeline) -> int | None:
+    return min((states[0].at_ns for states in timeline.partitions.values()), default=None)
+
+
+def _blamed(verdict: Verdict) -> list[Loss | Regression]:
+    return [*verdict.losses, *verdict.regressions]
+
+
+def _worth_showing(timeline: Timeline, verdict: Verdict) -> list[TopicPartition]:
+    """Partitions with a loss or a regression first, then those that changed most."""
+    blamed = {(one.topic, one.partition) for one in _blamed(verdict)}
+    return sorted(timeline.partitions, key=lambda key: (key not in blamed, -len(timeline.partitions[key]), key))
+
+
+def _timeline(timeline: Timeline, key: TopicPartition, verdict: Verdict, start_ns: int | None) -> PartitionTimeline:
+    guilty: dict[int, str] = {}
+    for one in _blamed(verdict):
+        if (one.topic, one.partition) == key and one.election is not None:
+            guilty.setdefault(one.election.metadata_offset, one.cause)
+    elected = {one.after.metadata_offset: one for one in elections_of(timeline, *key)}
+    rows = []
+    before: PartitionState | None = None
+    for state in timeline.partitions[key]:
+        election = elected.get(state.metadata_offset)
+        mark, note = words.transition(before, state, election, guilty.get(state.metadata_offset))
+        rows.append(
+            StateRow(
+                metadata_offset=state.metadata_offset,
+                at=words.offset_s(state.at_ns, start_ns),
+                leader=str(state.leader) if state.leader >= 0 else "none",
+                leader_epoch=state.leader_epoch,
+                isr=words.members(state.isr),
+                elr=words.members(state.elr),
+                last_known=words.members(state.last_known_elr),
+                mark=mark,
+                note=note,
+            )
+        )
+        before = state
+    kept = _kept(rows)
+    return PartitionTimeline(name=f"{key[0]}-{key[1]}", rows=tuple(kept), omitted=len(rows) - len(kept))
+
+
+def _kept(rows: list[StateRow]) -> list[StateRow]:
+    """At most STATES_MAX rows: the marked ones first, then the newest."""
+    if len(rows) <= STATES_MAX:
+        return rows
+    marked = [row for row in rows if row.mark][:STATES_MAX]
+    others = [row for row in rows if not row.mark]
+    newest = others[len(others) - (STATES_MAX - len(marked)) :]
+    return sorted([*marked, *newest], key=lambda row: row.metadata_offset)
+
+
+def _step(step: StepEntry, start_ns: int | None) -> StepRow:
+    fired = step.fired_ns is not None
+    proven = fired and (step.effect_ns is not None or step.step == "wait")
+    return StepRow(
+        index=step.index,
+        step=step.step,
+        nodes=words.members(step.nodes, "-"),
+        trigger=words.plain(step.trigger) or "at once",
+        fired=words.offset_s(step.fired_ns, start_ns) if fired else "never",
+        healed=words.offset_s(step.healed_ns, start_ns) if step.healed_ns is not None else "-",
+        proven=proven,
+        proof=words.proof(step),
+    )
+
+
+def _configuration(manifest: Manifest) -> tuple[tuple[str, str], ...]:
+    def when(ns: int | None) -> str:
+        return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if ns is not None else "-"
+
+    rows = [
+        ("Kafka", manifest.kafka or "unknown"),
+        ("feature levels", words.plain(manifest.features) or "-"),
+        ("controllers", words.members(manifest.topology.controllers, "-")),
+        ("brokers", words.members(manifest.topology.brokers, "-")),
+        *(
+            (
+                f"topic {name}",
+                f"partitions {t.partitions}, replication factor {t.replication_factor}, min ISR {t.min_isr}",
+            )
+            for name, t in sorted(manifest.topics.items())
+        ),
+        *(
+            (
+                f"producer {name}",
+                f"acks={words.acks(p.acks)}"
+                + (", idempotent" if p.idempotent else "")
+                + (", transactional" if p.transactional else ""),
+            )
+            for name, p in sorted(manifest.producers.items())
+        ),
+        ("runtime", manifest.runtime or "-"),
+        ("power loss by", manifest.power_loss_method or "-"),
+        ("seed", str(manifest.seed) if manifest.seed is not None else "-"),
+        ("drawn", words.plain(manifest.draws) or "-"),
+        ("clients", words.plain(manifest.clients) or "-"),
+        ("host", words.plain(manifest.host) or "-"),
+        ("started", when(manifest.start_ns)),
+        ("ended", when(manifest.end_ns)),
+        ("status", manifest.status + (f": {manifest.failure}" if manifest.failure else "")),
+    ]
+    return tuple(row for row in rows if row[1] != "-")

@@ -1,0 +1,103 @@
+"""Runs side by side: one column a run, for a terminal or as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from analysis.report import words
+from analysis.verdict import Loss, Verdict
+from harness.record.manifest import Manifest
+
+_STYLE = {"as-predicted": "green", "contradicted": "bold red", "inconclusive": "yellow"}
+_CAUSES_MAX = 3
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """A judged run: where its record lies, what it was, and the verdict."""
+
+    record: Path
+    manifest: Manifest
+    verdict: Verdict
+
+
+def facts(run: Judged) -> list[tuple[str, str]]:
+    """The lines of one run, in the order in which they stand side by side."""
+    verdict = run.verdict
+    worst = _worst(verdict)
+    return [
+        ("scenario", run.manifest.scenario or "-"),
+        ("acked", f"{verdict.counts.acked:,}"),
+        ("lost, committed", words.lost(verdict, committed=True)),
+        ("lost, not committed", words.lost(verdict, committed=False)),
+        ("cause", "\n".join(_causes(verdict)) or "-"),
+        ("guilty election", _election(worst)),
+        ("HW before, after", _hw(verdict)),
+        ("outcome", verdict.outcome),
+        ("record", str(run.record)),
+    ]
+
+
+def summary_table(runs: Sequence[Judged]) -> Table:
+    """The runs as a table for a terminal."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
+    table.add_column("Kafka", no_wrap=True)
+    for run in runs:
+        table.add_column(run.manifest.kafka or "unknown", overflow="fold")
+    columns = [facts(run) for run in runs]
+    for at, (name, _) in enumerate(columns[0] if columns else []):
+        cells = [
+            Text(column[at][1], style=_STYLE[run.verdict.outcome] if name == "outcome" else "")
+            for column, run in zip(columns, runs, strict=True)
+        ]
+        table.add_row(name, *cells)
+    return table
+
+
+def summary_text(runs: Sequence[Judged]) -> str:
+    """The same as aligned plain text, for a pipe or a log file."""
+    columns = [[("Kafka", run.manifest.kafka or "unknown"), *facts(run)] for run in runs]
+    if not columns:
+        return ""
+    rows = [
+        [name, *(column[at][1].replace("\n", "; ") for column in columns)] for at, (name, _) in enumerate(columns[0])
+    ]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _worst(verdict: Verdict) -> Loss | None:
+    """The loss to name: an unexplained one, else the committed one with the most records."""
+    return max(verdict.losses, key=lambda loss: (loss.cause == "unexplained", loss.committed, loss.count), default=None)
+
+
+def _causes(verdict: Verdict) -> list[str]:
+    counts: dict[str, int] = {}
+    for loss in verdict.losses:
+        counts[loss.cause] = counts.get(loss.cause, 0) + loss.count
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    more = len(ordered) - _CAUSES_MAX
+    shown = [cause if len(ordered) == 1 else f"{cause} ({count:,})" for cause, count in ordered[:_CAUSES_MAX]]
+    return shown + ([f"and {more} more"] if more > 0 else [])
+
+
+def _election(loss: Loss | None) -> str:
+    if loss is None or loss.election is None:
+        return "-"
+    one = loss.election
+    return f"broker {one.leader}, epoch {one.leader_epoch}, metadata offset {one.metadata_offset}"
+
+
+def _hw(verdict: Verdict) -> str:
+    """The deepest fall of a HW."""
+    deepest = max(verdict.regressions, key=lambda one: one.from_ - one.to, default=None)
+    if deepest is None:
+        return "did not go back" if words.went_back(verdict) == "0" else "?"
+    return f"{deepest.from_:,}, {deepest.to:,} ({deepest.topic}-{deepest.partition})"

@@ -1,0 +1,169 @@
+"""The words of a report: every figure and state as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from analysis.judge.elections import Elected
+from analysis.judge.timeline import PartitionState
+from analysis.verdict import Cause, Election, PropertyStatus, Verdict
+from harness.record.steps import StepEntry
+
+STATUS_ORDER: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")
+
+MEANING: dict[Cause, str] = {
+    "unclean-election": "allowed: an unclean election let a replica from outside the ISR lead (KIP-704, KIP-966)",
+    "last-replica-standing": "allowed without ELR: the last ISR member lost its unflushed log and led again (KIP-966)",
+    "last-known-leader": "allowed: ISR and ELR were empty, the last known leader was elected (KIP-966)",
+    "beyond-tolerance": "allowed: as many ISR and ELR members lost data at once as min ISR counts (KIP-966)",
+    "stale-isr-join": "allowed before KIP-903: an ISR join of an earlier broker epoch was accepted",
+    "uncommitted-at-failover": "allowed: acks=0/1, never committed when the leader changed",
+    "unexplained": "not allowed: no rule of the protocol explains it",
+}
+
+
+def headline(verdict: Verdict) -> str:
+    """The verdict in a sentence."""
+    lost_unknown = any(
+        one.name.startswith("no-committed-loss") and one.status == "unknown" for one in verdict.properties
+    )
+    committed = sum(loss.count for loss in verdict.losses if loss.committed)
+    uncommitted = sum(loss.count for loss in verdict.losses if not loss.committed)
+    acked = f"{verdict.counts.acked:,} acked records"
+    causes = sorted({loss.cause for loss in verdict.losses if loss.committed})
+    if committed:
+        seen = f"{committed:,} committed records of {acked} are lost ({', '.join(causes)})"
+    elif lost_unknown:
+        seen = f"how many of {acked} are lost is not known"
+    elif uncommitted:
+        seen = f"{uncommitted:,} of {acked} are lost, none of them committed"
+    else:
+        seen = f"none of {acked} is lost"
+    first = {
+        "as-predicted": "As predicted",
+        "contradicted": "Contradicted",
+        "inconclusive": "Inconclusive",
+    }[verdict.outcome]
+    return f"{first}: {seen}."
+
+
+def lost(verdict: Verdict, *, committed: bool) -> str:
+    """How many records of that sort are lost; `?` where it could not be decided."""
+    count = sum(loss.count for loss in verdict.losses if loss.committed == committed)
+    anomalies = sum(one.count for one in verdict.anomalies if one.kind == "lost")
+    attributed = sum(loss.count for loss in verdict.losses)
+    if committed and anomalies > attributed:
+        return f"{count + anomalies - attributed:,}"
+    undecided = any(one.name.startswith("no-committed-loss") and one.status == "unknown" for one in verdict.properties)
+    return "?" if undecided and not anomalies else f"{count:,}"
+
+
+def went_back(verdict: Verdict) -> str:
+    """How often the HW went back; `?` where nothing was observed."""
+    count = sum(one.count for one in verdict.anomalies if one.kind == "hw-regression")
+    unknown = any(one.name.startswith("no-hw-regression") and one.status == "unknown" for one in verdict.properties)
+    return "?" if unknown and not count else f"{count:,}"
+
+
+def acks(value: int) -> str:
+    """The acks as a producer's configuration has them."""
+    return "all" if value == -1 else str(value)
+
+
+def election(value: Election | None) -> str:
+    """An election in a few words."""
+    if value is None:
+        return "-"
+    return f"broker {value.leader}, leader epoch {value.leader_epoch}, metadata offset {value.metadata_offset}"
+
+
+def members(ids: Sequence[int], empty: str = "[]") -> str:
+    """A set of brokers; Kafka keeps the ISR in an order of its own, which says nothing."""
+    return f"[{', '.join(str(one) for one in sorted(ids))}]" if ids else empty
+
+
+def offset_s(at_ns: int | None, start_ns: int | None) -> str:
+    """A time as seconds since the start of the run."""
+    if at_ns is None or start_ns is None:
+        return "-"
+    return f"{(at_ns - start_ns) / 1e9:+.3f} s"
+
+
+def duration(start_ns: int | None, end_ns: int | None) -> str:
+    """How long something took."""
+    return "-" if start_ns is None or end_ns is None else f"{(end_ns - start_ns) / 1e9:.1f} s"
+
+
+def json_line(value: object) -> str:
+    """A piece of evidence as one line of JSON."""
+    return msgspec.json.encode(value).decode()
+
+
+def plain(value: object) -> str:
+    """A small nested value without JSON's brackets at the top: `isr partition t-0, size 1`."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {plain(one)}" for key, one in value.items() if one is not None)
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(plain(one) for one in value)}]"
+    return str(value)
+
+
+def proof(step: StepEntry) -> str:
+    """What showed that a step took effect."""
+    if step.fired_ns is None:
+        return step.why or "its trigger never came"
+    shown = {key: value for key, value in step.proof.items() if key not in ("probe", "cuts", "dropped")}
+    cuts = step.proof.get("cuts")
+    if isinstance(cuts, list):
+        shown["cuts"] = f"{len(cuts)}, none of which lets a packet pass" if step.effect_ns is not None else len(cuts)
+    text = plain(shown)
+    if step.effect_ns is None and step.step != "wait":
+        return f"no proof{': ' + step.why if step.why else ''}" + (f" ({text})" if text else "")
+    return text or "the probe passed"
+
+
+def transition(
+    before: PartitionState | None, state: PartitionState, elected: Elected | None, cause: str | None
+) -> tuple[str, str]:
+    """The mark and the note of one state: what the record did."""
+    notes: list[str] = []
+    if elected is not None and elected.moved:
+        road = {
+            "isr": "from the ISR",
+            "elr": "from the ELR",
+            "last-known-leader": "as the last known leader",
+            "reassignment": "as the reassignment completes",
+            "unclean": "uncleanly",
+        }[elected.road]
+        notes.append(f"broker {state.leader} elected {road}")
+    elif before is None:
+        notes.append("created" if state.leader_epoch == 0 else "first state in the log")
+    elif before.leader >= 0 > state.leader:
+        notes.append(f"broker {before.leader} leads no more, nobody leads")
+    if before is not None:
+        joined, left = set(state.isr) - set(before.isr), set(before.isr) - set(state.isr)
+        if joined and not (elected is not None and joined == {state.leader}):
+            notes.append(f"{members(sorted(joined))} enter{'s' if len(joined) == 1 else ''} the ISR")
+        if left:
+            notes.append(f"{members(sorted(left))} leave{'s' if len(left) == 1 else ''} the ISR")
+        dropped = set(before.elr) - set(state.elr) - set(state.isr)
+        if dropped:
+            notes.append(f"{members(sorted(dropped))} leave{'s' if len(dropped) == 1 else ''} the ELR")
+    if state.recovering:
+        notes.append("RECOVERING")
+    if cause is not None:
+        return "guilty", "; ".join([f"guilty election, {cause}", *notes])
+    mark = "election" if elected is not None and elected.moved else ("empty" if state.leader < 0 else "")
+    return mark, "; ".join(notes)
+
+
+def commands(record: Path) -> tuple[tuple[str, str], ...]:
+    """What to type to look closer, and what it shows."""
+    return (
+        (f"ebbtide analyze {record} --json", "judge again from the record and print verdict.json"),
+        (f"ls {record}/anomalies {record}/logs", "every anomaly as Parquet, and each node's own log"),
+        (f"ls {record}/raw", "the metadata log and the replicas' segments as they were on disk"),
+    )

@@ -1,0 +1,97 @@
+"""`ebbtide analyze RUN...`: judge recorded runs, offline, without root and without a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import EbbtideError, ExitCode
+
+if TYPE_CHECKING:
+    from analysis.report.summary import Judged
+    from harness.cli.main import Subparsers
+
+_WORST_LAST = (
+    ExitCode.AS_PREDICTED,
+    ExitCode.INCONCLUSIVE,
+    ExitCode.CONTRADICTED,
+    ExitCode.HARNESS_FAILED,
+    ExitCode.USAGE,
+)
+
+
+def add(subparsers: Subparsers) -> None:
+    """Declare the verb."""
+    parser = subparsers.add_parser(
+        "analyze",
+        help="judge recorded runs again, offline",
+        description="Judge run records: writes verdict.json, report.html and anomalies/ into each. Needs no root, no "
+        "network and no cluster. The exit code is the worst of all: a record that cannot be read (4) does not "
+        "stop the others from being judged, nor does one that contradicts (1) or proves nothing (2).",
+    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help="a run record, e.g. runs/<run_id>")
+    parser.add_argument("--json", action="store_true", help="print each verdict.json as one line instead of a table")
+    parser.add_argument("--master", metavar="URL", default=None, help="the Spark master (default: this machine)")
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Judge each record; returns the worst exit code."""
+    import msgspec
+
+    from analysis.judge.judging import judge
+    from analysis.report.summary import Judged
+    from analysis.verdict import EXIT_OF_OUTCOME
+    from harness.record.manifest import read_manifest
+
+    codes: list[ExitCode] = []
+    readable: list[Path] = []
+    for record in args.runs:
+        try:
+            read_manifest(record)
+        except EbbtideError as error:
+            codes.append(_complain(record, error))
+        else:
+            readable.append(record)
+    judged: list[Judged] = []
+    if readable:
+        from analysis.reconcile.session import session
+
+        with session(args.master) as spark:
+            for record in readable:
+                try:
+                    verdict = judge(record, spark)
+                except EbbtideError as error:
+                    codes.append(_complain(record, error))
+                    continue
+                codes.append(EXIT_OF_OUTCOME[verdict.outcome])
+                judged.append(Judged(record=record, manifest=read_manifest(record), verdict=verdict))
+                if args.json:
+                    print(msgspec.json.encode(verdict).decode(), flush=True)
+    if judged and not args.json:
+        _tell(judged)
+    return max(codes, key=_WORST_LAST.index)
+
+
+def _complain(record: Path, error: EbbtideError) -> ExitCode:
+    print(f"error: {record}: {error.render()}", file=sys.stderr)
+    return error.exit_code
+
+
+def _tell(judged: list[Judged]) -> None:
+    """The runs side by side, then the reasons of each and where to look on."""
+    from analysis.report.summary import summary_table, summary_text
+
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        Console().print(summary_table(judged))
+    else:
+        print(summary_text(judged))
+    for one in judged:
+        print(f"\n{one.manifest.run_id}: {one.verdict.outcome}")
+        for sentence in one.verdict.why:
+            print(f"  - {sentence}")
+        print(f"  report: {one.record / 'report.html'}")
+        print(f"  next:   ebbtide analyze {one.record} --json")

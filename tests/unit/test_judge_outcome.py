@@ -1,0 +1,196 @@
+"""The outcome of a run: contradicted over inconclusive over as-predicted, each with its reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from judge_records import ELR_ON, Story, last_replica_standing
+
+from analysis.verdict import AnomalyCount, Verdict
+
+LOSS = 'loss = { committed = "some", cause = "last-replica-standing" }'
+NO_LOSS = 'loss = { committed = "none", uncommitted = "none" }'
+
+
+def healthy(record: Path, prediction: str = NO_LOSS) -> Story:
+    story = Story(record)
+    story.state(1)
+    story.step(2, "wait")
+    story.predict(prediction, steps=1)
+    return story
+
+
+def reasons(verdict: Verdict) -> str:
+    return "\n".join(verdict.why)
+
+
+def test_a_predicted_loss_that_came_is_as_predicted(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.predict(LOSS)
+    verdict = story.judged()
+    assert verdict.outcome == "as-predicted", verdict.why
+    assert "predicted: some loss of committed records, cause last-replica-standing (a clause)" in verdict.why
+    assert any(sentence.startswith("seen: of 1,000 acked records 1,000 committed") for sentence in verdict.why)
+
+
+def test_the_prediction_turned_round_is_contradicted(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.predict(NO_LOSS)
+    verdict = story.judged()
+    assert verdict.outcome == "contradicted"
+    assert verdict.why[0] == "predicted no loss of committed records, seen 1,000 lost"
+
+
+def test_a_loss_of_another_cause_than_predicted_is_contradicted(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.predict('loss = { committed = "some", cause = "unclean-election" }')
+    assert "seen 1,000 by last-replica-standing" in reasons(story.judged())
+    assert story.judged().outcome == "contradicted"
+
+
+def test_a_loss_that_must_be_shown_and_did_not_happen_is_inconclusive(tmp_path: Path) -> None:
+    verdict = healthy(tmp_path, LOSS).judged()
+    assert verdict.outcome == "inconclusive"
+    assert "the run did not show it" in verdict.why[0]
+
+
+def test_fewer_lost_than_predicted_is_inconclusive(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.predict('loss = { committed = "some", at_least = 2000 }')
+    assert story.judged().outcome == "inconclusive"
+
+
+def test_a_quiet_run_is_as_predicted(tmp_path: Path) -> None:
+    assert healthy(tmp_path).judged().outcome == "as-predicted"
+
+
+def test_a_fault_without_proof_is_inconclusive(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.step(5, "kill", 2, proven=False)
+    verdict = story.judged()
+    assert verdict.outcome == "inconclusive"
+    assert verdict.why[0] == "step 1 (kill of 2) has no proof that it took effect"
+
+
+def test_a_step_that_never_fired_is_inconclusive(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.predict(NO_LOSS, steps=2)
+    assert "never fired" in story.judged().why[0]
+    assert story.judged().outcome == "inconclusive"
+
+
+def test_a_violation_wins_over_a_fault_without_proof(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.step(5, "kill", 2, proven=False)
+    story.state(6, isr=[2, 3])
+    verdict = story.judged()
+    assert verdict.outcome == "contradicted"
+    assert "leader-in-isr" in verdict.why[0]
+    assert any("no proof" in sentence for sentence in verdict.why)
+
+
+def test_an_unproven_power_loss_excuses_the_loss_and_leaves_the_run_inconclusive(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    assert story.steps is not None
+    story.steps[1:] = []
+    story.power_loss(12, 1, proven=False)
+    story.predict(LOSS)
+    verdict = story.judged()
+    assert verdict.losses[0].cause == "last-replica-standing"
+    assert verdict.outcome == "inconclusive"
+
+
+def test_no_final_read_is_inconclusive(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.unknown["lost"] = "there was no final read"
+    verdict = story.judged()
+    assert verdict.outcome == "inconclusive"
+    assert any("no final read" in sentence for sentence in verdict.why)
+
+
+@pytest.mark.parametrize("status", ["interrupted", "failed"])
+def test_a_run_that_did_not_complete_is_inconclusive(tmp_path: Path, status: str) -> None:
+    story = healthy(tmp_path)
+    story.change(status=status, failure="the disk was full")
+    verdict = story.judged()
+    assert verdict.outcome == "inconclusive"
+    assert verdict.why[0] == f"the run is {status}: the disk was full"
+
+
+def test_no_scenario_to_compare_with_is_inconclusive(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    (tmp_path / "scenario.toml").unlink()
+    verdict = story.judged()
+    assert verdict.outcome == "inconclusive"
+    assert verdict.why[0] == "no scenario to compare with: scenario.toml is missing"
+
+
+def test_an_unreadable_scenario_is_inconclusive_and_the_rest_still_judged(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    (tmp_path / "scenario.toml").write_text("name = ")
+    verdict = story.judged()
+    assert verdict.outcome == "inconclusive"
+    assert "not TOML" in verdict.why[0]
+    assert verdict.losses[0].cause == "last-replica-standing"
+
+
+def test_no_scenario_does_not_hide_a_violation(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path, kafka="4.1.0", features=ELR_ON)
+    assert story.judged().outcome == "contradicted"
+
+
+def test_a_release_that_the_scenario_says_nothing_about_is_inconclusive(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.change(kafka="3.2.0")
+    assert "predicts nothing for Kafka 3.2.0" in story.judged().why[0]
+    assert story.judged().outcome == "inconclusive"
+
+
+def test_a_prediction_narrowed_by_a_feature_level_fits_only_that_level(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.predict(NO_LOSS + '\nfeatures = { "eligible.leader.replicas.version" = 1 }', steps=1)
+    assert story.judged().outcome == "inconclusive"
+    story.change(features={"eligible.leader.replicas.version": 1})
+    assert story.judged().outcome == "as-predicted"
+
+
+def test_an_election_from_the_elr_that_was_predicted_and_did_not_come_is_contradicted(tmp_path: Path) -> None:
+    story = healthy(tmp_path, "elected_from_elr = true")
+    assert story.judged().outcome == "contradicted"
+    story.step(5, "kill", 2, proven=False)
+    assert story.judged().outcome == "inconclusive"
+
+
+def test_an_unpredicted_anomaly_is_contradicted(tmp_path: Path) -> None:
+    story = healthy(tmp_path, 'anomalies = "none"')
+    story.anomalies.append(AnomalyCount(kind="duplicate", topic="t", partition=0, count=3))
+    assert story.judged().why[0] == "predicted no anomaly, seen 3 duplicate"
+    assert story.judged().outcome == "contradicted"
+
+
+def test_an_anomaly_that_cannot_be_decided_is_inconclusive_only_if_predicted_absent(tmp_path: Path) -> None:
+    story = healthy(tmp_path, 'anomalies = "none"')
+    story.unknown["unseen"] = "no polls"
+    assert story.judged().outcome == "inconclusive"
+    story.predict(NO_LOSS, steps=1)
+    assert story.judged().outcome == "as-predicted"
+
+
+def test_hw_observations_are_needed_only_where_the_scenario_speaks_of_the_hw(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.unknown["hw-regression"] = "no watermarks"
+    assert story.judged().outcome == "as-predicted"
+    story.predict(NO_LOSS + '\nhw_regression = "none"', steps=1)
+    assert story.judged().outcome == "inconclusive"
+
+
+def test_no_timeline_is_inconclusive_even_if_nothing_was_lost(tmp_path: Path) -> None:
+    assert healthy(tmp_path).judged(missing=("partitions",)).outcome == "inconclusive"
+
+
+def test_no_steps_file_is_inconclusive_where_steps_were_planned(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.steps = None
+    assert "steps.jsonl is missing" in reasons(story.judged())
+    assert story.judged().outcome == "inconclusive"
