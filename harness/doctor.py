@@ -106,7 +106,7 @@ def _root() -> str:
 def _as_root(trial: str, *arguments: str) -> str:
     """Run a trial of `harness.trials`, which loads the network libraries."""
     if os.geteuid() != 0:
-        raise HarnessError("only root can try this")
+        raise HarnessError("only root can try this", next="sudo ebbtide doctor")
     from harness import trials
 
     line: str = getattr(trials, trial)(*arguments)

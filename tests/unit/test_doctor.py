@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 import pytest
+from host_state import HostState
 
 from harness import doctor
 from harness.cli.main import main
@@ -106,18 +106,11 @@ def test_without_root_nothing_is_tried_that_needs_it(monkeypatch: pytest.MonkeyP
     assert "unknown" not in statuses.values()
 
 
-def _left_behind() -> set[str]:
-    loops = {path.name for path in Path("/sys/block").glob("loop*") if (path / "loop").exists()}
-    mounts = set(Path("/proc/self/mountinfo").read_text().splitlines())
-    names = {path.name for folder in ("/run/netns", "/run/ebbtide/ledger") for path in Path(folder).glob("*doctor*")}
-    return loops | mounts | names
-
-
 @pytest.mark.root
 def test_the_real_checks_leave_nothing_behind_and_none_of_them_breaks() -> None:
-    before = _left_behind()
+    before = HostState.now()
     checks = check_host()
-    assert _left_behind() == before
+    assert HostState.now().left_since(before, "doctor") == []
     assert [check for check in checks if check.status == "unknown"] == []
 
 
@@ -127,20 +120,20 @@ def test_a_file_system_that_keeps_what_was_not_fsynced_fails_the_power_loss_tria
 ) -> None:
     from harness.host.volumes import Volume
 
-    before = _left_behind()
+    before = HostState.now()
     monkeypatch.setattr(Volume, "shut_down", lambda volume: True)
     checks = {check.name: check for check in check_host() if check.name == "ext4 shutdown"}
     assert checks["ext4 shutdown"].status == "missing"
     assert "kept a file that was not fsynced" in checks["ext4 shutdown"].detail
-    assert _left_behind() == before
+    assert HostState.now().left_since(before, "doctor") == []
 
 
 @pytest.mark.root
 def test_a_packet_filter_that_does_not_drop_fails_the_cut_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     from harness.host.bridge import BridgeNetwork
 
-    before = _left_behind()
+    before = HostState.now()
     monkeypatch.setattr(BridgeNetwork, "cut", lambda network, cuts: None)
     checks = {check.name: check for check in check_host() if check.name == "bridge and nft"}
     assert checks["bridge and nft"].status == "missing"
-    assert _left_behind() == before
+    assert HostState.now().left_since(before, "doctor") == []

@@ -1,0 +1,160 @@
+"""The house style, as a test."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.errors import ExitCode
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("harness", "faults", "workloads", "analysis")
+MAX_LINES = 400
+SLEEPER = "harness/waiting.py"
+PRINTERS = ("harness/cli/", "bench/")
+
+# Written in two parts, so that this file does not hold what it looks for.
+MACHINE_PATHS = re.compile("/" + r"(?:work|tmp/w|home/\w+|root)/" + r"[\w.]")
+
+
+def _tracked(*patterns: str) -> list[Path]:
+    """Files of the project, also those not yet committed."""
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [path for name in listing.stdout.splitlines() if (path := ROOT / name).is_file()]
+
+
+def _modules(*folders: str) -> list[Path]:
+    return _tracked(*(f"{folder}/*.py" for folder in folders))
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def _calls(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """`(dotted name, line)` of every call, with `import x as y` and `from x import y` traced back to x."""
+    origin: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            origin |= {alias.asname or alias.name: alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            origin |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            head, _, rest = ast.unparse(node.func).partition(".")
+            yield f"{origin.get(head, head)}{'.' if rest else ''}{rest}", node.lineno
+
+
+def _offenders(call: str, folders: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
+    return [
+        f"{_name(path)}:{line}"
+        for path in _modules(*folders)
+        if not _name(path).startswith(allowed)
+        for name, line in _calls(ast.parse(path.read_text()))
+        if name == call
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["import time\ntime.sleep(1)", "import time as t\nt.sleep(1)", "from time import sleep as nap\nnap(1)"],
+)
+def test_a_sleep_is_seen_under_any_name(text: str) -> None:
+    assert [name for name, _ in _calls(ast.parse(text))] == ["time.sleep"]
+
+
+def test_only_the_waiting_module_sleeps() -> None:
+    assert _offenders("time.sleep", (*PACKAGES, "tests", "bench"), (SLEEPER,)) == []
+
+
+def test_only_the_command_and_the_benchmarks_print() -> None:
+    assert _offenders("print", PACKAGES, PRINTERS) == []
+
+
+def test_no_file_is_longer_than_a_person_reads() -> None:
+    lengths = {_name(path): path.read_bytes().count(b"\n") for path in _modules(*PACKAGES, "tests", "bench")}
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        _name(path) for path in _modules(*PACKAGES, "bench") if not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    # A package that only holds others has nothing to say.
+    assert [name for name in silent if (ROOT / name).stat().st_size > 0] == []
+
+
+def test_nothing_names_a_path_of_one_machine() -> None:
+    found = []
+    for path in _tracked():
+        try:
+            lines = path.read_text().splitlines()
+        except UnicodeDecodeError:
+            continue
+        found += [f"{_name(path)}:{number}" for number, line in enumerate(lines, 1) if MACHINE_PATHS.search(line)]
+    assert found == []
+
+
+@pytest.fixture(scope="module")
+def documentation() -> str:
+    return "\n".join(path.read_text() for path in _tracked("README.md", "docs/*.md"))
+
+
+@pytest.mark.parametrize("code", ExitCode)
+def test_every_exit_code_is_documented(documentation: str, code: ExitCode) -> None:
+    assert re.search(rf"^\| {code.value} \| \S", documentation, re.MULTILINE)
+
+
+def _pyproject() -> dict[str, dict[str, dict[str, dict[str, list[str]]]]]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+@pytest.mark.parametrize(
+    "marker", [line.split(":")[0] for line in _pyproject()["tool"]["pytest"]["ini_options"]["markers"]]
+)
+def test_every_marker_is_documented(documentation: str, marker: str) -> None:
+    assert re.search(rf"^\| `{marker}` \| \S", documentation, re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Names in the wheel, built from a copy of what git knows (a build leaves its folders in the source)."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for path in _tracked():
+        copy = source / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", out, source],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (built,) = out.glob("ebbtide-*.whl")
+    return set(zipfile.ZipFile(built).namelist())
+
+
+def test_the_wheel_holds_every_module_and_every_data_file_of_the_packages(wheel: set[str]) -> None:
+    shipped = {_name(path) for path in _tracked(*PACKAGES)}
+    assert any(name.endswith(".toml") for name in shipped)
+    assert shipped - wheel == set()
+
+
+def test_the_wheel_holds_nothing_else(wheel: set[str]) -> None:
+    top = {name.split("/")[0] for name in wheel}
+    assert {name for name in top if not re.fullmatch(r"ebbtide-[\w.]+\.dist-info", name)} == set(PACKAGES)
