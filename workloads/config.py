@@ -54,7 +54,7 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     retry_backoff_ms: int = 100
     start_timeout_s: float = 30.0
     stop_timeout_s: float = 5.0
-    flush_interval_ms: int = 20
+    flush_interval_ms: int = 50
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,10 +100,9 @@ class SamplerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One topic to create; `config` includes min.insync.replicas."""
+    """One topic to create: the replicas of each partition, preferred leader first. `config` has min.insync.replicas."""
 
-    partitions: int
-    replication_factor: int
+    assignment: tuple[tuple[int, ...], ...]
     config: dict[str, str] = {}
 
 

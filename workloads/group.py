@@ -51,8 +51,9 @@ class Workload:
     """The clients of one run.
 
     `record` is the run folder: journals and the clients' small files go to `journal/`, their stderr to `logs/`.
-    `command` is `Runtime.client_command`, `bootstrap` is `Runtime.bootstrap_servers()`. Use one object from one
-    thread, and let that thread outlive the clients: they die with it.
+    `command` is `Runtime.client_command`, `bootstrap` is `Runtime.bootstrap_servers()`, `assignments` are each
+    topic's replicas per partition. Use one object from one thread, and let that thread outlive the clients: they
+    die with it.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Workload:
         command: Callable[[Sequence[str]], list[str]],
         bootstrap: Sequence[str],
         topics: Mapping[str, TopicSpec],
+        assignments: Mapping[str, Sequence[tuple[int, ...]]],
         producers: Sequence[ProducerSpec],
         consumers: Sequence[ConsumerSpec] = (),
     ) -> None:
@@ -72,6 +74,7 @@ class Workload:
         self._command = command
         self._bootstrap = tuple(bootstrap)
         self._topics = dict(topics)
+        self._assignments = assignments
         self._producers = {spec.id: (spec, self._client(f"producer-{spec.id}", "producer")) for spec in producers}
         self._consumers = {spec.id: (spec, self._client(f"consumer-{spec.id}", "consumer")) for spec in consumers}
         self._sampler = self._client("sampler", "sampler")
@@ -92,8 +95,7 @@ class Workload:
             bootstrap=self._bootstrap,
             topics={
                 name: NewTopic(
-                    partitions=spec.partitions,
-                    replication_factor=spec.replication_factor,
+                    assignment=tuple(self._assignments[name]),
                     config={"min.insync.replicas": str(spec.min_isr), **spec.config},
                 )
                 for name, spec in self._topics.items()
@@ -129,7 +131,7 @@ class Workload:
     def sent(self, topic: str | None = None, partition: int | None = None, producer: int | None = None) -> Sent:
         """Counts of sends so far, of everything or of one topic, partition or producer.
 
-        They are at most one flush interval (20 ms) old, and what they show is in the journals.
+        They are at most one flush interval (50 ms) old, and what they show is in the journals.
         """
         totals = dict.fromkeys(COUNTERS, 0)
         for spec, client in self._producers.values():

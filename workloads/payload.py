@@ -1,12 +1,13 @@
 """The bytes of one record: who sent it, which one it is, and a CRC that tells damage from loss.
 
-A payload is a 40-byte head, little-endian, and filler up to the size asked for:
+A payload is little-endian; filler in the middle makes it as long as was asked for:
 
-    magic 4 | run 8 | producer i32 | sequence i64 | value i64 | length u32 | crc u32 | filler
+    magic 4 | run 8 | producer i32 | filler | sequence i64 | value i64 | crc u32
 
 `run` is a hash of the run id, so that records of another run in the same topic are recognised as foreign.
-The CRC-32 covers the head before it and the filler after it. `value` is unique in a run: the producer's id in
-the upper bits, its running number below.
+The CRC-32 covers everything before it. `value` is unique in a run: the producer's id in the upper bits, its
+running number below. What changes from record to record stands at the end, so the CRC of the rest is computed
+once a producer.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ PRODUCER_SHIFT = 40
 PRODUCER_MAX = (1 << (63 - PRODUCER_SHIFT)) - 1
 """The largest producer id whose values still fit an int64."""
 
-_HEAD = struct.Struct("<4s8siqqI")
+_HEAD = struct.Struct("<4s8si")
+_NUMBERS = struct.Struct("<qq")
 _CRC = struct.Struct("<I")
-HEAD_BYTES = _HEAD.size + _CRC.size
+PAYLOAD_BYTES_MIN = _HEAD.size + _NUMBERS.size + _CRC.size
 
 
 def run_hash(run_id: str) -> bytes:
@@ -39,22 +41,21 @@ def value_at(producer: int, number: int) -> int:
 def encoder(run_id: str, producer: int, payload_bytes: int) -> Callable[[int, int], bytes]:
     """A function `(sequence, value) -> payload` for one producer.
 
-    Payloads are `payload_bytes` long, or `HEAD_BYTES` where that is more. The run's and producer's part is
-    prepared once: the function runs for every record sent.
+    Payloads are `payload_bytes` long, or `PAYLOAD_BYTES_MIN` where that is more.
     """
-    length = max(payload_bytes, HEAD_BYTES)
-    filler = b"." * (length - HEAD_BYTES)
-    run = run_hash(run_id)
-    pack_head, pack_crc, crc32 = _HEAD.pack, _CRC.pack, zlib.crc32
+    length = max(payload_bytes, PAYLOAD_BYTES_MIN)
+    start = _HEAD.pack(MAGIC, run_hash(run_id), producer).ljust(length - _NUMBERS.size - _CRC.size, b".")
+    start_crc = zlib.crc32(start)
+    pack = struct.Struct(f"<{len(start)}sqqI").pack
+    pack_numbers, crc32 = _NUMBERS.pack, zlib.crc32
 
     def encode_one(sequence: int, value: int) -> bytes:
-        head = pack_head(MAGIC, run, producer, sequence, value, length)
-        return head + pack_crc(crc32(filler, crc32(head))) + filler
+        return pack(start, sequence, value, crc32(pack_numbers(sequence, value), start_crc))
 
     return encode_one
 
 
-def encode(run_id: str, producer: int, sequence: int, value: int, payload_bytes: int = HEAD_BYTES) -> bytes:
+def encode(run_id: str, producer: int, sequence: int, value: int, payload_bytes: int = PAYLOAD_BYTES_MIN) -> bytes:
     """One payload; `encoder` is the same for many."""
     return encoder(run_id, producer, payload_bytes)(sequence, value)
 
@@ -62,19 +63,19 @@ def encode(run_id: str, producer: int, sequence: int, value: int, payload_bytes:
 def value_of(run_id: str) -> Callable[[bytes | None], int | None]:
     """A function `payload -> value` for one run; None for a foreign, damaged, cut or missing payload."""
     start = MAGIC + run_hash(run_id)
-    unpack_head, unpack_crc, crc32 = _HEAD.unpack_from, _CRC.unpack_from, zlib.crc32
+    unpack_numbers, unpack_crc, crc32 = _NUMBERS.unpack_from, _CRC.unpack_from, zlib.crc32
+    crc_size, tail_size = _CRC.size, _NUMBERS.size + _CRC.size
 
     def value(payload: bytes | None) -> int | None:
-        if payload is None or len(payload) < HEAD_BYTES:
+        if payload is None or len(payload) < PAYLOAD_BYTES_MIN:
             return None
         data = bytes(payload)
         if not data.startswith(start):
             return None
-        (crc,) = unpack_crc(data, _HEAD.size)
-        if crc32(data[HEAD_BYTES:], crc32(data[: _HEAD.size])) != crc:
+        if crc32(data[:-crc_size]) != unpack_crc(data, len(data) - crc_size)[0]:
             return None
-        found = unpack_head(data)
-        return int(found[4]) if found[5] == len(data) else None
+        found: int = unpack_numbers(data, len(data) - tail_size)[1]
+        return found
 
     return value
 

@@ -141,14 +141,16 @@ class Sending:
 
     def burst(self, count: int) -> bool:
         """Hand over `count` records; False when `send` refused one, and the rest was left."""
-        lanes, topic, id_ = self._sends.lanes, self._config.topic, self._config.id
+        lanes, topic = self._sends.lanes, self._config.topic
         send, encode, clock = self._producer.send, self._encode, time.time_ns
+        first = value_at(self._config.id, 0)
         for number in range(self._number, self._number + count):
             lane = lanes[number % len(lanes)]
             sequence = lane.next_sequence
-            value = value_at(id_, number)
+            value = first + number
             payload = encode(sequence, value)
-            lane.rows.extend((value, clock()))
+            lane.rows.append(value)
+            lane.rows.append(clock())
             lane.next_sequence = sequence + 1
             self._number = number + 1
             try:

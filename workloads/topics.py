@@ -63,7 +63,7 @@ def create_topics(bootstrap: Sequence[str], topics: dict[str, NewTopic], timeout
 def _create(broker: BrokerConnection, topics: dict[str, NewTopic]) -> str:
     """Ask for each topic; what is still in the way, empty for nothing."""
     for name, topic in topics.items():
-        answer = broker.create_topic(name, topic.partitions, topic.replication_factor, topic.config)
+        answer = broker.create_topic(name, topic.assignment, topic.config)
         if answer.error in _NOT_YET:
             return f"{broker.address} answers {name} with error {answer.error} {answer.message}".rstrip()
         if answer.error not in (NONE, _TOPIC_ALREADY_EXISTS):
@@ -79,11 +79,11 @@ def _create(broker: BrokerConnection, topics: dict[str, NewTopic]) -> str:
 def _lacking(state: ClusterState, topics: dict[str, NewTopic]) -> str:
     """The first partition that has no leader or not its full ISR yet; empty for none."""
     for name, topic in topics.items():
-        for partition in range(topic.partitions):
+        for partition, replicas in enumerate(topic.assignment):
             found = state.partitions.get((name, partition))
             if found is None:
                 return f"{name}-{partition} is not there"
-            if found.leader < 0 or len(found.isr) < topic.replication_factor:
+            if found.leader < 0 or len(found.isr) < len(replicas):
                 return f"{name}-{partition} has leader {found.leader} and ISR {list(found.isr)}"
     return ""
 

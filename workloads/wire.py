@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -147,14 +148,18 @@ class BrokerConnection:
             },
         )
 
-    def create_topic(self, name: str, partitions: int, replicas: int, config: dict[str, str]) -> TopicAnswer:
-        """CreateTopics v4 of one topic; the broker forwards it to the controller. Raises `WireError`."""
+    def create_topic(self, name: str, assignment: Sequence[Sequence[int]], config: dict[str, str]) -> TopicAnswer:
+        """CreateTopics v4 of one topic; `assignment` lists the replicas of each partition. Raises `WireError`."""
         kind = CreateTopicsRequest.CreatableTopic
         topic = kind(
             name=name,
-            num_partitions=partitions,
-            replication_factor=replicas,
-            assignments=[],
+            # Kafka wants -1 for both where the assignment says them.
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[
+                kind.CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
+                for index, replicas in enumerate(assignment)
+            ],
             configs=[kind.CreatableTopicConfig(name=key, value=value) for key, value in config.items()],
         )
         timeout_ms = int(self._request_timeout_s * 1000)
@@ -178,7 +183,11 @@ class BrokerConnection:
             # A late answer must never be taken for the next question's, so the connection goes.
             self.close()
             raise WireError(f"{self.address}: {error}") from None
-        answer = response.decode(data, version=version, header=True)
+        try:
+            answer = response.decode(data, version=version, header=True)
+        except (ValueError, IndexError, struct.error) as error:
+            self.close()
+            raise WireError(f"{self.address}: the answer cannot be decoded: {error}") from None
         if answer.header.correlation_id != self._correlation:
             self.close()
             raise WireError(f"{self.address}: the answer belongs to another request")

@@ -1,0 +1,123 @@
+"""One real Kafka node, controller and broker in one process, on loopback: for tests and benchmarks of clients.
+
+It needs a JDK and a fetched release, but neither root nor namespaces.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.java import require_java
+from harness.releases import jars_of
+from harness.waiting import wait_until
+from workloads.wire import BrokerConnection, WireError
+
+VERSION = os.environ.get("EBBTIDE_TEST_KAFKA", "4.3.1")
+
+_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+class SingleNode:
+    """A running node. `address` is its `host:port`, `data_dir` its log.dirs folder, `log_file` its log."""
+
+    def __init__(self, folder: Path, jars: list[Path], properties: dict[str, str] | None = None) -> None:
+        broker_port, controller_port = _free_port(), _free_port()
+        self.address = f"127.0.0.1:{broker_port}"
+        self.data_dir = folder / "data"
+        self.log_file = folder / "kafka.log"
+        self._java = str(require_java().executable)
+        self._class_path = os.pathsep.join(map(str, jars))
+        self._properties = folder / "server.properties"
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.data_dir),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "auto.create.topics.enable": "false",
+            **(properties or {}),
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        format_ = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties)]
+        subprocess.run(self._jvm(format_), check=True, capture_output=True)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Start the process and wait until it answers."""
+        with self.log_file.open("ab") as log:
+            command = self._jvm(["kafka.Kafka", str(self._properties)])
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        wait_until(self._answers, awaited="the node to answer", timeout_s=60, last_seen=lambda: str(self.log_file))
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def _jvm(self, arguments: list[str]) -> list[str]:
+        return [self._java, *_JVM, "-cp", self._class_path, *arguments]
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self.log_file.read_text()[-2000:]
+        try:
+            with BrokerConnection(self.address, connect_timeout_s=0.5, request_timeout_s=2.0) as broker:
+                return bool(broker.metadata([]).brokers)
+        except WireError:
+            return False
+
+
+@contextmanager
+def single_node(folder: Path, version: str = VERSION) -> Iterator[SingleNode]:
+    """A node of a fetched release in `folder`; killed at the end. Raises `HarnessError` if it is not fetched."""
+    node = SingleNode(folder, jars_of(version))
+    try:
+        yield node
+    finally:
+        node.kill()
+
+
+@pytest.fixture(scope="module")
+def kafka_node() -> Iterator[SingleNode]:
+    """One node for a module's tests. Fails, with the command to type, when the release is not fetched."""
+    with tempfile.TemporaryDirectory(prefix="ebbtide-node-") as folder, single_node(Path(folder)) as node:
+        yield node
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

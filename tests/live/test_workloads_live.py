@@ -1,0 +1,236 @@
+"""The clients against one real Kafka node: what they journal is what the node did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from live.single_node import SingleNode, kafka_node
+
+from harness.errors import HarnessError
+from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
+from harness.waiting import pause, wait_until
+from workloads import group
+from workloads.config import FINAL_CONSUMER, NewTopic
+from workloads.convert import convert_journals
+from workloads.group import Workload
+from workloads.payload import value_at
+from workloads.status import State
+from workloads.topics import create_topics
+from workloads.wire import LATEST, BrokerConnection
+
+__all__ = ["kafka_node"]
+pytestmark = pytest.mark.live
+
+Make = Callable[..., Workload]
+
+
+@pytest.fixture
+def make(kafka_node: SingleNode, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Make]:
+    """Makes a workload whose topics are its producers', created as asked."""
+    made: list[Workload] = []
+
+    def workload(
+        producers: Sequence[ProducerSpec],
+        consumers: Sequence[ConsumerSpec] = (),
+        partitions: int = 1,
+        config: dict[str, str] | None = None,
+        command: Callable[[Sequence[str]], list[str]] = list,
+    ) -> Workload:
+        topics = {spec.topic for spec in producers}
+        made.append(
+            Workload(
+                record=tmp_path,
+                run_id=request.node.name,
+                command=command,
+                bootstrap=[kafka_node.address],
+                topics={
+                    name: TopicSpec(partitions=partitions, replication_factor=1, min_isr=1, config=config or {})
+                    for name in topics
+                },
+                assignments={name: [(1,)] * partitions for name in topics},
+                producers=producers,
+                consumers=consumers,
+            )
+        )
+        made[-1].create_topics()
+        return made[-1]
+
+    yield workload
+    for item in made:
+        item.close()
+
+
+def _rows(record: Path, file: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(record / f"{file}.parquet").to_pylist()
+    return rows
+
+
+def _short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Producers give up within seconds, so that the tests of giving up take seconds."""
+    made = group.ProducerConfig
+
+    def config(**settings: Any) -> Any:
+        return made(**settings, request_timeout_ms=1_000, delivery_timeout_ms=2_500)
+
+    monkeypatch.setattr(group, "ProducerConfig", config)
+
+
+def test_a_hundred_thousand_records_at_full_speed_are_journalled_read_and_final(make: Make, tmp_path: Path) -> None:
+    workload = make(
+        [ProducerSpec(id=1, topic="full", count=100_000)], [ConsumerSpec(id=1, topics=("full",))], partitions=2
+    )
+    workload.start()
+    wait_until(
+        lambda: workload.check() or workload.producers_done(),
+        awaited="100,000 records",
+        timeout_s=60,
+        last_seen=lambda: str(workload.sent()),
+    )
+    assert workload.sent().acked == workload.acked("full", 0) + workload.acked("full", 1) == 100_000
+    wait_until(
+        lambda: [workload.high_watermark("full", number) for number in (0, 1)] == [50_000, 50_000],
+        awaited="the sampler to see the HW",
+        timeout_s=5,
+    )
+    assert [end.clean for end in workload.stop_producers()] == [True]
+    final = workload.final_read()
+    assert {key: (end.log_start, end.high_watermark) for key, end in final.items()} == {
+        "full-0": (0, 50_000),
+        "full-1": (0, 50_000),
+    }
+    assert all(end.clean for end in workload.stop())
+    assert convert_journals(tmp_path).torn_bytes == 0
+    assert not (tmp_path / "journal").exists()
+
+    sends = _rows(tmp_path, "sends/producer-1")
+    by_place = {(row["partition"], row["offset"]): row["value"] for row in sends}
+    assert len(by_place) == 100_000
+    assert all(row["status"] == "acked" and row["sent_ns"] <= row["done_ns"] for row in sends)
+    assert all(row["value"] == value_at(1, 2 * row["sequence"] + row["partition"]) for row in sends)
+    for reader in (FINAL_CONSUMER, 1):
+        polls = _rows(tmp_path, f"polls/consumer-{reader}")
+        assert {(row["partition"], row["offset"]): row["value"] for row in polls} == by_place
+        assert len(polls) == 100_000
+        assert {row["session"] for row in polls} == {1}
+        assert all(row["prev_offset"] == (row["offset"] - 1 if row["offset"] else None) for row in polls)
+        assert {row["leader_epoch"] for row in polls} == {0}
+    marks = _rows(tmp_path, "watermarks/sampler")
+    assert {row["broker"] for row in marks} == {1}
+    assert {row["leader_epoch"] for row in marks} <= {0, None}
+    assert max(row["high_watermark"] for row in marks) == 50_000
+
+
+def test_each_kind_of_acks_at_a_rate_until_told_to_stop(make: Make, tmp_path: Path) -> None:
+    kinds = {1: "0", 2: "1", 3: "all"}
+    workload = make([ProducerSpec(id=id_, topic="rates", acks=acks, rate_per_s=200) for id_, acks in kinds.items()])
+    workload.start()
+    pause(2.0)
+    assert [end.state for end in workload.stop_producers()] == [State.STOPPED] * 3
+    workload.final_read()
+    workload.stop()
+    convert_journals(tmp_path)
+    final = {row["value"] for row in _rows(tmp_path, "polls/consumer-0")}
+    for id_, acks in kinds.items():
+        sends = _rows(tmp_path, f"sends/producer-{id_}")
+        assert 200 <= len(sends) <= 600
+        assert {row["status"] for row in sends} == {"acked"}
+        assert all((row["offset"] is None) == (acks == "0") for row in sends)
+        assert {row["value"] for row in sends} <= final
+    assert len(final) == workload.sent().handed
+
+
+def test_what_the_leader_refuses_before_the_append_is_failed_and_not_there(make: Make, tmp_path: Path) -> None:
+    workload = make(
+        [ProducerSpec(id=1, topic="refused", count=50, payload_bytes=500)], config={"max.message.bytes": "300"}
+    )
+    workload.start()
+    wait_until(workload.producers_done, awaited="every record to be refused", timeout_s=20)
+    assert workload.sent() == group.Sent(handed=50, failed=50)
+    assert workload.final_read()["refused-0"].high_watermark == 0
+    workload.stop()
+    convert_journals(tmp_path)
+    assert {row["error"] for row in _rows(tmp_path, "sends/producer-1")} == {"MESSAGE_TOO_LARGE"}
+
+
+def test_a_silent_leader_makes_what_was_sent_unknown_and_what_never_left_failed(
+    make: Make, kafka_node: SingleNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _short_timeouts(monkeypatch)
+    workload = make([ProducerSpec(id=1, topic="silent", rate_per_s=1_000)], [ConsumerSpec(id=1, topics=("silent",))])
+    workload.start()
+    wait_until(lambda: workload.acked() >= 100, awaited="100 acked", timeout_s=20)
+    kafka_node.pause()
+    try:
+        pause(6.0)
+    finally:
+        kafka_node.resume()
+    acked = workload.acked()
+    wait_until(lambda: workload.acked() > acked + 100, awaited="the producer to go on", timeout_s=30)
+    workload.check()
+    workload.stop_producers()
+    workload.final_read()
+    workload.stop()
+    convert_journals(tmp_path)
+    sends = _rows(tmp_path, "sends/producer-1")
+    statuses = Counter((row["status"], row["error"]) for row in sends)
+    assert sum(count for (status, _), count in statuses.items() if status == "unknown") > 0
+    assert statuses["failed", "EXPIRED_UNSENT"] > 0
+    final = {row["value"] for row in _rows(tmp_path, "polls/consumer-0")}
+    assert all(row["value"] in final for row in sends if row["status"] == "acked")
+    assert not [row for row in sends if row["status"] == "failed" and row["value"] in final]
+    polls = _rows(tmp_path, "polls/consumer-1")
+    assert {row["value"] for row in polls} <= final
+    assert all(row["prev_offset"] in (row["offset"] - 1, None) for row in polls)
+
+
+def test_a_producer_whose_journal_does_not_fit_stops_and_says_so(make: Make, tmp_path: Path) -> None:
+    limited = ("prlimit", "--fsize=200000")
+
+    def command(argv: Sequence[str]) -> list[str]:
+        return [*limited, *argv] if "workloads.producer" in argv else list(argv)
+
+    workload = make([ProducerSpec(id=1, topic="tight")], command=command)
+    workload.start()
+    with pytest.raises(HarnessError, match="journal cannot be written"):
+        wait_until(lambda: workload.check(), awaited="the journal to be full", timeout_s=20)
+    (end,) = workload.stop_producers()
+    assert (end.exit_code, end.state) == (3, State.FAILED)
+    shown = workload.sent()
+    workload.stop()
+    assert convert_journals(tmp_path).files[0].torn_bytes > 0
+    sends = _rows(tmp_path, "sends/producer-1")
+    assert len(sends) >= shown.handed > 0
+    assert sum(row["status"] == "acked" for row in sends) >= shown.acked
+
+
+def test_the_journals_of_killed_clients_are_a_record(make: Make, kafka_node: SingleNode, tmp_path: Path) -> None:
+    workload = make([ProducerSpec(id=1, topic="killed")], [ConsumerSpec(id=1, topics=("killed",))])
+    workload.start()
+    wait_until(lambda: workload.acked() >= 5_000, awaited="5,000 acked", timeout_s=20)
+    acked = workload.acked()
+    workload.close()
+    with BrokerConnection(kafka_node.address, connect_timeout_s=1, request_timeout_s=2) as broker:
+        (end,) = broker.list_offsets([("killed", 0)], LATEST)
+    convert_journals(tmp_path)
+    sends = _rows(tmp_path, "sends/producer-1")
+    assert sum(row["status"] == "acked" for row in sends) >= acked
+    assert [row["sequence"] for row in sends] == list(range(len(sends)))
+    assert all(row["offset"] == row["sequence"] < end.offset for row in sends if row["status"] == "acked")
+    assert _rows(tmp_path, "polls/consumer-1")
+
+
+def test_a_topic_that_kafka_refuses_is_reported_with_its_words(kafka_node: SingleNode) -> None:
+    setup = NewTopic(assignment=((1,),), config={"min.insync.replicas": "none"})
+    with pytest.raises(HarnessError, match=r"min\.insync\.replicas"):
+        create_topics([kafka_node.address], {"refused-by-kafka": setup}, timeout_s=10)
+
+
+def test_creating_a_topic_again_finds_it(kafka_node: SingleNode) -> None:
+    setup = {"again": NewTopic(assignment=((1,), (1,)))}
+    for _ in range(2):
+        assert create_topics([kafka_node.address], setup, timeout_s=10) == {1: kafka_node.address}

@@ -1,0 +1,58 @@
+"""Payloads: every value comes back, and nothing else is ever taken for one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.payload import PAYLOAD_BYTES_MIN, PRODUCER_MAX, decode, encode, value_at, value_of
+
+producers = st.integers(1, PRODUCER_MAX)
+numbers = st.integers(0, (1 << 40) - 1)
+sizes = st.integers(0, 300)
+
+
+@given(run=st.text(max_size=20), producer=producers, sequence=numbers, number=numbers, size=sizes)
+def test_a_value_comes_back_from_its_payload(run: str, producer: int, sequence: int, number: int, size: int) -> None:
+    value = value_at(producer, number)
+    payload = encode(run, producer, sequence, value, size)
+    assert decode(payload, run) == value
+    assert len(payload) == max(size, PAYLOAD_BYTES_MIN)
+
+
+@given(first=st.tuples(producers, numbers), second=st.tuples(producers, numbers))
+def test_values_are_unique_over_producers_and_fit_an_int64(first: tuple[int, int], second: tuple[int, int]) -> None:
+    assert (value_at(*first) == value_at(*second)) == (first == second)
+    assert 0 < value_at(*first) < 1 << 63
+
+
+def test_a_payload_of_another_run_is_foreign() -> None:
+    assert decode(encode("run-a", 1, 0, 5), "run-b") is None
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_any_flipped_bit_is_damage(size: int) -> None:
+    payload = encode("run", 7, 3, value_at(7, 3), size)
+    value = value_of("run")
+    for at in range(len(payload)):
+        for bit in range(8):
+            damaged = bytearray(payload)
+            damaged[at] ^= 1 << bit
+            assert value(bytes(damaged)) is None
+
+
+def test_any_cut_and_any_extension_is_damage() -> None:
+    payload = encode("run", 7, 3, value_at(7, 3), 80)
+    value = value_of("run")
+    assert all(value(payload[:size]) is None for size in range(len(payload)))
+    assert value(payload + b"\0") is None
+
+
+def test_a_tombstone_holds_no_value() -> None:
+    assert value_of("run")(None) is None
+
+
+@given(st.binary(max_size=200))
+def test_foreign_bytes_hold_no_value(data: bytes) -> None:
+    assert decode(data, "run") is None

@@ -1,0 +1,165 @@
+"""The sampler against brokers that answer, refuse, talk nonsense or say nothing at all."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import pytest
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+
+from harness.waiting import wait_until
+from workloads.config import Endpoints, SamplerConfig
+from workloads.sampler import BrokerSampler
+from workloads.wire import LATEST, BrokerConnection, WireError
+
+NOT_LEADER = 6
+Reply = Callable[[int], bytes]
+
+
+class Broker:
+    """A listening socket whose every request is answered by `reply(correlation id)`; b"" says nothing."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.requests: list[bytes] = []
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Close every socket; a shut down socket wakes the thread that waits on it."""
+        for item in [self._listener, *self._open]:
+            with contextlib.suppress(OSError):
+                item.shutdown(socket.SHUT_RDWR)
+            item.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._open.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            while head := connection.recv(4):
+                (length,) = struct.unpack(">i", head)
+                request = connection.recv(length)
+                self.requests.append(request)
+                connection.sendall(self._reply(struct.unpack(">i", request[4:8])[0]))
+        except OSError:
+            return
+
+
+def _answer(error: int, offset: int, epoch: int) -> Reply:
+    kind = ListOffsetsResponse.ListOffsetsTopicResponse
+    partition = kind.ListOffsetsPartitionResponse(
+        partition_index=0, error_code=error, timestamp=-1, offset=offset, leader_epoch=epoch
+    )
+
+    def reply(correlation: int) -> bytes:
+        response = ListOffsetsResponse(throttle_time_ms=0, topics=[kind(name="t", partitions=[partition])])
+        response.API_VERSION = 5
+        response.with_header(correlation_id=correlation)
+        return bytes(response.encode(header=True, framed=True))
+
+    return reply
+
+
+@pytest.fixture
+def broker() -> Iterator[Callable[[Reply], Broker]]:
+    """Starts brokers, and closes them."""
+    started: list[Broker] = []
+
+    def start(reply: Reply) -> Broker:
+        started.append(Broker(reply))
+        return started[-1]
+
+    yield start
+    for item in started:
+        item.close()
+
+
+def _sample(brokers: dict[int, str], enough: Callable[[list[tuple[int, ...]]], bool]) -> list[tuple[int, ...]]:
+    config = SamplerConfig(
+        endpoints=Endpoints(status="", stop="", harness_pid=1),
+        journal="",
+        brokers=brokers,
+        topics={"t": 1},
+        interval_ms=5,
+        request_timeout_ms=300,
+    )
+    marks: deque[tuple[int, ...]] = deque()
+    stopping = threading.Event()
+    threads = [BrokerSampler(config, broker, marks, stopping) for broker in brokers]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_until(lambda: enough(list(marks)), awaited="enough samples", timeout_s=5)
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join()
+    return list(marks)
+
+
+def test_only_a_leaders_answer_is_a_row_with_its_epoch_and_times(broker: Callable[[Reply], Broker]) -> None:
+    leader, follower = broker(_answer(0, 42, 7)), broker(_answer(NOT_LEADER, -1, -1))
+    before = time.time_ns()
+    marks = _sample(
+        {1: leader.address, 2: follower.address}, lambda marks: len(marks) > 3 and len(follower.requests) > 3
+    )
+    for topic, partition, id_, epoch, offset, asked, at in marks:
+        assert (topic, partition, id_, epoch, offset) == (0, 0, 1, 7, 42)
+        assert before <= asked <= at <= time.time_ns()
+
+
+def test_a_silent_broker_holds_up_no_other(broker: Callable[[Reply], Broker]) -> None:
+    silent, leader = broker(lambda _: b""), broker(_answer(0, 1, 0))
+    began = time.monotonic()
+    _sample({1: silent.address, 2: leader.address}, lambda marks: len(marks) >= 10)
+    assert time.monotonic() - began < 1.5
+    assert len(silent.requests) >= 1
+
+
+def test_a_broker_that_comes_back_is_sampled_again(broker: Callable[[Reply], Broker]) -> None:
+    answers = iter([b"", b"\0\0\0\2xx"])
+    good = _answer(0, 3, 1)
+    returning = broker(lambda correlation: next(answers, None) or good(correlation))
+    marks = _sample({1: returning.address}, lambda marks: len(marks) >= 2)
+    assert marks[0][4] == 3
+
+
+def test_the_question_is_for_the_latest_offset_read_uncommitted(broker: Callable[[Reply], Broker]) -> None:
+    leader = broker(_answer(0, 1, 0))
+    with BrokerConnection(leader.address, connect_timeout_s=1, request_timeout_s=1) as connection:
+        connection.list_offsets([("t", 0)], LATEST)
+    (data,) = leader.requests
+    request = ListOffsetsRequest.decode(data, version=5, header=True)
+    (topic,) = request.topics
+    (partition,) = topic.partitions
+    assert (request.replica_id, request.isolation_level) == (-1, 0)
+    assert (topic.name, partition.partition_index, partition.timestamp, partition.current_leader_epoch) == (
+        "t",
+        0,
+        -1,
+        -1,
+    )
+
+
+@pytest.mark.parametrize("answer", [b"\x7f\xff\xff\xff", b"\0\0\0\1x", b"\0\0\0\x08\0\0\0\x63\0\0\0\0"])
+def test_nonsense_closes_the_connection(broker: Callable[[Reply], Broker], answer: bytes) -> None:
+    odd = broker(lambda _: answer)
+    connection = BrokerConnection(odd.address, connect_timeout_s=1, request_timeout_s=1)
+    with pytest.raises(WireError):
+        connection.list_offsets([("t", 0)], LATEST)
+    assert connection._socket is None
