@@ -33,7 +33,7 @@ lint:
 	$(BIN)/mypy
 
 bench: setup-dev
-	$(BIN)/python -m bench
+	@for file in bench/[a-z]*.py; do $(BIN)/python -m bench.$$(basename $$file .py) || exit; done
 
 clean-host:
 	@tools/bootstrap
