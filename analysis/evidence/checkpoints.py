@@ -1,0 +1,72 @@
+"""Watermarks of a record out of the brokers' `replication-offset-checkpoint` files.
+
+The file holds the HW of every replica as the broker last wrote it down: every five seconds and at a clean
+shutdown, so it may lag. Lines: a version (0), a count, then `topic partition offset`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analysis.evidence.report import CheckpointsReport, manifest_or_none, node_folders, save
+from analysis.evidence.segments import INTERNAL_PREFIX, TopicPartition, leo_of
+from analysis.evidence.table_file import TableFile
+from harness.record.manifest import Manifest
+from harness.record.tables import TABLES
+
+CHECKPOINT = "replication-offset-checkpoint"
+
+
+def write_checkpoints(record: Path) -> CheckpointsReport:
+    """Write `watermarks/checkpoint.parquet`: one row for each replica of each broker in raw/.
+
+    `log_end_offset` is null where the replica's segments are not in raw/. `at_ns` is when the file was
+    written, as far as its time lies within the run, else the run's end.
+    """
+    manifest = manifest_or_none(record)
+    folders = node_folders(record, "broker")
+    expected = set(manifest.topology.brokers) if manifest is not None else set()
+    missing = [f"raw/broker-{node}/{CHECKPOINT}" for node in sorted(expected - folders.keys())]
+    problems = []
+    with TableFile(record / "watermarks" / "checkpoint.parquet", TABLES["watermarks"]) as table:
+        for broker, folder in folders.items():
+            path = folder / CHECKPOINT
+            if not path.is_file():
+                missing.append(f"raw/broker-{broker}/{CHECKPOINT}")
+                continue
+            try:
+                marks = read_checkpoint(path)
+            except ValueError as error:
+                problems.append(f"raw/broker-{broker}/{CHECKPOINT}: {error}")
+                continue
+            at_ns = _written_ns(path, manifest)
+            for partition, high_watermark in marks.items():
+                if partition.topic.startswith(INTERNAL_PREFIX):
+                    continue
+                replica = folder / str(partition)
+                end = leo_of(replica) if replica.is_dir() else None
+                table.add((*partition, broker, None, high_watermark, end, "checkpoint", None, at_ns))
+        report = CheckpointsReport(rows=table.rows, missing=tuple(missing), problems=tuple(problems))
+    save(record, "checkpoints", report)
+    return report
+
+
+def read_checkpoint(path: Path) -> dict[TopicPartition, int]:
+    """The offsets of a checkpoint file; raises ValueError where it is not one, or not whole."""
+    version, count, *lines = path.read_text().splitlines() or [""]
+    if version != "0":
+        raise ValueError(f"version {version!r}, known is '0'")
+    if int(count) != len(lines):
+        raise ValueError(f"{len(lines)} lines, {count} were announced")
+    offsets = {}
+    for line in lines:
+        topic, partition, offset = line.split()
+        offsets[TopicPartition(topic, int(partition))] = int(offset)
+    return offsets
+
+
+def _written_ns(path: Path, manifest: Manifest | None) -> int:
+    written = path.stat().st_mtime_ns
+    if manifest is None or manifest.end_ns is None:
+        return written
+    return written if (manifest.start_ns or 0) <= written <= manifest.end_ns else manifest.end_ns

@@ -1,0 +1,108 @@
+"""replicas/ of a record: every record in every replica's log, out of the segments in raw/.
+
+Internal topics are left out: their records are Kafka's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from analysis.evidence.batches import Batch, Record
+from analysis.evidence.codecs import UndecodableError
+from analysis.evidence.report import LogFileDamage, ReplicaLog, ReplicasReport, manifest_or_none, node_folders, save
+from analysis.evidence.scan import Damage, scan_file
+from analysis.evidence.segments import INTERNAL_PREFIX, TopicPartition, partition_folders, segment_files
+from analysis.evidence.table_file import TableFile
+from harness.record.manifest import Manifest
+from harness.record.tables import TABLES
+
+ValueOf = Callable[[bytes | None], int | None]
+
+
+def write_replicas(record: Path, value_of: ValueOf) -> ReplicasReport:
+    """Write `replicas/broker-N.parquet` for every broker in raw/.
+
+    `value_of` takes the value out of a payload, null where it is none of this run's; control records have
+    none either. Damaged parts of a log yield no rows; each is in the report, as is what is missing.
+    """
+    folders = node_folders(record, "broker")
+    logs = []
+    for broker, folder in folders.items():
+        with TableFile(record / "replicas" / f"broker-{broker}.parquet", TABLES["replicas"]) as table:
+            for partition, replica in partition_folders(folder).items():
+                if not partition.topic.startswith(INTERNAL_PREFIX):
+                    logs.append(_write_log(record, broker, partition, replica, value_of, table))
+    report = ReplicasReport(logs=tuple(logs), missing=_missing(manifest_or_none(record), folders))
+    save(record, "replicas", report)
+    return report
+
+
+def _write_log(
+    record: Path, broker: int, partition: TopicPartition, folder: Path, value_of: ValueOf, table: TableFile
+) -> ReplicaLog:
+    segments = segment_files(folder)
+    before = table.rows
+    start = end = min(segments, default=0)
+    damages: list[LogFileDamage] = []
+    for base, path in segments.items():
+        end = end if damages else max(end, base)
+        for item in _contents(path):
+            if isinstance(item, Damage):
+                damages.append(LogFileDamage(file=str(path.relative_to(record)), damage=item))
+                continue
+            batch, rows = item
+            for row in rows:
+                table.add(_row(broker, partition, batch, row, value_of))
+            end = end if damages else batch.next_offset
+    return ReplicaLog(
+        broker=broker,
+        topic=partition.topic,
+        partition=partition.partition,
+        bytes=sum(path.stat().st_size for path in segments.values()),
+        records=table.rows - before,
+        log_start_offset=start,
+        log_end_offset=end,
+        damages=tuple(damages),
+    )
+
+
+def _contents(path: Path) -> Iterator[Damage | tuple[Batch, list[Record]]]:
+    for item in scan_file(path):
+        if isinstance(item, Damage):
+            yield item
+            continue
+        try:
+            yield item, list(item.records())
+        except UndecodableError as error:
+            yield Damage(
+                position=item.position,
+                size=item.size,
+                kind="records",
+                detail=str(error),
+                tail=False,
+                base_offset=item.base_offset,
+            )
+
+
+def _row(broker: int, partition: TopicPartition, batch: Batch, record: Record, value_of: ValueOf) -> tuple[object, ...]:
+    return (
+        broker,
+        partition.topic,
+        partition.partition,
+        record.offset,
+        batch.leader_epoch,
+        None if batch.control else value_of(record.value),
+        batch.producer_id,
+        batch.producer_epoch,
+        record.sequence,
+        batch.control,
+        record.timestamp_ms,
+    )
+
+
+def _missing(manifest: Manifest | None, folders: dict[int, Path]) -> tuple[str, ...]:
+    if manifest is None:
+        return ("manifest.json",)
+    brokers = [f"raw/broker-{node}" for node in sorted(set(manifest.topology.brokers) - folders.keys())]
+    return (*brokers, *(f"raw/{name}" for name in manifest.raw_omitted))

@@ -1,0 +1,108 @@
+"""evidence.json: what was decoded of a record's raw/ folder, what was damaged, and what was not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from analysis.evidence.scan import Damage
+from harness.record.files import write_atomically
+from harness.record.manifest import MANIFEST, Manifest, read_manifest
+
+EVIDENCE = "evidence.json"
+
+
+class LogFileDamage(msgspec.Struct, frozen=True, kw_only=True):
+    """A damage and the file, relative to the record, that has it."""
+
+    file: str
+    damage: Damage
+
+
+class ControllerLog(msgspec.Struct, frozen=True, kw_only=True):
+    """One controller's metadata log, offsets as [start, end).
+
+    `agreed_end_offset` is how far a majority of controllers holds the same batches. `damage` is what stands
+    behind the last readable batch; `problem` why nothing could be read.
+    """
+
+    controller: int
+    start_offset: int
+    end_offset: int
+    last_epoch: int
+    agreed_end_offset: int
+    damage: Damage | None = None
+    problem: str | None = None
+
+
+class TimelineReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How partitions, brokers and configs were made. `controller` null: there was no log to make them of.
+
+    `how` says in a sentence which log was used and what was made of disagreement. `end_offset` is the offset
+    after the last record used. `skipped` counts records that were not replayed, by reason. `rows` is null
+    where nothing was written.
+    """
+
+    controller: int | None
+    how: str
+    end_offset: int
+    logs: tuple[ControllerLog, ...]
+    missing: tuple[str, ...]
+    skipped: dict[str, int] = {}
+    rows: dict[str, int] | None = None
+
+
+class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica's log, offsets as [start, end); `log_end_offset` ends before the first damage."""
+
+    broker: int
+    topic: str
+    partition: int
+    bytes: int
+    records: int
+    log_start_offset: int
+    log_end_offset: int
+    damages: tuple[LogFileDamage, ...] = ()
+
+
+class ReplicasReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Every replica log decoded, and what is not in raw/ though the manifest speaks of it."""
+
+    logs: tuple[ReplicaLog, ...]
+    missing: tuple[str, ...]
+
+
+class CheckpointsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How many watermarks were taken from checkpoint files; `problems` are files that could not be read."""
+
+    rows: int
+    missing: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+
+def save(record: Path, part: str, report: TimelineReport | ReplicasReport | CheckpointsReport) -> None:
+    """Put one report into the record's evidence.json, beside those of the other parts."""
+    path = record / EVIDENCE
+    try:
+        parts = msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
+    except (FileNotFoundError, msgspec.DecodeError):
+        parts = {}
+    parts[part] = msgspec.Raw(msgspec.json.encode(report))
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(parts), indent=2) + b"\n")
+
+
+def manifest_or_none(record: Path) -> Manifest | None:
+    """The record's manifest; None when the run ended before it was written."""
+    return read_manifest(record) if (record / MANIFEST).is_file() else None
+
+
+def node_folders(record: Path, role: str) -> dict[int, Path]:
+    """The folders raw/<role>-N of a record, by node id, in order."""
+    raw = record / "raw"
+    found = {}
+    for path in raw.glob(f"{role}-*") if raw.is_dir() else ():
+        number = path.name.removeprefix(f"{role}-")
+        if number.isdecimal() and path.is_dir():
+            found[int(number)] = path
+    return dict(sorted(found.items()))

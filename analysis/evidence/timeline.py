@@ -1,0 +1,144 @@
+"""partitions, brokers and configs of a record, out of the controllers' metadata logs.
+
+Which log is believed: a batch counts as agreed when a majority of the controllers holds it (same offset,
+epoch and checksum), and everything before it with it, by Raft's log matching. The log that is agreed on
+furthest is used; among several, the one that starts earliest, then the one with the newest epoch, then the
+longest. Where every controller's log is there and whole, what stands behind the agreed part was never
+committed and is left out. Where one is missing that cannot be told, and the whole log is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from analysis.evidence.kraft.follower import BatchId, Followed, LogGap, MetadataFollower
+from analysis.evidence.kraft.image import MetadataImage
+from analysis.evidence.kraft.records import MetadataRecord
+from analysis.evidence.report import ControllerLog, TimelineReport, manifest_or_none, node_folders, save
+from analysis.evidence.rows import BrokerRow, ConfigRow, PartitionRow, Row
+from analysis.evidence.segments import METADATA_FOLDER
+from analysis.evidence.table_file import TableFile
+from harness.record.tables import TABLES
+
+_TABLES: dict[str, type[Row]] = {"partitions": PartitionRow, "brokers": BrokerRow, "configs": ConfigRow}
+
+
+class _Log(msgspec.Struct, frozen=True):
+    report: ControllerLog
+    items: list[Followed]
+
+
+def write_timeline(record: Path) -> TimelineReport:
+    """Write partitions.parquet, brokers.parquet and configs.parquet of `record`, and say from what.
+
+    Without any readable log nothing is written, and what depends on the tables is unknown.
+    """
+    folders = node_folders(record, "controller")
+    manifest = manifest_or_none(record)
+    expected = set(manifest.topology.controllers) if manifest is not None else set()
+    quorum = max(len(expected | set(folders)), 1)
+    logs = _read(folders, majority=quorum // 2 + 1)
+    readable = [log for log in logs if log.report.problem is None]
+    missing = tuple(f"raw/controller-{node}/{METADATA_FOLDER}" for node in sorted(_absent(logs, expected)))
+    reports = tuple(log.report for log in logs)
+    if not readable:
+        nothing = "no metadata log could be read"
+        report = TimelineReport(controller=None, how=nothing, end_offset=0, logs=reports, missing=missing)
+    else:
+        chosen = max(readable, key=_rank)
+        intact = len(readable) == quorum and all(log.report.damage is None for log in readable)
+        end = chosen.report.agreed_end_offset if intact else chosen.report.end_offset
+        image = MetadataImage()
+        rows = image.apply(_before(chosen.items, end))
+        report = TimelineReport(
+            controller=chosen.report.controller,
+            how=_how(chosen.report, reports, quorum, intact),
+            end_offset=end,
+            logs=reports,
+            missing=missing,
+            skipped=dict(image.skipped),
+            rows=_write(record, rows),
+        )
+    save(record, "timeline", report)
+    return report
+
+
+def _read(folders: Mapping[int, Path], majority: int) -> list[_Log]:
+    read = {}
+    for node, folder in folders.items():
+        follower = MetadataFollower(folder / METADATA_FOLDER)
+        read[node] = (follower, follower.poll())
+    held = {node: {_key(batch) for batch in follower.batches} for node, (follower, _) in read.items()}
+    starts = {node: follower.batches[0].base_offset for node, (follower, _) in read.items() if follower.batches}
+    logs = []
+    for node, (follower, items) in read.items():
+        agreed = 0
+        for batch in follower.batches:
+            holders = sum(_key(batch) in held[other] or batch.base_offset < starts[other] for other in starts)
+            if holders < majority:
+                break
+            agreed = batch.next_offset
+        report = ControllerLog(
+            controller=node,
+            start_offset=starts.get(node, follower.next_offset),
+            end_offset=follower.next_offset,
+            last_epoch=follower.batches[-1].epoch if follower.batches else -1,
+            agreed_end_offset=agreed,
+            damage=follower.tail,
+            problem=follower.unreadable if not follower.batches else None,
+        )
+        logs.append(_Log(report, items))
+    return logs
+
+
+def _key(batch: BatchId) -> tuple[int, int, int]:
+    return batch.base_offset, batch.epoch, batch.crc
+
+
+def _absent(logs: Sequence[_Log], expected: set[int]) -> set[int]:
+    return expected - {log.report.controller for log in logs if log.report.problem is None}
+
+
+def _rank(log: _Log) -> tuple[int, int, int, int]:
+    report = log.report
+    return report.agreed_end_offset, -report.start_offset, report.last_epoch, report.end_offset
+
+
+def _before(items: Iterable[Followed], end: int) -> Iterable[Followed]:
+    for item in items:
+        if isinstance(item, MetadataRecord) and item.offset >= end:
+            return
+        if isinstance(item, LogGap) and item.start >= end:
+            return
+        yield item
+
+
+def _how(chosen: ControllerLog, logs: Sequence[ControllerLog], quorum: int, intact: bool) -> str:
+    agreed, end = chosen.agreed_end_offset, chosen.end_offset
+    text = f"the log of controller {chosen.controller}"
+    if intact:
+        text += f", which a majority of {quorum} holds up to offset {agreed}"
+        if end > agreed:
+            text += f"; offsets {agreed} to {end - 1} are on no majority and left out"
+    else:
+        whole = sum(log.problem is None and log.damage is None for log in logs)
+        text += f" up to offset {end}; only {whole} of {quorum} logs are there and whole, {agreed} offsets are agreed"
+    behind = [log for log in logs if log.problem is None and log.end_offset > log.agreed_end_offset]
+    for log in behind:
+        if log.controller != chosen.controller:
+            text += f"; controller {log.controller} alone has offsets from {log.agreed_end_offset} on"
+    return text
+
+
+def _write(record: Path, rows: Sequence[Row]) -> dict[str, int]:
+    written = {}
+    for name, kind in _TABLES.items():
+        with TableFile(record / f"{name}.parquet", TABLES[name]) as table:
+            for row in rows:
+                if isinstance(row, kind):
+                    table.add(msgspec.structs.astuple(row))
+            written[name] = table.rows
+    return written
