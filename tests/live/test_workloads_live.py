@@ -224,6 +224,40 @@ def test_the_journals_of_killed_clients_are_a_record(make: Make, kafka_node: Sin
     assert _rows(tmp_path, "polls/consumer-1")
 
 
+def test_a_tailing_consumer_outlives_a_truncation_in_a_new_session(
+    make: Make, kafka_node: SingleNode, tmp_path: Path
+) -> None:
+    workload = make([ProducerSpec(id=1, topic="cut", rate_per_s=1_000)], [ConsumerSpec(id=1, topics=("cut",))])
+    workload.start()
+    wait_until(lambda: workload.polled(1) >= 3_000, awaited="3,000 polled", timeout_s=30)
+    kafka_node.kill()
+    (log,) = (kafka_node.data_dir / "cut-0").glob("*.log")
+    with log.open("r+b") as file:
+        file.truncate(log.stat().st_size // 2)
+    kafka_node.start()
+    acked = workload.acked()
+    wait_until(lambda: workload.acked() > acked + 500, awaited="the producer to go on", timeout_s=30)
+    workload.stop_producers()
+    final = workload.final_read()["cut-0"].high_watermark
+    workload.check()
+    wait_until(lambda: workload.polled(1) > 3_500, awaited="the consumer to go on", timeout_s=10)
+    pause(1.0)
+    workload.stop()
+    convert_journals(tmp_path)
+
+    polls = _rows(tmp_path, "polls/consumer-1")
+    sessions = {row["session"] for row in polls}
+    assert sessions == {1, 2}
+    first, second = ([row for row in polls if row["session"] == number] for number in (1, 2))
+    assert second[0]["prev_offset"] is None
+    assert second[0]["offset"] <= first[-1]["offset"]
+    assert second[-1]["offset"] == final - 1
+    assert second[-1]["leader_epoch"] > first[-1]["leader_epoch"]
+    kept = {row["value"] for row in _rows(tmp_path, "polls/consumer-0")}
+    assert {row["value"] for row in second} <= kept
+    assert {row["value"] for row in first} - kept, "nothing was cut off"
+
+
 def test_a_topic_that_kafka_refuses_is_reported_with_its_words(kafka_node: SingleNode) -> None:
     setup = NewTopic(assignment=((1,),), config={"min.insync.replicas": "none"})
     with pytest.raises(HarnessError, match=r"min\.insync\.replicas"):
