@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,11 @@ def add(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Judge each record; returns the worst exit code."""
+    return judge_all(args.runs, as_json=args.json, master=args.master)
+
+
+def judge_all(records: Sequence[Path], *, as_json: bool = False, master: str | None = None) -> ExitCode:
+    """Judge each record, print verdicts as JSON lines or a table, and return the worst exit code."""
     import msgspec
 
     from analysis.judge.judging import judge
@@ -47,7 +53,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
     codes: list[ExitCode] = []
     readable: list[Path] = []
-    for record in args.runs:
+    for record in records:
         try:
             read_manifest(record)
         except EbbtideError as error:
@@ -58,7 +64,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     if readable:
         from analysis.reconcile.session import session
 
-        with session(args.master) as spark:
+        with session(master) as spark:
             for record in readable:
                 try:
                     verdict = judge(record, spark)
@@ -67,9 +73,9 @@ def run(args: argparse.Namespace) -> ExitCode:
                     continue
                 codes.append(EXIT_OF_OUTCOME[verdict.outcome])
                 judged.append(Judged(record=record, manifest=read_manifest(record), verdict=verdict))
-                if args.json:
+                if as_json:
                     print(msgspec.json.encode(verdict).decode(), flush=True)
-    if judged and not args.json:
+    if judged and not as_json:
         _tell(judged)
     return max(codes, key=_WORST_LAST.index)
 

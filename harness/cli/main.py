@@ -70,6 +70,8 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: this process's) and return its exit code; never raises."""
+    # Debian's `su` keeps a user's PATH, which lacks mkfs, losetup and nft.
+    os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
     try:
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()

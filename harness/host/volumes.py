@@ -33,7 +33,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 # Initialising lazily leaves work to a kernel thread; noinit_itable keeps that thread from ever starting.
 _MKFS = ("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
-_MOUNT_OPTIONS = "loop,noatime,noinit_itable"
+_MOUNT_OPTIONS = "noatime,noinit_itable"
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="volume"):
@@ -52,8 +52,17 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         _run([*_MKFS, self.image], package="e2fsprogs")
 
     def mount(self) -> None:
-        """Mount it; the kernel frees the loop device by itself on unmount. Raises `HarnessError`."""
-        _run(["mount", "-t", "ext4", "-o", _MOUNT_OPTIONS, self.image, self.folder], package="mount")
+        """Mount it; the kernel frees the loop device by itself on unmount. Raises `HarnessError`.
+
+        Always through a new loop device. Whoever unshared a mount namespace meanwhile (a container, a service)
+        holds a copy of the old mount, and with it the old device and a file system that is shut down for good.
+        """
+        device = _run(["losetup", "--find", "--show", self.image], package="mount").strip()
+        try:
+            _run(["mount", "-t", "ext4", "-o", _MOUNT_OPTIONS, device, self.folder], package="mount")
+        finally:
+            # A device in use is only marked: it goes with its last user.
+            _run(["losetup", "--detach", device], package="mount")
 
     def sync(self) -> None:
         """Write everything to the image, as if it had been there long before. Raises `OSError`."""
@@ -91,6 +100,9 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
             fcntl.ioctl(handle, _EXT4_IOC_SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
         finally:
             os.close(handle)
+        # What is committed to the journal may reach its place at any time; later it would reach under the next mount.
+        for device in self._loop_devices():
+            _run(["blockdev", "--flushbufs", device], package="util-linux")
         return self._refuses_writes()
 
     def is_mounted(self) -> bool:
@@ -133,8 +145,8 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         return found
 
 
-def _run(command: list[str], *, package: str) -> None:
-    """Run a host command; its failure becomes a `HarnessError` that says how to mend it."""
+def _run(command: list[str], *, package: str) -> str:
+    """Run a host command and return what it prints; its failure becomes a `HarnessError` that says how to mend it."""
     if shutil.which(command[0]) is None:
         raise HarnessError(f"the command {command[0]} is missing", next=f"apt-get install {package}")
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -145,6 +157,7 @@ def _run(command: list[str], *, package: str) -> None:
             got=result.stderr.strip() or f"exit code {result.returncode}",
             next="run as root on a host with loop devices, or choose the power-loss method truncate",
         )
+    return result.stdout
 
 
 def _mount_points() -> set[str]:

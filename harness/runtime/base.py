@@ -85,8 +85,11 @@ class Runtime(Protocol):
 
     name: str
     nodes: Mapping[int, NodeInfo]
-    network: Network
     power_loss_method: PowerLossMethod
+
+    @property
+    def network(self) -> Network:
+        """Where cuts are made."""
 
     def prepare(self) -> None:
         """Make namespaces and volumes and format them; starts nothing. Raises `HarnessError`."""

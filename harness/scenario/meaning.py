@@ -9,10 +9,11 @@ import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from harness.errors import UsageError
+from harness.known_releases import parse_version
 from harness.scenario.check import suggestion
 from harness.scenario.model import Scenario, StepSpec, Trigger
 from harness.scenario.roles import PARTITION_ROLES, parse_role
-from harness.scenario.words import duration_s, version
+from harness.scenario.words import duration_s
 
 MAX_BROKERS = 6
 CAUSES = (
@@ -55,7 +56,7 @@ def _cluster(scenario: Scenario) -> Iterator[UsageError]:
     if not scenario.kafka:
         yield UsageError("no release to run", where="kafka", got="[]", allowed="at least one, e.g. ['3.9.1']")
     for index, text in enumerate(scenario.kafka):
-        yield from _at(f"kafka[{index}]", lambda text=text: version(text))
+        yield from _at(f"kafka[{index}]", lambda text=text: parse_version(text))
     cluster = scenario.cluster
     if cluster.controllers not in (1, 3):
         yield UsageError(
@@ -240,6 +241,6 @@ def _predictions(scenario: Scenario) -> Iterator[UsageError]:
 def _fits(text: str, versions: SpecifierSet) -> bool:
     """Whether the range holds the release; one that is no release has had its own complaint."""
     try:
-        return versions.contains(version(text), prereleases=True)
+        return versions.contains(parse_version(text), prereleases=True)
     except UsageError:
         return True

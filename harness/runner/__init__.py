@@ -1,0 +1,1 @@
+"""One run from its first namespace to its record: cluster view, triggers, schedule, display, collection."""

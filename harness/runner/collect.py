@@ -1,0 +1,58 @@
+"""Takes the evidence off the nodes' volumes into raw/, once nothing writes to them any more."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
+
+from analysis.evidence.segments import METADATA_FOLDER
+from harness.runtime.base import Runtime
+from workloads.convert import convert_journals
+from workloads.payload import value_of
+
+RAW_LIMIT_BYTES = 512 * 1024 * 1024
+"""A replica whose segments are larger is left out of raw/; the manifest names it."""
+
+_METADATA_FILES = ("*.log", "*.checkpoint", "leader-epoch-checkpoint")
+_REPLICA_FILES = ("*.log", "leader-epoch-checkpoint", "partition.metadata")
+_BROKER_FILES = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint", "meta.properties")
+
+
+def collect_raw(runtime: Runtime, topics: Iterable[str], record: Path) -> tuple[str, ...]:
+    """Copy metadata logs, replica segments and checkpoints; returns the `broker-N/topic-P` left out for size."""
+    raw = record / "raw"
+    wanted = set(topics)
+    omitted = []
+    for node in runtime.nodes.values():
+        data, target = runtime.data_dir(node.id), raw / node.name
+        if node.role == "controller":
+            # The live mirror may hold a deposed leader's tail; the disk's final word replaces it.
+            shutil.rmtree(target / METADATA_FOLDER, ignore_errors=True)
+            _copy(data / METADATA_FOLDER, target / METADATA_FOLDER, _METADATA_FILES)
+            continue
+        _copy(data, target, _BROKER_FILES)
+        for log in sorted(data.iterdir()):
+            if log.is_dir() and log.name.rpartition("-")[0] in wanted:
+                if sum(segment.stat().st_size for segment in log.glob("*.log")) > RAW_LIMIT_BYTES:
+                    omitted.append(f"{node.name}/{log.name}")
+                else:
+                    _copy(log, target / log.name, _REPLICA_FILES)
+    return tuple(omitted)
+
+
+def _copy(source: Path, target: Path, patterns: tuple[str, ...]) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    for pattern in patterns:
+        for file in source.glob(pattern):
+            shutil.copy2(file, target / file.name)
+
+
+def write_tables(record: Path, run_id: str) -> None:
+    """Turn journals and raw evidence into the record's tables."""
+    convert_journals(record)
+    write_timeline(record)
+    write_replicas(record, value_of(run_id))
+    write_checkpoints(record)

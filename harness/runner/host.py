@@ -1,0 +1,51 @@
+"""What the manifest says of the machine and the client libraries."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import psutil
+
+from harness import __version__
+from harness.errors import HarnessError
+
+FREE_BYTES_NEEDED = 1 << 30
+
+
+def client_versions() -> dict[str, str]:
+    """Versions of what produced and consumed, and of this harness."""
+    versions = {"ebbtide": __version__, "python": platform.python_version()}
+    for name in ("kafka-python", "pyarrow"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "not installed as a distribution"
+    return versions
+
+
+def host_facts() -> dict[str, str]:
+    """Kernel, cores and memory; no names or addresses of the machine."""
+    return {
+        "kernel": platform.release(),
+        "system": platform.system(),
+        "cores": str(os.cpu_count() or 0),
+        "memory_gib": f"{psutil.virtual_memory().total / 2**30:.1f}",
+    }
+
+
+def require_space(folder: Path) -> None:
+    """Refuse a run that the disk has no room for; raises `HarnessError`."""
+    existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.is_dir())
+    free = shutil.disk_usage(existing).free
+    if free < FREE_BYTES_NEEDED:
+        raise HarnessError(
+            "too little free disk space for a run",
+            where=str(existing),
+            got=f"{free / 2**20:.0f} MiB free",
+            allowed=f"{FREE_BYTES_NEEDED / 2**20:.0f} MiB or more",
+            next="free some space, or name another folder with --runs DIR",
+        )

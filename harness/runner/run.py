@@ -1,0 +1,185 @@
+"""One run: builds the cluster, carries the steps out, reads everything at the end, leaves a run record.
+
+The record is true at every moment: the manifest is written first, as interrupted, and verdict.json as not
+finished, so that a harness killed at any point leaves a record that can be judged as far as it goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import secrets
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.verdict import not_finished, write_verdict
+from harness.errors import EbbtideError, HarnessError
+from harness.ledger import Ledger
+from harness.record.files import write_atomically
+from harness.record.manifest import Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
+from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_tables
+from harness.runner.display import Display
+from harness.runner.draws import draw
+from harness.runner.host import client_versions, host_facts, require_space
+from harness.runner.session import Session
+from harness.runtime.jvm import ensure_class_archive, installation_of
+from harness.runtime.local import LocalRuntime
+from harness.runtime.properties import FIRST_CONTROLLER
+from harness.scenario.model import Scenario
+from harness.scenario.write import text_of
+from workloads.config import FINAL_CONSUMER
+from workloads.group import ACKS
+
+
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One scenario on one Kafka release; the record is made in `runs`.
+
+    `hold_write_back` false lets the kernel save what a power loss should take: for tests of that.
+    """
+
+    scenario: Scenario
+    kafka: str
+    seed: int
+    runs: Path
+    hold_write_back: bool = True
+
+
+def new_seed() -> int:
+    """A seed that nobody chose."""
+    return secrets.randbelow(2**31)
+
+
+def run_scenario(request: RunRequest, display: Display) -> Path:
+    """Run, and return the record's folder, not yet judged.
+
+    Raises `HarnessError` when the harness or its host failed; a record that was begun says so too, and what
+    it holds can be judged.
+    """
+    run = _Run(request, display)
+    run.carry_out()
+    return run.record
+
+
+class _Run:
+    def __init__(self, request: RunRequest, display: Display) -> None:
+        self.request = request
+        self.scenario = request.scenario
+        self.display = display
+        self.draws = draw(request.scenario, request.seed)
+        started = datetime.now(UTC)
+        self.run_id = f"{started:%Y%m%dT%H%M%S}-{self.scenario.name}-{request.kafka}-{secrets.token_hex(2)}"
+        self.record = (request.runs / self.run_id).absolute()
+        self.manifest = self._first_manifest(started)
+
+    def carry_out(self) -> None:
+        installation = installation_of(self.request.kafka)
+        ensure_class_archive(installation)
+        self._begin_record()
+        with self._failure_is_recorded(), Ledger.open(self.run_id, self.record) as ledger:
+            runtime = LocalRuntime(
+                spec=self.scenario.cluster,
+                installation=installation,
+                folder=self.record,
+                ledger=ledger,
+                hold_write_back=self.request.hold_write_back,
+            )
+            session = Session(self.scenario, self.draws, runtime, self.run_id, self.record, self.display)
+            ended = False
+            try:
+                end = session.carry_out()
+                ended = True
+            finally:
+                # A run that was cut short is evidence too: what the nodes left is taken before they are removed.
+                with contextlib.nullcontext() if ended else contextlib.suppress(EbbtideError, OSError):
+                    session.close()
+                    with session.timed("collect"):
+                        omitted = collect_raw(runtime, self.scenario.topics, self.record)
+                    self._amend(
+                        features=dict(session.features),
+                        raw_limit_bytes=RAW_LIMIT_BYTES,
+                        raw_omitted=omitted,
+                        end_ns=time.time_ns(),
+                    )
+                with session.timed("close"):
+                    runtime.close()
+            with session.timed("tables"):
+                write_tables(self.record, self.run_id)
+            self._amend(
+                status="complete",
+                final_consumer=FINAL_CONSUMER if end.final_offsets else None,
+                final_offsets=end.final_offsets,
+                failure=end.why_no_final_read,
+                timings_s=session.timings_s,
+            )
+        self.display.note(f"recorded in {self.record}")
+
+    def _begin_record(self) -> None:
+        require_space(self.request.runs)
+        self.record.mkdir(parents=True)
+        write_verdict(self.record, not_finished(self.run_id))
+        write_manifest(self.record, self.manifest)
+        as_run = msgspec.structs.replace(self.scenario, kafka=(self.request.kafka,))
+        write_atomically(self.record / "scenario.toml", text_of(as_run).encode())
+        self.display.note(f"run {self.run_id}, seed {self.request.seed}")
+        for name, value in self.draws.lines().items():
+            self.display.note(f"drawn: {name} = {value}")
+
+    @contextlib.contextmanager
+    def _failure_is_recorded(self) -> Iterator[None]:
+        """Whatever ends the run early stands in the manifest, if the disk takes it, and is raised on."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            with contextlib.suppress(OSError):
+                self._amend(status="failed", failure="the disk was full while recording")
+            raise HarnessError(
+                "the disk is full while recording",
+                where=str(error.filename or self.record),
+                next=f"free some space (df -h {self.request.runs}), then run again; this record is not complete",
+            ) from None
+        except HarnessError as error:
+            with contextlib.suppress(OSError):
+                self._amend(status="failed", failure=error.render())
+            raise
+        except (KeyboardInterrupt, SystemExit):
+            with contextlib.suppress(OSError):
+                self._amend(status="interrupted", failure="interrupted by a signal")
+            raise
+
+    def _amend(self, **changes: Any) -> None:
+        """Replace the manifest by one that knows more."""
+        self.manifest = msgspec.structs.replace(self.manifest, **changes)
+        write_manifest(self.record, self.manifest)
+
+    def _first_manifest(self, started: datetime) -> Manifest:
+        cluster = self.scenario.cluster
+        return Manifest(
+            run_id=self.run_id,
+            scenario=self.scenario.name,
+            seed=self.request.seed,
+            kafka=self.request.kafka,
+            runtime=LocalRuntime.name,
+            power_loss_method="fs-shutdown",
+            topology=Topology(
+                controllers=tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + cluster.controllers)),
+                brokers=tuple(range(1, cluster.brokers + 1)),
+            ),
+            topics={
+                name: TopicSetup(
+                    partitions=topic.partitions, replication_factor=topic.replication_factor, min_isr=topic.min_isr
+                )
+                for name, topic in self.scenario.topics.items()
+            },
+            producers={str(one.id): ProducerSetup(acks=ACKS[one.acks]) for one in self.scenario.producers},
+            clients=client_versions(),
+            host=host_facts(),
+            draws=self.draws.lines(),
+            start_ns=int(started.timestamp() * 1e9),
+        )

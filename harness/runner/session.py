@@ -1,0 +1,212 @@
+"""The live part of a run: from the first namespace to the final read, with everything watched meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from analysis.evidence.segments import METADATA_FOLDER
+from harness.errors import HarnessError
+from harness.record.manifest import FinalOffsets
+from harness.runner.display import Display, RunState
+from harness.runner.draws import Draws
+from harness.runner.schedule import Schedule
+from harness.runner.view import ClusterView, describe
+from harness.runtime.base import Runtime
+from harness.runtime.jvm import tail_of
+from harness.scenario.model import Scenario
+from harness.waiting import WaitExpired, wait_until
+from workloads.group import Workload
+
+START_TIMEOUT_S = 90.0
+FINAL_READ_TIMEOUT_S = 60.0
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """How the live part ended: the final read, or why there is none."""
+
+    final_offsets: dict[str, FinalOffsets] = {}
+    why_no_final_read: str | None = None
+
+
+class Session:
+    """One cluster's life under one scenario. `close` ends clients and nodes, however far it came."""
+
+    def __init__(
+        self, scenario: Scenario, draws: Draws, runtime: Runtime, run_id: str, record: Path, display: Display
+    ) -> None:
+        self._scenario = scenario
+        self._runtime = runtime
+        self._record = record
+        self._display = display
+        self._title = run_id
+        self._phase = "preparing"
+        self.timings_s: dict[str, float] = {}
+        self._brokers = tuple(node.id for node in runtime.nodes.values() if node.role == "broker")
+        controllers = [node for node in runtime.nodes.values() if node.role == "controller"]
+        self._view = ClusterView(
+            {node.id: runtime.data_dir(node.id) / METADATA_FOLDER for node in controllers},
+            {node.id: record / "raw" / node.name / METADATA_FOLDER for node in controllers},
+            self._brokers,
+        )
+        self._workload = Workload(
+            record=record,
+            run_id=run_id,
+            command=runtime.client_command,
+            bootstrap=runtime.bootstrap_servers(),
+            topics=scenario.topics,
+            assignments=draws.assignments,
+            producers=scenario.producers,
+            consumers=scenario.consumers,
+        )
+        self._schedule = Schedule(
+            scenario.steps,
+            record=record,
+            runtime=runtime,
+            view=self._view,
+            counters=self._workload,
+            display=display,
+            pump=self._watch,
+        )
+        self._up = False
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """Finalized feature levels as last seen."""
+        return self._view.image.features
+
+    def carry_out(self) -> End:
+        """Raises `HarnessError` when the harness, a client or a node failed without having been told to."""
+        with self.timed("prepare"):
+            self._runtime.prepare()
+        with self.timed("start cluster"):
+            self._runtime.start(tuple(self._runtime.nodes))
+            self._runtime.wait_ready(tuple(self._runtime.nodes), START_TIMEOUT_S)
+        self._up = True
+        with self.timed("start clients"):
+            self._workload.create_topics()
+            self._workload.start()
+        with self.timed("steps"):
+            self._schedule.run()
+        with self.timed("settle"):
+            self._schedule.restore()
+            why = self._settle()
+        with self.timed("producers"):
+            self._end_producers()
+        if why is not None:
+            return End(why_no_final_read=why)
+        with self.timed("final read"):
+            return self._final_read()
+
+    def close(self) -> None:
+        """End the clients, then the nodes: controllers first, so that the deaths of brokers make no history."""
+        with self.timed("stop"):
+            self._workload.stop()
+            self._workload.close()
+            self._view.poll()
+            self._up = False
+            for node in sorted(self._runtime.nodes, key=lambda one: one in self._brokers):
+                if self._runtime.pid(node) is not None:
+                    self._runtime.kill(node)
+
+    @contextlib.contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Name the phase on the display, and measure it."""
+        self._phase = phase
+        began = time.monotonic()
+        try:
+            self._show()
+            yield
+        finally:
+            self.timings_s[phase] = round(time.monotonic() - began, 3)
+            self._display.note(f"{phase}: {self.timings_s[phase]:.1f} s")
+
+    def _watch(self) -> None:
+        """Read what is new, show it, and raise when a process died that nobody told to."""
+        for row in self._view.poll():
+            if row.topic in self._scenario.topics:
+                self._display.note(describe(row))
+        self._show()
+        self._workload.check()
+        for node in self._runtime.nodes.values():
+            if node.id not in self._schedule.down and self._runtime.pid(node.id) is None:
+                raise HarnessError(
+                    f"{node.name} died by itself",
+                    where=str(self._runtime.log_file(node.id)),
+                    got=tail_of(self._runtime.log_file(node.id)),
+                )
+
+    def _settle(self) -> str | None:
+        """Wait until each partition has a leader and its whole ISR; returns why not, else None."""
+
+        def unsettled() -> list[str]:
+            partitions = self._view.image.partitions.values()
+            return [
+                describe(row)
+                for row in partitions
+                if row.topic in self._scenario.topics and (row.leader < 0 or set(row.isr) != set(row.replicas))
+            ]
+
+        def settled() -> bool:
+            self._watch()
+            return not unsettled()
+
+        try:
+            wait_until(
+                settled,
+                awaited="every partition to have a leader and its whole ISR",
+                timeout_s=self._scenario.settle_s,
+                last_seen=lambda: "; ".join(unsettled()),
+            )
+        except WaitExpired as error:
+            self._display.note(f"did not settle: {error}")
+            return f"the cluster did not settle, so there is no final read: {error}"
+        return None
+
+    def _end_producers(self) -> None:
+        """Producers with a count are let finish; the others, and those that cannot, are stopped."""
+        if all(producer.count is not None for producer in self._scenario.producers):
+            with contextlib.suppress(WaitExpired):
+                wait_until(self._producers_done, awaited="the producers", timeout_s=self._scenario.settle_s)
+        self._workload.stop_producers()
+
+    def _producers_done(self) -> bool:
+        self._watch()
+        return self._workload.producers_done()
+
+    def _final_read(self) -> End:
+        try:
+            return End(final_offsets=self._workload.final_read(FINAL_READ_TIMEOUT_S))
+        except HarnessError as error:
+            self._display.note(f"no final read: {error}")
+            return End(why_no_final_read=f"the final read failed: {error}")
+
+    def _show(self) -> None:
+        sent = self._workload.sent()
+        marks = {str(name): self._workload.high_watermark(*name) for name in self._view.image.partitions}
+        self._display.state(
+            RunState(
+                title=self._title,
+                phase=self._phase,
+                nodes={node.name: self._node_state(node.id) for node in self._runtime.nodes.values()},
+                partitions=tuple(
+                    row for row in self._view.image.partitions.values() if row.topic in self._scenario.topics
+                ),
+                high_watermarks=marks,
+                sends={"sent": sent.handed, "acked": sent.acked, "failed": sent.failed, "unknown": sent.unknown},
+            )
+        )
+
+    def _node_state(self, node: int) -> str:
+        if node in self._schedule.paused:
+            state = "paused"
+        elif self._up or node not in self._schedule.down:
+            state = "running" if self._runtime.pid(node) is not None else "down"
+        else:
+            state = "down"
+        event = self._view.image.brokers.get(node)
+        return state if event is None else f"{state}, {event.event}"

@@ -1,0 +1,120 @@
+"""What the harness knows of the cluster while it runs: read from the KRaft log on the controllers' disks.
+
+No client is asked, so the view works under any partition. With three controllers each log is followed, and
+the one that has come furthest (by epoch, then offset) is believed: a deposed controller's tail is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from analysis.evidence.kraft.follower import MetadataFollower
+from analysis.evidence.kraft.image import MetadataImage
+from analysis.evidence.rows import PartitionRow
+from analysis.evidence.segments import TopicPartition
+from harness.errors import HarnessError
+from harness.runtime.base import CLIENTS
+from harness.scenario.roles import Role
+
+
+class RoleUnresolved(HarnessError):
+    """A role stands for nobody at the moment its step fired."""
+
+
+class ClusterView:
+    """The newest partition and broker states, and roles resolved against them."""
+
+    def __init__(self, logs: Mapping[int, Path], mirrors: Mapping[int, Path], brokers: tuple[int, ...]) -> None:
+        """`logs`: controller id to its metadata log; `mirrors`: where the bytes that were read are kept."""
+        self._followers = {node: MetadataFollower(log, mirror=mirrors[node]) for node, log in logs.items()}
+        self._images = {node: MetadataImage() for node in logs}
+        self._brokers = brokers
+        self._last_leader: dict[TopicPartition, int] = {}
+        self._targets: dict[str, tuple[int, ...]] = {}
+        self._best = min(logs)
+
+    @property
+    def image(self) -> MetadataImage:
+        """The state by the log that has come furthest."""
+        return self._images[self._best]
+
+    def poll(self) -> list[PartitionRow]:
+        """Read what is new on every controller's disk; returns the partitions that changed, in their newest state."""
+        before = dict(self.image.partitions)
+        for node, follower in self._followers.items():
+            self._images[node].apply(follower.poll())
+        self._best = max(self._followers, key=self._progress)
+        changed = []
+        for partition, row in self.image.partitions.items():
+            if row != before.get(partition):
+                changed.append(row)
+            if row.leader >= 0:
+                self._last_leader[partition] = row.leader
+        return changed
+
+    def _progress(self, node: int) -> tuple[int, int]:
+        follower = self._followers[node]
+        return (follower.batches[-1].epoch if follower.batches else -1, follower.next_offset)
+
+    def partition(self, name: str) -> PartitionRow | None:
+        """The newest state of `topic-partition`; None before it exists."""
+        return self.image.partitions.get(TopicPartition.parse(name))
+
+    def remember(self, step_name: str, nodes: tuple[int, ...]) -> None:
+        """Keep whom a named step acted on, for `step(NAME)`."""
+        self._targets[step_name] = nodes
+
+    def resolve(self, role: Role) -> tuple[int, ...]:
+        """The node ids a role stands for now; raises `RoleUnresolved` when it is nobody."""
+        nodes = self._nodes(role)
+        if not nodes:
+            state = self.partition(role.argument) if role.argument and role.kind not in ("broker", "step") else None
+            seen = "no such partition yet" if state is None else describe(state)
+            raise RoleUnresolved(f"the role {role} stands for nobody", got=seen)
+        return tuple(sorted(nodes))
+
+    def _nodes(self, role: Role) -> tuple[int, ...]:
+        match role.kind:
+            case "brokers":
+                return self._brokers
+            case "controllers":
+                return tuple(self._images)
+            case "controller":
+                active = self.image.controller
+                return () if active is None else (active,)
+            case "clients":
+                return (CLIENTS,)
+            case "broker":
+                return (int(str(role.argument)),)
+            case "step":
+                return self._targets.get(str(role.argument), ())
+        state = self.partition(str(role.argument))
+        if state is None:
+            return ()
+        match role.kind:
+            case "leader":
+                return () if state.leader < 0 else (state.leader,)
+            case "followers":
+                return tuple(one for one in state.replicas if one != state.leader)
+            case "isr":
+                return tuple(state.isr)
+            case "elr":
+                return tuple(state.elr)
+            case "replicas":
+                return tuple(state.replicas)
+            case "last-known-leader":
+                last = self._last_leader.get(TopicPartition.parse(str(role.argument)))
+                return () if last is None else (last,)
+        raise ValueError(f"no rule for role {role}")
+
+
+def describe(state: PartitionRow) -> str:
+    """One partition state in a line: `t-0 leader 1 epoch 4 ISR [1] ELR [2]`."""
+    leader = "none" if state.leader < 0 else str(state.leader)
+    text = f"{state.topic}-{state.partition} leader {leader} epoch {state.leader_epoch} ISR {sorted(state.isr)}"
+    if state.elr:
+        text += f" ELR {sorted(state.elr)}"
+    if state.last_known_elr:
+        text += f" last known ELR {sorted(state.last_known_elr)}"
+    return text + (" RECOVERING" if state.leader_recovery_state else "")

@@ -1,0 +1,30 @@
+"""Writes a scenario out as TOML with every default filled in, so that it says the whole experiment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from harness.scenario.model import Scenario
+
+
+def text_of(scenario: Scenario) -> str:
+    """The TOML text; parsing it yields the same scenario."""
+    return tomli_w.dumps(given(scenario), multiline_strings=True)
+
+
+def given(part: msgspec.Struct) -> dict[str, Any]:
+    """A part of a scenario as TOML has it: plain values, without the keys that are not set."""
+    plain = _without_none(msgspec.to_builtins(part))
+    assert isinstance(plain, dict)
+    return plain
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(one) for key, one in value.items() if one is not None}
+    if isinstance(value, list | tuple):
+        return [_without_none(one) for one in value]
+    return value

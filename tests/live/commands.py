@@ -1,0 +1,74 @@
+"""The `ebbtide` command as a user types it: run to its end, or watched and killed in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from harness.waiting import wait_until
+
+EBBTIDE = (sys.executable, "-m", "harness.cli.main")
+
+
+def ebbtide(
+    *arguments: str | Path, timeout_s: float = 240.0, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end; never raises for its exit code."""
+    return subprocess.run(
+        [*EBBTIDE, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        env={**os.environ, **env} if env is not None else None,
+        check=False,
+    )
+
+
+def records_in(runs: Path) -> list[Path]:
+    """The run records under `runs`, oldest first."""
+    return sorted(runs.iterdir(), key=lambda record: record.stat().st_mtime_ns) if runs.is_dir() else []
+
+
+class Watched:
+    """A command whose output is watched, so that it can be sent a signal at a chosen moment."""
+
+    def __init__(self, output: Path, *arguments: str | Path) -> None:
+        self._output = output
+        with output.open("wb") as file:
+            self.process = subprocess.Popen([*EBBTIDE, *map(str, arguments)], stdout=file, stderr=subprocess.STDOUT)
+
+    def text(self) -> str:
+        """What it has said so far."""
+        return self._output.read_text(errors="replace")
+
+    def signal_once_it_says(self, words: str, number: signal.Signals, timeout_s: float = 90.0) -> int:
+        """Send a signal when `words` stand in the output; returns the exit status."""
+
+        def said() -> bool:
+            assert self.process.poll() is None, f"ended before it said {words!r}:\n{self.text()}"
+            return words in self.text()
+
+        try:
+            wait_until(said, awaited=f"{words!r}", timeout_s=timeout_s, last_seen=self.text)
+            self.process.send_signal(number)
+            return self.process.wait(60)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+
+
+class Demo(msgspec.Struct, frozen=True, kw_only=True):
+    """What `ebbtide run last-replica-standing --kafka 3.9.1,4.3.1` said and left; `records` by release."""
+
+    exit_code: int
+    output: str
+    errors: str
+    records: dict[str, Path]
+    left: list[str]

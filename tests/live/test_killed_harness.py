@@ -1,0 +1,58 @@
+"""A harness that dies in the middle: its record can be judged as far as it goes, and `clean` removes the rest."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from host_state import HostState
+from live.commands import Watched, ebbtide, records_in
+
+from analysis.verdict import read_verdict
+from harness.record.manifest import read_manifest
+
+pytestmark = pytest.mark.live
+
+PHASES = {
+    "while the volumes are made": "drawn: replicas",
+    "while the nodes start": "prepare:",
+    "while the clients start": "start cluster:",
+    "with the followers cut off": "partition clients",
+    "after the power loss": "power-loss broker",
+    "while the cluster settles": "steps:",
+    "during the final read": "settle:",
+}
+
+
+@pytest.mark.parametrize("words", PHASES.values(), ids=PHASES.keys())
+def test_after_sigkill_the_record_can_be_judged_and_clean_leaves_nothing(words: str, tmp_path: Path) -> None:
+    before = HostState.now()
+    run = Watched(tmp_path / "out", "run", "last-replica-standing", "--kafka", "4.3.1", "--runs", tmp_path / "runs")
+    assert run.signal_once_it_says(words, signal.SIGKILL) == -signal.SIGKILL
+    cleaned = ebbtide("clean")
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    (record,) = records_in(tmp_path / "runs")
+    assert HostState.now().left_since(before, record.name, str(tmp_path)) == []
+    assert read_manifest(record).status == "interrupted"
+    judged = ebbtide("analyze", record)
+    assert judged.returncode == 2, judged.stdout + judged.stderr
+    verdict = read_verdict(record)
+    assert verdict is not None
+    assert verdict.outcome == "inconclusive"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_an_interrupted_run_undoes_everything_itself_and_keeps_what_it_saw(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    before = HostState.now()
+    run = Watched(tmp_path / "out", "run", "last-replica-standing", "--kafka", "3.9.1", "--runs", tmp_path / "runs")
+    assert run.signal_once_it_says("power-loss broker", number) != 0
+    (record,) = records_in(tmp_path / "runs")
+    assert HostState.now().left_since(before, record.name, str(tmp_path)) == []
+    assert "Traceback" not in run.text()
+    manifest = read_manifest(record)
+    assert manifest.status == "interrupted"
+    assert manifest.features
+    assert (record / "raw" / "broker-1" / "t-0").is_dir()

@@ -1,0 +1,94 @@
+"""Last Replica Standing on real Kafka, from one command to a judged record: lost without ELR, kept with it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from live.commands import Demo, ebbtide
+
+from analysis.verdict import Verdict, read_verdict
+from harness.record.manifest import read_manifest
+from harness.record.steps import read_steps
+
+pytestmark = pytest.mark.live
+
+
+def verdict_of(record: Path) -> Verdict:
+    verdict = read_verdict(record)
+    assert verdict is not None
+    return verdict
+
+
+def test_the_demo_ends_as_predicted_on_both_releases_and_leaves_nothing(demo: Demo) -> None:
+    assert demo.exit_code == 0, demo.output + demo.errors
+    assert set(demo.records) == {"3.9.1", "4.3.1"}
+    assert {verdict_of(record).outcome for record in demo.records.values()} == {"as-predicted"}
+    assert demo.left == []
+
+
+def test_without_elr_every_acked_record_that_was_not_flushed_is_lost_by_the_named_election(demo: Demo) -> None:
+    verdict = verdict_of(demo.records["3.9.1"])
+    (loss,) = verdict.losses
+    assert loss.cause == "last-replica-standing"
+    assert loss.committed
+    assert loss.count == verdict.counts.acked >= 1000
+    steps = {step.step: step for step in read_steps(demo.records["3.9.1"]) or []}
+    assert loss.election is not None
+    assert (loss.election.leader,) == steps["power-loss"].nodes
+    assert loss.election.leader_epoch == 2
+
+
+def test_without_elr_the_high_watermark_goes_back_to_nothing(demo: Demo) -> None:
+    verdict = verdict_of(demo.records["3.9.1"])
+    (regression,) = verdict.regressions
+    assert (regression.from_, regression.to) == (verdict.counts.acked, 0)
+    assert regression.cause == "last-replica-standing"
+
+
+def test_with_elr_nothing_is_lost_and_an_elr_member_leads(demo: Demo) -> None:
+    verdict = verdict_of(demo.records["4.3.1"])
+    assert verdict.losses == []
+    assert verdict.regressions == []
+    assert verdict.counts.acked >= 1000
+    assert verdict.coverage["elections-from-elr"] == 1
+    assert read_manifest(demo.records["4.3.1"]).features["eligible.leader.replicas.version"] == 1
+
+
+@pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
+def test_every_fault_of_the_demo_carries_its_proof(demo: Demo, kafka: str) -> None:
+    steps = read_steps(demo.records[kafka])
+    assert steps is not None
+    assert [step.step for step in steps] == ["partition", "power-loss", "start", "heal"]
+    assert all(step.effect_ns is not None and step.proof["probe"] == "ok" for step in steps)
+    power_loss = steps[1].proof
+    assert power_loss["logs"]["t-0"]["leo_before"] >= 1000
+    assert power_loss["logs"]["t-0"]["leo_after"] == 0
+    assert power_loss["lost_bytes"] > 0
+
+
+def test_the_table_names_what_a_person_asks_for(demo: Demo) -> None:
+    for words in ("acked", "lost, committed", "last-replica-standing", "as-predicted", "report.html", "seed"):
+        assert words in demo.output
+
+
+def test_a_record_copied_elsewhere_gets_the_same_verdict(demo: Demo, tmp_path: Path) -> None:
+    copy = tmp_path / "copied"
+    shutil.copytree(demo.records["3.9.1"], copy)
+    (copy / "verdict.json").unlink()
+    done = ebbtide("analyze", copy, "--json")
+    assert done.returncode == 0, done.stderr
+    assert verdict_of(copy) == verdict_of(demo.records["3.9.1"])
+
+
+def test_a_prediction_turned_round_is_contradicted_by_the_evidence(demo: Demo, tmp_path: Path) -> None:
+    copy = tmp_path / "turned"
+    shutil.copytree(demo.records["3.9.1"], copy)
+    scenario = copy / "scenario.toml"
+    text = scenario.read_text()
+    assert 'committed = "some"' in text
+    scenario.write_text(text.replace('committed = "some"', 'committed = "none"').replace("at_least = 1000\n", ""))
+    done = ebbtide("analyze", copy)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert verdict_of(copy).outcome == "contradicted"

@@ -1,0 +1,157 @@
+"""Scenario files: what is accepted, and that a wrong file is refused with all its problems at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.errors import Problems, UsageError
+from harness.scenario import catalogue
+from harness.scenario.model import Scenario
+from harness.scenario.parse import load, parse
+from harness.scenario.roles import Role, parse_role
+from harness.scenario.words import duration_s
+from harness.scenario.write import text_of
+
+TEN_MISTAKES = """
+name = "Bad Name"
+title = 3
+description = "x"
+kafka = ["3.9.1", "2.8"]
+[cluster]
+controlers = 2
+brokers = "three"
+[topics.t]
+partitions = 1
+replication_factor = 9
+[[producers]]
+id = 1
+topic = "tt"
+acks = "most"
+count = 10
+[[steps]]
+step = "kill"
+target = "leeder(t-0)"
+[[steps]]
+step = "wait"
+trigger = { acked = 11, after = "soon" }
+[[predictions]]
+kafka = "newer"
+clause = "none"
+loss = { cause = "bad-luck" }
+"""
+
+
+def shipped(name: str) -> str:
+    return catalogue.text_of(name)
+
+
+def problems_of(text: str) -> dict[str, str]:
+    with pytest.raises(Problems) as caught:
+        parse(text, file="x.toml")
+    return {str(one.where): one.render() for one in caught.value.problems}
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_every_shipped_scenario_is_valid_and_carries_its_file_name(name: str) -> None:
+    scenario, _ = catalogue.find(name)
+    assert scenario.name == name
+    assert scenario.predictions
+
+
+def test_ten_mistakes_of_every_sort_are_all_reported_at_once() -> None:
+    problems = problems_of(TEN_MISTAKES)
+    assert set(problems) == {
+        "title",
+        "cluster.controlers",
+        "cluster.brokers",
+        "producers[0].acks",
+        "name",
+        "kafka[1]",
+        "topics.t.replication_factor",
+        "producers[0].topic",
+        "steps[0].target",
+        "steps[1].trigger",
+        "steps[1].trigger.after",
+        "steps[1].trigger.acked",
+        "predictions[0].kafka",
+        "predictions[0].loss.cause",
+    }
+    assert "did you mean 'controllers'?" in problems["cluster.controlers"]
+    assert "did you mean 'leader'?" in problems["steps[0].target"]
+    assert "'three'" in problems["cluster.brokers"]
+
+
+def test_a_problem_that_only_follows_from_another_is_not_reported() -> None:
+    text = shipped("healthy").replace('step = "wait"', 'step = "wiat"')
+    assert set(problems_of(text)) == {"steps[0].step"}
+
+
+def test_a_missing_key_is_named_with_what_belongs_there() -> None:
+    text = shipped("healthy").replace('title = "A control', '#title = "A control')
+    assert "a string in quotes" in problems_of(text)["title"]
+
+
+def test_text_that_is_not_toml_says_where() -> None:
+    with pytest.raises(Problems, match="not TOML"):
+        parse("name = ", file="x.toml")
+
+
+def test_a_file_that_is_not_there_is_one_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        load(tmp_path / "none.toml")
+
+
+def test_an_unknown_scenario_suggests_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean 'healthy'"):
+        catalogue.find("heathy")
+
+
+def test_a_one_way_cut_needs_both_ends() -> None:
+    text = shipped("last-replica-standing").replace(
+        'groups = [["followers(t-0)"], ["leader(t-0)", "controllers", "clients"]]', 'from = ["leader(t-0)"]'
+    )
+    assert "from = [...] and to = [...]" in problems_of(text)["steps[0]"]
+
+
+def test_step_roles_reach_back_but_not_forward() -> None:
+    text = shipped("last-replica-standing").replace('name = "leader-loses-power"', 'name = "other"')
+    problems = problems_of(text)
+    assert set(problems) == {"steps[2].target", "steps[3].trigger.broker_is.broker"}
+    assert "cut-followers, other" in problems["steps[2].target"]
+
+
+def test_a_scenario_written_out_with_its_defaults_reads_back_the_same() -> None:
+    scenario, _ = catalogue.find("last-replica-standing")
+    assert parse(text_of(scenario), file="filled.toml") == scenario
+
+
+@pytest.mark.parametrize(
+    ("text", "role"),
+    [
+        ("leader(t-0)", Role(kind="leader", argument="t-0")),
+        ("broker(2)", Role(kind="broker", argument="2")),
+        ("clients", Role(kind="clients")),
+    ],
+)
+def test_roles_are_parsed(text: str, role: Role) -> None:
+    assert parse_role(text) == role
+
+
+@pytest.mark.parametrize("text", ["leader", "broker(x)", "clients(t-0)", "", "leader(t-0", "chief(t-0)"])
+def test_what_is_no_role_is_refused_with_the_forms(text: str) -> None:
+    with pytest.raises(UsageError, match="leader\\(TOPIC-PARTITION\\)"):
+        parse_role(text)
+
+
+def test_durations_need_their_unit() -> None:
+    assert (duration_s("500ms"), duration_s("2s"), duration_s("1.5m")) == (0.5, 2.0, 90.0)
+    with pytest.raises(UsageError, match="with its unit"):
+        duration_s("2")
+
+
+def test_scenario_structs_refuse_unknown_keys() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"name": "x", "surprise": 1}, Scenario)
