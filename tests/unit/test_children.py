@@ -16,7 +16,7 @@ from harness.host import children
 from harness.host.children import start_child
 from harness.host.processes import OwnedProcess, identify, is_alive, run_time_ns, state_of
 from harness.ledger import Ledger, read_ledger
-from harness.waiting import WaitExpired, wait_until
+from harness.waiting import WaitExpired, pause, wait_until
 
 
 @pytest.fixture
@@ -28,18 +28,20 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 def test_a_child_stands_in_the_ledger_before_its_program_runs(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commands = []
+    ran = tmp_path / "ran"
+    had_run = []
     record = ledger.record
 
     def spy(entry: OwnedProcess) -> None:
-        commands.append(Path(f"/proc/{entry.process.pid}/cmdline").read_bytes().split(b"\0")[0])
+        pause(0.05)
+        had_run.append(ran.exists())
         record(entry)
 
     monkeypatch.setattr(ledger, "record", spy)
-    child = start_child(ledger, ["sleep", "300"], name="s", output=tmp_path / "log")
-    assert commands == [b"/bin/sh"]
-    assert [entry.describe() for entry in read_ledger(ledger.path).standing] == [f"process {child.pid} (s)"]
-    child.kill()
+    child = start_child(ledger, ["touch", str(ran)], name="t", output=tmp_path / "log")
+    assert [entry.describe() for entry in read_ledger(ledger.path).standing] == [f"process {child.pid} (t)"]
+    child.wait(5)
+    assert (had_run, ran.exists()) == ([False], True)
 
 
 def test_a_child_never_runs_when_the_ledger_cannot_be_written(

@@ -1,0 +1,100 @@
+"""`clean` after a SIGKILL: everything of the dead run goes, everything foreign stays."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from host_state import HostState
+
+from harness.clean import clean
+from harness.host.namespaces import Namespace
+from harness.host.volumes import Volume
+
+pytestmark = pytest.mark.root
+
+_RUN = """
+import sys
+from pathlib import Path
+from harness.host.bridge import BridgeNetwork
+from harness.host.children import start_child
+from harness.host.volumes import Volume
+from harness.host.writeback import WriteBackHold
+from harness.ledger import Ledger
+from harness.waiting import pause
+run_id, folder = sys.argv[1], Path(sys.argv[2])
+with Ledger.open(run_id, folder, ledgers=folder / "ledger") as ledger:
+    network = BridgeNetwork(ledger)
+    network.open()
+    inside = network.add_namespace(1)
+    volume = Volume(image=str(folder / "disk.img"), folder=str(folder / "disk"))
+    ledger.make(volume, lambda: volume.create(64 << 20))
+    volume.mount()
+    hold = WriteBackHold(run_id=run_id, shared=str(folder / "shared"), settings=str(folder / "vm"))
+    ledger.make(hold, hold.acquire)
+    holds_the_volume = ["sh", "-c", f"exec 3>{folder}/disk/open; exec sleep 300"]
+    start_child(ledger, holds_the_volume, name="node", output=folder / "log", namespace=inside)
+    print("up", flush=True)
+    pause(300)
+"""
+
+
+@pytest.fixture
+def foreign(run_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Namespace, Volume]]:
+    """A namespace and a loop-mounted volume that look like a run's and are in no ledger."""
+    folder = tmp_path_factory.mktemp("foreign")
+    namespace = Namespace(name=f"ebbtide-{run_id}-foreign")
+    volume = Volume(image=str(folder / "disk.img"), folder=str(folder / "disk"))
+    namespace.create()
+    volume.create(64 << 20)
+    volume.mount()
+    yield namespace, volume
+    volume.undo()
+    namespace.undo()
+
+
+def _killed_run(run_id: str, folder: Path) -> None:
+    """A harness that made one of everything and was SIGKILLed."""
+    (folder / "vm").mkdir()
+    for name, value in (("dirty_writeback_centisecs", "500"), ("dirty_expire_centisecs", "3000")):
+        (folder / "vm" / name).write_text(value)
+    with subprocess.Popen(
+        [sys.executable, "-c", _RUN, run_id, str(folder)], stdout=subprocess.PIPE, text=True
+    ) as harness:
+        assert harness.stdout is not None
+        assert harness.stdout.readline() == "up\n"
+        [live] = clean(folder / "ledger")
+        assert live.live
+        harness.kill()
+
+
+def test_clean_leaves_nothing_of_a_killed_run_and_touches_nothing_foreign(
+    run_id: str, tmp_path: Path, foreign: tuple[Namespace, Volume]
+) -> None:
+    before = HostState.now()
+    _killed_run(run_id, tmp_path)
+    left = HostState.now().left_since(before, run_id, str(tmp_path))
+    assert any(thing.startswith("namespace") for thing in left)
+    assert any(thing.startswith("loop device") for thing in left)
+
+    [outcome] = clean(tmp_path / "ledger")
+
+    assert outcome.failed == ()
+    assert len([thing for thing in outcome.undone if "namespace" in thing]) == 2
+    assert any("volume" in thing for thing in outcome.undone)
+    assert any("write-back" in thing for thing in outcome.undone)
+    assert HostState.now().left_since(before, run_id, str(tmp_path)) == []
+    assert (tmp_path / "vm" / "dirty_writeback_centisecs").read_text() == "500"
+    namespace, volume = foreign
+    assert namespace.path.exists()
+    assert volume.is_mounted()
+    Path(volume.folder, "writable").touch()
+
+
+def test_clean_again_finds_nothing(run_id: str, tmp_path: Path) -> None:
+    _killed_run(run_id, tmp_path)
+    clean(tmp_path / "ledger")
+    assert clean(tmp_path / "ledger") == []

@@ -1,0 +1,41 @@
+"""`ebbtide clean`: what it says, and its exit codes."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import clean as cleaning
+from harness.clean import Cleaned
+from harness.cli.main import main
+from harness.errors import ExitCode
+
+
+@pytest.fixture
+def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Cleaned]:
+    """What cleaning this host is made to find."""
+    found: list[Cleaned] = []
+    monkeypatch.setattr(cleaning, "clean", lambda: found)
+    return found
+
+
+def test_nothing_to_clean_is_said(outcomes: list[Cleaned], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["clean"]) == ExitCode.AS_PREDICTED
+    assert "nothing to clean" in capsys.readouterr().out
+
+
+def test_each_thing_undone_is_listed(outcomes: list[Cleaned], capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes.append(Cleaned(run_id="r1", undone=("network namespace a", "volume b")))
+    assert main(["clean"]) == ExitCode.AS_PREDICTED
+    assert capsys.readouterr().out == "r1: undone: network namespace a\nr1: undone: volume b\n"
+
+
+def test_a_live_run_is_left_alone_and_named(outcomes: list[Cleaned], capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes.append(Cleaned(run_id="r1", live=True))
+    assert main(["clean"]) == ExitCode.AS_PREDICTED
+    assert "r1: still running, left alone" in capsys.readouterr().out
+
+
+def test_what_could_not_be_undone_is_an_error(outcomes: list[Cleaned], capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes.append(Cleaned(run_id="r1", undone=("volume a",), failed=("volume b: busy",)))
+    assert main(["clean"]) == ExitCode.HARNESS_FAILED
+    assert "r1: NOT undone: volume b: busy" in capsys.readouterr().err
