@@ -208,6 +208,17 @@ def test_a_journal_stays_until_its_table_is_whole(tmp_path: Path) -> None:
     assert writer.path.is_file()
 
 
+def test_a_journal_goes_as_soon_as_its_own_table_is_whole(tmp_path: Path) -> None:
+    converted = _writer(tmp_path)
+    converted.write([_handed(0, 3)])
+    strange = _writer(tmp_path, "zebra", JournalHeader(table="zebras", topics=()))
+    with pytest.raises(HarnessError, match="no table of the record"):
+        convert_journals(tmp_path)
+    assert not converted.path.exists()
+    assert strange.path.is_file()
+    assert len(_sends(tmp_path)) == 3
+
+
 def test_tables_are_written_in_bounded_row_groups(tmp_path: Path) -> None:
     writer = _writer(tmp_path)
     for first in range(0, 250_000, 50_000):

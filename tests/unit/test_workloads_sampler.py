@@ -163,3 +163,13 @@ def test_nonsense_closes_the_connection(broker: Callable[[Reply], Broker], answe
     with pytest.raises(WireError):
         connection.list_offsets([("t", 0)], LATEST)
     assert connection._socket is None
+
+
+def test_an_answer_to_another_request_is_not_taken(broker: Callable[[Reply], Broker]) -> None:
+    answer = _answer(0, 3, 1)
+    late = broker(lambda correlation: answer(correlation - 1))
+    with (
+        BrokerConnection(late.address, connect_timeout_s=1, request_timeout_s=1) as connection,
+        pytest.raises(WireError, match="another request"),
+    ):
+        connection.list_offsets([("t", 0)], LATEST)
