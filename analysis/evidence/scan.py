@@ -138,7 +138,8 @@ def _damage(batch: Batch, kind: DamageKind, detail: str) -> Damage:
 def _header_damage(source: Source, position: int, head: memoryview) -> Damage | None:
     left = source.size - position
     kind: DamageKind
-    if not any(head) and _zeros_to_the_end(source, position):
+    # Fewer zeros may as well be the start of a batch: offsets begin with zero bytes, lengths are never zero.
+    if left >= LENGTH_END and not any(head) and _zeros_to_the_end(source, position):
         kind, detail = "zeros", f"{left} zero bytes to the end of the file"
     elif len(head) < HEADER_SIZE:
         kind, detail = "torn", f"{left} bytes, a batch header has {HEADER_SIZE}"

@@ -75,11 +75,11 @@ class Message:
         reader = self._readers.get(version)
         if reader is None:
             if version not in self.versions:
-                raise UndecodableError(f"{self.name} version {version}, known up to {self.versions.stop - 1}")
+                raise UndecodableError(f"version {version}, known up to {self.versions.stop - 1}")
             reader = self._readers[version] = _struct(self._fields, version, self._structs)
         fields = reader(cursor)
         if cursor.position != len(cursor.data):
-            raise UndecodableError(f"{self.name}: {len(cursor.data) - cursor.position} bytes left over")
+            raise UndecodableError(f"{len(cursor.data) - cursor.position} bytes left over")
         assert isinstance(fields, dict)
         return fields
 

@@ -1,0 +1,278 @@
+"""A record's raw folder becomes tables, also where parts of it are missing, damaged or in disagreement."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import evidence_builders as build
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from analysis.evidence import table_file
+from analysis.evidence.checkpoints import read_checkpoint
+from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
+from analysis.evidence.segments import METADATA_FOLDER, TopicPartition, leo_of, log_end_offsets
+from harness.record.manifest import Manifest, Topology, write_manifest
+from harness.record.tables import TABLES, table_files
+
+Rows = list[dict[str, object]]
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def manifest(record: Path, *, controllers: int = 1, brokers: int = 0, **more: object) -> None:
+    nodes = Topology(controllers=tuple(range(100, 100 + controllers)), brokers=tuple(range(1, brokers + 1)))
+    write_manifest(record, msgspec.structs.replace(Manifest(run_id="r", topology=nodes), **more))
+
+
+def metadata_log(record: Path, controller: int, *batches: bytes, base: int = 0) -> Path:
+    return build.write_log(record / "raw" / f"controller-{controller}" / METADATA_FOLDER, *batches, base=base)
+
+
+def replica(record: Path, broker: int, name: str, *batches: bytes, base: int = 0) -> Path:
+    return build.write_log(record / "raw" / f"broker-{broker}" / name, *batches, base=base)
+
+
+def rows(record: Path, table: str) -> Rows:
+    found: Rows = []
+    for path in table_files(record, table):
+        read = pq.read_table(path)
+        assert read.schema.equals(TABLES[table])
+        found += read.to_pylist()
+    return found
+
+
+def evidence(record: Path) -> dict[str, dict[str, object]]:
+    decoded: dict[str, dict[str, object]] = msgspec.json.decode((record / "evidence.json").read_bytes())
+    return decoded
+
+
+def number(value: bytes | None) -> int | None:
+    return int(value) if value is not None and value.isdigit() else None
+
+
+START = build.metadata_batch(0, build.topic("t", "T"), build.partition("T", 0, (1, 2), leader=1))
+
+
+def elected(offset: int, leader: int, epoch: int = 1) -> bytes:
+    return build.metadata_batch(offset, build.change("T", 0, leader=leader), epoch=epoch)
+
+
+def test_the_timeline_of_one_controller_fills_the_three_tables(record: Path) -> None:
+    manifest(record)
+    more = build.metadata_batch(2, build.register(1, 2, "x"), build.config(2, "t", "a", "b"), epoch=3)
+    metadata_log(record, 100, START, more)
+    report = write_timeline(record)
+    assert report.rows == {"partitions": 1, "brokers": 1, "configs": 1}
+    assert (report.controller, report.end_offset, report.missing, report.skipped) == (100, 4, (), {})
+    (partition,) = rows(record, "partitions")
+    assert partition["replicas"] == [1, 2]
+    assert (partition["metadata_offset"], partition["at_ns"]) == (1, 1_001_000_000)
+    assert [row["event"] for row in rows(record, "brokers")] == ["registered"]
+    assert [row["value"] for row in rows(record, "configs")] == ["b"]
+    assert evidence(record)["timeline"]["how"] == report.how
+
+
+def test_what_no_majority_holds_is_left_out_where_every_log_is_there(record: Path) -> None:
+    manifest(record, controllers=3)
+    metadata_log(record, 100, START, elected(2, 2), elected(3, 7), elected(4, 8))
+    metadata_log(record, 101, START, elected(2, 2), elected(3, 1, epoch=2))
+    metadata_log(record, 102, START, elected(2, 2), elected(3, 1, epoch=2), elected(4, 2, epoch=2))
+    report = write_timeline(record)
+    assert [row["leader"] for row in rows(record, "partitions")] == [1, 2, 1]
+    assert (report.controller, report.end_offset) == (102, 4)
+    assert [log.agreed_end_offset for log in report.logs] == [3, 4, 4]
+    assert "offsets 4 to 4 are on no majority and left out" in report.how
+    assert "controller 100 alone has offsets from 3 on" in report.how
+
+
+def test_a_whole_log_is_used_where_a_majority_cannot_be_known(record: Path) -> None:
+    manifest(record, controllers=3)
+    metadata_log(record, 100, START, elected(2, 2), elected(3, 1))
+    metadata_log(record, 101, START)
+    report = write_timeline(record)
+    assert [row["leader"] for row in rows(record, "partitions")] == [1, 2, 1]
+    assert report.missing == (f"raw/controller-102/{METADATA_FOLDER}",)
+    assert "only 2 of 3 logs are there and whole, 2 offsets are agreed" in report.how
+
+
+def test_the_log_that_starts_earliest_is_used_where_several_agree(record: Path) -> None:
+    manifest(record, controllers=3)
+    for controller in (100, 102):
+        folder = metadata_log(record, controller, elected(3, 1), base=3).parent
+        state = build.snapshot(build.topic("t", "T"), build.partition("T", 0, (1, 2), leader=2), timestamp_ms=5)
+        (folder / f"{3:020}-0000000001.checkpoint").write_bytes(state)
+    metadata_log(record, 101, START, elected(2, 2), elected(3, 1))
+    report = write_timeline(record)
+    assert (report.controller, report.end_offset) == (101, 4)
+    assert [row["leader"] for row in rows(record, "partitions")] == [1, 2, 1]
+
+
+def test_a_torn_metadata_log_is_used_as_far_as_it_goes_and_said(record: Path) -> None:
+    manifest(record)
+    metadata_log(record, 100, START, elected(2, 2)[:-1])
+    report = write_timeline(record)
+    assert len(rows(record, "partitions")) == 1
+    assert report.logs[0].damage is not None
+    assert (report.logs[0].damage.kind, report.logs[0].damage.position) == ("torn", len(START))
+
+
+def test_a_record_without_metadata_logs_gets_no_tables_and_a_report(record: Path) -> None:
+    report = write_timeline(record)
+    assert (report.controller, report.rows, table_files(record, "partitions")) == (None, None, [])
+    manifest(record, controllers=1)
+    (record / "raw" / "controller-100" / METADATA_FOLDER).mkdir(parents=True)
+    assert write_timeline(record).missing == (f"raw/controller-100/{METADATA_FOLDER}",)
+
+
+def test_every_record_of_every_replica_becomes_a_row(record: Path) -> None:
+    manifest(record, brokers=2)
+    marker = build.batch(2, [(b"\0\0\0\1", b"\0\0\0\0\0\5", ())], epoch=4, flags=0x30, producer=(9, 2, -1))
+    replica(record, 1, "t-0", build.batch(0, [(None, b"7", ()), (None, b"?", ())], producer=(9, 2, 5), codec=4), marker)
+    replica(record, 1, "t-0", build.plain(3, b"8", epoch=4), base=3)
+    replica(record, 2, "a-b-1", build.plain(0, b"9"))
+    replica(record, 2, "__consumer_offsets-3", build.plain(0, b"1"))
+    replica(record, 2, "t-0.0123-delete", build.plain(0, b"1"))
+    report = write_replicas(record, number)
+    found = rows(record, "replicas")
+    keys = ("broker", "topic", "partition", "offset", "leader_epoch", "value", "sequence", "control")
+    assert [tuple(row[key] for key in keys) for row in found] == [
+        (1, "t", 0, 0, 0, 7, 5, False),
+        (1, "t", 0, 1, 0, None, 6, False),
+        (1, "t", 0, 2, 4, None, -1, True),
+        (1, "t", 0, 3, 4, 8, -1, False),
+        (2, "a-b", 1, 0, 0, 9, -1, False),
+    ]
+    assert [(row["producer_id"], row["producer_epoch"]) for row in found[:3]] == [(9, 2)] * 3
+    assert [(log.broker, log.records, log.log_start_offset, log.log_end_offset) for log in report.logs] == [
+        (1, 4, 0, 4),
+        (2, 1, 0, 1),
+    ]
+    assert report.missing == ()
+
+
+def test_damaged_replicas_give_the_rows_that_are_whole_and_every_damage_by_file(record: Path) -> None:
+    manifest(record, brokers=3, raw_omitted=("broker-3/big-0",))
+    damaged = bytearray(build.plain(1, b"2"))
+    damaged[-1] ^= 1
+    undecodable = build.batch(3, [(None, b"4", ())])[:61]
+    undecodable = _rechecked(undecodable + b"\x7f")
+    path = replica(record, 1, "t-0", build.plain(0, b"1"), bytes(damaged), build.plain(2, b"3"), undecodable, bytes(20))
+    report = write_replicas(record, number)
+    assert [row["value"] for row in rows(record, "replicas")] == [1, 3]
+    (log,) = report.logs
+    assert [(item.file, item.damage.kind) for item in log.damages] == [
+        (str(path.relative_to(record)), kind) for kind in ("checksum", "records", "zeros")
+    ]
+    assert log.log_end_offset == 1
+    assert report.missing == ("raw/broker-2", "raw/broker-3", "raw/broker-3/big-0")
+    (told,) = evidence(record)["replicas"]["logs"]  # type: ignore[misc]
+    assert [item["damage"]["tail"] for item in told["damages"]] == [False, False, True]
+
+
+def _rechecked(data: bytes) -> bytes:
+    checked = bytearray(data)
+    checked[8:12] = (len(data) - 12).to_bytes(4, "big")
+    checked[17:21] = build.crc32c(bytes(checked[21:])).to_bytes(4, "big")
+    return bytes(checked)
+
+
+def test_replicas_are_written_in_row_groups_of_a_bounded_size(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_file, "ROW_GROUP_ROWS", 10)
+    replica(record, 1, "t-0", *(build.plain(offset, b"%d" % offset) for offset in range(25)))
+    write_replicas(record, number)
+    (path,) = table_files(record, "replicas")
+    meta = pq.ParquetFile(path).metadata
+    assert [meta.row_group(index).num_rows for index in range(meta.num_row_groups)] == [10, 10, 5]
+    assert meta.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_a_table_that_failed_half_way_leaves_no_file(record: Path) -> None:
+    replica(record, 1, "t-0", build.plain(0, b"1"))
+
+    def fails(value: bytes | None) -> int | None:
+        raise KeyError(value)
+
+    with pytest.raises(KeyError):
+        write_replicas(record, fails)
+    assert list((record / "replicas").iterdir()) == []
+
+
+def test_a_checkpoint_becomes_a_watermark_of_each_replica(record: Path) -> None:
+    manifest(record, brokers=2, start_ns=1, end_ns=1_000)
+    replica(record, 1, "t-0", build.plain(0, b"1", b"2", b"3"))
+    path = record / "raw" / "broker-1" / "replication-offset-checkpoint"
+    path.write_text("0\n3\nt 0 2\nomitted 4 7\n__consumer_offsets 1 5\n")
+    os.utime(path, ns=(500, 500))
+    report = write_checkpoints(record)
+    keys = ("topic", "partition", "broker", "high_watermark", "log_end_offset", "source", "at_ns")
+    assert [tuple(row[key] for key in keys) for row in rows(record, "watermarks")] == [
+        ("t", 0, 1, 2, 3, "checkpoint", 500),
+        ("omitted", 4, 1, 7, None, "checkpoint", 500),
+    ]
+    assert report.missing == ("raw/broker-2/replication-offset-checkpoint",)
+    os.utime(path, ns=(5_000, 5_000))
+    write_checkpoints(record)
+    assert {row["at_ns"] for row in rows(record, "watermarks")} == {1_000}
+
+
+@pytest.mark.parametrize("text", ["", "1\n0\n", "0\n2\nt 0 1\n", "0\n1\nt 0\n", "0\nx\n", "\0\0\0"])
+def test_a_damaged_checkpoint_is_a_problem_in_the_report(record: Path, text: str) -> None:
+    path = record / "raw" / "broker-1" / "replication-offset-checkpoint"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"."):
+        read_checkpoint(path)
+    report = write_checkpoints(record)
+    assert report.rows == 0
+    assert len(report.problems) == 1
+
+
+def test_each_part_keeps_the_others_report(record: Path) -> None:
+    write_replicas(record, number)
+    write_timeline(record)
+    write_checkpoints(record)
+    assert sorted(evidence(record)) == ["checkpoints", "replicas", "timeline"]
+
+
+def test_the_leo_is_the_end_of_what_is_whole(tmp_path: Path) -> None:
+    pieces = [build.plain(0, b"a", b"b"), build.plain(2, b"c"), build.plain(3, b"d")]
+    whole = b"".join(pieces)
+    folder = tmp_path / "t-0"
+    seen = []
+    for cut in range(len(whole) + 1):
+        build.write_log(folder, whole[:cut])
+        seen.append(leo_of(folder))
+    first, second = len(pieces[0]), len(pieces[0]) + len(pieces[1])
+    assert seen == [0] * first + [2] * (second - first) + [3] * (len(whole) - second) + [4]
+
+
+def test_the_leo_counts_segments_and_stops_where_recovery_would_truncate(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    build.write_log(data / "t-0", build.plain(0, b"a"))
+    build.write_log(data / "t-0", build.plain(1, b"b"), base=1)
+    build.write_log(data / "t-1", base=40)
+    build.write_log(data / "t-2", build.plain(0, b"a"), b"torn")
+    build.write_log(data / "t-2", build.plain(1, b"b"), base=1)
+    build.write_log(data / "t-3.0f-delete", build.plain(0, b"a"))
+    (data / "t-4").mkdir()
+    (data / "meta.properties").write_text("")
+    assert log_end_offsets(data) == {"t-0": 2, "t-1": 40, "t-2": 1, "t-4": 0}
+    assert log_end_offsets(tmp_path / "missing") == {}
+    assert str(TopicPartition("t", 0)) in log_end_offsets(data)
+
+
+def test_following_the_log_needs_neither_arrow_nor_spark() -> None:
+    code = (
+        "import sys, analysis.evidence.kraft.follower, analysis.evidence.kraft.image, analysis.evidence.segments\n"
+        "print(sorted({'pyarrow', 'pyspark', 'kafka'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
