@@ -50,9 +50,10 @@ def _copy(source: Path, target: Path, patterns: tuple[str, ...]) -> None:
             shutil.copy2(file, target / file.name)
 
 
-def write_tables(record: Path, run_id: str) -> None:
-    """Turn journals and raw evidence into the record's tables."""
-    convert_journals(record)
+def write_tables(record: Path, run_id: str) -> int:
+    """Turn journals and raw evidence into the record's tables; returns the bytes of journals that were torn off."""
+    torn_bytes = convert_journals(record).torn_bytes
     write_timeline(record)
     write_replicas(record, value_of(run_id))
     write_checkpoints(record)
+    return torn_bytes

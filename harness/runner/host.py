@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import shutil
@@ -14,6 +15,7 @@ from harness import __version__
 from harness.errors import HarnessError
 
 FREE_BYTES_NEEDED = 1 << 30
+_FULL_BYTES = 8 << 20
 
 
 def client_versions() -> dict[str, str]:
@@ -49,3 +51,14 @@ def require_space(folder: Path) -> None:
             allowed=f"{FREE_BYTES_NEEDED / 2**20:.0f} MiB or more",
             next="free some space, or name another folder with --runs DIR",
         )
+
+
+def disk_is_full(error: Exception, folder: Path) -> bool:
+    """Whether `error` comes from a full disk: it says so, or the disk is.
+
+    A node or client that died of it says so in its own words, and a volume whose image cannot grow fails with an
+    input/output error.
+    """
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    return shutil.disk_usage(folder).free < _FULL_BYTES

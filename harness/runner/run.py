@@ -7,7 +7,6 @@ finished, so that a harness killed at any point leaves a record that can be judg
 from __future__ import annotations
 
 import contextlib
-import errno
 import secrets
 import time
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from harness.record.manifest import Manifest, ProducerSetup, TopicSetup, Topolog
 from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_tables
 from harness.runner.display import Display
 from harness.runner.draws import draw
-from harness.runner.host import client_versions, host_facts, require_space
+from harness.runner.host import client_versions, disk_is_full, host_facts, require_space
 from harness.runner.session import Session
 from harness.runtime.jvm import ensure_class_archive, installation_of
 from harness.runtime.local import LocalRuntime
@@ -78,6 +77,8 @@ class _Run:
 
     def carry_out(self) -> None:
         installation = installation_of(self.request.kafka)
+        if not installation.archive().is_file():
+            self.display.note(f"Kafka {self.request.kafka}: making a class archive, once, for quick starts")
         ensure_class_archive(installation)
         self._begin_record()
         with self._failure_is_recorded(), Ledger.open(self.run_id, self.record) as ledger:
@@ -108,7 +109,9 @@ class _Run:
                 with session.timed("close"):
                     runtime.close()
             with session.timed("tables"):
-                write_tables(self.record, self.run_id)
+                torn_bytes = write_tables(self.record, self.run_id)
+            if torn_bytes:
+                self.display.note(f"{torn_bytes} bytes at the ends of journals are no whole entries and were left out")
             self._amend(
                 status="complete",
                 final_consumer=FINAL_CONSUMER if end.final_offsets else None,
@@ -134,20 +137,18 @@ class _Run:
         """Whatever ends the run early stands in the manifest, if the disk takes it, and is raised on."""
         try:
             yield
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
+        except (OSError, HarnessError) as error:
+            full = disk_is_full(error, self.record)
             with contextlib.suppress(OSError):
-                self._amend(status="failed", failure="the disk was full while recording")
+                self._amend(status="failed", failure="the disk was full while recording" if full else str(error))
+            if not full:
+                raise
             raise HarnessError(
                 "the disk is full while recording",
-                where=str(error.filename or self.record),
+                where=str(self.record),
+                got=str(error).splitlines()[0],
                 next=f"free some space (df -h {self.request.runs}), then run again; this record is not complete",
             ) from None
-        except HarnessError as error:
-            with contextlib.suppress(OSError):
-                self._amend(status="failed", failure=error.render())
-            raise
         except (KeyboardInterrupt, SystemExit):
             with contextlib.suppress(OSError):
                 self._amend(status="interrupted", failure="interrupted by a signal")

@@ -124,8 +124,9 @@ class Schedule:
 
     def _fire(self, index: int, step: StepSpec, nodes: tuple[int, ...]) -> None:
         fired_ns = time.time_ns()
+        told = self._names(nodes)
         if step.step == "partition":
-            cuts = self._cuts(step)
+            cuts, told = self._cuts(step)
             nodes = tuple(sorted({end for cut in cuts for end in (cut.source, cut.target)}))
             self._change(index, nodes=nodes, fired_ns=fired_ns)
             self.cut = True
@@ -147,7 +148,7 @@ class Schedule:
                 self._healed(_HEALS[step.step], node)
         if step.name is not None:
             self._view.remember(step.name, nodes)
-        self._display.note(self._told(step, nodes, effect))
+        self._display.note(_told(step, told, effect))
 
     def _inject(self, step: StepSpec, node: int) -> Effect:
         # Noted before the fault, so that a watcher never takes the death for an unasked one.
@@ -162,13 +163,17 @@ class Schedule:
             self.paused.discard(node)
         return effect
 
-    def _cuts(self, step: StepSpec) -> list[Cut]:
-        def ids(roles: tuple[str, ...]) -> set[int]:
-            return {node for role in roles for node in self._view.resolve(parse_role(role))}
+    def _cuts(self, step: StepSpec) -> tuple[list[Cut], str]:
+        """The cuts of a partition, and who is cut from whom in words."""
+
+        def ids(roles: tuple[str, ...]) -> tuple[int, ...]:
+            return tuple(sorted({node for role in roles for node in self._view.resolve(parse_role(role))}))
 
         if step.groups:
-            return sorted(between([ids(group) for group in step.groups]))
-        return sorted(one_way(ids(step.from_), ids(step.to)))
+            groups = [ids(group) for group in step.groups]
+            return sorted(between(groups)), " | ".join(map(self._names, groups))
+        sources, targets = ids(step.from_), ids(step.to)
+        return sorted(one_way(sources, targets)), f"{self._names(sources)} > {self._names(targets)}"
 
     def _healed(self, kinds: tuple[str, ...], node: int | None) -> None:
         now_ns = time.time_ns()
@@ -187,12 +192,13 @@ class Schedule:
     def _names(self, nodes: tuple[int, ...]) -> str:
         return ", ".join("clients" if node == CLIENTS else self._runtime.nodes[node].name for node in nodes)
 
-    def _told(self, step: StepSpec, nodes: tuple[int, ...], effect: Effect) -> str:
-        whom = f" {self._names(nodes)}" if nodes else ""
-        if effect.effect_ns is None:
-            return f"{step.step}{whom}: NO PROOF that it took effect: {effect.why}"
-        lost = effect.proof.get("lost_bytes")
-        return f"{step.step}{whom}: took effect" + (f", {lost} bytes gone" if lost is not None else "")
+
+def _told(step: StepSpec, whom: str, effect: Effect) -> str:
+    what = f"{step.step} {whom}".rstrip()
+    if effect.effect_ns is None:
+        return f"{what}: NO PROOF that it took effect: {effect.why}"
+    lost = effect.proof.get("lost_bytes")
+    return f"{what}: took effect" + (f", {lost} bytes gone" if lost is not None else "")
 
 
 def _parameters(step: StepSpec) -> dict[str, object]:

@@ -204,9 +204,9 @@ class Session:
     def _node_state(self, node: int) -> str:
         if node in self._schedule.paused:
             state = "paused"
-        elif self._up or node not in self._schedule.down:
+        elif self._up:
             state = "running" if self._runtime.pid(node) is not None else "down"
         else:
-            state = "down"
+            state = "not up"
         event = self._view.image.brokers.get(node)
         return state if event is None else f"{state}, {event.event}"

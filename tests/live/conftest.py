@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 from host_state import HostState
 from live.commands import Demo, ebbtide, records_in

@@ -18,7 +18,7 @@ PHASES = {
     "while the volumes are made": "drawn: replicas",
     "while the nodes start": "prepare:",
     "while the clients start": "start cluster:",
-    "with the followers cut off": "partition clients",
+    "with the followers cut off": "partition broker",
     "after the power loss": "power-loss broker",
     "while the cluster settles": "steps:",
     "during the final read": "settle:",

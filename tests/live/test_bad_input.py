@@ -1,0 +1,105 @@
+"""What a user gets wrong, or a host lacks: one clear message, the right exit code, no traceback, nothing left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from host_state import HostState
+from live.commands import EBBTIDE, ebbtide, records_in
+
+from harness.record.manifest import read_manifest
+from harness.scenario import catalogue
+from harness.waiting import wait_until
+
+pytestmark = pytest.mark.live
+
+
+def complaint(done: subprocess.CompletedProcess[str], exit_code: int) -> str:
+    assert done.returncode == exit_code, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert done.stderr.count("error: ") == 1, done.stderr
+    return done.stderr
+
+
+def test_an_unknown_scenario_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    said = complaint(ebbtide("run", "last-replica-standin", "--runs", tmp_path / "runs"), 4)
+    assert "did you mean 'last-replica-standing'" in said
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_unknown_release_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    said = complaint(ebbtide("run", "healthy", "--kafka", "3.9.99", "--runs", tmp_path / "runs"), 4)
+    assert "3.9.99" in said
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_unknown_role_is_refused_with_its_place(tmp_path: Path) -> None:
+    scenario = tmp_path / "mine.toml"
+    text = catalogue.text_of("last-replica-standing")
+    scenario.write_text(text.replace('target = "leader(t-0)"', 'target = "boss(t-0)"'))
+    said = complaint(ebbtide("run", scenario, "--runs", tmp_path / "runs"), 4)
+    assert "steps[1].target" in said
+    assert "'boss(t-0)'" in said
+
+
+def test_without_root_it_says_so_and_how_to_go_on(tmp_path: Path) -> None:
+    # A user namespace without a mapping: the same files, none of root's rights.
+    done = subprocess.run(
+        ["unshare", "--user", *EBBTIDE, "run", "healthy", "--kafka", "3.9.1", "--runs", str(tmp_path / "runs")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = complaint(done, 3)
+    assert "root" in said
+    assert "sudo" in said
+
+
+def test_without_a_jdk_it_names_the_package(tmp_path: Path) -> None:
+    done = ebbtide("run", "healthy", "--kafka", "3.9.1", env={"PATH": str(tmp_path), "JAVA_HOME": ""})
+    assert "openjdk" in complaint(done, 3)
+
+
+def test_a_jdk_that_is_too_old_is_named_with_its_version(tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text(
+        '#!/bin/sh\necho \'openjdk version "11.0.2" 2019-01-15\' >&2\necho "    java.version = 11.0.2" >&2\n'
+    )
+    java.chmod(0o755)
+    done = ebbtide("run", "healthy", "--kafka", "3.9.1", env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    said = complaint(done, 3)
+    assert "11" in said
+    assert "17" in said
+
+
+def test_a_disk_that_fills_up_while_recording_is_said_and_leaves_nothing(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    before = HostState.now()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1100m", "tmpfs", str(small)], check=True)
+    try:
+        run = subprocess.Popen(
+            [*EBBTIDE, "run", "healthy", "--kafka", "3.9.1", "--runs", str(small / "runs")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_until(
+            lambda: list(small.glob("runs/*/journal/producer-*.journal")) or run.poll() is not None,
+            awaited="the producer's journal",
+            timeout_s=60,
+        )
+        with (small / "filler").open("wb") as filler:
+            os.posix_fallocate(filler.fileno(), 0, shutil.disk_usage(small).free)
+        out, errors = run.communicate(timeout=120)
+        said = complaint(subprocess.CompletedProcess([], run.returncode, out, errors), 3)
+        assert "disk is full" in said
+        (record,) = records_in(small / "runs")
+        assert read_manifest(record).status != "complete"
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+    assert HostState.now().left_since(before, record.name, str(small)) == []
