@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
-
 from analysis.evidence.segments import METADATA_FOLDER
 from harness.runtime.base import Runtime
 from workloads.convert import convert_journals
