@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from harness.errors import HarnessError
 
@@ -35,16 +35,23 @@ def wait_until(
 ) -> T:
     """Return the first truthy value of `condition`, asked every `poll_s` seconds.
 
-    Raises `WaitExpired` after `timeout_s`; `condition` is asked once more at the deadline.
+    Raises `WaitExpired` after `timeout_s`, and whatever `condition` raises at once. It is asked at least once.
     """
-    deadline = time.monotonic() + timeout_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() >= deadline:
-            raise WaitExpired(awaited, timeout_s, last_seen())
-        time.sleep(poll_s)
+    # Imported here: tenacity brings asyncio along, which a client process that never waits can do without.
+    from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+    def expire(_state: RetryCallState) -> NoReturn:
+        raise WaitExpired(awaited, timeout_s, last_seen())
+
+    retrying = Retrying(
+        retry=retry_if_result(lambda value: not value),
+        stop=stop_after_delay(timeout_s),
+        wait=wait_fixed(poll_s),
+        retry_error_callback=expire,
+    )
+    value = retrying(condition)
+    assert value is not None
+    return value
 
 
 def pause(duration_s: float) -> None:
