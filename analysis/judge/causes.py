@@ -105,6 +105,9 @@ def _attribute(evidence: Evidence, gone: Gone) -> Attribution:
         if gone.until_epoch is not None:
             why = f"the election of {gone.name} under epoch {gone.until_epoch} is not in the metadata timeline"
             return Attribution(cause=None, election=None, why=why)
+        if evidence.timeline.torn:
+            why = "the metadata log is damaged, so an election may be missing (evidence.json)"
+            return Attribution(cause=None, election=None, why=why)
         why = f"no election of {gone.name} after the acknowledgement explains it"
         return Attribution(cause="unexplained", election=None, why=why)
     return why_it_could_lead(evidence, guilty, gone)

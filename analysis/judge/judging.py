@@ -51,7 +51,7 @@ def judge(record: Path, spark: SparkSession) -> Verdict:
     from analysis.report.model import build
 
     manifest = read_manifest(record)
-    complete_tables(record)
+    complete_tables(record, manifest.run_id)
     reconciliation = reconcile(spark, record, manifest)
     verdict = verdict_of(record, manifest, reconciliation)
     write_verdict(record, verdict)
@@ -59,7 +59,7 @@ def judge(record: Path, spark: SparkSession) -> Verdict:
     return verdict
 
 
-def complete_tables(record: Path) -> None:
+def complete_tables(record: Path, run_id: str) -> None:
     """Decode what an interrupted run left undecoded: its journals, and the logs under raw/."""
     if (record / "journal").is_dir():
         from workloads.convert import convert_journals
@@ -67,11 +67,12 @@ def complete_tables(record: Path) -> None:
         convert_journals(record)
     if (record / "raw").is_dir():
         from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
+        from workloads.payload import value_of
 
         if not table_files(record, "partitions"):
             write_timeline(record)
         if not table_files(record, "replicas"):
-            write_replicas(record)
+            write_replicas(record, value_of(run_id))
             write_checkpoints(record)
 
 
@@ -239,14 +240,25 @@ def _regressions(blamed: list[Blamed]) -> list[Regression]:
 
 
 def _reasons(losses: list[Blamed], regressions: list[Blamed]) -> list[str]:
-    """Each different cause in a sentence: which records, by which election, and why that broker could lead."""
+    """Each different cause in a sentence: which records, by which election, and why that broker could lead.
+
+    What is unexplained stands among the reasons for the outcome already.
+    """
     groups: dict[tuple[str, str, str], int] = {}
-    for kind, blamed in (("lost records", losses), ("falls of the HW", regressions)):
+    for kind, blamed in (("lost record", losses), ("fall of the HW|falls of the HW", regressions)):
         for one in blamed:
+            if one.attribution.cause == "unexplained":
+                continue
             election = election_of(one.attribution)
             by = f" (election of broker {election.leader}, leader epoch {election.leader_epoch})" if election else ""
             cause = one.attribution.cause or "cause not known"
-            key = (kind, f"{one.topic}-{one.partition}", f"{cause}, {one.attribution.why}{by}")
+            key = (kind, f"{one.topic}-{one.partition}", f"{cause}: {one.attribution.why}{by}")
             groups[key] = groups.get(key, 0) + one.count
-    told_ = [f"{name}, {count:,} {kind}: {reason}" for (kind, name, reason), count in groups.items()]
+    told_ = [f"{name}, {_counted(count, kind)}, {reason}" for (kind, name, reason), count in groups.items()]
     return told_[:_TOLD_MAX] + ([f"and {len(told_) - _TOLD_MAX} more"] if len(told_) > _TOLD_MAX else [])
+
+
+def _counted(count: int, noun: str) -> str:
+    """`1 lost record`, `2 lost records`; a noun with a plural of its own is given as `one|many`."""
+    one, _, many = noun.partition("|")
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

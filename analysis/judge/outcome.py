@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.judge.invariants import HW_FROZEN, NO_COMMITTED_LOSS, NO_HW_REGRESSION, NO_STALE_JOIN, Checked
-from analysis.judge.outcome_checks import Blamed
+from analysis.judge.outcome_checks import Blamed, election_of
 from analysis.judge.prediction import Comparison
 from analysis.verdict import Outcome
 from harness.record.manifest import Manifest
@@ -77,7 +77,7 @@ def decide(
         if one.found.status == "violated" and one.found.name not in (NO_COMMITTED_LOSS, NO_HW_REGRESSION)
     ]
     against += _unexplained(losses, "committed record", "lost")
-    against += _unexplained(regressions, "HW", "gone back")
+    against += _unexplained(regressions, "HW", "went back")
     if comparison is not None:
         against += comparison.broken
         if not faulty:
@@ -99,11 +99,15 @@ def decide(
 
 def _unexplained(blamed: Sequence[Blamed], what: str, fate: str) -> list[str]:
     found = [one for one in blamed if one.attribution.cause == "unexplained"]
-    told = [
-        f"{one.count:,} {what}{'s' if one.count != 1 and what != 'HW' else ''} of {one.topic}-{one.partition} "
-        f"{'is' if one.count == 1 else 'are'} {fate} against the protocol: {one.attribution.why}"
-        for one in found[:_SHOWN_MAX]
-    ]
+    told = []
+    for one in found[:_SHOWN_MAX]:
+        many = "" if one.count == 1 or what == "HW" else "s"
+        election = election_of(one.attribution)
+        by = f" (election of broker {election.leader}, leader epoch {election.leader_epoch})" if election else ""
+        told.append(
+            f"{one.count:,} {what}{many} of {one.topic}-{one.partition} {fate} against the protocol: "
+            f"{one.attribution.why}{by}"
+        )
     return told + ([f"and {len(found) - _SHOWN_MAX} more like these"] if len(found) > _SHOWN_MAX else [])
 
 
@@ -118,4 +122,5 @@ def _shown(one: Checked) -> str:
 
 
 def _nodes(step: StepEntry) -> str:
-    return f" of {', '.join(map(str, step.nodes))}" if step.nodes else ""
+    """Whom the step hit; a cut names both sides, which says nothing in a sentence."""
+    return f" of {', '.join(map(str, step.nodes))}" if step.nodes and step.step != "partition" else ""

@@ -13,7 +13,7 @@ def _states(timeline: Timeline) -> list[PartitionState]:
 
 
 def isr_elr_disjoint(evidence: Evidence) -> Finding:
-    """KIP-966, ELR invariants: "The member of ELR should not be in ISR."""
+    """KIP-966, ELR invariants: no member of the ELR stands in the ISR."""
     with_elr = [state for state in _states(evidence.timeline) if state.elr]
     return finding(
         exercised=len(with_elr), violations=[state_row(state) for state in with_elr if set(state.elr) & set(state.isr)]

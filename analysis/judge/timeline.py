@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from analysis.evidence.report import EVIDENCE, TimelineReport
 from harness.errors import UsageError
 from harness.record.tables import TABLES, table_files
 
@@ -75,13 +76,15 @@ class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """Every partition's states, broker events and config changes by metadata offset.
 
-    `missing` names the tables that were not there or empty: what depends on them is unknown.
+    `missing` names the tables that were not there or empty: what depends on them is unknown. `torn`: the metadata
+    log that they were made of is damaged, so that they may lack its last records.
     """
 
     partitions: dict[TopicPartition, tuple[PartitionState, ...]] = {}
     brokers: tuple[BrokerEvent, ...] = ()
     configs: tuple[ConfigChange, ...] = ()
     missing: frozenset[str] = frozenset()
+    torn: bool = False
 
     def states(self, topic: str, partition: int) -> tuple[PartitionState, ...]:
         """All states of one partition, oldest first; empty when the log has none."""
@@ -145,7 +148,18 @@ def load_timeline(record: Path) -> Timeline:
         brokers=tuple(msgspec.convert(row, BrokerEvent) for row in broker_rows),
         configs=tuple(msgspec.convert(row, ConfigChange) for row in config_rows),
         missing=frozenset(name for name, found in empty.items() if not found),
+        torn=_torn(record),
     )
+
+
+def _torn(record: Path) -> bool:
+    """Whether evidence.json says that the controller's log which was used is damaged; False when it says nothing."""
+    try:
+        parts = msgspec.json.decode((record / EVIDENCE).read_bytes(), type=dict[str, msgspec.Raw])
+        report = msgspec.json.decode(parts["timeline"], type=TimelineReport)
+    except (OSError, KeyError, msgspec.DecodeError):
+        return False
+    return any(log.damage is not None for log in report.logs if log.controller == report.controller)
 
 
 def _same_state(one: PartitionState, other: PartitionState) -> bool:

@@ -269,7 +269,7 @@ def _step(step: StepEntry, start_ns: int | None) -> StepRow:
     return StepRow(
         index=step.index,
         step=step.step,
-        nodes=words.members(step.nodes, "-"),
+        nodes=words.nodes(step.nodes),
         trigger=words.plain(step.trigger) or "at once",
         fired=words.offset_s(step.fired_ns, start_ns) if fired else "never",
         healed=words.offset_s(step.healed_ns, start_ns) if step.healed_ns is not None else "-",

@@ -11,6 +11,7 @@ from analysis.judge.elections import Elected
 from analysis.judge.timeline import PartitionState
 from analysis.verdict import Cause, Election, PropertyStatus, Verdict
 from harness.record.steps import StepEntry
+from harness.runtime.base import CLIENTS
 
 STATUS_ORDER: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")
 
@@ -33,11 +34,12 @@ def headline(verdict: Verdict) -> str:
     committed = sum(loss.count for loss in verdict.losses if loss.committed)
     uncommitted = sum(loss.count for loss in verdict.losses if not loss.committed)
     acked = f"{verdict.counts.acked:,} acked records"
-    causes = sorted({loss.cause for loss in verdict.losses if loss.committed})
+    causes = ", ".join(sorted({loss.cause for loss in verdict.losses if loss.committed}))
     if committed:
-        seen = f"{committed:,} committed records of {acked} are lost ({', '.join(causes)})"
+        seen = f"{committed:,} of {acked} are lost although they were committed ({causes})"
+        seen += f", and {uncommitted:,} that never were" if uncommitted else ""
     elif lost_unknown:
-        seen = f"how many of {acked} are lost is not known"
+        seen = f"how many of {acked} are lost is not known, or by what cause"
     elif uncommitted:
         seen = f"{uncommitted:,} of {acked} are lost, none of them committed"
     else:
@@ -83,6 +85,11 @@ def election(value: Election | None) -> str:
 def members(ids: Sequence[int], empty: str = "[]") -> str:
     """A set of brokers; Kafka keeps the ISR in an order of its own, which says nothing."""
     return f"[{', '.join(str(one) for one in sorted(ids))}]" if ids else empty
+
+
+def nodes(ids: Sequence[int]) -> str:
+    """The nodes that a step hit."""
+    return ", ".join("clients" if one == CLIENTS else str(one) for one in ids) or "-"
 
 
 def offset_s(at_ns: int | None, start_ns: int | None) -> str:

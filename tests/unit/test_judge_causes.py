@@ -6,6 +6,8 @@ from pathlib import Path
 
 from judge_records import BEFORE_KIP_903, ELR_ON, Story, by_name, last_replica_standing
 
+from analysis.evidence.report import ControllerLog, TimelineReport, save
+from analysis.evidence.scan import Damage
 from analysis.verdict import Loss, Verdict
 
 
@@ -312,3 +314,22 @@ def test_a_regression_whose_election_is_not_in_the_timeline_is_left_open(tmp_pat
     verdict = story.judged()
     assert verdict.regressions == []
     assert by_name(verdict)["no-hw-regression-unless-allowed"] == "unknown"
+
+
+def test_a_loss_without_any_election_is_unexplained_unless_the_metadata_log_is_torn(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.lose(0, 9, acked_s=5)
+    assert blamed(story.judged()) == ("unexplained", None, None)
+    damage = Damage(position=100, size=7, kind="torn", detail="cut short", tail=True)
+    log = ControllerLog(
+        controller=100, start_offset=0, end_offset=10, last_epoch=1, agreed_end_offset=10, damage=damage
+    )
+    save(
+        tmp_path,
+        "timeline",
+        TimelineReport(controller=100, how="the only log", end_offset=10, logs=(log,), missing=()),
+    )
+    verdict = story.judged()
+    assert verdict.losses == []
+    assert verdict.outcome == "inconclusive"

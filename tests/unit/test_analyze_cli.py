@@ -1,0 +1,167 @@
+"""`ebbtide analyze` and `ebbtide runs` as a person or a script meets them; Spark's part is given, not run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from judge_records import ELR_ON, Story, last_replica_standing
+
+from analysis.judge import judging
+from analysis.reconcile import session as spark
+from analysis.verdict import Verdict, read_verdict, write_verdict
+from harness.cli.main import main
+from harness.errors import HarnessError
+
+LOSS = 'loss = { committed = "some" }'
+
+
+@pytest.fixture(autouse=True)
+def stories(monkeypatch: pytest.MonkeyPatch) -> dict[Path, Story]:
+    """The stories by record; judging one uses its own reconciliation."""
+    told: dict[Path, Story] = {}
+
+    @contextmanager
+    def session(master: str | None = None) -> Iterator[None]:
+        yield None
+
+    def judge(record: Path, _: object) -> Verdict:
+        verdict = told[record].judged()
+        write_verdict(record, verdict)
+        return verdict
+
+    monkeypatch.setattr(spark, "session", session)
+    monkeypatch.setattr(judging, "judge", judge)
+    return told
+
+
+@pytest.fixture
+def records(tmp_path: Path, stories: dict[Path, Story]) -> dict[str, Path]:
+    """One record of each outcome, and one that is none."""
+    found = {}
+    for name, setup in (("predicted", {}), ("proves-nothing", {}), ("contradicts", {"kafka": "4.1.0"})):
+        record = tmp_path / name
+        record.mkdir()
+        story = last_replica_standing(record, **setup, **({"features": ELR_ON} if setup else {}))
+        story.change(run_id=name, start_ns=1_700_000_000_000_000_000 + len(found))
+        if name != "proves-nothing":
+            story.predict(LOSS)
+        story.write()
+        stories[record] = story
+        found[name] = record
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "manifest.json").write_text("{")
+    return {**found, "damaged": tmp_path / "damaged"}
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        (["predicted"], 0),
+        (["contradicts"], 1),
+        (["proves-nothing"], 2),
+        (["predicted", "contradicts", "proves-nothing"], 1),
+        (["proves-nothing", "predicted"], 2),
+        (["damaged", "predicted"], 4),
+        (["contradicts", "damaged"], 4),
+    ],
+)
+def test_the_exit_code_is_the_worst_of_all_records(records: dict[str, Path], names: list[str], code: int) -> None:
+    assert main(["analyze", *(str(records[name]) for name in names)]) == code
+
+
+def test_a_record_that_the_harness_could_not_judge_does_not_stop_the_others(
+    records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = judging.judge
+
+    def failing(record: Path, session: object) -> Verdict:
+        if record == records["contradicts"]:
+            raise HarnessError("no space left")
+        return judge(record, session)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(judging, "judge", failing)
+    assert main(["analyze", str(records["contradicts"]), str(records["predicted"])]) == 3
+    out, err = capsys.readouterr()
+    assert "no space left" in err
+    assert "predicted: as-predicted" in out
+
+
+def test_a_bad_record_does_not_stop_the_others_from_being_judged(
+    records: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = records["damaged"].parent / "nowhere"
+    assert main(["analyze", str(missing), str(records["damaged"]), str(records["predicted"]), "--json"]) == 4
+    out, err = capsys.readouterr()
+    assert [json.loads(line)["run_id"] for line in out.splitlines()] == ["predicted"]
+    assert "no such run record" in err
+    assert "manifest.json is not JSON" in err
+
+
+def test_json_is_one_line_a_record_and_equals_the_file(
+    records: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["analyze", "--json", str(records["predicted"]), str(records["contradicts"])])
+    lines = capsys.readouterr().out.splitlines()
+    files = [json.loads((records[name] / "verdict.json").read_text()) for name in ("predicted", "contradicts")]
+    assert [json.loads(line) for line in lines] == files
+
+
+def test_a_person_gets_the_table_the_reasons_and_the_next_command(
+    records: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["analyze", str(records["predicted"])])
+    out = capsys.readouterr().out
+    assert "last-replica-standing" in out
+    assert "  - predicted: some loss of committed records" in out
+    assert f"ebbtide analyze {records['predicted']} --json" in out
+    assert f"report: {records['predicted'] / 'report.html'}" in out
+
+
+def test_runs_lists_newest_first_and_damaged_ones_as_such(
+    records: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["analyze", str(records["predicted"])])
+    capsys.readouterr()
+    assert main(["runs", str(records["damaged"].parent), "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["run_id"] for row in rows] == ["contradicts", "proves-nothing", "predicted", "damaged"]
+    predicted = rows[2]
+    assert (predicted["outcome"], predicted["acked"], predicted["lost"]) == ("as-predicted", 1000, 1000)
+    assert predicted["bytes"] > 1000
+    assert (rows[3]["status"], rows[3]["why"]) == ("damaged", "manifest.json is not JSON")
+    assert "outcome" not in rows[0]
+
+
+def test_runs_as_a_table(records: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    main(["analyze", str(records["predicted"])])
+    capsys.readouterr()
+    main(["runs", str(records["damaged"].parent)])
+    out = capsys.readouterr().out
+    assert "1,000 / 1,000" in out
+    assert "not judged" in out
+    assert "damaged" in out
+
+
+def test_runs_of_a_folder_that_is_not_there_is_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", str(tmp_path / "nowhere")]) == 4
+    assert "no such folder" in capsys.readouterr().err
+
+
+def test_runs_of_an_empty_folder_says_how_to_make_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", str(tmp_path)]) == 0
+    assert "ebbtide run last-replica-standing" in capsys.readouterr().out
+
+
+def test_the_verdict_of_a_record_is_replaced_when_it_is_judged_again(records: dict[str, Path]) -> None:
+    record = records["predicted"]
+    write_verdict(record, Verdict(run_id="predicted", outcome="inconclusive"))
+    main(["analyze", str(record)])
+    verdict = read_verdict(record)
+    assert verdict is not None
+    assert verdict.outcome == "as-predicted"

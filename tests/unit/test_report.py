@@ -1,0 +1,157 @@
+"""The report of a run: what it shows, that it stands alone, and that it escapes what others named."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import pytest
+from judge_records import Story, last_replica_standing
+
+from analysis.report.html import render, write_report
+from analysis.report.model import ReportModel, build
+from analysis.report.summary import Judged, summary_table, summary_text
+from analysis.verdict import Verdict
+from harness.record.steps import StepEntry
+
+_VOID = {"meta", "br"}
+
+
+def report_of(story: Story, verdict: Verdict | None = None) -> ReportModel:
+    verdict = verdict if verdict is not None else story.judged()
+    return build(story.record, story.manifest, verdict, story.steps or [])
+
+
+class Balanced(HTMLParser):
+    """Fails on a tag that is closed wrongly or never."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_report_says_the_verdict_in_a_sentence_and_marks_the_guilty_election(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
+    story.predict('loss = { committed = "some" }')
+    report = report_of(story)
+    assert report.headline == (
+        "As predicted: 1,000 of 1,000 acked records are lost although they were committed (last-replica-standing)."
+    )
+    guilty = [row for row in report.timelines[0].rows if row.mark == "guilty"]
+    assert [(row.leader, row.leader_epoch) for row in guilty] == [("1", 2)]
+    assert guilty[0].note == "guilty election, last-replica-standing; broker 1 elected from the ISR"
+    assert (report.regressions[0].before, report.regressions[0].after) == ("1,000", "0")
+    assert report.losses[0].election == f"broker 1, leader epoch 2, metadata offset {guilty[0].metadata_offset}"
+
+
+def test_the_page_is_one_well_formed_file_without_scripts_or_external_resources(tmp_path: Path) -> None:
+    page = render(report_of(last_replica_standing(tmp_path)))
+    parser = Balanced()
+    parser.feed(page)
+    assert parser.open == []
+    assert not re.search(r"<script|https?://|src=|@import|url\(", page)
+    assert "prefers-color-scheme: dark" in page
+    assert "@media print" in page
+
+
+def test_names_from_outside_are_escaped(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.change(scenario="<script>alert(1)</script>", host={"os": "<b>&"})
+    page = render(report_of(story))
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "&lt;b&gt;&amp;" in page
+
+
+def test_a_fault_without_proof_is_shown_as_such(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.step(5, "kill", 2, proven=False)
+    story.steps = [*(story.steps or []), StepEntry(index=1, step="heal", why="waited 30 s for isr")]
+    unproven, never = report_of(story).steps
+    assert (unproven.proven, unproven.proof) == (False, "no proof")
+    assert (never.fired, never.proof) == ("never", "waited 30 s for isr")
+
+
+def test_a_record_without_any_table_still_has_a_report(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.steps = None
+    page = render(report_of(story))
+    assert "The metadata timeline is missing." in page
+
+
+def test_long_timelines_keep_what_matters(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    for second in range(300):
+        story.state(40 + second, isr=[1, 2] if second % 2 else [1, 2, 3])
+    (timeline,) = report_of(story).timelines
+    assert len(timeline.rows) == 120
+    assert timeline.omitted == 306 - 120
+    assert any(row.mark == "guilty" for row in timeline.rows)
+
+
+def test_a_loss_that_could_not_be_attributed_is_still_counted(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    verdict = story.judged(missing=("partitions",))
+    assert ("lost, committed", "1,000") in report_of(story, verdict).figures
+
+
+def test_losses_that_could_not_be_counted_are_a_question_mark_not_a_zero(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.unknown["lost"] = "there was no final read"
+    report = report_of(story)
+    assert ("lost, committed", "?") in report.figures
+    assert "is not known" in report.headline
+
+
+def test_the_report_is_written_beside_the_verdict(tmp_path: Path) -> None:
+    path = write_report(tmp_path, report_of(last_replica_standing(tmp_path)))
+    assert path == tmp_path / "report.html"
+    assert path.read_text().startswith("<!doctype html>")
+
+
+@pytest.fixture
+def side_by_side(tmp_path: Path) -> list[Judged]:
+    runs = []
+    for name, release in (("one", "3.9.1"), ("two", "3.7.2")):
+        (tmp_path / name).mkdir()
+        story = last_replica_standing(tmp_path / name, kafka=release)
+        story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
+        runs.append(Judged(record=tmp_path / name, manifest=story.manifest, verdict=story.judged()))
+    return runs
+
+
+def test_the_summary_puts_the_runs_side_by_side(side_by_side: list[Judged]) -> None:
+    lines = {line[:21].strip(): line[21:].split("  ") for line in summary_text(side_by_side).splitlines()}
+    assert lines["Kafka"][0].strip() == "3.9.1"
+    assert "3.7.2" in lines["Kafka"][-1]
+    assert lines["lost, committed"][0].strip() == "1,000"
+    assert lines["guilty election"][0] == "broker 1, epoch 2, metadata offset 90"
+    assert lines["HW before, after"][0] == "1,000, 0 (t-0)"
+    assert lines["outcome"][0] == "inconclusive"
+
+
+def test_the_drawn_summary_has_a_column_a_run(side_by_side: list[Judged]) -> None:
+    table = summary_table(side_by_side)
+    assert [column.header for column in table.columns] == ["Kafka", "3.9.1", "3.7.2"]
+    assert table.row_count == len(summary_text(side_by_side).splitlines()) - 1
+
+
+def test_a_report_model_is_plain_values(tmp_path: Path) -> None:
+    report = report_of(last_replica_standing(tmp_path))
+    assert msgspec.json.decode(msgspec.json.encode(report), type=ReportModel) == report
