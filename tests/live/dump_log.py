@@ -190,7 +190,7 @@ def _type_name(name: str) -> str:
 
 def as_printed(record: MetadataRecord) -> Value:
     """The record's fields in Kafka's JSON: without fields of other versions and tagged ones at their default."""
-    definition = _definitions()[record.name]
+    definition = definitions()[record.name]
     structs = {each["name"]: each["fields"] for each in definition.get("commonStructs", [])}
     return _printed(dict(record.fields), definition["fields"], structs, record.version)
 
@@ -224,11 +224,32 @@ def _default(field):  # type: ignore[no-untyped-def]
 
 
 @cache
-def _definitions():  # type: ignore[no-untyped-def]
+def definitions():  # type: ignore[no-untyped-def]
+    """The bundled message definitions by name."""
     folder = resources.files("analysis.evidence.kraft") / "schemas"
-    texts = [file.read_text() for file in folder.iterdir() if file.name.endswith(".json")]
-    loaded = [json.loads(re.sub(r"(?m)^\s*//.*$", "", text)) for text in texts]
+    loaded = [parse_definition(file.read_text()) for file in folder.iterdir() if file.name.endswith(".json")]
     return {each["name"]: each for each in loaded}
+
+
+def parse_definition(text: str):  # type: ignore[no-untyped-def]
+    """One of Apache's definition files: JSON with comment lines."""
+    return json.loads(re.sub(r"(?m)^\s*//.*$", "", text))
+
+
+def encoding(definition, version: int) -> list[tuple[object, ...]]:  # type: ignore[no-untyped-def]
+    """What decides the bytes of a message at a version: its plain fields in order, then its tagged ones."""
+    return _encoding(definition["fields"], version)
+
+
+def _encoding(fields, version: int) -> list[tuple[object, ...]]:  # type: ignore[no-untyped-def]
+    found = []
+    for field in fields:
+        if _has(field["versions"], version):
+            tag = int(field["tag"]) if _has(field.get("taggedVersions", "none"), version) else None
+            nullable = _has(field.get("nullableVersions", "none"), version)
+            inner = _encoding(field["fields"], version) if "fields" in field else field["type"]
+            found.append((tag is not None, tag, field["type"].startswith("[]"), inner, nullable))
+    return sorted(found, key=lambda each: (each[0], each[1] or 0))
 
 
 @cache

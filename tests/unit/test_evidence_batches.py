@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import mmap
+import os
+import struct
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.evidence import scan as scanning
-from analysis.evidence.batches import Batch, Record, read_varint
+from analysis.evidence.batches import Batch, Record, parse_header, read_varint
 from analysis.evidence.codecs import UndecodableError, decompress
 from analysis.evidence.scan import BytesSource, Damage, scan, scan_file
 
@@ -108,6 +110,14 @@ def test_a_codec_that_kafka_does_not_have_is_named() -> None:
 def test_log_append_time_stamps_every_record_with_the_batch() -> None:
     data = build.batch(0, [(None, b"a", ()), (None, b"b", ())], flags=0x08)
     assert [record.timestamp_ms for record in only_batch(data).records()] == [1_001, 1_001]
+
+
+def test_records_that_compaction_left_keep_their_offsets_and_sequences() -> None:
+    kept = build.record(0, None, b"a") + build.record(3, None, b"d")
+    data = build.batch(10, [(None, None, ())] * 4, producer=(1, 0, 2**31 - 2))[:57]
+    found = parse_header(memoryview(data + struct.pack(">i", 2) + kept), 0)
+    assert (found.next_offset, found.count) == (14, 2)
+    assert [(record.offset, record.sequence) for record in found.records()] == [(10, 2**31 - 2), (13, 1)]
 
 
 def test_flags_are_read_apart() -> None:
@@ -214,6 +224,24 @@ def test_a_file_larger_than_the_reading_window_gives_the_same_batches(
     assert len(from_file) == 41
 
 
+def test_a_length_beyond_the_file_is_not_read_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torn = bytearray(build.plain(1, b"b"))
+    torn[8:12] = b"\x7f\xff\xff\xff"
+    path = build.write_log(tmp_path, build.plain(0, b"a"), bytes(torn))
+    asked = []
+
+    def pread(fd: int, size: int, position: int) -> bytes:
+        asked.append(size)
+        return real(fd, size, position)
+
+    real = os.pread
+    monkeypatch.setattr(os, "pread", pread)
+    _, damage = scan_file(path)
+    assert isinstance(damage, Damage)
+    assert (damage.kind, damage.size) == ("torn", len(torn))
+    assert max(asked) <= scanning.WINDOW_BYTES
+
+
 def test_an_mmap_can_be_scanned(tmp_path: Path) -> None:
     path = build.write_log(tmp_path, build.plain(0, b"a"), build.plain(1, b"b"))
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
@@ -236,7 +264,7 @@ def test_a_record_count_that_is_wrong_is_an_error(count: int) -> None:
 @given(st.binary(max_size=300))
 def test_records_of_any_bytes_end_in_records_or_in_an_error_of_ours(payload: bytes) -> None:
     data = build.plain(0, b"a", b"b")[:61] + payload
-    found = scanning.parse_header(memoryview(data), 0)
+    found = parse_header(memoryview(data), 0)
     try:
         records = list(found.records())
     except UndecodableError:

@@ -134,7 +134,7 @@ def test_a_record_without_metadata_logs_gets_no_tables_and_a_report(record: Path
 
 def test_every_record_of_every_replica_becomes_a_row(record: Path) -> None:
     manifest(record, brokers=2)
-    marker = build.batch(2, [(b"\0\0\0\1", b"\0\0\0\0\0\5", ())], epoch=4, flags=0x30, producer=(9, 2, -1))
+    marker = build.batch(2, [(b"\0\0\0\1", b"5", ())], epoch=4, flags=0x30, producer=(9, 2, -1))
     replica(record, 1, "t-0", build.batch(0, [(None, b"7", ()), (None, b"?", ())], producer=(9, 2, 5), codec=4), marker)
     replica(record, 1, "t-0", build.plain(3, b"8", epoch=4), base=3)
     replica(record, 2, "a-b-1", build.plain(0, b"9"))

@@ -99,7 +99,6 @@ class MetadataFollower:
         except OSError as error:
             # The folder's volume is being unmounted, replaced or repaired: the next poll sees the outcome.
             self.unreadable = str(error)
-            self._seen = ()
         return out
 
     def _poll(self, out: list[Followed]) -> None:
