@@ -236,8 +236,8 @@ class LocalRuntime:
             command = java_command(self._installation, storage.TOOL, arguments, heap_mb=TOOL_HEAP_MB)
             log = self.log_file(node.id)
             tools[node.id] = start_child(self._ledger, command, name=f"format of {node.name}", output=log)
-        for node_id, tool in tools.items():
-            status = tool.wait(FORMAT_TIMEOUT_S)
+        ended = {node_id: tool.wait(FORMAT_TIMEOUT_S) for node_id, tool in tools.items()}
+        for node_id, status in ended.items():
             if status != 0:
                 raise died(self.nodes[node_id].name, "could not be formatted", status, self.log_file(node_id))
 
