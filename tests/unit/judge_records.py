@@ -109,7 +109,7 @@ class Story:
                 nodes=nodes,
                 fired_ns=ns(at_s),
                 effect_ns=ns(at_s + 0.1) if proven else None,
-                proof={"probe": "ok" if proven else "failed", **proof},
+                proof={"probe": "ok", **proof} if proven else proof,
             )
         )
 

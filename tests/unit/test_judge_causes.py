@@ -104,7 +104,7 @@ def test_acks_1_that_a_deposed_leader_acked_late_is_blamed_on_the_election_befor
     story.state(1)
     story.state(10, leader=2, isr=[2, 3])
     story.state(30, leader=3)
-    story.log(3, (0, 0, 99), (1, 100, 200), (2, 201, 210))
+    story.log(3, (0, 0, 99), (1, 100, 200))
     story.lose(150, 160, acked_s=12, acks=1, committed=False)
     assert blamed(story.judged()) == ("uncommitted-at-failover", 2, 1)
 
@@ -254,18 +254,63 @@ def test_the_guilty_election_is_the_first_whose_leader_lacked_the_record(tmp_pat
     assert blamed(story.judged()) == ("last-replica-standing", 1, 2)
 
 
-def test_an_election_whose_leader_held_the_record_is_not_guilty(tmp_path: Path) -> None:
+def test_an_election_before_one_whose_leader_held_the_record_is_not_guilty(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.state(1)
-    story.state(3, leader=2)
-    story.state(4, leader=1)
-    story.state(11, isr=[1])
-    story.power_loss(12, 1, end=100)
+    story.state(5, leader=3, isr=[3], replicas=[1, 2, 3, 4], leader_recovery_state=1)
+    story.tables["partitions"][0]["isr"] = [1, 2]
+    story.state(6, leader=2, leader_recovery_state=0, isr=[1, 2])
+    story.state(11, leader=1, isr=[1])
+    story.power_loss(12, 1, end=10)
     story.state(15, leader=-1)
     story.state(21, leader=1)
-    story.log(1, (0, 0, 49), (1, 50, 99), (4, 100, 120))
-    story.lose(100, 120, acked_s=5)
+    story.log(1, (0, 0, 9), (5, 10, 12))
+    story.log(4, (0, 0, 29), (2, 30, 40))
+    story.lose(10, 20, acked_s=2)
+    assert blamed(story.judged()) == ("last-replica-standing", 1, 5)
+
+
+def test_a_clean_election_without_a_trace_is_passed_over_for_one_that_explains_the_loss(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.state(6, leader=2)
+    story.state(11, leader=1, isr=[1])
+    story.power_loss(12, 1, end=None)
+    story.state(15, leader=-1)
+    story.state(21, leader=1)
+    story.lose(10, 20, acked_s=2)
     assert blamed(story.judged()) == ("last-replica-standing", 1, 4)
+
+
+def test_a_log_that_begins_in_the_middle_of_an_epoch_does_not_tell_where_it_began(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    assert story.steps is not None
+    story.steps[1:] = []
+    story.power_loss(12, 1, end=None)
+    story.log(1, (2, 1500, 1510))
+    assert blamed(story.judged()) == ("last-replica-standing", 1, 2)
+
+
+def test_a_high_watermark_served_below_the_record_tells_that_the_leader_lacked_it(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.state(10, leader=-1, isr=[1])
+    story.state(12, leader=1)
+    story.hw(13, 1, 2, 40)
+    story.state(20, leader=2, isr=[1, 2])
+    story.lose(50, 70, acked_s=8, acks=1, committed=False)
+    assert blamed(story.judged()) == ("uncommitted-at-failover", 1, 2)
+
+
+def test_a_leader_that_lost_its_log_beside_other_isr_members_was_not_the_last_one_standing(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.state(9, isr=[1, 2])
+    story.power_loss(10, 1)
+    story.state(13, leader=-1)
+    story.state(15, leader=1)
+    story.lose(0, 99, acked_s=5)
+    assert blamed(story.judged())[0] == "unexplained"
 
 
 def test_records_rewritten_after_the_loss_do_not_hide_the_guilty_election(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from judge_records import ELR_OFF, ELR_ON, Story, by_name, last_replica_standing
 
 from analysis.judge import judging
 from analysis.judge.findings import merged
-from analysis.judge.invariants import CLAUSES, Clause
+from analysis.judge.invariants import CLAUSES, NO_STALE_JOIN, Clause
 
 
 def status(story: Story, name: str, *, missing: tuple[str, ...] = ()) -> str:
@@ -235,13 +235,13 @@ def test_without_a_timeline_no_clause_on_it_holds(tmp_path: Path) -> None:
     assert {statuses[name] for name in on_timeline} == {"unknown"}
 
 
-def test_a_checker_that_throws_is_unknown_and_the_run_inconclusive(
+def test_a_checker_that_throws_is_unknown_and_the_run_inconclusive_whichever_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(case: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    clause = Clause(name="broken", kip="KIP-966", text="", timeline=True, check=broken)  # type: ignore[arg-type]
+    clause = Clause(name=NO_STALE_JOIN, kip="KIP-903", text="", timeline=True, check=broken)  # type: ignore[arg-type]
     check_all = judging.check_all
     monkeypatch.setattr(judging, "check_all", lambda case: check_all(case, (clause,)))
     story = Story(tmp_path, features=ELR_OFF)

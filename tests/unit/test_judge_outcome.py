@@ -73,6 +73,12 @@ def test_a_fault_without_proof_is_inconclusive(tmp_path: Path) -> None:
     assert verdict.why[0] == "step 1 (kill of 2) has no proof that it took effect"
 
 
+def test_a_probe_that_failed_is_no_proof(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.step(5, "kill", 2, probe="failed")
+    assert story.judged().outcome == "inconclusive"
+
+
 def test_a_step_that_never_fired_is_inconclusive(tmp_path: Path) -> None:
     story = healthy(tmp_path)
     story.predict(NO_LOSS, steps=2)
@@ -160,6 +166,28 @@ def test_an_election_from_the_elr_that_was_predicted_and_did_not_come_is_contrad
     assert story.judged().outcome == "contradicted"
     story.step(5, "kill", 2, proven=False)
     assert story.judged().outcome == "inconclusive"
+
+
+def test_an_election_from_the_elr_that_was_ruled_out_is_contradicted(tmp_path: Path) -> None:
+    story = healthy(tmp_path, "elected_from_elr = false")
+    story.change(kafka="4.1.0", features=ELR_ON)
+    story.state(5, isr=[1], elr=[2])
+    story.state(6, leader=-1, isr=[], elr=[1, 2])
+    assert story.judged().outcome == "as-predicted"
+    story.state(7, leader=2, isr=[2], elr=[1])
+    assert story.judged().outcome == "contradicted"
+
+
+def test_a_high_watermark_is_held_against_the_prediction(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.predict(LOSS + '\nhw_regression = "some"')
+    story.hw(9, 1, 0, 1000)
+    assert "predicted that the HW goes back, but it did not" in story.judged().why[0]
+    assert story.judged().outcome == "inconclusive"
+    story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
+    assert story.judged().outcome == "as-predicted"
+    story.predict(LOSS + '\nhw_regression = "none"')
+    assert story.judged().outcome == "contradicted"
 
 
 def test_an_unpredicted_anomaly_is_contradicted(tmp_path: Path) -> None:
