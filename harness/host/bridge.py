@@ -131,7 +131,7 @@ class BridgeNetwork:
 
     @staticmethod
     def _configure(namespace: Path, change: Callable[[IPRoute], None]) -> None:
-        # Imported here: it takes a quarter of a second, which commands that build no network need not pay.
+        # Imported here: commands that build no network need not pay for it.
         from pyroute2 import IPRoute
         from pyroute2.netlink.exceptions import NetlinkError
 

@@ -25,6 +25,10 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         yield opened
 
 
+def _runs(pid: int, program: bytes) -> bool:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(program)
+
+
 def test_a_child_stands_in_the_ledger_before_its_program_runs(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,13 +90,17 @@ def test_waiting_for_a_child_that_stays_says_so(ledger: Ledger, tmp_path: Path) 
 
 def test_a_child_outlives_the_thread_that_asked_for_it(ledger: Ledger, tmp_path: Path) -> None:
     started = []
-    thread = threading.Thread(
-        target=lambda: started.append(start_child(ledger, ["sleep", "300"], name="s", output=tmp_path / "log"))
-    )
+
+    def start_and_end() -> None:
+        child = start_child(ledger, ["sleep", "300"], name="s", output=tmp_path / "log")
+        # Only by then has the kernel been told when to kill it.
+        wait_until(lambda: _runs(child.pid, b"sleep"), awaited="the program", timeout_s=5)
+        started.append(child)
+
+    thread = threading.Thread(target=start_and_end)
     thread.start()
     thread.join()
-    again = start_child(ledger, ["sleep", "0.1"], name="s", output=tmp_path / "log")
-    again.wait(5)
+    pause(0.1)
     assert started[0].exit_status() is None
     started[0].kill()
 
@@ -116,11 +124,7 @@ def test_a_child_dies_with_a_killed_harness(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True) as harness:
         assert harness.stdout is not None
         child = identify(int(harness.stdout.readline()))
-        wait_until(
-            lambda: Path(f"/proc/{child.pid}/cmdline").read_bytes().startswith(b"sleep"),
-            awaited="the program to run",
-            timeout_s=5,
-        )
+        wait_until(lambda: _runs(child.pid, b"sleep"), awaited="the program", timeout_s=5)
         harness.kill()
     wait_until(lambda: not is_alive(child), awaited="the child to die with its harness", timeout_s=5)
 
