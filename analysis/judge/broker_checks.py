@@ -75,24 +75,32 @@ def no_join_with_an_old_broker_epoch(evidence: Evidence, stale_joins: Sequence[R
     """KIP-903, Controller: "all the broker epochs in the ISR match with the latest broker epochs before
     persisting this change."
 
-    The epoch that an AlterPartition carried is in no metadata record, so a join of a broker that had registered
-    anew can be seen to be stale only by a record that it then lacks (`stale_joins`, from the causes). Joins of
-    which nothing is known are unknown; before metadata.version 3.5-IV1 the clause is not in force.
+    The epoch that an AlterPartition carried is in no metadata record. A join under a leader epoch that began after
+    the broker had registered is fresh: the leader knows only fetches of its own epoch, and the controller refuses
+    requests of an older one. That another is stale shows only in a record that the broker then lacks
+    (`stale_joins`, from the causes); else it is unknown. Before metadata.version 3.5-IV1 the clause is not in force.
     """
-    if "brokers" in evidence.timeline.missing:
+    timeline = evidence.timeline
+    if "brokers" in timeline.missing:
         return unknown("brokers.parquet is missing")
-    returned: list[Row] = []
-    for before, after in evidence.timeline.pairs():
+    fresh = 0
+    undecided: list[Row] = []
+    for before, after in timeline.pairs():
         for broker in sorted(set(after.isr) - set(before.isr) - {after.leader}):
             registered = [
                 event.metadata_offset
-                for event in evidence.timeline.brokers
+                for event in timeline.brokers
                 if event.broker == broker
                 and event.event == "registered"
                 and event.metadata_offset < after.metadata_offset
             ]
-            if len(registered) > 1 and evidence.rules.kip_903(after.metadata_offset) is not False:
-                returned.append(
-                    state_row(after, broker=broker, why="the broker epoch of the AlterPartition is not in the evidence")
-                )
-    return finding(exercised=len(returned), violations=list(stale_joins), unknown=returned)
+            if len(registered) < 2 or evidence.rules.kip_903(after.metadata_offset) is False:
+                continue
+            states = timeline.states(after.topic, after.partition)
+            epoch_began = next(one.metadata_offset for one in states if one.leader_epoch == after.leader_epoch)
+            if epoch_began > registered[-1]:
+                fresh += 1
+            else:
+                why = "the broker epoch of the AlterPartition is not in the evidence"
+                undecided.append(state_row(after, broker=broker, why=why))
+    return finding(exercised=fresh, violations=list(stale_joins), unknown=undecided)

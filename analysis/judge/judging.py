@@ -224,8 +224,12 @@ def _losses(blamed: list[Blamed]) -> list[Loss]:
 
 
 def _regressions(blamed: list[Blamed]) -> list[Regression]:
-    return [
-        Regression(
+    """One fall of the HW each: answers below the same earlier HW under one epoch are one, down to the lowest."""
+    falls: dict[tuple[str, int, int, int], Regression] = {}
+    for one in blamed:
+        if one.attribution.cause is None:
+            continue
+        fall = Regression(
             topic=one.topic,
             partition=one.partition,
             from_=one.what["from"],
@@ -234,9 +238,10 @@ def _regressions(blamed: list[Blamed]) -> list[Regression]:
             cause=one.attribution.cause,
             election=election_of(one.attribution),
         )
-        for one in blamed
-        if one.attribution.cause is not None
-    ]
+        known = falls.setdefault((fall.topic, fall.partition, fall.from_, fall.leader_epoch), fall)
+        if fall.to < known.to:
+            falls[fall.topic, fall.partition, fall.from_, fall.leader_epoch] = fall
+    return list(falls.values())
 
 
 def _reasons(losses: list[Blamed], regressions: list[Blamed]) -> list[str]:

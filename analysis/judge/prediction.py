@@ -154,15 +154,16 @@ def told_seen(seen: Seen, acked: int) -> str:
     parts = []
     if "lost" in seen.unknown_kinds:
         parts.append(f"of {acked:,} acked records it is not known how many are lost")
+    elif not seen.committed_lost + seen.uncommitted_lost:
+        parts.append(f"of {acked:,} acked records none is lost")
     else:
-        causes = ", ".join(f"{count:,} {cause}" for cause, count in sorted(seen.causes.items()))
-        parts.append(
-            f"of {acked:,} acked records {seen.committed_lost:,} committed" + (f" ({causes})" if causes else "")
-        )
-        parts.append(f"{seen.uncommitted_lost:,} uncommitted lost")
+        causes = ", ".join(f"{count:,} by {cause}" for cause, count in sorted(seen.causes.items()))
+        committed = f"{seen.committed_lost:,} committed" + (f" ({causes})" if causes else "")
+        parts.append(f"of {acked:,} acked records {committed} and {seen.uncommitted_lost:,} uncommitted are lost")
     if "hw-regression" not in seen.unknown_kinds:
         count = seen.kinds.get("hw-regression", 0)
-        parts.append(f"the HW went back {count} time{'s' if count != 1 else ''}" if count else "the HW never went back")
+        times = f"{count:,} time{'s' if count != 1 else ''}"
+        parts.append(f"a HW below an earlier one was served {times}" if count else "the HW never went back")
     if seen.elected_from_elr:
         parts.append(f"{seen.elected_from_elr} election{'s' if seen.elected_from_elr != 1 else ''} from the ELR")
     others = {kind: count for kind, count in seen.kinds.items() if count and kind not in APART}

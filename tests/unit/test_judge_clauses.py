@@ -112,6 +112,15 @@ def test_without_elr_an_unclean_broker_may_stay_the_last_isr_member(tmp_path: Pa
     assert status(last_replica_standing(tmp_path), "unclean-broker-leaves-isr-and-elr") == "not-exercised"
 
 
+def test_a_join_is_fresh_under_a_leader_epoch_that_began_after_the_registration(tmp_path: Path) -> None:
+    story = elr_story(tmp_path)
+    assert status(story, "no-isr-join-with-an-old-broker-epoch") == "holds"
+    story.broker(40, 2)
+    story.state(41, isr=[1, 3])
+    story.state(42, isr=[1, 2, 3])
+    assert status(story, "no-isr-join-with-an-old-broker-epoch") == "unknown"
+
+
 def test_recovering_with_two_in_the_isr_is_a_violation(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.state(1)

@@ -31,7 +31,9 @@ def test_a_predicted_loss_that_came_is_as_predicted(tmp_path: Path) -> None:
     verdict = story.judged()
     assert verdict.outcome == "as-predicted", verdict.why
     assert "predicted: some loss of committed records, cause last-replica-standing (a clause)" in verdict.why
-    assert any(sentence.startswith("seen: of 1,000 acked records 1,000 committed") for sentence in verdict.why)
+    assert any(
+        sentence.startswith("seen: of 1,000 acked records 1,000 committed (1,000 by last") for sentence in verdict.why
+    )
 
 
 def test_the_prediction_turned_round_is_contradicted(tmp_path: Path) -> None:
