@@ -88,8 +88,10 @@ def _cuts(evidence: Evidence, lost: LostRange) -> list[int]:
 
 
 def _epoch_at(evidence: Evidence, lost: LostRange) -> int:
-    """The leader epoch by the clock when the range was acknowledged; the controller's clock is cut to milliseconds."""
-    state = evidence.timeline.at_time(lost.topic, lost.partition, lost.first_done_ns - MILLISECOND_NS)
+    """The leader epoch by the clock when the range was acknowledged."""
+    if lost.acked_after_epoch is not None:
+        return lost.acked_after_epoch
+    state = evidence.timeline.at_time(lost.topic, lost.partition, lost.first_done_ns)
     return state.leader_epoch if state is not None else -1
 
 
@@ -137,7 +139,15 @@ def _guilty(evidence: Evidence, gone: Gone) -> Elected | None:
         if not suspects:
             return next((one for one in reversed(earlier) if _did_not_hold(evidence, one, gone)), None)
     explained = (one for one in suspects if _did_not_hold(evidence, one, gone) or _could_explain(evidence, one, gone))
-    return next(explained, suspects[0])
+    found = next(explained, None)
+    if found is None and earlier and _at_one_time(earlier[-1], gone) and _could_explain(evidence, earlier[-1], gone):
+        return earlier[-1]
+    return found or suspects[0]
+
+
+def _at_one_time(elected: Elected, gone: Gone) -> bool:
+    """Whether the clocks cannot tell the acknowledgement from the election: the controller's is cut to milliseconds."""
+    return abs(gone.since_ns - elected.after.at_ns) <= MILLISECOND_NS
 
 
 def _wrote_another(evidence: Evidence, elected: Elected, gone: Gone) -> bool:

@@ -250,7 +250,7 @@ def _reasons(losses: list[Blamed], regressions: list[Blamed]) -> list[str]:
     What is unexplained stands among the reasons for the outcome already.
     """
     groups: dict[tuple[str, str, str], int] = {}
-    for kind, blamed in (("lost record", losses), ("fall of the HW|falls of the HW", regressions)):
+    for kind, blamed in (("lost record", losses), ("answer with a lower HW|answers with a lower HW", regressions)):
         for one in blamed:
             if one.attribution.cause == "unexplained":
                 continue

@@ -21,9 +21,9 @@ UNCLEAN_STEPS = LOSING_STEPS | {"kill"}
 class LogLoss(msgspec.Struct, frozen=True, kw_only=True):
     """One broker's log went back between `fired_ns` and `done_ns`.
 
-    `ends` holds, per `topic-partition`, the log end offset afterwards where it was measured; `lost_bytes` is
-    the whole volume's figure. Neither: how much was lost is not known. `proven` false: the step fired and its
-    effect was not shown.
+    `ends` holds, per `topic-partition`, the log end offset afterwards where it was measured, `whole` the
+    partitions whose log was measured to have lost nothing; `lost_bytes` is the whole volume's figure. None of
+    them: how much was lost is not known. `proven` false: the step fired and its effect was not shown.
     """
 
     broker: int
@@ -33,13 +33,19 @@ class LogLoss(msgspec.Struct, frozen=True, kw_only=True):
     wiped: bool = False
     lost_bytes: int | None = None
     ends: dict[str, int] = {}
+    whole: frozenset[str] = frozenset()
+
+    def costs(self, topic: str, partition: int) -> bool:
+        """Whether the partition's log may have lost any record; what was measured decides."""
+        name = f"{topic}-{partition}"
+        if name in self.ends:
+            return name not in self.whole
+        return self.wiped or self.lost_bytes is None or self.lost_bytes > 0
 
     def reaches(self, topic: str, partition: int, offset: int) -> bool:
         """Whether the log may have ended at or below `offset` afterwards; what was measured decides."""
         end = self.ends.get(f"{topic}-{partition}")
-        if end is not None:
-            return end <= offset
-        return self.wiped or self.lost_bytes is None or self.lost_bytes > 0
+        return self.costs(topic, partition) and (end is None or end <= offset)
 
 
 def log_losses(steps: list[StepEntry]) -> tuple[LogLoss, ...]:
@@ -50,7 +56,7 @@ def log_losses(steps: list[StepEntry]) -> tuple[LogLoss, ...]:
             continue
         for node in step.nodes:
             proof = _proof_of(step, node)
-            lost_bytes = _whole(proof.get("lost_bytes"))
+            lost_bytes = _integer(proof.get("lost_bytes"))
             if step.step not in LOSING_STEPS and not lost_bytes:
                 continue
             found.append(
@@ -61,7 +67,8 @@ def log_losses(steps: list[StepEntry]) -> tuple[LogLoss, ...]:
                     proven=step.effect_ns is not None,
                     wiped=step.step == "wipe-disk",
                     lost_bytes=lost_bytes,
-                    ends=_ends(proof.get("logs")),
+                    ends=_offsets(proof.get("logs"), "leo_after"),
+                    whole=_whole_logs(proof.get("logs")),
                 )
             )
     return tuple(sorted(found, key=lambda loss: loss.fired_ns))
@@ -74,12 +81,17 @@ def _proof_of(step: StepEntry, node: int) -> Mapping[str, Any]:
     return own if isinstance(own, dict) else step.proof
 
 
-def _whole(value: object) -> int | None:
+def _integer(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _ends(logs: object) -> dict[str, int]:
+def _offsets(logs: object, key: str) -> dict[str, int]:
     if not isinstance(logs, dict):
         return {}
-    ends = {name: _whole(log.get("leo_after")) for name, log in logs.items() if isinstance(log, dict)}
-    return {name: end for name, end in ends.items() if end is not None}
+    offsets = {name: _integer(log.get(key)) for name, log in logs.items() if isinstance(log, dict)}
+    return {name: offset for name, offset in offsets.items() if offset is not None}
+
+
+def _whole_logs(logs: object) -> frozenset[str]:
+    before, after = _offsets(logs, "leo_before"), _offsets(logs, "leo_after")
+    return frozenset(name for name, end in after.items() if name in before and end >= before[name])

@@ -49,7 +49,7 @@ def _disks(evidence: Evidence, elected: Elected, gone: Gone) -> Attribution:
         return Attribution(cause=cause, election=elected, why=why)
 
     before, leader = elected.before, elected.leader
-    losses = [loss for loss in evidence.log_losses or () if lost_offset(evidence, loss, gone, elected)]
+    losses = [loss for loss in evidence.log_losses or () if _lost_data(evidence, loss, gone, elected)]
     losers = {loss.broker for loss in losses}
     if before.replicas and set(before.replicas) <= losers:
         return found("beyond-tolerance", f"every replica ({_list(before.replicas)}) lost its log")
@@ -80,13 +80,19 @@ def _disks(evidence: Evidence, elected: Elected, gone: Gone) -> Attribution:
 
 
 def lost_offset(evidence: Evidence, loss: LogLoss, gone: Gone, elected: Elected) -> bool:
-    """Whether `loss` took the offset from its broker, which had not got it back when `elected` came.
+    """Whether `loss` took the offset from its broker, which had not got it back when `elected` came."""
+    return loss.reaches(gone.topic, gone.partition, gone.offset) and _lost_data(evidence, loss, gone, elected)
 
-    A broker that enters the ISR later has fetched up to the HW by then; one that never left has not.
+
+def _lost_data(evidence: Evidence, loss: LogLoss, gone: Gone, elected: Elected) -> bool:
+    """Whether `loss` took any record of the partition, after the acknowledgement and not made good by `elected`.
+
+    Tolerance is counted in members that lost data, whatever they lost (KIP-966: unclean shutdowns). A broker that
+    enters the ISR later has fetched up to the HW by then; one that never left has not.
     """
     if loss.done_ns < gone.since_ns or loss.fired_ns > elected.after.at_ns + MILLISECOND_NS:
         return False
-    if not loss.reaches(gone.topic, gone.partition, gone.offset):
+    if not loss.costs(gone.topic, gone.partition):
         return False
     return not any(join.at_ns >= loss.done_ns for join in joins(evidence, loss.broker, elected))
 

@@ -161,6 +161,38 @@ def test_power_lost_on_all_but_one_replica_stays_last_replica_standing(tmp_path:
     assert blamed(story.judged())[0] == "last-replica-standing"
 
 
+def test_replicas_that_lost_different_suffixes_all_lost_their_log(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    assert story.steps is not None
+    story.steps[1:] = []
+    for broker, end in ((1, 80), (2, 100), (3, 120)):
+        story.power_loss(12, broker, end=end)
+    story.lost.clear()
+    story.lose(80, 999, acked_s=5)
+    assert blamed(story.judged()) == ("beyond-tolerance", 1, 2)
+
+
+def test_a_replica_that_lost_power_but_no_record_did_not_lose_its_log(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.power_loss(12, 2)
+    story.power_loss(12, 3, end=1000)
+    assert blamed(story.judged())[0] == "last-replica-standing"
+
+
+def test_an_acknowledgement_that_the_clocks_cannot_tell_from_an_election_may_be_older(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.state(9, isr=[1])
+    story.state(12, leader=3, isr=[3], leader_recovery_state=1)
+    story.state(20, isr=[1, 2, 3], leader_recovery_state=0)
+    story.state(30, leader=1)
+    story.lose(0, 99, acked_s=12.0005)
+    assert blamed(story.judged()) == ("unclean-election", 3, 1)
+    story.lost.clear()
+    story.lose(0, 99, acked_s=13)
+    assert blamed(story.judged()) == ("unexplained", 1, 2)
+
+
 def with_elr(record: Path) -> Story:
     """ISR [1, 2], both lose power at once; the controller still lets broker 2 lead out of the ISR."""
     story = Story(record, kafka="4.1.0", features=ELR_ON)
