@@ -1,1 +1,5 @@
-"""Reconciles what was produced against what was read, in Spark."""
+"""Turns a record's tables into anomalies, with Spark DataFrames."""
+
+from analysis.reconcile.reconciling import reconcile
+
+__all__ = ["reconcile"]

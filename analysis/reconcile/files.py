@@ -1,0 +1,128 @@
+"""Checks a record's Parquet files by their footers, before Spark reads a row.
+
+Spark meets a damaged file or a column of another type in the middle of a job, one at a time and in its own
+words. A footer tells all of it up front: what cannot be read, what is missing, what is of another type, and
+whether the values fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+
+from harness.errors import EbbtideError, Problems, UsageError
+from harness.record.tables import TABLES, table_files
+
+_INTEGERS = {
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.uint8(): "smallint",
+    pa.uint16(): "int",
+    pa.uint32(): "bigint",
+    pa.uint64(): "decimal(20,0)",
+}
+
+
+class TableFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file that can be read: its rows, and the Spark type in the file of each known column that it has."""
+
+    path: Path
+    rows: int
+    columns: Mapping[str, str]
+
+
+def check_files(record: Path) -> dict[str, list[TableFile]]:
+    """The files of each table of a record; a table without files is missing.
+
+    Raises `Problems` with everything that is wrong with the files at once.
+    """
+    problems: list[EbbtideError] = []
+    tables = {}
+    for table in TABLES:
+        files = [_check_file(path, table, problems) for path in table_files(record, table)]
+        tables[table] = [file for file in files if file is not None]
+    if problems:
+        raise Problems(str(record), problems)
+    return tables
+
+
+def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFile | None:
+    try:
+        footer = pq.read_metadata(path)
+        found = footer.schema.to_arrow_schema()
+    except (OSError, pa.ArrowException) as error:
+        problems.append(
+            UsageError("a table's file is damaged", where=str(path), got=str(error), allowed="a whole Parquet file")
+        )
+        return None
+    if footer.num_rows == 0:
+        return TableFile(path=path, rows=0, columns={})
+    columns = {}
+    for field in TABLES[table]:
+        wrong = None
+        if field.name not in found.names:
+            wrong = None if field.nullable else UsageError("a column is missing")
+        else:
+            kind = found.field(field.name).type
+            spark_type = _spark_type(kind, field.type)
+            if spark_type is not None:
+                columns[field.name] = spark_type
+                wrong = _values_problem(footer, field)
+            elif not pt.is_null(kind):
+                wrong = UsageError("a column is of another type", got=str(kind))
+            elif not field.nullable:
+                wrong = UsageError("a column has no values")
+        if wrong is not None:
+            where = f"table {table}, column {field.name} ({path})"
+            allowed = f"{field.type}{' or null' if field.nullable else ''}"
+            problems.append(UsageError(wrong.what, where=where, got=wrong.got, allowed=allowed))
+    return TableFile(path=path, rows=footer.num_rows, columns=columns)
+
+
+def _spark_type(found: pa.DataType, wanted: pa.DataType) -> str | None:
+    """The Spark type to read a column of type `found` with, if its values can be cast to `wanted`."""
+    if pt.is_dictionary(found):
+        found = found.value_type
+    if pt.is_integer(wanted) and pt.is_integer(found):
+        return _INTEGERS[found]
+    if pt.is_string(wanted) and (pt.is_string(found) or pt.is_large_string(found)):
+        return "string"
+    if pt.is_boolean(wanted) and pt.is_boolean(found):
+        return "boolean"
+    if pt.is_list(wanted) and (pt.is_list(found) or pt.is_large_list(found)):
+        if pt.is_null(found.value_type):
+            return None
+        element = _spark_type(found.value_type, wanted.value_type)
+        return element and f"array<{element}>"
+    return None
+
+
+def _values_problem(footer: pq.FileMetaData, field: pa.Field) -> UsageError | None:
+    """Nulls where none may be, and integers out of range, as far as the statistics in the footer tell."""
+    for statistics in _statistics(footer, field.name):
+        if not field.nullable and statistics.has_null_count and statistics.null_count > 0:
+            return UsageError("a column has nulls", got=f"{statistics.null_count} nulls")
+        if pt.is_integer(field.type) and statistics.has_min_max:
+            most = 2 ** (field.type.bit_width - 1)
+            for value in (statistics.min, statistics.max):
+                if not -most <= value < most:
+                    return UsageError("a value is out of range", got=str(value))
+    return None
+
+
+def _statistics(footer: pq.FileMetaData, column: str) -> Iterator[Any]:
+    """A column's statistics, one a row group; none for lists, whose own nulls statistics do not count."""
+    indexes = [index for index in range(footer.num_columns) if footer.schema.column(index).path == column]
+    for index in indexes:
+        for group in range(footer.num_row_groups):
+            statistics = footer.row_group(group).column(index).statistics
+            if statistics is not None:
+                yield statistics

@@ -1,0 +1,178 @@
+"""The history of values: one row for each value that was sent, read or found at an offset, and what else is known.
+
+The data: acknowledgements (sends), what consumers returned (polls), and the log of the last leader after the
+run (replicas). Two views of the same rows are needed, by offset (what else stood there) and by value (where else
+it stood); each is one shuffle, and every kind of anomaly that compares values reads the result in one pass.
+
+Columns of a row: `topic`, `partition`, `offset` (null: sent, and no offset is known) and `value`, and
+
+- of its acknowledgement there: `acked`, `acks`, `sequence`, `sent_ns`, `done_ns`;
+- of the ordinary consumers that returned it there: `read_ns` (first time), `reader`;
+- `in_final`: the final read returned it there; `in_leader`: it stands there in the last leader's own log;
+- `evidenced`: acked or polled there; `damaged`: a consumer returned a null value at that offset;
+- `others`: what else stood at that offset, as structs (value, polled_ns: last time, epoch: lowest, evidenced);
+- of its value: `places`, everywhere it was seen, as structs (topic, partition, offset, evidenced, read, stands);
+  `producer` (null: no row in sends), `in_transaction`, `in_committed`;
+- of its partition: the columns of `facts.partition_facts`.
+
+A row that stands where it was acked or read, alone and nowhere else, is in no anomaly and is left out.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from analysis.reconcile.facts import Facts, final_leaders, is_final
+from analysis.reconcile.tables import RecordTables
+
+_EVIDENCE = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "value": "bigint",
+    "acked": "boolean",
+    "acks": "int",
+    "sequence": "bigint",
+    "sent_ns": "bigint",
+    "done_ns": "bigint",
+    "producer": "int",
+    "in_transaction": "boolean",
+    "in_committed": "boolean",
+    "read_ns": "bigint",
+    "reader": "int",
+    "polled_ns": "bigint",
+    "in_final": "boolean",
+    "in_leader": "boolean",
+    "epoch": "int",
+}
+_PLACE = ["topic", "partition", "offset"]
+_LOWEST = ("read_ns", "epoch")
+
+
+def suspicious_history(
+    spark: SparkSession, tables: RecordTables, facts: Facts, partitions: DataFrame
+) -> DataFrame | None:
+    """The rows that may be part of an anomaly; None when there is nothing to compare.
+
+    `partitions` is `facts.partition_facts`.
+    """
+    placed = [part for part in (_acked(tables), _polled(tables, facts), _of_leaders(spark, tables, facts)) if part]
+    if not placed:
+        return None
+    evidence = placed[0]
+    for part in placed[1:]:
+        evidence = evidence.union(part)
+    rows = _by_value(_by_offset(evidence), tables)
+    return rows.where(_suspicious(facts)).join(F.broadcast(partitions), ["topic", "partition"], "left")
+
+
+def _acked(tables: RecordTables) -> DataFrame | None:
+    """Acknowledgements whose offset is known."""
+    if tables.sends is None:
+        return None
+    sends = tables.sends.where("status = 'acked' AND offset IS NOT NULL")
+    return _evidence(sends, **_of_sends(), offset=F.col("offset"), acked=F.lit(True))
+
+
+def _unplaced(tables: RecordTables) -> DataFrame | None:
+    """All other sends: what they say of a value counts, but they put it at no offset."""
+    if tables.sends is None:
+        return None
+    return _evidence(tables.sends.where("status <> 'acked' OR offset IS NULL"), **_of_sends())
+
+
+def _of_sends() -> dict[str, Column]:
+    transactional = F.col("txn").isNotNull() | F.col("txn_outcome").isNotNull()
+    same = {name: F.col(name) for name in ("acks", "sequence", "sent_ns", "done_ns", "producer")}
+    return {**same, "in_transaction": transactional, "in_committed": F.col("txn_outcome") == "committed"}
+
+
+def _polled(tables: RecordTables, facts: Facts) -> DataFrame | None:
+    if tables.polls is None:
+        return None
+    final = is_final(facts.final_consumer)
+    return _evidence(
+        tables.polls,
+        offset=F.col("offset"),
+        read_ns=F.when(~final, F.col("polled_ns")),
+        reader=F.when(~final, F.col("consumer")),
+        polled_ns=F.col("polled_ns"),
+        in_final=final,
+        epoch=F.col("leader_epoch"),
+    )
+
+
+def _of_leaders(spark: SparkSession, tables: RecordTables, facts: Facts) -> DataFrame | None:
+    """The log of each partition's last leader after the run, control records included (their value is null)."""
+    leaders = [
+        {"topic": topic, "partition": partition, "broker": broker}
+        for (topic, partition), broker in final_leaders(facts).items()
+    ]
+    if tables.replicas is None or not leaders:
+        return None
+    schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("broker", pa.int32())])
+    small = spark.createDataFrame(pa.Table.from_pylist(leaders, schema=schema))
+    rows = tables.replicas.join(F.broadcast(small), ["topic", "partition", "broker"])
+    return _evidence(rows, offset=F.col("offset"), in_leader=F.lit(True), epoch=F.col("leader_epoch"))
+
+
+def _evidence(rows: DataFrame, **columns: Column) -> DataFrame:
+    """Rows with the columns `_EVIDENCE`: the partition and value as they are, what is not given is null."""
+    columns = {name: F.col(name) for name in ("topic", "partition", "value")} | columns
+    return rows.select(*(columns.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in _EVIDENCE.items()))
+
+
+def _by_offset(evidence: DataFrame) -> DataFrame:
+    """One row a value and offset, with what else stood at that offset; values that are null end here."""
+    facts = [
+        (F.min if name in _LOWEST else F.max)(name).alias(name)
+        for name in _EVIDENCE
+        if name not in (*_PLACE, "value", "reader")
+    ]
+    # Shuffled by place first, the grouping and the window after it need no shuffle of their own.
+    rows = (
+        evidence.repartition(*_PLACE)
+        .groupBy(*_PLACE, "value")
+        .agg(*facts, F.min_by("reader", "read_ns").alias("reader"))
+        .withColumn("evidenced", F.col("acked").isNotNull() | F.col("polled_ns").isNotNull())
+    )
+    here = F.collect_list(F.struct("value", "polled_ns", "epoch", "evidenced")).over(Window.partitionBy(*_PLACE))
+    rows = rows.withColumn("here", here)
+    return rows.where("value IS NOT NULL").withColumns(
+        {
+            "others": F.filter("here", lambda one: ~one["value"].eqNullSafe(F.col("value"))),
+            "damaged": F.exists("here", lambda one: one["value"].isNull() & one["polled_ns"].isNotNull()),
+        }
+    )
+
+
+def _by_value(rows: DataFrame, tables: RecordTables) -> DataFrame:
+    """The same rows, with everywhere else that their value was seen."""
+    unplaced = _unplaced(tables)
+    if unplaced is not None:
+        rows = rows.unionByName(unplaced, allowMissingColumns=True)
+    value = Window.partitionBy("value")
+    place = F.struct(
+        *_PLACE,
+        F.coalesce("evidenced", F.lit(False)).alias("evidenced"),
+        F.col("read_ns").isNotNull().alias("read"),
+        (F.coalesce("in_final", F.lit(False)) | F.coalesce("in_leader", F.lit(False))).alias("stands"),
+    )
+    return rows.repartition("value").withColumns(
+        {
+            "places": F.collect_list(F.when(F.col("offset").isNotNull(), place)).over(value),
+            **{name: F.max(name).over(value) for name in ("producer", "in_transaction", "in_committed")},
+        }
+    )
+
+
+def _suspicious(facts: Facts) -> Column:
+    """Whether a row may be in an anomaly; a row for which this is false surely is in none."""
+    crowded = F.col("evidenced") & (F.size("others") > 0)
+    repeated = F.size(F.filter("places", lambda place: place["evidenced"])) > 1
+    if facts.final_consumer is None:
+        return crowded | repeated
+    gone = F.col("evidenced") & ~F.coalesce("in_final", F.lit(False))
+    return crowded | repeated | gone

@@ -1,0 +1,122 @@
+"""hw-regression: the HW that a leader served went below one served before.
+
+The rule: one item an observation that is below an earlier one of the same or an older leader epoch. *Earlier*
+means answered before the other was asked.
+
+The data: watermarks of source list_offsets with a leader epoch. The HW in fetch responses and in checkpoints may
+rightly lag, so those are not used.
+
+Why it is sound: only the leader answers ListOffsets, under its epoch, and it answers OFFSET_NOT_AVAILABLE while
+its HW is below the start of its epoch; so across leaders that kept the log the answers never go down. Answers
+that were under way at the same time are in no order, hence `asked_ns`; a deposed leader's late answer carries
+its old epoch, and is compared with nothing newer.
+
+When it cannot tell: an observation without a leader epoch is not judged; one without `asked_ns` is compared only
+as the earlier of two, for which its answer's time is enough.
+
+How: an observation has to find the highest HW among all with an epoch up to its own and a time before its own:
+two orders at once. Epochs are ranked, and cut into blocks of 1, 2, 4, ... ranks. An observation that was
+answered stands in the one block of each size that holds its rank; one that was asked looks into the few blocks
+that make up all ranks below its own, and into its own rank. In each block one running maximum over time is the
+answer: n log n in all, with a window and no join.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.items import item
+from analysis.reconcile.tables import RecordTables
+
+KIND = "hw-regression"
+
+_SOURCE = "list_offsets"
+_WHERE = ("topic", "partition")
+_OBSERVED = ("high_watermark", "leader_epoch", "broker", "asked_ns", "at_ns")
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Why nothing, or not everything, could be judged."""
+    lacking = facts.without("watermarks")
+    if lacking is not None:
+        return lacking
+    served = [one for one in facts.served if one.source == _SOURCE]
+    if not served:
+        return "nobody asked a leader for its HW (watermarks of source list_offsets)"
+    judged = [one for one in served if one.leader_epoch is not None]
+    if not judged:
+        return "the HWs that leaders served carry no leader epoch"
+    if not any(one.asked for one in judged):
+        return "when the leaders were asked for their HW is not known (asked_ns)"
+    return None
+
+
+def items(tables: RecordTables, facts: Facts) -> DataFrame | None:
+    """One row an item; None: nothing can be judged."""
+    if tables.watermarks is None or why_unknown(facts) is not None:
+        return None
+    observed = tables.watermarks.where((F.col("source") == _SOURCE) & F.col("leader_epoch").isNotNull())
+    by_epoch = Window.partitionBy(*_WHERE).orderBy("leader_epoch")
+    ranked = observed.repartition(*_WHERE).select(
+        *_WHERE,
+        *_OBSERVED,
+        (F.dense_rank().over(by_epoch) - 1).alias("rank"),
+        F.row_number().over(by_epoch).alias("number"),
+    )
+    earlier = F.greatest("own", "previous", "older")
+    # A HW that stays low under later epochs went back once: the drop is against the epoch before.
+    drop = F.coalesce(F.greatest("own", "previous"), F.col("older"))
+    found = _with_earlier(ranked).where(earlier["high_watermark"] > F.col("high_watermark"))
+    details = {name: F.col(name) for name in _OBSERVED}
+    row = item(
+        KIND,
+        offset=F.col("high_watermark"),
+        details={**details, "earlier": earlier},
+        leader_epoch=F.col("leader_epoch"),
+        at_ns=F.col("at_ns"),
+        broker=F.col("broker"),
+        earlier=F.when(drop["high_watermark"] > F.col("high_watermark"), drop),
+    )
+    return found.select(row.alias("item")).select("item.*")
+
+
+def _with_earlier(ranked: DataFrame) -> DataFrame:
+    """Each observation that was asked at a known time, with the highest earlier one of each place it looks at."""
+    highest = F.max("rank").over(Window.partitionBy(*_WHERE))
+    events = ranked.withColumn("highest", highest).withColumn("event", F.explode(_events())).select("*", "event.*")
+    block = Window.partitionBy(*_WHERE, "size", "block").orderBy("time", F.col("looks").isNull())
+    seen = F.when(F.col("looks").isNull(), F.struct("high_watermark", "at_ns", "leader_epoch"))
+    so_far = block.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    looked = events.withColumn("best", F.max(seen).over(so_far)).where("looks IS NOT NULL")
+    return looked.groupBy(*_WHERE, "number", *_OBSERVED).agg(
+        *(F.max(F.when(F.col("looks") == looks, F.col("best"))).alias(looks) for looks in ("own", "previous", "older"))
+    )
+
+
+def _events() -> Column:
+    """What an observation does in which block, and when: it is there to be found (`looks` null), or looks."""
+    sizes = F.sequence(F.lit(0), F.floor(F.log2(F.col("highest") + 1)).cast("int"))
+    answers = F.transform(sizes, lambda size: _event(size, _shift("rank", size), "at_ns", None))
+    # The ranks below `below` are, for each binary digit of it that is set, the block that ends at that digit.
+    below = F.greatest(F.col("rank") - 1, F.lit(0))
+    digits = F.filter(sizes, lambda size: _shift(below, size).bitwiseAND(F.lit(1)) == 1)
+    own = F.array(_event(F.lit(0), F.col("rank"), "asked_ns", "own"))
+    previous = F.array(_event(F.lit(0), F.col("rank") - 1, "asked_ns", "previous"))
+    older = F.transform(digits, lambda size: _event(size, _shift(below, size) - 1, "asked_ns", "older"))
+    return F.filter(F.concat(answers, own, previous, older), lambda event: event["time"].isNotNull())
+
+
+def _event(size: Column, block: Column, time: str, looks: str | None) -> Column:
+    return F.struct(
+        size.alias("size"),
+        block.alias("block"),
+        F.col(time).alias("time"),
+        F.lit(looks).cast("string").alias("looks"),
+    )
+
+
+def _shift(value: Column | str, digits: Column) -> Column:
+    """`value` without its lowest binary digits."""
+    return F.call_function("shiftright", F.col(value) if isinstance(value, str) else value, digits)

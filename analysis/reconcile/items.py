@@ -1,0 +1,56 @@
+"""The common shape of anomalies: one row an item, whatever its kind.
+
+`kind`, `topic`, `partition`, `offset`, `value` and `details` (JSON) are what anomalies/ holds. The rest is what
+lost records and HW regressions are grouped by for the judge.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+PUBLIC = {
+    "kind": "string",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "value": "bigint",
+    "details": "string",
+}
+GROUPING = {
+    "acks": "int",
+    "committed": "boolean",
+    "leader_epoch": "int",
+    "at_ns": "bigint",
+    "broker": "int",
+    "earlier": "struct<high_watermark:bigint,at_ns:bigint,leader_epoch:int>",
+}
+ITEM = PUBLIC | GROUPING
+
+
+def item(
+    kind: str,
+    *,
+    offset: Column | None = None,
+    value: Column | None = None,
+    details: dict[str, Column],
+    **grouping: Column,
+) -> Column:
+    """A struct of type `ITEM` for the row at hand, whose partition is in the columns `topic` and `partition`.
+
+    A detail that is null is left out of the JSON.
+    """
+    columns = {
+        "kind": F.lit(kind),
+        "topic": F.col("topic"),
+        "partition": F.col("partition"),
+        "offset": offset,
+        "value": value,
+        "details": F.to_json(F.struct(*(column.alias(name) for name, column in details.items()))),
+        **grouping,
+    }
+    fields = []
+    for name, type_ in ITEM.items():
+        column = columns.get(name)
+        fields.append((column if column is not None else F.lit(None)).cast(type_).alias(name))
+    return F.struct(*fields)

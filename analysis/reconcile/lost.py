@@ -1,0 +1,131 @@
+"""lost: an acked value that is not in the final log of its partition.
+
+The rule: a broker said yes and named an offset, and at the end of the run the value is gone. One item a value.
+
+The data: sends with status acked and an offset; the final read, which covers a partition from its log start to
+its HW; the last leader's own log (replicas, partitions); for *committed*, HW observations of every source.
+
+Why it is sound: the final read came after everything was healed, so what it lacks no consumer can get any more.
+Not lost, therefore: below the final log start (retention removed it); at another offset of the partition (a
+duplicate); in the last leader's own log (the read missed it, the log did not); damaged, when a consumer got a
+null value at its offset; a value of a transaction that is not known to be committed (it may rightly be hidden).
+
+*Committed*: acked with acks=all, or returned to an ordinary consumer, or passed by the HW. An observation is of
+the HW passing *this* record only if it was made after the record was sent, and under a leader epoch in which
+nothing else is known to stand at that offset: after an acks=1 record is cut off, the next leader's HW passes
+its offset too, on another record. The lowest epoch of such another record, no older than the acknowledgement's
+era, bounds the epochs that count.
+
+When it cannot tell: without sends, polls or a final read, or when the run is not complete; for a partition that
+the final read does not name. An empty polls table is a final read of nothing only if the final offsets say so.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.items import item
+
+KIND = "lost"
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Why nothing, or not everything, could be judged."""
+    lacking = facts.without("sends") or ("polls is missing" if "polls" in facts.missing else None)
+    if lacking is not None:
+        return lacking
+    if facts.final_consumer is None:
+        return "there was no final read"
+    if not facts.complete:
+        return "the run is not complete"
+    if not facts.rows["polls"]:
+        full = [name for name, ends in facts.final_offsets.items() if ends.high_watermark > ends.log_start]
+        if full:
+            return f"polls is empty, though the final log of {full[0]} is not"
+    read = facts.final_offsets.keys()
+    acked = {f"{one.topic}-{one.partition}" for one in facts.sends if one.status == "acked" and one.placed}
+    unread = sorted(acked - read)
+    if unread:
+        return f"the final read does not cover {', '.join(unread[:5])}{' and more' if len(unread) > 5 else ''}"
+    return None
+
+
+def items(facts: Facts) -> Column | None:
+    """The item of a row of the history; null when it is none. None: nothing can be judged."""
+    why = why_unknown(facts)
+    if why is not None and not why.startswith("the final read does not cover"):
+        return None
+    stands = F.exists("places", lambda place: place["stands"] & _here(place))
+    read = F.exists("places", lambda place: place["read"] & _here(place))
+    is_lost = (
+        F.col("acked")
+        & F.col("final_read")
+        & (F.col("offset") >= F.col("log_start"))
+        & ~stands
+        & ~F.col("damaged")
+        & (~F.col("in_transaction") | F.coalesce("in_committed", F.lit(False)))
+    )
+    passed = _passed_by_hw()
+    committed = (F.col("acks") == -1) | read | passed
+    return F.when(
+        is_lost,
+        item(
+            KIND,
+            offset=F.col("offset"),
+            value=F.col("value"),
+            details={
+                "acks": F.col("acks"),
+                "committed": committed,
+                "acked_after_epoch": _era(),
+                "read_by_consumer": read,
+                "passed_by_hw": passed,
+                "producer": F.col("producer"),
+                "sequence": F.col("sequence"),
+                "sent_ns": F.col("sent_ns"),
+                "done_ns": F.col("done_ns"),
+                "others_at_offset": F.when(F.size("others") > 0, F.transform("others", lambda one: one["value"])),
+            },
+            acks=F.col("acks"),
+            committed=committed,
+            leader_epoch=_era(),
+            at_ns=_acked_ns(),
+        ),
+    )
+
+
+def _here(place: Column) -> Column:
+    """Whether a place is in the row's own partition."""
+    return (place["topic"] == F.col("topic")) & (place["partition"] == F.col("partition"))
+
+
+def _acked_ns() -> Column:
+    return F.coalesce("done_ns", "sent_ns")
+
+
+def _era() -> Column:
+    """The leader epoch in force when the acknowledgement came; null when the metadata log does not say."""
+    begun = F.filter("elections", lambda election: election["since_ns"] <= _acked_ns())
+    return F.array_max(F.transform(begun, lambda election: election["leader_epoch"]))
+
+
+def _passed_by_hw() -> Column:
+    later = F.filter(
+        F.transform("others", lambda one: one["epoch"]),
+        lambda epoch: epoch.isNotNull() & (_era().isNull() | (epoch >= _era())),
+    )
+    # Something else stood there and no epoch of it is known: only what was served up to the era counts.
+    unknown = F.exists("others", lambda one: one["epoch"].isNull())
+    replaced_in = F.coalesce(F.array_min(later), F.when(unknown, _era() + 1))
+    return F.coalesce(
+        F.exists(
+            "served",
+            lambda one: (
+                (one["high_watermark"] > F.col("offset"))
+                & (one["at_ns"] >= F.col("sent_ns"))
+                & (replaced_in.isNull() | F.coalesce(one["leader_epoch"] < replaced_in, F.lit(False)))
+            ),
+        ),
+        F.lit(False),
+    )

@@ -1,0 +1,176 @@
+"""The Spark session: small, quiet and quick to start on one machine; any other master by its URL.
+
+A local session listens on loopback only, has no UI, no catalog and no warehouse, and keeps its scratch files in
+one temporary folder that goes with it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyspark
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from analysis.reconcile.class_archive import class_archive
+from harness.errors import HarnessError
+from harness.java import require_java
+
+LOCAL_MASTER = "local[2]"
+
+_HEAP_MIB_MIN, _HEAP_MIB_MAX = 1024, 4096
+_JVM_EXIT_S = 10.0
+_START_FLAGS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto"
+_LOGGING = """\
+status = off
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d %p %c: %m%n%ex
+"""
+
+
+def spark_session(master: str | None = None) -> SparkSession:
+    """The Spark session of this process, started if there is none; it ends with the process.
+
+    `master` is a Spark master URL, by default two threads of this machine. Raises `HarnessError` when there is
+    no Java 17 or newer, or Spark does not start.
+    """
+    if SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate()
+    jvm = _Jvm(master or LOCAL_MASTER)
+    atexit.register(jvm.close)
+    return jvm.spark
+
+
+@contextmanager
+def session(master: str | None = None) -> Iterator[SparkSession]:
+    """A Spark session for the length of a block; one that was there already goes on. Raises as `spark_session`."""
+    if SparkContext._active_spark_context is not None:
+        yield SparkSession.builder.getOrCreate()
+        return
+    jvm = _Jvm(master or LOCAL_MASTER)
+    try:
+        yield jvm.spark
+    finally:
+        jvm.close()
+
+
+class _Jvm:
+    """A Java process with a Spark session, and its scratch folder; both end with `close`."""
+
+    def __init__(self, master: str) -> None:
+        java = require_java()
+        spark_home = Path(pyspark.__file__).parent
+        self._scratch = Path(tempfile.mkdtemp(prefix="ebbtide-spark-"))
+        self._gateway: Any = None
+        self._archive = class_archive(java, spark_home / "jars")
+        environment = {
+            "SPARK_HOME": str(spark_home),
+            "JAVA_HOME": str(java.executable.resolve().parent.parent),
+            "SPARK_LAUNCHER_OPTS": _START_FLAGS,
+        }
+        if _is_local(master):
+            environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+        (self._scratch / "log4j2.properties").write_text(_LOGGING)
+        said = self._scratch / "stderr.log"
+        try:
+            with said.open("wb") as stderr, _environment(environment):
+                conf = _conf(master, self._scratch, f"{_START_FLAGS} {self._archive.flags}")
+                self._gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                    conf, {"stdout": subprocess.DEVNULL, "stderr": stderr}
+                )
+                self.spark = SparkSession(SparkContext(gateway=self._gateway, conf=conf))
+        except Exception as error:
+            last = said.read_text(errors="replace").strip().splitlines()[-3:]
+            self.close()
+            raise HarnessError(
+                "Spark does not start",
+                where=f"master {master}, {java.executable} ({java.version})",
+                got="\n           ".join([str(error).splitlines()[0], *last]),
+                next="ebbtide analyze --help    (--master names another Spark master)",
+            ) from (None if isinstance(error, PySparkException) else error)
+
+    def close(self) -> None:
+        """Stop Spark, end the Java process and remove the scratch folder. Again: nothing happens."""
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
+            if SparkContext._active_spark_context is not None:
+                self.spark.stop()
+            SparkContext._gateway = None
+            SparkContext._jvm = None
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            if self._archive.written:
+                # It still writes the class archive, which nobody needs to wait for.
+                gateway.proc.returncode = 0
+            else:
+                gateway.proc.wait(_JVM_EXIT_S)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
+
+
+def _conf(master: str, scratch: Path, jvm_flags: str) -> SparkConf:
+    """Settings of a session; those for one machine trade Spark's adaptive planning for fewer, smaller jobs."""
+    heap_mib = min(_HEAP_MIB_MAX, max(_HEAP_MIB_MIN, psutil.virtual_memory().total // 4 // 2**20))
+    settings = {
+        "spark.master": master,
+        "spark.app.name": "ebbtide",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.driver.extraJavaOptions": f"{jvm_flags} -Dlog4j2.configurationFile=file:{scratch}/log4j2.properties",
+        "spark.driver.memory": f"{heap_mib}m",
+    }
+    if _is_local(master):
+        settings |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.local.dir": str(scratch),
+            "spark.sql.adaptive.enabled": "false",
+            # Tens of small plans: compiling each takes longer than interpreting it.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.python.sql.dataFrameDebugging.enabled": "false",
+            "spark.sql.dataFrameQueryContext.enabled": "false",
+            "spark.sql.shuffle.partitions": "2",
+        }
+    conf = SparkConf(loadDefaults=False)
+    for key, value in settings.items():
+        conf.set(key, value)
+    return conf
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables for the block only: Spark's launcher takes these in no other way."""
+    before = {key: os.environ.get(key) for key in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                del os.environ[key]
+            else:
+                os.environ[key] = value

@@ -1,0 +1,146 @@
+"""One pass over the items: counts, examples, and the groups that the judge looks at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from analysis.reconcile import hw_regression, lost
+from analysis.reconcile.model import HwRegression, LostRange
+from analysis.verdict import AnomalyCount
+
+EXAMPLES_MAX = 20
+
+_PARTITION = ["topic", "partition"]
+_GROUP = ["kind", *_PARTITION]
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What the items come to; `count` is of all kinds."""
+
+    count: int
+    anomalies: list[AnomalyCount]
+    lost: list[LostRange]
+    regressions: list[HwRegression]
+
+
+class _Counted(msgspec.Struct, frozen=True):
+    kind: str
+    topic: str
+    partition: int
+    count: int
+
+
+class _Example(msgspec.Struct, frozen=True):
+    kind: str
+    topic: str
+    partition: int
+    number: int
+    details: str
+    offset: int | None = None
+    value: int | None = None
+
+
+class _Drop(msgspec.Struct, frozen=True):
+    topic: str
+    partition: int
+    earlier: dict[str, int]
+    later: dict[str, int]
+
+
+_SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "count": _Counted,
+    "example": _Example,
+    "lost": LostRange,
+    "drop": _Drop,
+}
+
+
+def summarize(items: DataFrame) -> Summary:
+    """Count the items and group them in one job; collects groups and examples, never all items."""
+    order = Window.partitionBy(*_GROUP).orderBy(F.asc_nulls_last("offset"), F.asc_nulls_last("value"), "details")
+    numbered = items.withColumn("number", F.row_number().over(order)).where(F.col("number") <= EXAMPLES_MAX)
+    sections = {
+        "count": items.groupBy(*_GROUP).agg(F.count("*").alias("count")),
+        "example": numbered.select(*_GROUP, "number", "offset", "value", "details"),
+        "lost": _lost_ranges(items),
+        "drop": _drops(items),
+    }
+    union: DataFrame | None = None
+    for name, rows in sections.items():
+        section = rows.select(F.lit(name).alias("section"), F.to_json(F.struct(*rows.columns)).alias("row"))
+        union = section if union is None else union.union(section)
+    assert union is not None
+    found: dict[str, list[Any]] = {name: [] for name in sections}
+    for name, row in union.collect():
+        found[name].append(msgspec.json.decode(row, type=_SECTIONS[name]))
+    return Summary(
+        count=sum(one.count for one in found["count"]),
+        anomalies=_anomalies(found["count"], found["example"]),
+        lost=sorted(found["lost"], key=lambda one: (one.topic, one.partition, one.first_offset, one.acks)),
+        regressions=_regressions(found["drop"]),
+    )
+
+
+def _lost_ranges(items: DataFrame) -> DataFrame:
+    """Lost records by what decides their cause: acks, commitment, and the leader epoch in force when acked."""
+    return (
+        items.where(F.col("kind") == lost.KIND)
+        .groupBy(*_PARTITION, "acks", "committed", F.col("leader_epoch").alias("acked_after_epoch"))
+        .agg(
+            F.min("offset").alias("first_offset"),
+            F.max("offset").alias("last_offset"),
+            F.count("*").alias("count"),
+            F.min("at_ns").alias("first_done_ns"),
+            F.max("at_ns").alias("last_done_ns"),
+        )
+    )
+
+
+def _drops(items: DataFrame) -> DataFrame:
+    """The lowest HW under each leader epoch that began a drop, and the highest HW before."""
+    later = F.struct(F.col("offset").alias("high_watermark"), "at_ns", "leader_epoch", "broker")
+    return (
+        items.where((F.col("kind") == hw_regression.KIND) & F.col("earlier").isNotNull())
+        .groupBy(*_PARTITION, "leader_epoch")
+        .agg(F.max("earlier").alias("earlier"), F.min(later).alias("later"))
+        .select(*_PARTITION, "earlier", "later")
+    )
+
+
+def _anomalies(counted: list[_Counted], examples: list[_Example]) -> list[AnomalyCount]:
+    shown: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for one in sorted(examples, key=lambda example: example.number):
+        place = {name: number for name, number in (("offset", one.offset), ("value", one.value)) if number is not None}
+        shown.setdefault((one.kind, one.topic, one.partition), []).append(place | msgspec.json.decode(one.details))
+    return [
+        AnomalyCount(
+            kind=one.kind,
+            topic=one.topic,
+            partition=one.partition,
+            count=one.count,
+            examples=shown[one.kind, one.topic, one.partition],
+        )
+        for one in sorted(counted, key=lambda one: (one.kind, one.topic, one.partition))
+    ]
+
+
+def _regressions(drops: list[_Drop]) -> list[HwRegression]:
+    regressions = [
+        HwRegression(
+            topic=drop.topic,
+            partition=drop.partition,
+            from_=drop.earlier["high_watermark"],
+            to=drop.later["high_watermark"],
+            leader_epoch=drop.later["leader_epoch"],
+            broker=drop.later["broker"],
+            earlier_at_ns=drop.earlier["at_ns"],
+            at_ns=drop.later["at_ns"],
+            earlier_leader_epoch=drop.earlier["leader_epoch"],
+        )
+        for drop in drops
+    ]
+    return sorted(regressions, key=lambda one: (one.topic, one.partition, one.leader_epoch))

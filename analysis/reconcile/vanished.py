@@ -1,0 +1,88 @@
+"""vanished: a consumer read a value, and later it was gone from that offset or another value stood there.
+
+The rule: what was returned once must stay where it was. One item a (partition, offset, value).
+
+The data: polls of ordinary consumers with a value; later polls of the same offset, the final read among them;
+the final log's absence of it. Sends only for what a read_committed final read hides.
+
+Why it is sound: an offset is given once; a later answer with another value there, or a final read that passed
+the offset by, shows that the log was cut. Below the final log start nothing vanishes. Nothing is gone that
+stands in the last leader's own log, that is damaged (a null value came back), or that a read_committed final
+read hides: a value of a transaction that is not known to be committed, and, where the run had transactions, a
+value without a row in sends.
+
+When it cannot tell: without a final read only later polls are compared, which show what was replaced, not what
+is gone; a final read of a run that is not complete shows only what it passed by, and what lies above its HW.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.items import item
+
+KIND = "vanished"
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Why nothing, or not everything, could be judged."""
+    lacking = facts.without("polls")
+    if lacking is not None:
+        return lacking
+    if facts.final_consumer is None:
+        return "there was no final read: only what a later poll shows replaced is known"
+    if not facts.complete:
+        return "the run is not complete: what the final read did not reach is not known"
+    return None
+
+
+def items(facts: Facts) -> Column | None:
+    """The item of a row of the history; null when it is none. None: nothing can be judged."""
+    if facts.without("polls") is not None:
+        return None
+    replacing = F.filter("others", lambda one: one["value"].isNotNull() & (one["polled_ns"] > F.col("read_ns")))
+    replaced = F.size(replacing) > 0
+    reached = F.lit(facts.complete) | F.coalesce(
+        (F.col("offset") < F.col("final_last")) | (F.col("offset") >= F.col("final_hw")), F.lit(False)
+    )
+    gone = (
+        F.coalesce("final_read", F.lit(False))
+        & reached
+        & ~F.coalesce("in_final", F.lit(False))
+        & ~F.coalesce("in_leader", F.lit(False))
+        & ~F.col("damaged")
+        & ~_hidden(facts)
+    )
+    below = F.col("offset") < F.col("log_start")
+    is_vanished = F.col("read_ns").isNotNull() & ~F.coalesce(below, F.lit(False)) & (replaced | gone)
+    return F.when(
+        is_vanished,
+        item(
+            KIND,
+            offset=F.col("offset"),
+            value=F.col("value"),
+            details={
+                "consumer": F.col("reader"),
+                "polled_ns": F.col("read_ns"),
+                "in_final_read": F.coalesce("in_final", F.lit(False)),
+                "replaced_by": F.when(
+                    replaced,
+                    F.array_sort(
+                        F.transform(
+                            replacing,
+                            lambda one: F.struct(one["value"].alias("value"), one["polled_ns"].alias("polled_ns")),
+                        )
+                    ),
+                ),
+            },
+        ),
+    )
+
+
+def _hidden(facts: Facts) -> Column:
+    if not facts.final_read_committed:
+        return F.lit(False)
+    uncommitted = F.col("in_transaction") & ~F.coalesce("in_committed", F.lit(False))
+    return F.coalesce(uncommitted, F.lit(facts.transactional))
