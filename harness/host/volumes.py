@@ -29,6 +29,8 @@ _EXT4_IOC_SHUTDOWN = 0x8004587D  # _IOR('X', 125, __u32), the same number on xfs
 # NOLOGFLUSH: the other kinds write the journal out first, so that nothing would be lost.
 _NO_LOG_FLUSH = 2
 
+_PLANTED = b"not fsynced\n" * 512
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 # Initialising lazily leaves work to a kernel thread; noinit_itable keeps that thread from ever starting.
@@ -72,6 +74,19 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
                 raise OSError(ctypes.get_errno(), f"syncing {self.folder}")
         finally:
             os.close(handle)
+
+    def plant(self) -> None:
+        """Write a file that is never fsynced: whether it survives tells what a power loss took."""
+        planted = self._planted()
+        planted.unlink(missing_ok=True)
+        planted.write_bytes(_PLANTED)
+
+    def planted_survives(self) -> bool:
+        """Whether the planted file's content is on the volume. Its name may be: journals commit names by themselves."""
+        try:
+            return self._planted().read_bytes() == _PLANTED
+        except OSError:
+            return False
 
     def unmount(self) -> None:
         """Unmount; raises `HarnessError` naming who keeps it busy when it stays so."""
@@ -123,6 +138,9 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
     def describe(self) -> str:
         """For people."""
         return f"volume {self.folder} (loop mount of {self.image})"
+
+    def _planted(self) -> Path:
+        return Path(self.folder) / ".ebbtide-not-synced"
 
     def _refuses_writes(self) -> bool:
         try:

@@ -45,11 +45,13 @@ class PowerLoss(msgspec.Struct, frozen=True, kw_only=True):
     """What a power loss did to one node's volume; `logs` is keyed `topic-partition`.
 
     `volume_down`: a probe saw the volume refuse a write before it was unmounted (fs-shutdown), or every log
-    was cut back to its recovery point (truncate). `lost_bytes` is the sum over `logs`.
+    was cut back to its recovery point (truncate). `unsynced_gone`: a file written when the node started, and
+    never fsynced, did not come back (always true of truncate). `lost_bytes` is the sum over `logs`.
     """
 
     method: PowerLossMethod
     volume_down: bool
+    unsynced_gone: bool
     lost_bytes: int
     logs: dict[str, LogLoss]
 

@@ -92,6 +92,8 @@ class LocalRuntime:
             node = self.nodes[node_id]
             if self.pid(node_id) is not None:
                 raise HarnessError(f"{node.name} runs already", got=f"pid {self.pid(node_id)}")
+            if node_id in self._volumes:
+                self._volumes[node_id].plant()
             self._started_ms[node_id] = time.time_ns() // 1_000_000
             self._children[node_id] = start_child(
                 self._ledger,
@@ -158,15 +160,17 @@ class LocalRuntime:
                 volume_down = volume.shut_down()
                 volume.unmount()
                 volume.mount()
+                unsynced_gone = not volume.planted_survives()
             else:
                 cut_to_recovery_points(self.data_dir(node_id))
-                volume_down = True
+                volume_down = unsynced_gone = True
             logs = before.compare()
         finally:
             before.release()
         return PowerLoss(
             method=self.power_loss_method,
             volume_down=volume_down,
+            unsynced_gone=unsynced_gone,
             lost_bytes=sum(log.lost_bytes for log in logs.values()),
             logs=logs,
         )
