@@ -23,6 +23,7 @@ import msgspec
 
 from analysis.judge.elections import Elected, elections_of
 from analysis.judge.evidence import Attribution, Evidence, Gone
+from analysis.judge.lost_offsets import counts_between
 from analysis.judge.permits import MILLISECOND_NS, lost_offset, why_it_could_lead
 
 if TYPE_CHECKING:
@@ -39,13 +40,9 @@ class LostPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
-    """The parts of a lost range, each with its cause; one part unless several elections share the range.
-
-    A range with holes is never split, since the count of its parts is not known: its first offset decides.
-    """
-    whole = lost.count == lost.last_offset - lost.first_offset + 1
-    cuts = [cut for cut in _cuts(evidence, lost) if lost.first_offset < cut <= lost.last_offset] if whole else []
-    parts: list[LostPart] = []
+    """The parts of a lost range, each with its cause; one part unless several elections share the range."""
+    cuts = [cut for cut in _cuts(evidence, lost) if lost.first_offset < cut <= lost.last_offset]
+    parts: list[tuple[int, int, Attribution]] = []
     for first, end in zip([lost.first_offset, *cuts], [*cuts, lost.last_offset + 1], strict=True):
         gone = Gone(
             topic=lost.topic,
@@ -56,11 +53,25 @@ def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
             since_epoch=_epoch_at(evidence, lost),
         )
         found = _attribute(evidence, gone)
-        if parts and parts[-1].attribution == found:
-            first = parts.pop().first_offset
-        count = end - first if whole else lost.count
-        parts.append(LostPart(first_offset=first, last_offset=end - 1, count=count, attribution=found))
-    return parts
+        if parts and parts[-1][2] == found:
+            first = parts.pop()[0]
+        parts.append((first, end - 1, found))
+    return _counted(evidence, lost, parts)
+
+
+def _counted(evidence: Evidence, lost: LostRange, parts: list[tuple[int, int, Attribution]]) -> list[LostPart]:
+    """The parts with their counts; where those cannot be had, the first offset, surely lost, decides for all."""
+    counts: list[int] | None = [last - first + 1 for first, last, _ in parts]
+    if sum(counts or []) != lost.count:
+        one_part = len(parts) == 1
+        counts = [lost.count] if one_part else counts_between(evidence.record, lost, [first for first, _, _ in parts])
+    if counts is None:
+        parts, counts = [(lost.first_offset, lost.last_offset, parts[0][2])], [lost.count]
+    return [
+        LostPart(first_offset=first, last_offset=last, count=count, attribution=found)
+        for (first, last, found), count in zip(parts, counts, strict=True)
+        if count
+    ]
 
 
 def attribute_regression(evidence: Evidence, back: HwRegression) -> Attribution:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from analysis.judge.elections import Elected
@@ -15,6 +17,7 @@ from analysis.verdict import Cause
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of a run on the driver; `log_losses` None: the run has no steps.jsonl."""
 
+    record: Path
     timeline: Timeline
     rules: Rules
     epochs: Epochs

@@ -82,6 +82,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     timeline = load_timeline(record)
     rules = Rules(manifest, timeline)
     evidence = Evidence(
+        record=record,
         timeline=timeline,
         rules=rules,
         epochs=load_epochs(record),

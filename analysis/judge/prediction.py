@@ -152,9 +152,11 @@ def told(prediction: Prediction) -> str:
 def told_seen(seen: Seen, acked: int) -> str:
     """What was seen, as one sentence."""
     parts = []
+    found = seen.committed_lost + seen.uncommitted_lost
     if "lost" in seen.unknown_kinds:
-        parts.append(f"of {acked:,} acked records it is not known how many are lost")
-    elif not seen.committed_lost + seen.uncommitted_lost:
+        at_least = f", at least {found:,}" if found else ""
+        parts.append(f"of {acked:,} acked records it is not known how many are lost{at_least}")
+    elif not found:
         parts.append(f"of {acked:,} acked records none is lost")
     else:
         causes = ", ".join(f"{count:,} by {cause}" for cause, count in sorted(seen.causes.items()))

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from analysis.judge.judging import verdict_of
 from analysis.reconcile.model import HwRegression, LostRange, Reconciliation
-from analysis.verdict import AnomalyCount, Counts, Verdict
+from analysis.verdict import AnomalyCount, Counts, Loss, Verdict
 from harness.record.manifest import Manifest, TopicSetup, Topology, write_manifest
 from harness.record.steps import StepEntry, write_steps
 from harness.record.tables import TABLES
@@ -252,3 +252,15 @@ def last_replica_standing(record: Path, **setup: Any) -> Story:
 def by_name(verdict: Verdict) -> dict[str, str]:
     """The status of each property."""
     return {one.name: one.status for one in verdict.properties}
+
+
+def only_loss(verdict: Verdict) -> Loss:
+    """The loss of a verdict that has exactly one."""
+    assert len(verdict.losses) == 1, verdict.losses
+    return verdict.losses[0]
+
+
+def blamed(verdict: Verdict) -> tuple[str, int | None, int | None]:
+    """Cause, leader and leader epoch of the only loss."""
+    loss = only_loss(verdict)
+    return loss.cause, loss.election and loss.election.leader, loss.election and loss.election.leader_epoch

@@ -1,0 +1,199 @@
+"""Which election is guilty of a loss, and of a high watermark that went back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from judge_records import Story, blamed, by_name, last_replica_standing
+
+from analysis.evidence.report import ControllerLog, TimelineReport, save
+from analysis.evidence.scan import Damage
+
+
+def test_acks_1_that_a_deposed_leader_acked_late_is_blamed_on_the_election_before_the_ack(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.state(10, leader=2, isr=[2, 3])
+    story.state(30, leader=3)
+    story.log(3, (0, 0, 99), (1, 100, 200))
+    story.lose(150, 160, acked_s=12, acks=1, committed=False)
+    assert blamed(story.judged()) == ("uncommitted-at-failover", 2, 1)
+
+
+def test_an_acknowledgement_that_the_clocks_cannot_tell_from_an_election_may_be_older(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.state(9, isr=[1])
+    story.state(12, leader=3, isr=[3], leader_recovery_state=1)
+    story.state(20, isr=[1, 2, 3], leader_recovery_state=0)
+    story.state(30, leader=1)
+    story.lose(0, 99, acked_s=12.0005)
+    assert blamed(story.judged()) == ("unclean-election", 3, 1)
+    story.lost.clear()
+    story.lose(0, 99, acked_s=13)
+    assert blamed(story.judged()) == ("unexplained", 1, 2)
+
+
+def test_the_guilty_election_is_the_first_whose_leader_lacked_the_record(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.state(40, leader=2)
+    story.log(2, (3, 0, 10))
+    assert blamed(story.judged()) == ("last-replica-standing", 1, 2)
+
+
+def test_an_election_before_one_whose_leader_held_the_record_is_not_guilty(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.state(5, leader=3, isr=[3], replicas=[1, 2, 3, 4], leader_recovery_state=1)
+    story.tables["partitions"][0]["isr"] = [1, 2]
+    story.state(6, leader=2, leader_recovery_state=0, isr=[1, 2])
+    story.state(11, leader=1, isr=[1])
+    story.power_loss(12, 1, end=10)
+    story.state(15, leader=-1)
+    story.state(21, leader=1)
+    story.log(1, (0, 0, 9), (5, 10, 12))
+    story.log(4, (0, 0, 29), (2, 30, 40))
+    story.lose(10, 20, acked_s=2)
+    assert blamed(story.judged()) == ("last-replica-standing", 1, 5)
+
+
+def test_a_clean_election_without_a_trace_is_passed_over_for_one_that_explains_the_loss(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.state(6, leader=2)
+    story.state(11, leader=1, isr=[1])
+    story.power_loss(12, 1, end=None)
+    story.state(15, leader=-1)
+    story.state(21, leader=1)
+    story.lose(10, 20, acked_s=2)
+    assert blamed(story.judged()) == ("last-replica-standing", 1, 4)
+
+
+def test_a_log_that_begins_in_the_middle_of_an_epoch_does_not_tell_where_it_began(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    assert story.steps is not None
+    story.steps[1:] = []
+    story.power_loss(12, 1, end=None)
+    story.log(1, (2, 1500, 1510))
+    assert blamed(story.judged()) == ("last-replica-standing", 1, 2)
+
+
+def test_a_high_watermark_served_below_the_record_tells_that_the_leader_lacked_it(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.state(10, leader=-1, isr=[1])
+    story.state(12, leader=1)
+    story.hw(13, 1, 2, 40)
+    story.state(20, leader=2, isr=[1, 2])
+    story.lose(50, 70, acked_s=8, acks=1, committed=False)
+    assert blamed(story.judged()) == ("uncommitted-at-failover", 1, 2)
+
+
+def test_records_rewritten_after_the_loss_do_not_hide_the_guilty_election(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.state(40, leader=2)
+    story.log(2, (2, 0, 2000), (3, 2001, 2010))
+    assert blamed(story.judged()) == ("last-replica-standing", 1, 2)
+
+
+def test_one_range_lost_in_two_elections_is_split_between_them(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.step(9, "kill", 1)
+    story.state(12, leader=2, isr=[2, 3])
+    story.state(20, leader=3, isr=[3])
+    story.log(2, (0, 0, 59), (1, 60, 65))
+    story.log(3, (0, 0, 49), (2, 50, 55))
+    story.lose(50, 69, acked_s=8, acks=1, committed=False)
+    losses = {one.election and one.election.leader_epoch: one for one in story.judged().losses}
+    assert (losses[2].first_offset, losses[2].last_offset, losses[2].count) == (50, 59, 10)
+    assert (losses[1].first_offset, losses[1].last_offset, losses[1].count) == (60, 69, 10)
+
+
+def holes(record: Path, *, anomalies: bool) -> Story:
+    """Every second of the offsets 50 to 69 is lost, those from 60 on by another election."""
+    story = Story(record)
+    story.state(1)
+    story.step(9, "kill", 1)
+    story.state(12, leader=2, isr=[2, 3])
+    story.state(20, leader=3, isr=[3])
+    story.log(2, (0, 0, 59), (1, 60, 65))
+    story.log(3, (0, 0, 49), (2, 50, 55))
+    story.lose(50, 68, acked_s=8, acks=1, committed=False)
+    story.lost[:] = [msgspec.structs.replace(story.lost[0], count=10, acked_after_epoch=0)]
+    if anomalies:
+        (record / "anomalies").mkdir()
+        details = [{"acks": 1, "committed": False, "acked_after_epoch": 0}, {"acks": -1, "committed": True}]
+        rows = [
+            {"kind": "lost", "topic": "t", "partition": 0, "offset": offset, "details": json.dumps(details[offset % 2])}
+            for offset in range(50, 69)
+        ]
+        pq.write_table(pa.Table.from_pylist(rows), record / "anomalies" / "part-0.parquet")
+    return story
+
+
+def test_a_range_with_holes_is_split_by_counting_its_records(tmp_path: Path) -> None:
+    losses = holes(tmp_path, anomalies=True).judged().losses
+    assert [(one.first_offset, one.last_offset, one.count) for one in losses] == [(50, 59, 5), (60, 68, 5)]
+
+
+def test_a_range_with_holes_that_cannot_be_counted_follows_its_first_offset(tmp_path: Path) -> None:
+    (loss,) = holes(tmp_path, anomalies=False).judged().losses
+    assert (loss.count, loss.election and loss.election.leader_epoch) == (10, 2)
+
+
+def test_a_high_watermark_that_went_back_has_the_cause_of_its_election(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
+    (regression,) = story.judged().regressions
+    assert regression.cause == "last-replica-standing"
+    assert regression.election is not None
+    assert regression.election.leader_epoch == 2
+
+
+def test_answers_below_one_earlier_high_watermark_are_one_fall_down_to_the_lowest(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    for at_s, to in ((22, 20), (23, 0), (24, 50)):
+        story.regress(1000, to, epochs=(0, 2), at_s=(9, at_s))
+    assert [(one.from_, one.to) for one in story.judged().regressions] == [(1000, 0)]
+
+
+def test_a_high_watermark_that_went_back_under_one_epoch_is_unexplained(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.regress(1000, 900, epochs=(0, 0), at_s=(9, 10))
+    verdict = story.judged()
+    assert verdict.regressions[0].cause == "unexplained"
+    assert verdict.outcome == "contradicted"
+
+
+def test_a_regression_whose_election_is_not_in_the_timeline_is_left_open(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.regress(1000, 900, epochs=(0, 3), at_s=(9, 10))
+    verdict = story.judged()
+    assert verdict.regressions == []
+    assert by_name(verdict)["no-hw-regression-unless-allowed"] == "unknown"
+
+
+def test_a_loss_without_any_election_is_unexplained_unless_the_metadata_log_is_torn(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.lose(0, 9, acked_s=5)
+    assert blamed(story.judged()) == ("unexplained", None, None)
+    damage = Damage(position=100, size=7, kind="torn", detail="cut short", tail=True)
+    log = ControllerLog(
+        controller=100, start_offset=0, end_offset=10, last_epoch=1, agreed_end_offset=10, damage=damage
+    )
+    save(
+        tmp_path,
+        "timeline",
+        TimelineReport(controller=100, how="the only log", end_offset=10, logs=(log,), missing=()),
+    )
+    verdict = story.judged()
+    assert verdict.losses == []
+    assert verdict.outcome == "inconclusive"
