@@ -225,12 +225,8 @@ def _losses(blamed: list[Blamed]) -> list[Loss]:
 
 
 def _regressions(blamed: list[Blamed]) -> list[Regression]:
-    """One fall of the HW each: answers below the same earlier HW under one epoch are one, down to the lowest."""
-    falls: dict[tuple[str, int, int, int], Regression] = {}
-    for one in blamed:
-        if one.attribution.cause is None:
-            continue
-        fall = Regression(
+    return [
+        Regression(
             topic=one.topic,
             partition=one.partition,
             from_=one.what["from"],
@@ -239,10 +235,9 @@ def _regressions(blamed: list[Blamed]) -> list[Regression]:
             cause=one.attribution.cause,
             election=election_of(one.attribution),
         )
-        known = falls.setdefault((fall.topic, fall.partition, fall.from_, fall.leader_epoch), fall)
-        if fall.to < known.to:
-            falls[fall.topic, fall.partition, fall.from_, fall.leader_epoch] = fall
-    return list(falls.values())
+        for one in blamed
+        if one.attribution.cause is not None
+    ]
 
 
 def _reasons(losses: list[Blamed], regressions: list[Blamed]) -> list[str]:
@@ -251,7 +246,7 @@ def _reasons(losses: list[Blamed], regressions: list[Blamed]) -> list[str]:
     What is unexplained stands among the reasons for the outcome already.
     """
     groups: dict[tuple[str, str, str], int] = {}
-    for kind, blamed in (("lost record", losses), ("answer with a lower HW|answers with a lower HW", regressions)):
+    for kind, blamed in (("lost record", losses), ("fall of the HW|falls of the HW", regressions)):
         for one in blamed:
             if one.attribution.cause == "unexplained":
                 continue

@@ -85,16 +85,23 @@ def decide(
     if against:
         return "contradicted", [*against, *faulty]
     open_ = [*faulty]
-    open_ += [
-        f"{one.found.name} ({one.found.kip}) is unknown" + (f": {one.why}" if one.why else "")
-        for one in checked
-        if one.found.status == "unknown" and needed(one, comparison)
-    ]
+    open_ += _unknown([one for one in checked if one.found.status == "unknown" and needed(one, comparison)])
     if comparison is not None:
         open_ += comparison.open
     if no_scenario is not None:
         open_.append(no_scenario)
     return ("inconclusive", open_) if open_ else ("as-predicted", [])
+
+
+def _unknown(checked: Sequence[Checked]) -> list[str]:
+    """Clauses that could not be decided, by their reason."""
+    by_reason: dict[str, list[str]] = {}
+    for one in checked:
+        by_reason.setdefault(one.why, []).append(f"{one.found.name} ({one.found.kip})")
+    return [
+        f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} unknown" + (f": {why}" if why else "")
+        for why, names in by_reason.items()
+    ]
 
 
 def _unexplained(blamed: Sequence[Blamed], what: str, fate: str) -> list[str]:

@@ -155,13 +155,6 @@ def test_a_high_watermark_that_went_back_has_the_cause_of_its_election(tmp_path:
     assert regression.election.leader_epoch == 2
 
 
-def test_answers_below_one_earlier_high_watermark_are_one_fall_down_to_the_lowest(tmp_path: Path) -> None:
-    story = last_replica_standing(tmp_path)
-    for at_s, to in ((22, 20), (23, 0), (24, 50)):
-        story.regress(1000, to, epochs=(0, 2), at_s=(9, at_s))
-    assert [(one.from_, one.to) for one in story.judged().regressions] == [(1000, 0)]
-
-
 def test_a_high_watermark_that_went_back_under_one_epoch_is_unexplained(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.state(1)

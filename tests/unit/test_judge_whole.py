@@ -1,0 +1,142 @@
+"""A whole record through `ebbtide analyze`: tables in, verdict, report and anomalies out."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from judge_records import Story, last_replica_standing, ns
+
+from analysis.judge import judging
+from analysis.reconcile.session import session
+from analysis.verdict import read_verdict
+from harness.cli.main import main
+from harness.record.manifest import FinalOffsets
+
+# PySpark leaves the sockets of its results to the garbage collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+FINAL = 999
+
+
+def send(value: int, *, offset: int, at_s: float = 5) -> dict[str, Any]:
+    return {
+        "topic": "t",
+        "partition": 0,
+        "value": value,
+        "producer": 1,
+        "sequence": value,
+        "acks": -1,
+        "status": "acked",
+        "offset": offset,
+        "sent_ns": ns(at_s - 1),
+        "done_ns": ns(at_s),
+    }
+
+
+def poll(value: int, *, offset: int, consumer: int, at_s: float) -> dict[str, Any]:
+    return {
+        "topic": "t",
+        "partition": 0,
+        "offset": offset,
+        "value": value,
+        "consumer": consumer,
+        "session": 1,
+        "prev_offset": offset - 1 if offset else None,
+        "isolation": "read_uncommitted",
+        "polled_ns": ns(at_s),
+    }
+
+
+def told_whole(record: Path) -> Story:
+    """Last replica standing with its sends and polls: values 0 to 19 lost, 100 to 104 sent after the loss."""
+    story = last_replica_standing(record)
+    story.tables["sends"] = [send(value, offset=value) for value in range(20)]
+    story.tables["sends"] += [send(100 + at, offset=at, at_s=40) for at in range(5)]
+    story.tables["polls"] = [poll(100 + at, offset=at, consumer=FINAL, at_s=50) for at in range(5)]
+    story.hw(9, 1, 0, 20)
+    story.hw(25, 1, 2, 0)
+    story.log(1, (2, 0, 4))
+    for row in story.tables["replicas"]:
+        row["value"] = 100 + row["offset"]
+    story.change(final_consumer=FINAL, final_offsets={"t-0": FinalOffsets(log_start=0, high_watermark=5)})
+    story.predict('loss = { committed = "some", cause = "last-replica-standing" }\nhw_regression = "some"')
+    return story
+
+
+@pytest.fixture(scope="module")
+def one_session() -> Iterator[None]:
+    """One Spark session for the module; `analyze` uses the one that is there."""
+    with session():
+        yield
+    gc.collect()
+
+
+@pytest.mark.spark
+def test_a_record_is_judged_from_its_tables_alone(
+    tmp_path: Path, one_session: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = tmp_path / "run"
+    record.mkdir()
+    told_whole(record).write()
+    assert main(["analyze", "--json", str(record)]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    verdict = json.loads(line)
+    assert verdict == json.loads((record / "verdict.json").read_text())
+    (loss,) = verdict["losses"]
+    assert (loss["cause"], loss["count"], loss["first_offset"], loss["last_offset"]) == (
+        "last-replica-standing",
+        20,
+        0,
+        19,
+    )
+    assert loss["election"]["leader_epoch"] == 2
+    (regression,) = verdict["regressions"]
+    assert (regression["from"], regression["to"], regression["cause"]) == (20, 0, "last-replica-standing")
+    # The values sent after the loss stand at offsets of lost ones.
+    assert {one["kind"]: one["count"] for one in verdict["anomalies"]} == {
+        "lost": 20,
+        "hw-regression": 1,
+        "inconsistent-offset": 5,
+    }
+    assert "guilty election, last-replica-standing" in (record / "report.html").read_text()
+    assert list((record / "anomalies").glob("*.parquet"))
+
+
+@pytest.mark.spark
+def test_a_record_of_nothing_but_its_manifest_is_inconclusive(tmp_path: Path, one_session: None) -> None:
+    story = Story(tmp_path)
+    story.steps = None
+    story.write()
+    assert main(["analyze", str(tmp_path)]) == 2
+    verdict = read_verdict(tmp_path)
+    assert verdict is not None
+    assert {one.status for one in verdict.properties} <= {"unknown", "not-exercised"}
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_only_tables_that_are_missing_are_decoded_from_raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = []
+    for name in ("write_timeline", "write_replicas", "write_checkpoints"):
+        monkeypatch.setattr(f"analysis.evidence.collect.{name}", lambda *_, name=name: done.append(name))
+    monkeypatch.setattr("workloads.convert.convert_journals", lambda _: done.append("journals"))
+    story = last_replica_standing(tmp_path)
+    story.write()
+    judging.complete_tables(tmp_path, "run-1")
+    assert done == []
+    for folder in ("raw", "journal"):
+        (tmp_path / folder).mkdir()
+    judging.complete_tables(tmp_path, "run-1")
+    assert done == ["journals", "write_replicas", "write_checkpoints"]
+    (tmp_path / "partitions.parquet").unlink()
+    story.log(1, (0, 0, 4))
+    story.write(missing=("partitions",))
+    done.clear()
+    judging.complete_tables(tmp_path, "run-1")
+    assert done == ["journals", "write_timeline"]
