@@ -112,6 +112,7 @@ class ReportModel(msgspec.Struct, frozen=True, kw_only=True):
     why: tuple[str, ...]
     figures: tuple[tuple[str, str], ...]
     losses: tuple[LossRow, ...]
+    no_losses: str
     regressions: tuple[RegressionRow, ...]
     regressions_omitted: int
     timelines: tuple[PartitionTimeline, ...]
@@ -141,6 +142,7 @@ def build(
         why=tuple(verdict.why),
         figures=_figures(verdict, manifest),
         losses=tuple(_loss(loss) for loss in verdict.losses),
+        no_losses=words.no_losses(verdict),
         regressions=tuple(_regression(one) for one in verdict.regressions[:STATES_MAX]),
         regressions_omitted=max(0, len(verdict.regressions) - STATES_MAX),
         timelines=tuple(_timeline(timeline, key, verdict, start_ns) for key in chosen[:PARTITIONS_MAX]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -63,6 +63,14 @@ def lost(verdict: Verdict, *, committed: bool) -> str:
     return "?" if undecided and not anomalies else f"{count:,}"
 
 
+def no_losses(verdict: Verdict) -> str:
+    """What stands in the place of the loss table where it is empty."""
+    shown = lost(verdict, committed=True)
+    if shown == "0":
+        return "None."
+    return "Not known." if shown == "?" else f"{shown} records are lost by a cause that is not known."
+
+
 def went_back(verdict: Verdict) -> str:
     """How often the HW went back; `?` where nothing was observed."""
     count = sum(one.count for one in verdict.anomalies if one.kind == "hw-regression")
@@ -118,11 +126,22 @@ def plain(value: object) -> str:
     return str(value)
 
 
+_TOLD_OTHERWISE = ("probe", "cuts", "dropped", "logs")
+
+
+def _log_ends(logs: object) -> Iterator[tuple[str, str]]:
+    """Each log's end before and after; the broker's copy of the metadata log is no one's data."""
+    for name, log in logs.items() if isinstance(logs, Mapping) else ():
+        if isinstance(log, Mapping) and not name.startswith("__") and "leo_after" in log:
+            yield f"{name} log end", f"{log.get('leo_before', '?')} before and {log['leo_after']} after"
+
+
 def proof(step: StepEntry) -> str:
     """What showed that a step took effect."""
     if step.fired_ns is None:
         return step.why or "its trigger never came"
-    shown = {key: value for key, value in step.proof.items() if key not in ("probe", "cuts", "dropped")}
+    shown = {key: value for key, value in step.proof.items() if key not in _TOLD_OTHERWISE}
+    shown |= {name: text for name, text in _log_ends(step.proof.get("logs"))}
     cuts = step.proof.get("cuts")
     if isinstance(cuts, list):
         shown["cuts"] = f"{len(cuts)}, none of which lets a packet pass" if step.effect_ns is not None else len(cuts)

@@ -81,7 +81,8 @@ def judge_all(records: Sequence[Path], *, as_json: bool = False, master: str | N
 
 
 def _complain(record: Path, error: EbbtideError) -> ExitCode:
-    print(f"error: {record}: {error.render()}", file=sys.stderr)
+    named = error.where is not None and error.where.startswith(str(record))
+    print(f"error: {'' if named else f'{record}: '}{error.render()}", file=sys.stderr)
     return error.exit_code
 
 

@@ -87,6 +87,12 @@ def test_a_fault_without_proof_is_shown_as_such(tmp_path: Path) -> None:
     assert (never.fired, never.proof) == ("never", "waited 30 s for isr")
 
 
+def test_the_proof_of_a_power_loss_says_what_the_log_lost(tmp_path: Path) -> None:
+    cut, power = report_of(last_replica_standing(tmp_path)).steps
+    assert cut.proof == "cuts 4, none of which lets a packet pass"
+    assert power.proof == "lost_bytes 4096, t-0 log end 1000 before and 0 after"
+
+
 def test_a_record_without_any_table_still_has_a_report(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.steps = None
@@ -107,7 +113,9 @@ def test_long_timelines_keep_what_matters(tmp_path: Path) -> None:
 def test_a_loss_that_could_not_be_attributed_is_still_counted(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     verdict = story.judged(missing=("partitions",))
-    assert ("lost, committed", "1,000") in report_of(story, verdict).figures
+    report = report_of(story, verdict)
+    assert ("lost, committed", "1,000") in report.figures
+    assert report.no_losses == "1,000 records are lost by a cause that is not known."
 
 
 def test_losses_that_could_not_be_counted_are_a_question_mark_not_a_zero(tmp_path: Path) -> None:
