@@ -141,7 +141,7 @@ def proof(step: StepEntry) -> str:
     if step.fired_ns is None:
         return step.why or "its trigger never came"
     shown = {key: value for key, value in step.proof.items() if key not in _TOLD_OTHERWISE}
-    shown |= {name: text for name, text in _log_ends(step.proof.get("logs"))}
+    shown |= dict(_log_ends(step.proof.get("logs")))
     cuts = step.proof.get("cuts")
     if isinstance(cuts, list):
         shown["cuts"] = f"{len(cuts)}, none of which lets a packet pass" if step.effect_ns is not None else len(cuts)
