@@ -1,7 +1,6 @@
 """What the harness knows of the cluster while it runs: read from the KRaft log on the controllers' disks.
 
-No client is asked, so the view works under any partition. With three controllers each log is followed, and
-the one that has come furthest (by epoch, then offset) is believed: a deposed controller's tail is not.
+No client is asked, so the view works under any partition.
 """
 
 from __future__ import annotations
@@ -9,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from analysis.evidence.kraft.follower import MetadataFollower
 from analysis.evidence.kraft.image import MetadataImage
+from analysis.evidence.kraft.quorum import QuorumLogs
 from analysis.evidence.rows import PartitionRow
 from analysis.evidence.segments import TopicPartition
 from harness.errors import HarnessError
@@ -27,35 +26,27 @@ class ClusterView:
 
     def __init__(self, logs: Mapping[int, Path], mirrors: Mapping[int, Path], brokers: tuple[int, ...]) -> None:
         """`logs`: controller id to its metadata log; `mirrors`: where the bytes that were read are kept."""
-        self._followers = {node: MetadataFollower(log, mirror=mirrors[node]) for node, log in logs.items()}
-        self._images = {node: MetadataImage() for node in logs}
+        self._quorum = QuorumLogs(logs, mirrors)
+        self._controllers = tuple(logs)
         self._brokers = brokers
         self._last_leader: dict[TopicPartition, int] = {}
         self._targets: dict[str, tuple[int, ...]] = {}
-        self._best = min(logs)
 
     @property
     def image(self) -> MetadataImage:
-        """The state by the log that has come furthest."""
-        return self._images[self._best]
+        """The state as of the last poll."""
+        return self._quorum.image
 
     def poll(self) -> list[PartitionRow]:
         """Read what is new on every controller's disk; returns the partitions that changed, in their newest state."""
         before = dict(self.image.partitions)
-        for node, follower in self._followers.items():
-            self._images[node].apply(follower.poll())
-        self._best = max(self._followers, key=self._progress)
         changed = []
-        for partition, row in self.image.partitions.items():
+        for partition, row in self._quorum.poll().partitions.items():
             if row != before.get(partition):
                 changed.append(row)
             if row.leader >= 0:
                 self._last_leader[partition] = row.leader
         return changed
-
-    def _progress(self, node: int) -> tuple[int, int]:
-        follower = self._followers[node]
-        return (follower.batches[-1].epoch if follower.batches else -1, follower.next_offset)
 
     def partition(self, name: str) -> PartitionRow | None:
         """The newest state of `topic-partition`; None before it exists."""
@@ -79,7 +70,7 @@ class ClusterView:
             case "brokers":
                 return self._brokers
             case "controllers":
-                return tuple(self._images)
+                return self._controllers
             case "controller":
                 active = self.image.controller
                 return () if active is None else (active,)

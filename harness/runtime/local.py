@@ -14,6 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from analysis.evidence.kraft.quorum import QuorumLogs
+from analysis.evidence.segments import METADATA_FOLDER
 from harness.errors import HarnessError
 from harness.host.bridge import BridgeNetwork, address_of
 from harness.host.children import Child, enter, start_child
@@ -26,7 +28,6 @@ from harness.runtime.base import CLIENTS, NodeInfo, PowerLoss, PowerLossMethod
 from harness.runtime.jvm import SERVER, TOOL_HEAP_MB, Installation, died, java_command, tail_of
 from harness.runtime.log_losses import LogsBefore
 from harness.runtime.properties import BROKER_PORT, CONTROLLER_PORT, plan_cluster, properties_of, render
-from harness.runtime.registrations import Registrations
 from harness.runtime.truncate import cut_to_recovery_points
 from harness.scenario.model import ClusterSpec
 from harness.signals import held_back
@@ -64,9 +65,13 @@ class LocalRuntime:
         self._namespaces: dict[int, Path] = {}
         self._volumes: dict[int, Volume] = {}
         self._children: dict[int, Child] = {}
-        self._started_ms: dict[int, int] = {}
-        self._registrations = Registrations(
-            {node.id: self.data_dir(node.id) for node in self.nodes.values() if node.role == "controller"}
+        self._started_ns: dict[int, int] = {}
+        self._quorum = QuorumLogs(
+            {
+                node.id: self.data_dir(node.id) / METADATA_FOLDER
+                for node in self.nodes.values()
+                if node.role == "controller"
+            }
         )
 
     def prepare(self) -> None:
@@ -94,7 +99,7 @@ class LocalRuntime:
                 raise HarnessError(f"{node.name} runs already", got=f"pid {self.pid(node_id)}")
             if node_id in self._volumes:
                 self._volumes[node_id].plant()
-            self._started_ms[node_id] = time.time_ns() // 1_000_000
+            self._started_ns[node_id] = time.time_ns()
             self._children[node_id] = start_child(
                 self._ledger,
                 java_command(
@@ -248,21 +253,22 @@ class LocalRuntime:
     def _lacking(self, node_ids: Sequence[int]) -> list[str]:
         """What each node that is not ready lacks, in a sentence. Raises `HarnessError` when one died."""
         lacking = []
-        registrations = self._registrations.poll()
+        brokers = self._quorum.poll().brokers
         for node_id in node_ids:
             node = self.nodes[node_id]
             if self.pid(node_id) is None:
                 raise died(node.name, "ended before it was ready", self.exit_status(node_id), self.log_file(node_id))
-            registration = registrations.get(node_id)
+            event = brokers.get(node_id)
             if not self._answers(node):
                 lacking.append(
                     f"{node.name} does not answer on its port, its log ends: {tail_of(self.log_file(node_id), 1)}"
                 )
             elif node.role == "controller":
                 continue
-            elif registration is None or registration.registered_ms < self._started_ms[node_id]:
+            # The log has milliseconds.
+            elif event is None or event.at_ns < self._started_ns[node_id] - 1_000_000:
                 lacking.append(f"{node.name} is not registered")
-            elif registration.fenced:
+            elif event.event != "unfenced":
                 lacking.append(f"{node.name} is registered and fenced")
         return lacking
 
