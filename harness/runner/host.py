@@ -61,4 +61,7 @@ def disk_is_full(error: Exception, folder: Path) -> bool:
     """
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
+    # What a run that failed had taken may be free again by now.
+    if os.strerror(errno.ENOSPC) in str(error):
+        return True
     return shutil.disk_usage(folder).free < _FULL_BYTES

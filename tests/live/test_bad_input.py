@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -76,6 +76,15 @@ def test_a_jdk_that_is_too_old_is_named_with_its_version(tmp_path: Path) -> None
     assert "17" in said
 
 
+def _fill(file: Path) -> None:
+    """Take all the room there is, the last page included."""
+    with file.open("wb") as filler:
+        for size in (64 << 20, 1 << 20, 4 << 10):
+            with contextlib.suppress(OSError):
+                while True:
+                    os.posix_fallocate(filler.fileno(), os.fstat(filler.fileno()).st_size, size)
+
+
 def test_a_disk_that_fills_up_while_recording_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
@@ -93,8 +102,7 @@ def test_a_disk_that_fills_up_while_recording_is_said_and_leaves_nothing(tmp_pat
             awaited="the producer's journal",
             timeout_s=60,
         )
-        with (small / "filler").open("wb") as filler:
-            os.posix_fallocate(filler.fileno(), 0, shutil.disk_usage(small).free)
+        _fill(small / "filler")
         out, errors = run.communicate(timeout=120)
         said = complaint(subprocess.CompletedProcess([], run.returncode, out, errors), 3)
         assert "disk is full" in said
