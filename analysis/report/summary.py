@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.report import words
-from analysis.verdict import Loss, Verdict
+from analysis.verdict import Election, Loss, Verdict
 from harness.record.manifest import Manifest
 
 _STYLE = {"as-predicted": "green", "contradicted": "bold red", "inconclusive": "yellow"}
@@ -19,11 +19,12 @@ _CAUSES_MAX = 3
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A judged run: where its record lies, what it was, and the verdict."""
+    """A judged run: where its record lies, what it was, the verdict, and the elections that ELR made possible."""
 
     record: Path
     manifest: Manifest
     verdict: Verdict
+    from_elr: tuple[Election, ...] = ()
 
 
 def facts(run: Judged) -> list[tuple[str, str]]:
@@ -36,8 +37,10 @@ def facts(run: Judged) -> list[tuple[str, str]]:
         ("lost, committed", words.lost(verdict, committed=True)),
         ("lost, not committed", words.lost(verdict, committed=False)),
         ("cause", "\n".join(_causes(verdict)) or "-"),
-        ("guilty election", _election(worst)),
+        ("guilty election", "-" if worst is None or worst.election is None else _election(worst.election)),
+        ("elected from ELR", "\n".join(map(_election, run.from_elr)) or "-"),
         ("HW before, after", _hw(verdict)),
+        ("took", _took(run.manifest)),
         ("outcome", verdict.outcome),
         ("record", str(run.record)),
     ]
@@ -88,11 +91,16 @@ def _causes(verdict: Verdict) -> list[str]:
     return shown + ([f"and {more} more"] if more > 0 else [])
 
 
-def _election(loss: Loss | None) -> str:
-    if loss is None or loss.election is None:
-        return "-"
-    one = loss.election
+def _election(one: Election) -> str:
     return f"broker {one.leader}, epoch {one.leader_epoch}, metadata offset {one.metadata_offset}"
+
+
+def _took(manifest: Manifest) -> str:
+    """The run's length, and of that the time until the cluster was up."""
+    if not manifest.timings_s:
+        return "-"
+    start = manifest.timings_s.get("prepare", 0.0) + manifest.timings_s.get("start cluster", 0.0)
+    return f"{sum(manifest.timings_s.values()):.1f} s, cluster start {start:.1f} s"
 
 
 def _hw(verdict: Verdict) -> str:

@@ -46,7 +46,9 @@ def judge_all(records: Sequence[Path], *, as_json: bool = False, master: str | N
     """Judge each record, print verdicts as JSON lines or a table, and return the worst exit code."""
     import msgspec
 
+    from analysis.judge.elections import all_elections
     from analysis.judge.judging import judge
+    from analysis.judge.timeline import load_timeline
     from analysis.report.summary import Judged
     from analysis.verdict import EXIT_OF_OUTCOME
     from harness.record.manifest import read_manifest
@@ -72,7 +74,8 @@ def judge_all(records: Sequence[Path], *, as_json: bool = False, master: str | N
                     codes.append(_complain(record, error))
                     continue
                 codes.append(EXIT_OF_OUTCOME[verdict.outcome])
-                judged.append(Judged(record=record, manifest=read_manifest(record), verdict=verdict))
+                from_elr = tuple(one.named for one in all_elections(load_timeline(record)) if one.road == "elr")
+                judged.append(Judged(record=record, manifest=read_manifest(record), verdict=verdict, from_elr=from_elr))
                 if as_json:
                     print(msgspec.json.encode(verdict).decode(), flush=True)
     if judged and not as_json:
