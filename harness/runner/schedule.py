@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from faults.base import Effect
+from faults.base import HEALED_BY, Effect
 from faults.disk import power_loss
 from faults.network import between, heal, one_way, partition
 from faults.process import kill, pause, resume, start, stop
@@ -22,7 +22,6 @@ from harness.scenario.roles import parse_role
 from harness.scenario.write import given
 from harness.waiting import WaitExpired, wait_until
 
-_DOWN = ("kill", "stop", "power-loss")
 _INJECT: dict[str, Callable[[Runtime, int], Effect]] = {
     "kill": kill,
     "stop": stop,
@@ -31,8 +30,14 @@ _INJECT: dict[str, Callable[[Runtime, int], Effect]] = {
     "start": start,
     "power-loss": power_loss,
 }
-# A step that undoes others, by the kinds it undoes.
-_HEALS = {"heal": ("partition",), "start": _DOWN, "resume": ("pause",)}
+
+
+def _undone_by(step: str) -> tuple[str, ...]:
+    """The kinds of step whose effect `step` ends."""
+    return tuple(kind for kind, healer in HEALED_BY.items() if healer == step)
+
+
+_DOWN = _undone_by("start")
 
 
 class Schedule:
@@ -90,11 +95,11 @@ class Schedule:
         if self.cut:
             self._display.note("healing the cuts that are left")
             heal(self._runtime)
-            self._healed(("partition",), None)
+            self._healed(_undone_by("heal"), None)
             self.cut = False
         for node in sorted(self.paused):
             resume(self._runtime, node)
-            self._healed(("pause",), node)
+            self._healed(_undone_by("resume"), node)
         self.paused.clear()
         if self.down:
             self._display.note(f"starting the nodes that are still down: {self._names(tuple(sorted(self.down)))}")
@@ -143,9 +148,9 @@ class Schedule:
         self._change(
             index, nodes=nodes, fired_ns=fired_ns, effect_ns=effect.effect_ns, proof=effect.proof, why=effect.why
         )
-        if effect.effect_ns is not None and step.step in _HEALS:
+        if effect.effect_ns is not None:
             for node in nodes or (None,):
-                self._healed(_HEALS[step.step], node)
+                self._healed(_undone_by(step.step), node)
         if step.name is not None:
             self._view.remember(step.name, nodes)
         self._display.note(_told(step, told, effect))

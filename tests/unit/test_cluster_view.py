@@ -1,0 +1,152 @@
+"""Roles and triggers against a metadata log on disk, as a controller writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import evidence_builders as build
+import pytest
+
+from harness.runner.triggers import Watch, text_of
+from harness.runner.view import ClusterView, RoleUnresolved, describe
+from harness.runtime.base import CLIENTS
+from harness.scenario.model import (
+    BrokerTrigger,
+    EpochTrigger,
+    IsrTrigger,
+    MemberTrigger,
+    OffsetTrigger,
+    Trigger,
+)
+from harness.scenario.roles import parse_role
+
+
+class Counters:
+    """Clients that have had 10 records acked and seen the HW at 7."""
+
+    def acked(self) -> int:
+        return 10
+
+    def high_watermark(self, topic: str, partition: int) -> int | None:
+        return 7 if (topic, partition) == ("t", 0) else None
+
+
+class Log:
+    """A controller's metadata log that grows by a batch at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._batches: list[bytes] = []
+        self._offset = 0
+
+    def append(self, *messages: bytes) -> None:
+        self._batches.append(build.metadata_batch(self._offset, *messages))
+        self._offset += len(messages)
+        build.write_log(self.folder, *self._batches)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    log = Log(tmp_path / "log")
+    log.append(build.topic("t", "T"), build.partition("T", 0, (2, 1, 3), 2))
+    return log
+
+
+@pytest.fixture
+def view(log: Log, tmp_path: Path) -> ClusterView:
+    view = ClusterView({100: log.folder}, {100: tmp_path / "mirror"}, (1, 2, 3))
+    view.poll()
+    return view
+
+
+def nodes(view: ClusterView, role: str) -> tuple[int, ...]:
+    return view.resolve(parse_role(role))
+
+
+def fired(view: ClusterView, **asked: object) -> bool:
+    return Watch(Trigger(**asked), view, Counters()).look().fired  # type: ignore[arg-type]
+
+
+def test_roles_follow_the_newest_state(view: ClusterView, log: Log) -> None:
+    assert (nodes(view, "leader(t-0)"), nodes(view, "followers(t-0)")) == ((2,), (1, 3))
+    log.append(build.change("T", 0, isr=(2,), elr=(3,)))
+    view.poll()
+    assert (nodes(view, "isr(t-0)"), nodes(view, "elr(t-0)"), nodes(view, "replicas(t-0)")) == ((2,), (3,), (1, 2, 3))
+
+
+def test_the_last_known_leader_is_known_when_there_is_none(view: ClusterView, log: Log) -> None:
+    log.append(build.change("T", 0, leader=-1))
+    view.poll()
+    assert nodes(view, "last-known-leader(t-0)") == (2,)
+    with pytest.raises(RoleUnresolved, match="leader none"):
+        nodes(view, "leader(t-0)")
+
+
+def test_fixed_roles_and_named_steps(view: ClusterView) -> None:
+    assert (nodes(view, "brokers"), nodes(view, "controllers"), nodes(view, "clients")) == (
+        (1, 2, 3),
+        (100,),
+        (CLIENTS,),
+    )
+    assert nodes(view, "broker(3)") == (3,)
+    with pytest.raises(RoleUnresolved):
+        nodes(view, "step(cut)")
+    view.remember("cut", (3,))
+    assert nodes(view, "step(cut)") == (3,)
+
+
+def test_the_active_controller_is_the_one_that_the_log_names(view: ClusterView, log: Log) -> None:
+    with pytest.raises(RoleUnresolved):
+        nodes(view, "controller")
+    build.write_log(log.folder, build.leader_change(0, 100))
+    view.poll()
+    assert nodes(view, "controller") == (100,)
+
+
+def test_a_poll_tells_which_partitions_changed_once(view: ClusterView, log: Log) -> None:
+    assert view.poll() == []
+    log.append(build.change("T", 0, isr=(2, 1)))
+    (row,) = view.poll()
+    assert describe(row) == "t-0 leader 2 epoch 0 ISR [1, 2]"
+
+
+def test_partition_triggers_fire_on_the_state_they_ask_for(view: ClusterView, log: Log) -> None:
+    assert not fired(view, isr=IsrTrigger(partition="t-0", size=1))
+    assert fired(view, isr=IsrTrigger(partition="t-0", at_least=3))
+    assert fired(view, leader_is=MemberTrigger(partition="t-0", broker="broker(2)"))
+    assert not fired(view, epoch_above=EpochTrigger(partition="t-0", epoch=0))
+    log.append(build.change("T", 0, leader=-1, isr=(), elr=(1,)))
+    view.poll()
+    assert fired(view, leader_is=MemberTrigger(partition="t-0", broker="none"))
+    assert fired(view, epoch_above=EpochTrigger(partition="t-0", epoch=0))
+    assert fired(view, elr_contains=MemberTrigger(partition="t-0", broker="broker(1)"))
+    assert not fired(view, elr_contains=MemberTrigger(partition="t-0", broker="broker(3)"))
+
+
+def test_a_partition_that_does_not_exist_yet_fires_nothing(view: ClusterView) -> None:
+    seen = Watch(Trigger(isr=IsrTrigger(partition="u-0", size=1)), view, Counters()).look()
+    assert (seen.fired, seen.what) == (False, "u-0 does not exist yet")
+
+
+def test_client_triggers_ask_the_counters(view: ClusterView) -> None:
+    assert fired(view, acked=10)
+    assert not fired(view, acked=11)
+    assert fired(view, hw_at_least=OffsetTrigger(partition="t-0", offset=7))
+    assert not fired(view, hw_at_least=OffsetTrigger(partition="t-0", offset=8))
+
+
+def test_a_broker_trigger_asks_for_the_newest_registration_event(view: ClusterView, log: Log) -> None:
+    trigger = BrokerTrigger(broker="broker(1)", state="unfenced")
+    assert not fired(view, broker_is=trigger)
+    log.append(build.register(1, 5, "I"))
+    log.append(build.registration_change(1, 5, fenced=-1))
+    view.poll()
+    assert fired(view, broker_is=trigger)
+
+
+def test_triggers_read_as_a_person_would_say_them() -> None:
+    assert text_of(Trigger(acked=1000)) == "acked 1000"
+    assert text_of(Trigger(isr=IsrTrigger(partition="t-0", size=1))) == "isr of t-0: size 1"
+    assert text_of(Trigger(broker_is=BrokerTrigger(broker="broker(1)", state="fenced"))) == (
+        "broker_is: broker broker(1), state fenced"
+    )

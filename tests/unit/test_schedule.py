@@ -1,0 +1,201 @@
+"""The schedule: steps in order, each with its trigger, its resolved nodes, its proof and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import evidence_builders as build
+import pytest
+
+from faults.base import Effect, proven, unproven
+from harness.record.steps import StepEntry, read_steps
+from harness.runner import schedule as schedule_module
+from harness.runner.display import RunState
+from harness.runner.schedule import Schedule
+from harness.runner.view import ClusterView
+from harness.runtime.base import CLIENTS, Cut, NodeInfo
+from harness.scenario.model import IsrTrigger, StepSpec, Trigger
+
+
+class Counters:
+    """Nothing is ever acked."""
+
+    def acked(self) -> int:
+        return 0
+
+    def high_watermark(self, topic: str, partition: int) -> int | None:
+        return None
+
+
+class Notes:
+    """A display that remembers."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def __enter__(self) -> Notes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def state(self, state: RunState) -> None:
+        pass
+
+
+class StandIn:
+    """What a schedule asks of a runtime itself: names, and starting nodes at the end."""
+
+    def __init__(self) -> None:
+        self.nodes: Mapping[int, NodeInfo] = {
+            id: NodeInfo(id=id, role="broker", name=f"broker-{id}", address="") for id in (1, 2, 3)
+        }
+        self.started: list[int] = []
+
+    def start(self, node_ids: list[int]) -> None:
+        self.started += node_ids
+
+
+class Bench:
+    """A schedule on stand-ins; `done` is what was injected, in order."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.record = tmp_path
+        self.runtime, self.display = StandIn(), Notes()
+        self.done: list[object] = []
+        self.fails: set[str] = set()
+        log = tmp_path / "log"
+        build.write_log(log, build.metadata_batch(0, build.topic("t", "T"), build.partition("T", 0, (2, 1, 3), 2)))
+        self.view = ClusterView({100: log}, {100: tmp_path / "mirror"}, (1, 2, 3))
+        self.view.poll()
+        for kind in schedule_module._INJECT:
+            monkeypatch.setitem(schedule_module._INJECT, kind, self._inject(kind))
+        monkeypatch.setattr(schedule_module, "partition", self._partition)
+        monkeypatch.setattr(schedule_module, "heal", lambda _runtime: self._effect("heal"))
+        monkeypatch.setattr(schedule_module, "resume", self._inject("resume"))
+
+    def run(self, *steps: StepSpec) -> tuple[Schedule, str | None]:
+        schedule = Schedule(
+            steps,
+            record=self.record,
+            runtime=self.runtime,  # type: ignore[arg-type]
+            view=self.view,
+            counters=Counters(),
+            display=self.display,
+            pump=lambda: None,
+        )
+        return schedule, schedule.run()
+
+    def entries(self) -> list[StepEntry]:
+        return read_steps(self.record) or []
+
+    def _inject(self, kind: str) -> Callable[[object, int], Effect]:
+        return lambda _runtime, node: self._effect(kind, node)
+
+    def _partition(self, _runtime: object, cuts: list[Cut]) -> Effect:
+        self.done.append(("cuts", {(cut.source, cut.target) for cut in cuts}))
+        return self._effect("partition")
+
+    def _effect(self, *what: object) -> Effect:
+        self.done.append(what)
+        lost = {"lost_bytes": 5} if what[0] == "power-loss" else {}
+        return unproven("it did not", **lost) if what[0] in self.fails else proven(**lost)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(tmp_path, monkeypatch)
+
+
+def test_a_trigger_that_never_fires_ends_the_schedule_and_says_what_was_seen(bench: Bench) -> None:
+    trigger = Trigger(isr=IsrTrigger(partition="t-0", size=1))
+    _, why = bench.run(
+        StepSpec(step="kill", target="broker(1)", trigger=trigger, deadline_s=0.05),
+        StepSpec(step="start", target="broker(1)"),
+    )
+    assert why is not None
+    assert "isr of t-0: size 1" in why
+    assert "ISR [1, 2, 3]" in why
+    first, second = bench.entries()
+    assert (first.fired_ns, first.why, second.fired_ns) == (None, why, None)
+    assert bench.done == []
+
+
+def test_a_role_that_stands_for_nobody_ends_the_schedule(bench: Bench) -> None:
+    _, why = bench.run(StepSpec(step="kill", target="elr(t-0)"))
+    assert why is not None
+    assert "elr(t-0) stands for nobody" in why
+
+
+def test_targets_are_recorded_as_resolved_and_named_steps_can_be_referred_to(bench: Bench) -> None:
+    bench.run(
+        StepSpec(step="power-loss", name="dark", target="leader(t-0)"),
+        StepSpec(step="start", target="step(dark)"),
+    )
+    assert bench.done == [("power-loss", 2), ("start", 2)]
+    loss, start = bench.entries()
+    assert (loss.nodes, start.nodes) == ((2,), (2,))
+    assert loss.parameters["target"] == "leader(t-0)"
+
+
+def test_what_ends_a_fault_marks_it_healed(bench: Bench) -> None:
+    bench.run(
+        StepSpec(step="kill", target="broker(1)"),
+        StepSpec(step="kill", target="broker(2)"),
+        StepSpec(step="start", target="broker(1)"),
+    )
+    first, second, _ = bench.entries()
+    assert first.healed_ns is not None
+    assert second.healed_ns is None
+
+
+def test_a_fault_without_proof_is_recorded_as_such_and_the_run_goes_on(bench: Bench) -> None:
+    bench.fails.add("power-loss")
+    _, why = bench.run(StepSpec(step="power-loss", target="broker(1)"), StepSpec(step="start", target="broker(1)"))
+    assert why is None
+    loss, start = bench.entries()
+    assert (loss.effect_ns, loss.why) == (None, "it did not")
+    assert start.effect_ns is not None
+    assert any("NO PROOF" in note for note in bench.display.notes)
+
+
+def test_a_step_on_several_nodes_is_proven_only_if_each_is_and_adds_up_what_they_lost(bench: Bench) -> None:
+    bench.run(StepSpec(step="power-loss", target="followers(t-0)"))
+    (entry,) = bench.entries()
+    assert entry.nodes == (1, 3)
+    assert entry.proof["lost_bytes"] == 10
+    assert set(entry.proof["nodes"]) == {"1", "3"}
+
+
+def test_groups_are_cut_both_ways_and_one_way_cuts_one_way(bench: Bench) -> None:
+    bench.run(
+        StepSpec(step="partition", groups=(("broker(1)",), ("leader(t-0)", "clients"))),
+        StepSpec(step="partition", from_=("broker(1)",), to=("broker(3)",)),
+    )
+    both_ways = {(1, 2), (2, 1), (1, CLIENTS), (CLIENTS, 1)}
+    assert [cuts for kind, cuts in (one for one in bench.done if len(one) == 2)] == [both_ways, {(1, 3)}]  # type: ignore[misc, arg-type]
+
+
+def test_restoring_heals_resumes_and_starts_what_the_steps_left_broken(bench: Bench) -> None:
+    schedule, _ = bench.run(
+        StepSpec(step="partition", groups=(("broker(1)",), ("broker(2)",))),
+        StepSpec(step="pause", target="broker(1)"),
+        StepSpec(step="kill", target="broker(3)"),
+    )
+    schedule.restore()
+    assert bench.runtime.started == [3]
+    assert ("heal",) in bench.done
+    assert ("resume", 1) in bench.done
+    assert all(entry.healed_ns is not None for entry in bench.entries())
+    assert (schedule.down, schedule.paused, schedule.cut) == (set(), set(), False)
+
+
+def test_restoring_does_nothing_where_nothing_is_broken(bench: Bench) -> None:
+    schedule, _ = bench.run(StepSpec(step="kill", target="broker(3)"), StepSpec(step="start", target="broker(3)"))
+    bench.done.clear()
+    schedule.restore()
+    assert (bench.done, bench.runtime.started) == ([], [])
