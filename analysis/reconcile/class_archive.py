@@ -21,6 +21,9 @@ _QUIET = "-Xlog:disable -Xlog:all=off"
 _SETTLED_S = 30.0
 """An archive is written within seconds: one that has not changed for this long is finished, or was given up."""
 
+_CLAIM_S = 3600.0
+"""How long a JVM that was told to write an archive is given to end, before another is told to."""
+
 
 class ClassArchive(msgspec.Struct, frozen=True, kw_only=True):
     """JVM flags; `written`: the JVM goes on writing the archive for some seconds after it was told to end."""
@@ -38,14 +41,32 @@ def class_archive(java: Java, jars: Path) -> ClassArchive:
     archive = folder / f"{key}.jsa"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        candidates = sorted(folder.glob(f"{key}.*.new"))
-        for candidate in candidates:
-            if time.time() - candidate.stat().st_mtime > _SETTLED_S:
-                os.replace(candidate, archive)
+        if not archive.is_file():
+            _take_over(folder, key, archive)
+        if archive.is_file():
+            return ClassArchive(flags=f"-XX:SharedArchiveFile={archive} {_QUIET}")
+        if not _claim(folder / f"{key}.claim"):
+            return ClassArchive()
     except OSError:
         return ClassArchive()
-    if archive.is_file():
-        return ClassArchive(flags=f"-XX:SharedArchiveFile={archive} {_QUIET}")
-    if candidates or not os.access(folder, os.W_OK):
-        return ClassArchive()
     return ClassArchive(flags=f"-XX:ArchiveClassesAtExit={folder / f'{key}.{os.getpid()}.new'} {_QUIET}", written=True)
+
+
+def _take_over(folder: Path, key: str, archive: Path) -> None:
+    for written in sorted(folder.glob(f"{key}.*.new")):
+        if time.time() - written.stat().st_mtime > _SETTLED_S:
+            os.replace(written, archive)
+
+
+def _claim(path: Path) -> bool:
+    """Whether this process is the one whose JVM writes the archive: hundreds of MiB are not written twice."""
+    try:
+        if time.time() - path.stat().st_mtime > _CLAIM_S:
+            path.unlink(missing_ok=True)
+    except FileNotFoundError:
+        pass
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
@@ -13,7 +14,6 @@ from pyspark.storagelevel import StorageLevel
 from analysis.reconcile import duplicate, hw_regression, inconsistent_offset, lost, replica_divergence, vanished
 from analysis.reconcile.facts import Facts, collect_facts, partition_facts
 from analysis.reconcile.history import suspicious_history
-from analysis.reconcile.items import ITEM
 from analysis.reconcile.model import Reconciliation
 from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import Summary, summarize
@@ -48,24 +48,24 @@ def reconcile(spark: SparkSession, record: Path, manifest: Manifest) -> Reconcil
 
 
 def _summary(spark: SparkSession, record: Path, tables: RecordTables, facts: Facts) -> Summary:
-    items = _items(spark, tables, facts).persist(StorageLevel.MEMORY_AND_DISK)
+    found = [
+        _of_values(spark, tables, facts),
+        hw_regression.items(tables, facts),
+        replica_divergence.items(spark, tables, facts),
+    ]
+    kinds = [items for items in found if items is not None]
+    if not kinds:
+        store(record, None)
+        return Summary()
+    # Each kind has as many parts as there are shuffle partitions; most of them are empty.
+    parts = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    items = reduce(DataFrame.union, kinds).coalesce(parts).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         summary = summarize(items)
-        store(record, items, summary.count)
+        store(record, items if summary.anomalies else None)
     finally:
         items.unpersist()
     return summary
-
-
-def _items(spark: SparkSession, tables: RecordTables, facts: Facts) -> DataFrame:
-    """The items of every kind."""
-    found = [_of_values(spark, tables, facts), hw_regression.items(tables, facts)]
-    found.append(replica_divergence.items(spark, tables, facts))
-    union = spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in ITEM.items()))
-    for items in found:
-        if items is not None:
-            union = union.union(items)
-    return union
 
 
 def _of_values(spark: SparkSession, tables: RecordTables, facts: Facts) -> DataFrame | None:

@@ -90,7 +90,8 @@ class _Jvm:
         said = self._scratch / "stderr.log"
         try:
             with said.open("wb") as stderr, _environment(environment):
-                conf = _conf(master, self._scratch, f"{_START_FLAGS} {self._archive.flags}")
+                flags = f"{_START_FLAGS} {self._archive.flags} -Djava.io.tmpdir={self._scratch}"
+                conf = _conf(master, self._scratch, flags)
                 self._gateway = launch_gateway(  # type: ignore[no-untyped-call]
                     conf, {"stdout": subprocess.DEVNULL, "stderr": stderr}
                 )

@@ -38,14 +38,17 @@ def check_writable(record: Path) -> None:
         )
 
 
-def store(record: Path, items: DataFrame, count: int) -> None:
-    """Replace the record's anomalies/ with `items`. Raises `HarnessError` when that cannot be done."""
+def store(record: Path, items: DataFrame | None) -> None:
+    """Replace the record's anomalies/ with `items`; None: there are none, which is a table without rows.
+
+    Raises `HarnessError` when that cannot be done.
+    """
     target = record / ANOMALIES
     part = record / f".{ANOMALIES}.{os.getpid()}.part"
     old = record / f".{ANOMALIES}.{os.getpid()}.old"
     try:
         shutil.rmtree(part, ignore_errors=True)
-        if count:
+        if items is not None:
             items.select(*PUBLIC).write.option("compression", "zstd").parquet(str(part))
         else:
             part.mkdir()

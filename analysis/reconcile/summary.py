@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import msgspec
@@ -19,19 +20,11 @@ _GROUP = ["kind", *_PARTITION]
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What the items come to; `count` is of all kinds."""
+    """What the items come to."""
 
-    count: int
-    anomalies: list[AnomalyCount]
-    lost: list[LostRange]
-    regressions: list[HwRegression]
-
-
-class _Counted(msgspec.Struct, frozen=True):
-    kind: str
-    topic: str
-    partition: int
-    count: int
+    anomalies: list[AnomalyCount] = []
+    lost: list[LostRange] = []
+    regressions: list[HwRegression] = []
 
 
 class _Example(msgspec.Struct, frozen=True):
@@ -51,35 +44,34 @@ class _Drop(msgspec.Struct, frozen=True):
     later: dict[str, int]
 
 
-_SECTIONS: dict[str, type[msgspec.Struct]] = {
-    "count": _Counted,
-    "example": _Example,
-    "lost": LostRange,
-    "drop": _Drop,
-}
+_SECTIONS: dict[str, type[msgspec.Struct]] = {"example": _Example, "lost": LostRange, "drop": _Drop}
 
 
 def summarize(items: DataFrame) -> Summary:
-    """Count the items and group them in one job; collects groups and examples, never all items."""
+    """Count the items, and group them if there are any; collects groups and examples, never all items."""
+    counts = {(row[0], row[1], row[2]): row[3] for row in items.groupBy(*_GROUP).agg(F.count("*")).collect()}
+    if not counts:
+        return Summary()
     order = Window.partitionBy(*_GROUP).orderBy(F.asc_nulls_last("offset"), F.asc_nulls_last("value"), "details")
     numbered = items.withColumn("number", F.row_number().over(order)).where(F.col("number") <= EXAMPLES_MAX)
-    sections = {
-        "count": items.groupBy(*_GROUP).agg(F.count("*").alias("count")),
-        "example": numbered.select(*_GROUP, "number", "offset", "value", "details"),
-        "lost": _lost_ranges(items),
-        "drop": _drops(items),
-    }
-    union: DataFrame | None = None
-    for name, rows in sections.items():
-        section = rows.select(F.lit(name).alias("section"), F.to_json(F.struct(*rows.columns)).alias("row"))
-        union = section if union is None else union.union(section)
-    assert union is not None
-    found: dict[str, list[Any]] = {name: [] for name in sections}
+    sections = {"example": numbered.select(*_GROUP, "number", "offset", "value", "details")}
+    kinds = {kind for kind, _, _ in counts}
+    if lost.KIND in kinds:
+        sections["lost"] = _lost_ranges(items)
+    if hw_regression.KIND in kinds:
+        sections["drop"] = _drops(items)
+    union = reduce(
+        DataFrame.union,
+        [
+            rows.select(F.lit(name).alias("section"), F.to_json(F.struct(*rows.columns)).alias("row"))
+            for name, rows in sections.items()
+        ],
+    )
+    found: dict[str, list[Any]] = {name: [] for name in _SECTIONS}
     for name, row in union.collect():
         found[name].append(msgspec.json.decode(row, type=_SECTIONS[name]))
     return Summary(
-        count=sum(one.count for one in found["count"]),
-        anomalies=_anomalies(found["count"], found["example"]),
+        anomalies=_anomalies(counts, found["example"]),
         lost=sorted(found["lost"], key=lambda one: (one.topic, one.partition, one.first_offset, one.acks)),
         regressions=_regressions(found["drop"]),
     )
@@ -111,20 +103,14 @@ def _drops(items: DataFrame) -> DataFrame:
     )
 
 
-def _anomalies(counted: list[_Counted], examples: list[_Example]) -> list[AnomalyCount]:
+def _anomalies(counts: dict[tuple[str, str, int], int], examples: list[_Example]) -> list[AnomalyCount]:
     shown: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     for one in sorted(examples, key=lambda example: example.number):
         place = {name: number for name, number in (("offset", one.offset), ("value", one.value)) if number is not None}
         shown.setdefault((one.kind, one.topic, one.partition), []).append(place | msgspec.json.decode(one.details))
     return [
-        AnomalyCount(
-            kind=one.kind,
-            topic=one.topic,
-            partition=one.partition,
-            count=one.count,
-            examples=shown[one.kind, one.topic, one.partition],
-        )
-        for one in sorted(counted, key=lambda one: (one.kind, one.topic, one.partition))
+        AnomalyCount(kind=group[0], topic=group[1], partition=group[2], count=count, examples=shown[group])
+        for group, count in sorted(counts.items())
     ]
 
 

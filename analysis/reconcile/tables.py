@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 from analysis.reconcile.files import TableFile, check_files
 from harness.record.tables import TABLES
 
-_GLOB = str.maketrans({character: f"\\{character}" for character in "\\*?[]{},"})
+# Spark's own switch: paths are names, not patterns, and may hold colons and brackets.
+_AS_NAMES = {"__globPaths__": "false"}
 _SPARK_TYPES = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}
 
 
@@ -57,13 +58,14 @@ def _read(spark: SparkSession, table: str, files: list[TableFile]) -> DataFrame 
     shapes: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for file in files:
         if file.rows:
-            shapes.setdefault(tuple(file.columns.items()), []).append(str(file.path.absolute()).translate(_GLOB))
+            shapes.setdefault(tuple(file.columns.items()), []).append(str(file.path.absolute()))
     if not shapes:
         return spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in wanted.items()))
     read: DataFrame | None = None
     for columns, paths in shapes.items():
         has = dict(columns)
-        part = spark.read.schema(", ".join(f"{name} {kind}" for name, kind in columns)).parquet(*paths)
+        schema = ", ".join(f"{name} {kind}" for name, kind in columns)
+        part = spark.read.options(**_AS_NAMES).schema(schema).parquet(*paths)
         part = part.select(
             *((F.col(name) if name in has else F.lit(None)).cast(kind).alias(name) for name, kind in wanted.items())
         )

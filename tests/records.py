@@ -1,0 +1,207 @@
+"""Builds small run records for tests, row by row, with everything that a test does not care about filled in.
+
+    record = RecordBuilder().acked(1, at=0).final(1, at=0)
+    record.write(tmp_path / "run")
+
+Times are plain numbers (nanoseconds); each row is later than the one before, unless the test says otherwise.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.record.manifest import FinalOffsets, Manifest, ProducerSetup, Status, write_manifest
+from harness.record.tables import TABLES
+
+FINAL_CONSUMER = 9999
+_STEP_NS = 10
+
+
+class RecordBuilder:
+    """A record of topic `t`, partition 0, unless `on`, or `topic` or `partition` of a row, say otherwise.
+
+    A table is written once it has a row, or was named in `empty`. The end of each partition that any row names
+    is put down as log start 0 and HW 1000, unless `end` says otherwise.
+    """
+
+    def __init__(self, *, status: Status = "complete", final_consumer: int | None = FINAL_CONSUMER) -> None:
+        self.status: Status = status
+        self.final_consumer = final_consumer
+        self.tables: dict[str, list[dict[str, Any]]] = {}
+        self.ends: dict[str, FinalOffsets] = {}
+        self.unread: set[str] = set()
+        self.producers: dict[str, ProducerSetup] = {}
+        self._now = 1000
+        self._topic = "t"
+        self._base = 0
+
+    def on(self, topic: str, *, base: int = 0) -> Self:
+        """The topic of the rows that follow; `base` is added to their values, which are unique in a run."""
+        self._topic, self._base = topic, base
+        return self
+
+    def send(self, value: int, *, at: int | None = None, status: str = "acked", **columns: Any) -> Self:
+        """One row of sends, offset `at`; acks=all unless `acks` is given."""
+        sent = self._tick()
+        row = {
+            "value": value,
+            "producer": 1,
+            "sequence": value,
+            "acks": -1,
+            "status": status,
+            "offset": at,
+            "error": None,
+            "txn": None,
+            "txn_outcome": None,
+            "sent_ns": sent,
+            "done_ns": self._tick(),
+        }
+        return self._add("sends", row, columns)
+
+    def acked(self, *values: int, at: int, **columns: Any) -> Self:
+        """Acked sends at adjacent offsets from `at` on."""
+        for offset, value in enumerate(values, at):
+            self.send(value, at=offset, **columns)
+        return self
+
+    def read(self, *values: int | None, at: int, consumer: int = 1, **columns: Any) -> Self:
+        """Polls at adjacent offsets from `at` on, by an ordinary consumer in one session."""
+        for offset, value in enumerate(values, at):
+            row = {
+                "offset": offset,
+                "value": value,
+                "consumer": consumer,
+                "session": 1,
+                "prev_offset": offset - 1 if offset > at else None,
+                "leader_epoch": None,
+                "isolation": "read_uncommitted",
+                "polled_ns": self._tick(),
+            }
+            self._add("polls", row, columns)
+        return self
+
+    def final(self, *values: int | None, at: int = 0, **columns: Any) -> Self:
+        """What the final read returned at adjacent offsets from `at` on."""
+        return self.read(*values, at=at, consumer=FINAL_CONSUMER, **columns)
+
+    def end(self, *, partition: int = 0, log_start: int = 0, high_watermark: int = 1000) -> Self:
+        """The log start and HW of a partition at the final read."""
+        self.ends[f"{self._topic}-{partition}"] = FinalOffsets(log_start=log_start, high_watermark=high_watermark)
+        return self
+
+    def not_in_final_read(self, *, partition: int = 0) -> Self:
+        """Leave a partition out of the final offsets."""
+        self.unread.add(f"{self._topic}-{partition}")
+        return self
+
+    def served(self, high_watermark: int, *, epoch: int | None = 0, **columns: Any) -> Self:
+        """One list_offsets observation, asked and answered after the one before."""
+        row = {
+            "broker": 1,
+            "leader_epoch": epoch,
+            "high_watermark": high_watermark,
+            "log_end_offset": None,
+            "source": "list_offsets",
+            "asked_ns": self._tick(),
+            "at_ns": self._tick(),
+        }
+        return self._add("watermarks", row, columns)
+
+    def checkpoint(self, broker: int, high_watermark: int, **columns: Any) -> Self:
+        """One checkpointed HW of a replica."""
+        return self.served(
+            high_watermark, epoch=None, broker=broker, source="checkpoint", **{"asked_ns": None, **columns}
+        )
+
+    def led_by(self, leader: int, *, epoch: int, **columns: Any) -> Self:
+        """One metadata record that sets the leader and the epoch."""
+        row = {
+            "metadata_offset": self._now,
+            "metadata_epoch": 1,
+            "at_ns": self._tick(),
+            "leader": leader,
+            "leader_epoch": epoch,
+            "partition_epoch": epoch,
+            "replicas": [1, 2, 3],
+            "isr": [leader] if leader >= 0 else [],
+            "elr": [],
+            "last_known_elr": [],
+            "adding": [],
+            "removing": [],
+            "leader_recovery_state": 0,
+        }
+        return self._add("partitions", row, columns)
+
+    def replica(self, broker: int, *values: int | None, at: int = 0, epoch: int = 0, **columns: Any) -> Self:
+        """Rows of one replica's log at adjacent offsets from `at` on."""
+        for offset, value in enumerate(values, at):
+            row = {
+                "broker": broker,
+                "offset": offset,
+                "leader_epoch": epoch,
+                "value": value,
+                "producer_id": -1,
+                "producer_epoch": -1,
+                "sequence": -1,
+                "control": False,
+                "timestamp_ms": 0,
+            }
+            self._add("replicas", row, columns)
+        return self
+
+    def producer(self, id_: int, *, idempotent: bool = False, transactional: bool = False) -> Self:
+        """A producer's configuration, as the manifest has it."""
+        self.producers[str(id_)] = ProducerSetup(acks=-1, idempotent=idempotent, transactional=transactional)
+        return self
+
+    def empty(self, *tables: str) -> Self:
+        """Tables to write although they have no rows."""
+        for table in tables:
+            self.tables.setdefault(table, [])
+        return self
+
+    def manifest(self) -> Manifest:
+        """The manifest, with the ends of every partition that has sends or polls."""
+        named = {
+            f"{row['topic']}-{row['partition']}" for table in ("sends", "polls") for row in self.tables.get(table, [])
+        }
+        ends = {name: FinalOffsets(log_start=0, high_watermark=1000) for name in named} | self.ends
+        return Manifest(
+            run_id="made-by-hand",
+            status=self.status,
+            final_consumer=self.final_consumer,
+            final_offsets={name: ends[name] for name in sorted(ends.keys() - self.unread)},
+            producers=self.producers,
+        )
+
+    def write(self, record: Path) -> Path:
+        """Write the record; returns its folder."""
+        record.mkdir(parents=True, exist_ok=True)
+        write_manifest(record, self.manifest())
+        for table, rows in self.tables.items():
+            write_table(record, table, pa.Table.from_pylist(rows, schema=TABLES[table]))
+        return record
+
+    def _tick(self) -> int:
+        self._now += _STEP_NS
+        return self._now
+
+    def _add(self, table: str, row: dict[str, Any], columns: dict[str, Any]) -> Self:
+        row = {"topic": self._topic, "partition": 0, **row}
+        unknown = columns.keys() - row.keys()
+        assert not unknown, f"{table} has no {unknown}"
+        row |= columns
+        if row.get("value") is not None:
+            row["value"] += self._base
+        self.tables.setdefault(table, []).append(row)
+        return self
+
+
+def write_table(record: Path, table: str, rows: pa.Table, *, name: str = "part-0.parquet") -> None:
+    """Write one file of a table."""
+    (record / table).mkdir(exist_ok=True)
+    pq.write_table(rows, record / table / name, compression="zstd")

@@ -1,0 +1,215 @@
+"""The counting rules a second time, in plain Python over rows: slow, straightforward, and for tests only.
+
+Written from the rules' sentences, not from the Spark code; it shares nothing with it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from harness.record.manifest import Manifest
+
+Row = dict[str, Any]
+Item = tuple[str, str, int, int | None, int | None]
+"""(kind, topic, partition, offset, value)."""
+
+
+def anomalies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
+    """Every item of the six kinds, sorted."""
+    items = [
+        *_lost(tables, manifest),
+        *_vanished(tables, manifest),
+        *_inconsistent(tables),
+        *_duplicates(tables),
+        *_regressions(tables),
+        *_divergences(tables),
+    ]
+    return sorted(items, key=repr)
+
+
+def committed_lost(tables: dict[str, list[Row]], manifest: Manifest) -> set[int]:
+    """The values that are lost and were committed."""
+    lost = {item[4] for item in _lost(tables, manifest)}
+    return {
+        row["value"]
+        for row in tables["sends"]
+        if row["value"] in lost and row["status"] == "acked" and _was_committed(row, tables, manifest)
+    }
+
+
+def _at(row: Row) -> tuple[str, int]:
+    return row["topic"], row["partition"]
+
+
+def _is_final(row: Row, manifest: Manifest) -> bool:
+    return manifest.final_consumer is not None and row["consumer"] == manifest.final_consumer
+
+
+def _leader_logs(tables: dict[str, list[Row]]) -> dict[tuple[str, int], list[Row]]:
+    last: dict[tuple[str, int], Row] = {}
+    for row in sorted(tables["partitions"], key=lambda row: row["metadata_offset"]):
+        last[_at(row)] = row
+    logs: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in tables["replicas"]:
+        if _at(row) in last and last[_at(row)]["leader"] == row["broker"]:
+            logs[_at(row)].append(row)
+    return logs
+
+
+def _lost(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
+    if manifest.final_consumer is None or manifest.status != "complete" or not tables["polls"]:
+        return []
+    logs = _leader_logs(tables)
+    items = set()
+    for row in tables["sends"]:
+        if row["status"] != "acked" or row["offset"] is None:
+            continue
+        if (row["txn"] is not None or row["txn_outcome"] is not None) and row["txn_outcome"] != "committed":
+            continue
+        ends = manifest.final_offsets.get(f"{row['topic']}-{row['partition']}")
+        if ends is None or row["offset"] < ends.log_start:
+            continue
+        polls = [poll for poll in tables["polls"] if _at(poll) == _at(row)]
+        if any(_is_final(poll, manifest) and poll["value"] == row["value"] for poll in polls):
+            continue
+        if any(poll["value"] is None and poll["offset"] == row["offset"] for poll in polls):
+            continue
+        if any(log["value"] == row["value"] for log in logs[_at(row)]):
+            continue
+        items.add(("lost", *_at(row), row["offset"], row["value"]))
+    return list(items)
+
+
+def _was_committed(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+    if row["acks"] == -1:
+        return True
+    if any(
+        _at(poll) == _at(row) and poll["value"] == row["value"] and not _is_final(poll, manifest)
+        for poll in tables["polls"]
+    ):
+        return True
+    began: dict[int, int] = {}
+    for state in sorted(tables["partitions"], key=lambda state: -state["metadata_offset"]):
+        if _at(state) == _at(row):
+            began[state["leader_epoch"]] = state["at_ns"]
+    acked_ns = row["sent_ns"] if row["done_ns"] is None else row["done_ns"]
+    era = max((epoch for epoch, at_ns in began.items() if at_ns <= acked_ns), default=None)
+    others: list[int | None] = [
+        other["leader_epoch"]
+        for other in [*tables["polls"], *_leader_logs(tables)[_at(row)]]
+        if _at(other) == _at(row) and other["offset"] == row["offset"] and other["value"] != row["value"]
+    ]
+    others += [
+        None
+        for other in tables["sends"]
+        if _at(other) == _at(row)
+        and other["status"] == "acked"
+        and other["offset"] == row["offset"]
+        and other["value"] != row["value"]
+    ]
+    known = [epoch for epoch in others if epoch is not None and (era is None or epoch >= era)]
+    replaced_in = min(known, default=None)
+    for mark in tables["watermarks"]:
+        if _at(mark) != _at(row) or mark["high_watermark"] <= row["offset"] or mark["at_ns"] < row["sent_ns"]:
+            continue
+        if replaced_in is None or (mark["leader_epoch"] is not None and mark["leader_epoch"] < replaced_in):
+            return True
+    return False
+
+
+def _vanished(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
+    final_rows = [poll for poll in tables["polls"] if _is_final(poll, manifest)]
+    hides = any(poll["isolation"] == "read_committed" for poll in final_rows)
+    transactional = any(producer.transactional for producer in manifest.producers.values())
+    logs = _leader_logs(tables)
+    items = set()
+    for poll in tables["polls"]:
+        if _is_final(poll, manifest) or poll["value"] is None:
+            continue
+        place = (*_at(poll), poll["offset"])
+        ends = manifest.final_offsets.get(f"{poll['topic']}-{poll['partition']}")
+        if ends is not None and poll["offset"] < ends.log_start:
+            continue
+        same_place = [other for other in tables["polls"] if (*_at(other), other["offset"]) == place]
+        replaced = any(
+            other["value"] is not None and other["value"] != poll["value"] and other["polled_ns"] > poll["polled_ns"]
+            for other in same_place
+        )
+        gone = False
+        if manifest.final_consumer is not None and ends is not None:
+            last = max((row["offset"] for row in final_rows if _at(row) == _at(poll)), default=-1)
+            reached = manifest.status == "complete" or poll["offset"] < last or poll["offset"] >= ends.high_watermark
+            here = any(row["value"] == poll["value"] and _is_final(row, manifest) for row in same_place)
+            damaged = any(row["value"] is None for row in same_place)
+            held = any(log["offset"] == poll["offset"] and log["value"] == poll["value"] for log in logs[_at(poll)])
+            sends = [send for send in tables["sends"] if send["value"] == poll["value"]]
+            hidden = hides and (
+                any(
+                    (send["txn"] is not None or send["txn_outcome"] is not None) and send["txn_outcome"] != "committed"
+                    for send in sends
+                )
+                if sends
+                else transactional
+            )
+            gone = reached and not (here or damaged or held or hidden)
+        if replaced or gone:
+            items.add(("vanished", *place, poll["value"]))
+    return list(items)
+
+
+def _places(tables: dict[str, list[Row]]) -> set[tuple[str, int, int, int]]:
+    acked = [row for row in tables["sends"] if row["status"] == "acked" and row["offset"] is not None]
+    polled = [row for row in tables["polls"] if row["value"] is not None]
+    return {(*_at(row), row["offset"], row["value"]) for row in [*acked, *polled]}
+
+
+def _inconsistent(tables: dict[str, list[Row]]) -> list[Item]:
+    values: dict[tuple[str, int, int], set[int]] = defaultdict(set)
+    for topic, partition, offset, value in _places(tables):
+        values[topic, partition, offset].add(value)
+    return [("inconsistent-offset", *place, None) for place, held in values.items() if len(held) > 1]
+
+
+def _duplicates(tables: dict[str, list[Row]]) -> list[Item]:
+    places: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+    for topic, partition, offset, value in _places(tables):
+        places[value].append((topic, partition, offset))
+    return [("duplicate", *min(stood), value) for value, stood in places.items() if len(stood) > 1]
+
+
+def _regressions(tables: dict[str, list[Row]]) -> list[Item]:
+    marks = [row for row in tables["watermarks"] if row["source"] == "list_offsets" and row["leader_epoch"] is not None]
+    return [
+        ("hw-regression", *_at(later), later["high_watermark"], None)
+        for later in marks
+        if later["asked_ns"] is not None
+        and any(
+            _at(earlier) == _at(later)
+            and earlier["leader_epoch"] <= later["leader_epoch"]
+            and earlier["at_ns"] < later["asked_ns"]
+            and earlier["high_watermark"] > later["high_watermark"]
+            for earlier in marks
+        )
+    ]
+
+
+def _divergences(tables: dict[str, list[Row]]) -> list[Item]:
+    hw: dict[tuple[str, int, int], int] = {}
+    for row in sorted(tables["watermarks"], key=lambda row: (row["at_ns"], -row["high_watermark"])):
+        if row["source"] == "checkpoint":
+            hw[(*_at(row), row["broker"])] = row["high_watermark"]
+    held: dict[tuple[str, int, int], list[Row]] = defaultdict(list)
+    for row in tables["replicas"]:
+        if row["offset"] < hw.get((*_at(row), row["broker"]), -1):
+            held[(*_at(row), row["offset"])].append(row)
+    return [
+        ("replica-divergence", *place, None)
+        for place, rows in held.items()
+        if any(
+            one["broker"] != other["broker"]
+            and (one["value"] != other["value"] or one["leader_epoch"] != other["leader_epoch"])
+            for one in rows
+            for other in rows
+        )
+    ]

@@ -1,0 +1,185 @@
+"""What the judge gets besides the items: counts, lost ranges, drops of the HW, what is unknown; and anomalies/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from records import RecordBuilder
+
+from analysis.reconcile import reconcile
+from analysis.reconcile.model import HwRegression, LostRange, Reconciliation
+from analysis.reconcile.store import ANOMALY_SCHEMA
+from analysis.reconcile.summary import EXAMPLES_MAX
+from analysis.verdict import Counts
+
+pytestmark = pytest.mark.spark
+
+
+def reconciled(spark: SparkSession, builder: RecordBuilder, folder: Path) -> Reconciliation:
+    return reconcile(spark, builder.write(folder / "run"), builder.manifest())
+
+
+@pytest.fixture(scope="module")
+def lost(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[LostRange]]:
+    """Lost ranges by topic; each topic is one way to lose a record that was acked with acks=1."""
+    builder = RecordBuilder()
+    tell = {
+        "never passed": lambda b: b.acked(1, at=5, acks=1).served(5),
+        "passed": lambda b: b.acked(1, at=5, acks=1).served(6),
+        "acks=all": lambda b: b.acked(1, at=5),
+        "read": lambda b: b.acked(1, at=5, acks=1).read(1, at=5),
+        "passed before it was sent": lambda b: b.served(6).acked(1, at=5, acks=1),
+        "passed on the record that replaced it": lambda b: (
+            b.led_by(1, epoch=0)
+            .acked(1, at=5, acks=1)
+            .led_by(2, epoch=1)
+            .served(9, epoch=1)
+            .final(2, at=5, leader_epoch=1)
+        ),
+        "passed before it was replaced": lambda b: (
+            b.led_by(1, epoch=0)
+            .acked(1, at=5, acks=1)
+            .served(6, epoch=0)
+            .led_by(2, epoch=1)
+            .final(2, at=5, leader_epoch=1)
+        ),
+        "replaced by what the last leader's log tells": lambda b: (
+            b.led_by(1, epoch=0)
+            .acked(1, at=5, acks=1)
+            .led_by(2, epoch=1)
+            .served(9, epoch=1)
+            .replica(2, None, at=5, epoch=1)
+        ),
+        "acked by a leader deposed already": lambda b: (
+            b.led_by(1, epoch=0)
+            .led_by(2, epoch=1)
+            .acked(1, at=5, acks=1)
+            .served(9, epoch=1)
+            .replica(2, 2, at=5, epoch=1)
+        ),
+        "another stood there before": lambda b: (
+            b.read(2, at=5, leader_epoch=0).led_by(2, epoch=1).acked(1, at=5, acks=1).served(6, epoch=1)
+        ),
+        "eras": lambda b: (
+            b.acked(1, at=0)
+            .led_by(1, epoch=3)
+            .acked(2, 3, at=1)
+            .led_by(2, epoch=4)
+            .acked(4, at=3)
+            .acked(5, 6, at=4, acks=1)
+            .acked(7, at=9, acks=1)
+        ),
+    }
+    for number, (topic, build) in enumerate(tell.items()):
+        build(builder.on(topic, base=number * 100))
+    found = reconcile(spark, builder.write(tmp_path_factory.mktemp("lost") / "run"), builder.manifest()).lost
+    return {topic: [one for one in found if one.topic == topic] for topic in tell}
+
+
+@pytest.mark.parametrize(
+    ("topic", "committed"),
+    [
+        ("never passed", False),
+        ("passed", True),
+        ("acks=all", True),
+        ("read", True),
+        ("passed before it was sent", False),
+        ("passed on the record that replaced it", False),
+        ("passed before it was replaced", True),
+        ("replaced by what the last leader's log tells", False),
+        ("acked by a leader deposed already", False),
+        ("another stood there before", True),
+    ],
+)
+def test_a_lost_record_was_committed_if_the_hw_passed_it(
+    lost: dict[str, list[LostRange]], topic: str, committed: bool
+) -> None:
+    assert [(one.committed, one.count) for one in lost[topic]] == [(committed, 1)]
+
+
+def test_lost_records_are_grouped_by_acks_and_by_the_epoch_in_force_when_acked(
+    lost: dict[str, list[LostRange]],
+) -> None:
+    ranges = [(one.acks, one.acked_after_epoch, one.first_offset, one.last_offset, one.count) for one in lost["eras"]]
+    assert ranges == [(-1, None, 0, 0, 1), (-1, 3, 1, 2, 2), (-1, 4, 3, 3, 1), (1, 4, 4, 9, 3)]
+    assert all(one.first_done_ns < one.last_done_ns for one in lost["eras"] if one.count > 1)
+
+
+def test_a_drop_of_the_hw_is_one_regression_however_many_observations_show_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = RecordBuilder().served(80).served(100, broker=1)
+    at_ns = builder.tables["watermarks"][-1]["at_ns"]
+    builder.served(60, epoch=2, broker=2).served(50, epoch=2, broker=3, at_ns=5000, asked_ns=4990)
+    builder.served(70, epoch=2, asked_ns=5010, at_ns=5020).served(75, epoch=3, asked_ns=5030, at_ns=5040)
+    builder.served(65, epoch=4, broker=2, asked_ns=5050, at_ns=5060)
+    found = reconciled(spark, builder, tmp_path)
+    assert sum(one.count for one in found.anomalies) == 5
+    assert found.regressions == [
+        HwRegression(
+            topic="t",
+            partition=0,
+            from_=100,
+            to=50,
+            leader_epoch=2,
+            broker=3,
+            earlier_at_ns=at_ns,
+            at_ns=5000,
+            earlier_leader_epoch=0,
+        ),
+        HwRegression(
+            topic="t",
+            partition=0,
+            from_=75,
+            to=65,
+            leader_epoch=4,
+            broker=2,
+            earlier_at_ns=5040,
+            at_ns=5060,
+            earlier_leader_epoch=3,
+        ),
+    ]
+
+
+def test_examples_are_the_smallest_and_all_items_are_stored(spark: SparkSession, tmp_path: Path) -> None:
+    values = range(1, 51)
+    builder = RecordBuilder().producer(1, idempotent=True)
+    for value in reversed(values):
+        builder.acked(value, at=value)
+    builder.final(60, 60)
+    found = reconciled(spark, builder, tmp_path)
+    counted = {one.kind: one for one in found.anomalies}
+    assert counted["lost"].count == len(values)
+    assert [one["offset"] for one in counted["lost"].examples] == list(values)[:EXAMPLES_MAX]
+    assert counted["lost"].examples[0]["sent_ns"] > 0
+    assert counted["duplicate"].examples[0]["idempotent"] is False
+    assert len(counted["duplicate"].examples[0]["places"]) == 2
+    assert found.counts == Counts(sends=50, acked=50, polls=2)
+    stored = pq.read_table(tmp_path / "run" / "anomalies")
+    assert [(field.name, field.type) for field in stored.schema] == [
+        (field.name, field.type) for field in ANOMALY_SCHEMA
+    ]
+    assert sorted(row["offset"] for row in stored.to_pylist() if row["kind"] == "lost") == list(values)
+    msgspec.json.encode(found)
+
+
+def test_anomalies_of_an_earlier_judgement_are_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    builder = RecordBuilder().acked(1, at=0).final(2, at=3)
+    assert reconciled(spark, builder, tmp_path).anomalies
+    builder.tables["polls"].clear()
+    builder.final(1)
+    assert reconciled(spark, builder, tmp_path).anomalies == []
+    stored = pq.read_table(tmp_path / "run" / "anomalies")
+    assert (stored.num_rows, stored.schema) == (0, ANOMALY_SCHEMA)
+    assert not list((tmp_path / "run").glob(".anomalies*"))
+
+
+def test_a_folder_name_that_looks_like_a_pattern_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    builder = RecordBuilder().acked(1, 2, at=0).final(1)
+    record = builder.write(tmp_path / "a b*[1]{x},?" / "run:1")
+    assert [one.kind for one in reconcile(spark, record, builder.manifest()).anomalies] == ["lost"]
+    assert pq.read_table(record / "anomalies").num_rows == 1

@@ -1,0 +1,103 @@
+"""The Spark session is quiet, local, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from analysis.reconcile.class_archive import class_archive
+from analysis.reconcile.session import session, spark_session
+from harness.errors import HarnessError
+from harness.java import Java
+
+JAVA = Java(executable=Path("/usr/bin/java"), version="17.0.1", major=17)
+JARS = Path("/opt/spark/jars")
+
+ONE_JOB = """
+import gc, os, sys, tempfile
+from analysis.reconcile.session import session
+with session() as spark:
+    assert spark.range(10).count() == 10
+    gc.collect()
+assert os.environ.get("SPARK_HOME") is None
+print("left:", sorted(os.listdir()), sorted(os.listdir(tempfile.gettempdir())))
+"""
+
+
+@pytest.mark.spark
+def test_a_session_says_nothing_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    here, temporary = tmp_path / "here", tmp_path / "tmp"
+    here.mkdir()
+    temporary.mkdir()
+    environment = {key: value for key, value in os.environ.items() if key != "SPARK_HOME"}
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_JOB],
+        cwd=here,
+        env=environment | {"TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["left: [] []"]
+    assert done.stderr == ""
+
+
+@pytest.mark.spark
+def test_a_session_listens_on_loopback_only(spark: SparkSession) -> None:
+    assert spark.range(1).count() == 1
+    jvm = next(child for child in psutil.Process().children() if "java" in child.name())
+    listening = [one for one in jvm.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+    assert listening
+    assert {one.laddr.ip.removeprefix("::ffff:") for one in listening} <= {"127.0.0.1", "::1"}
+
+
+@pytest.mark.spark
+def test_a_session_inside_another_is_the_same_and_does_not_end_it(spark: SparkSession) -> None:
+    with session() as inner:
+        assert inner.sparkContext is spark.sparkContext
+    assert spark_session().range(2).count() == 2
+
+
+def test_without_java_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(HarnessError, match="no Java on this host"):
+        spark_session()
+
+
+def test_the_first_session_writes_the_class_archive_and_later_ones_map_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
+    first = class_archive(JAVA, JARS)
+    assert first.written
+    written = Path(first.flags.split()[0].removeprefix("-XX:ArchiveClassesAtExit="))
+    assert class_archive(JAVA, JARS).flags == ""
+    written.write_bytes(b"archive")
+    assert class_archive(JAVA, JARS).flags == ""
+    os.utime(written, times=(time.time() - 60,) * 2)
+    later = class_archive(JAVA, JARS)
+    assert not later.written
+    mapped = Path(later.flags.split()[0].removeprefix("-XX:SharedArchiveFile="))
+    assert mapped.read_bytes() == b"archive"
+    other = Java(executable=JAVA.executable, version="21.0.1", major=21)
+    assert class_archive(other, JARS).written
+
+
+def test_a_class_archive_that_was_given_up_is_written_by_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
+    assert class_archive(JAVA, JARS).written
+    (claim,) = (tmp_path / "spark").glob("*.claim")
+    os.utime(claim, times=(time.time() - 7200,) * 2)
+    assert class_archive(JAVA, JARS).written

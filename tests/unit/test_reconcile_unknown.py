@@ -1,0 +1,108 @@
+"""What is missing makes unknown what depends on it, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from records import RecordBuilder
+
+from analysis.reconcile import (
+    duplicate,
+    hw_regression,
+    inconsistent_offset,
+    lost,
+    reconcile,
+    replica_divergence,
+    vanished,
+)
+from analysis.reconcile.facts import CheckpointFacts, Facts, PollFacts, SendFacts, ServedFacts
+from harness.record.manifest import FinalOffsets
+from harness.record.tables import TABLES
+
+KINDS = (lost, vanished, inconsistent_offset, duplicate, hw_regression, replica_divergence)
+
+
+def facts(**changes: object) -> Facts:
+    """Facts of a record in which everything can be judged, but for the changes."""
+    whole: dict[str, object] = {
+        "rows": dict.fromkeys(TABLES, 1),
+        "missing": frozenset(),
+        "sends": [SendFacts("t", 0, "acked", 1, 1)],
+        "polls": [PollFacts("t", 0, True, 1, 0, False)],
+        "served": [ServedFacts("t", 0, "list_offsets", 0, 1, 1, 1, 1)],
+        "checkpoints": [CheckpointFacts("t", 0, 1, 1)],
+        "epochs": [],
+        "final_consumer": 9999,
+        "final_offsets": {"t-0": FinalOffsets(log_start=0, high_watermark=1)},
+        "complete": True,
+        "idempotent": (),
+        "transactional": False,
+    }
+    return Facts(**(whole | changes))  # type: ignore[arg-type]
+
+
+def unknown(changed: Facts) -> dict[str, str]:
+    return {kind.KIND: why for kind in KINDS if (why := kind.why_unknown(changed)) is not None}
+
+
+def rows(**changes: int) -> dict[str, int]:
+    return dict.fromkeys(TABLES, 1) | changes
+
+
+def test_a_whole_record_leaves_nothing_unknown() -> None:
+    assert unknown(facts()) == {}
+
+
+@pytest.mark.parametrize(
+    ("changed", "kinds"),
+    [
+        (facts(rows=rows(sends=0)), {"lost", "inconsistent-offset", "duplicate"}),
+        (
+            facts(rows=rows(polls=0), missing=frozenset({"polls"})),
+            {"lost", "vanished", "inconsistent-offset", "duplicate"},
+        ),
+        (facts(rows=rows(watermarks=0), served=[], checkpoints=[]), {"hw-regression", "replica-divergence"}),
+        (facts(rows=rows(replicas=0)), {"replica-divergence"}),
+        (facts(rows=rows(partitions=0, brokers=0, configs=0)), set()),
+        (facts(final_consumer=None), {"lost", "vanished"}),
+        (facts(complete=False), {"lost", "vanished"}),
+        (facts(final_offsets={}), {"lost"}),
+        (facts(checkpoints=[]), {"replica-divergence"}),
+        (facts(served=[ServedFacts("t", 0, "fetch", 0, 1, 1, 1, 1)]), {"hw-regression"}),
+        (facts(served=[ServedFacts("t", 0, "list_offsets", None, 1, 1, 1, 1)]), {"hw-regression"}),
+        (facts(served=[ServedFacts("t", 0, "list_offsets", 0, 1, 1, 1, 0)]), {"hw-regression"}),
+    ],
+)
+def test_what_is_missing_makes_unknown_what_depends_on_it(changed: Facts, kinds: set[str]) -> None:
+    assert unknown(changed).keys() == kinds
+
+
+def test_an_empty_polls_table_is_a_final_read_of_nothing_if_the_final_offsets_say_so() -> None:
+    empty = {"t-0": FinalOffsets(log_start=0, high_watermark=0)}
+    assert "lost" not in unknown(facts(rows=rows(polls=0), polls=[], final_offsets=empty))
+    assert "is not" in unknown(facts(rows=rows(polls=0), polls=[]))["lost"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("build", "kinds"),
+    [
+        (lambda b: b, set()),
+        (lambda b: b.empty(*TABLES), set()),
+        (lambda b: b.acked(1, at=0).empty("polls").end(high_watermark=0), {"lost"}),
+        (lambda b: b.acked(1, at=0).empty("polls"), set()),
+        (lambda b: b.read(1, at=0), {"vanished"}),
+        (lambda b: b.acked(1, at=0).final(2, at=1).not_in_final_read(), set()),
+    ],
+    ids=["no tables", "empty tables", "all lost", "polls cut off", "no sends", "partition not read"],
+)
+def test_the_rest_is_judged(
+    spark: SparkSession, tmp_path: Path, build: Callable[[RecordBuilder], RecordBuilder], kinds: set[str]
+) -> None:
+    builder = build(RecordBuilder())
+    found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    assert {one.kind for one in found.anomalies} == kinds
+    assert (tmp_path / "run" / "anomalies").is_dir()
