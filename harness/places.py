@@ -1,4 +1,4 @@
-"""Where Ebbtide keeps what outlives a run: fetched releases (cache) and what it needs to clean up (state)."""
+"""Where Ebbtide keeps what outlives a command: fetched releases (cache) and crash reports (state)."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def cache_dir() -> Path:
 
 
 def state_dir() -> Path:
-    """The per-user folder for crash reports and other traces of past commands. Not created here."""
+    """The per-user folder for crash reports. Not created here."""
     return platformdirs.user_state_path("ebbtide")

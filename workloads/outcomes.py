@@ -115,7 +115,7 @@ def outcome_of(error: BaseException | None) -> Row:
 class Attempts(msgspec.Struct):
     """What is known of the attempts that ended in an error, of one batch.
 
-    `open_since` is the client's stamp of the attempt that was last seen to end (None: none yet).
+    `last_ended` is the client's stamp of the attempt that was last seen to end (None: none yet).
     `maybe_appended`: an attempt ended in a way after which the record may be in a log.
     `expired_unsent`: the delivery timeout passed while no attempt was open.
     """

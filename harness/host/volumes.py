@@ -146,7 +146,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         try:
             handle = os.open(Path(self.folder) / ".ebbtide-probe", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         except OSError as error:
-            return error.errno in (errno.EIO, getattr(errno, "ESHUTDOWN", errno.EIO))
+            return error.errno in (errno.EIO, errno.ESHUTDOWN)
         os.close(handle)
         return False
 
@@ -173,7 +173,7 @@ def _run(command: list[str], *, package: str) -> str:
             f"{command[0]} failed",
             where=" ".join(command),
             got=result.stderr.strip() or f"exit code {result.returncode}",
-            next="run as root on a host with loop devices, or choose the power-loss method truncate",
+            next="run as root on a host with loop devices",
         )
     return result.stdout
 

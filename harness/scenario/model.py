@@ -128,7 +128,7 @@ class StepSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class LossExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Lost records that a release must show: `committed` none / some / all-unsynced, `cause` if some."""
+    """Lost records that a release must show (some) or must not (none); `cause` is the only one allowed."""
 
     committed: Literal["none", "some", "any"] = "any"
     uncommitted: Literal["none", "some", "any"] = "any"

@@ -1,6 +1,6 @@
 """Roles: who a step acts on, said without node ids, and resolved when the step fires.
 
-`leader(t-0)`, `followers(t-0)` (ISR members and other live replicas that do not lead), `isr(t-0)`, `elr(t-0)`,
+`leader(t-0)`, `followers(t-0)` (the replicas that do not lead, alive or not), `isr(t-0)`, `elr(t-0)`,
 `replicas(t-0)`, `last-known-leader(t-0)`, `controller` (the active one), `controllers`, `brokers`,
 `broker(2)`, `clients`, and `step(NAME)`: whom an earlier step of that name acted on.
 """
