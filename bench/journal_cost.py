@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -57,7 +56,7 @@ def measure(kind: str, number: int, folder: Path, address: str, options: argpars
     record = folder / f"{kind}-{number}"
     (record / "journal").mkdir(parents=True)
     config = ProducerConfig(
-        endpoints=Endpoints(status=str(record / "status"), stop=str(record / "stop"), harness_pid=os.getpid()),
+        endpoints=Endpoints(status=str(record / "status"), stop=str(record / "stop")),
         journal=str(record / "journal" / "producer-1.journal"),
         run_id="bench",
         bootstrap=(address,),

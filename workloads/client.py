@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from harness.errors import HarnessError
+from harness.runtime.base import ClientProcess, StartClient
 from harness.waiting import WaitExpired, wait_until
 from workloads.config import Endpoints
 from workloads.status import State, StatusFile
@@ -35,10 +33,9 @@ class ClientEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Client:
-    """A process of its own session, running `python -m MODULE CONFIG.json` in the client namespace.
+    """A process running `python -m MODULE CONFIG.json`.
 
-    `folder` holds its configuration, status and stop files, `log` its stderr. Start it from a thread that
-    lives as long as the run: the process dies with that thread.
+    `folder` holds its configuration, status and stop files, `log` its stdout and stderr.
     """
 
     def __init__(self, name: str, module: str, folder: Path, log: Path) -> None:
@@ -49,28 +46,21 @@ class Client:
         self._status_path = folder / f"{name}.status"
         self._stop_path = folder / f"{name}.stop"
         self._status: StatusFile | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ClientProcess | None = None
 
     @property
     def endpoints(self) -> Endpoints:
         """What the process is told about meeting the harness."""
-        return Endpoints(status=str(self._status_path), stop=str(self._stop_path), harness_pid=os.getpid())
+        return Endpoints(status=str(self._status_path), stop=str(self._stop_path))
 
-    def start(self, config: msgspec.Struct, command: Callable[[Sequence[str]], list[str]]) -> None:
+    def start(self, config: msgspec.Struct, start_client: StartClient) -> None:
         """Write the configuration and start the process. Raises `HarnessError`."""
         for path in (self._status_path, self._stop_path):
             path.unlink(missing_ok=True)
         self._config.parent.mkdir(parents=True, exist_ok=True)
-        self._log.parent.mkdir(parents=True, exist_ok=True)
         self._config.write_bytes(msgspec.json.encode(config))
-        argv = command([sys.executable, "-m", self._module, str(self._config)])
-        try:
-            with self._log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-                )
-        except OSError as error:
-            raise HarnessError(f"cannot start {self.name}", where=argv[0], got=str(error)) from None
+        argv = [sys.executable, "-m", self._module, str(self._config)]
+        self._process = start_client(argv, name=self.name, output=self._log)
 
     @property
     def status(self) -> StatusFile | None:
@@ -87,7 +77,7 @@ class Client:
     @property
     def alive(self) -> bool:
         """Whether the process runs."""
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and self._process.exit_status() is None
 
     def check(self) -> None:
         """Raises `HarnessError` with the process's reason when it ended without having been done or stopped."""
@@ -134,16 +124,13 @@ class Client:
         return self.end()
 
     def kill(self) -> None:
-        """SIGKILL the process and whatever it started, and reap it; nothing happens when it is gone."""
-        if self._process is None:
-            return
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        """SIGKILL the process and reap it; nothing happens when it is gone."""
+        if self._process is not None:
+            self._process.kill()
 
     def end(self) -> ClientEnd:
         """How it ended, or how it stands."""
-        code = None if self._process is None else self._process.poll()
+        code = None if self._process is None else self._process.exit_status()
         told = "" if self.status is None else self.status.text
         return ClientEnd(name=self.name, exit_code=code, state=self.state, message=told or self._stderr())
 

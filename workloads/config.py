@@ -19,11 +19,10 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the harness and one client process meet: two files, and the harness's pid (it must be alive)."""
+    """Where the harness and one client process meet: two files."""
 
     status: str
     stop: str
-    harness_pid: int
 
 
 class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

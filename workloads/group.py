@@ -8,13 +8,14 @@ belongs into a finally: it kills by pid whatever is still there.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from harness.errors import HarnessError, UsageError
 from harness.record.manifest import FinalOffsets
+from harness.runtime.base import StartClient
 from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from harness.waiting import wait_until
 from workloads.client import Client, ClientEnd
@@ -52,9 +53,8 @@ class Workload:
     """The clients of one run.
 
     `record` is the run folder: journals and the clients' small files go to `journal/`, their stderr to `logs/`.
-    `command` is `Runtime.client_command`, `bootstrap` is `Runtime.bootstrap_servers()`, `assignments` are each
-    topic's replicas per partition. Use one object from one thread, and let that thread outlive the clients: they
-    die with it.
+    `start_client` is `Runtime.start_client`, `bootstrap` is `Runtime.bootstrap_servers()`, `assignments` are
+    each topic's replicas per partition. Use one object from one thread.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Workload:
         *,
         record: Path,
         run_id: str,
-        command: Callable[[Sequence[str]], list[str]],
+        start_client: StartClient,
         bootstrap: Sequence[str],
         topics: Mapping[str, TopicSpec],
         assignments: Mapping[str, Sequence[tuple[int, ...]]],
@@ -72,7 +72,7 @@ class Workload:
         _check_ids(producers, consumers)
         self._record = record.absolute()
         self._run_id = run_id
-        self._command = command
+        self._start_client = start_client
         self._bootstrap = tuple(bootstrap)
         self._topics = dict(topics)
         self._assignments = assignments
@@ -115,11 +115,11 @@ class Workload:
         """
         if not self._brokers:
             raise HarnessError("the workload was started before its topics were created")
-        self._sampler.start(self._sampler_config(), self._command)
+        self._sampler.start(self._sampler_config(), self._start_client)
         for consumer, client in self._consumers.values():
-            client.start(self._consumer_config(consumer, client, timeout_s), self._command)
+            client.start(self._consumer_config(consumer, client, timeout_s), self._start_client)
         for producer, client in self._producers.values():
-            client.start(self._producer_config(producer, client, timeout_s), self._command)
+            client.start(self._producer_config(producer, client, timeout_s), self._start_client)
         deadline = time.monotonic() + timeout_s
         for client in self._running():
             client.await_state(_STARTED, max(0.0, deadline - time.monotonic()))
@@ -221,7 +221,7 @@ class Workload:
 
     def _run_to_end(self, client: Client, config: msgspec.Struct, timeout_s: float) -> None:
         """Run a client that ends by itself; it knows the deadline too, and says more when it expires."""
-        client.start(config, self._command)
+        client.start(config, self._start_client)
         try:
             wait_until(lambda: not client.alive, awaited=f"{client.name} to end", timeout_s=timeout_s + 5.0)
         finally:

@@ -1,19 +1,16 @@
-"""The life of a client process: it dies with the harness, stops when told, and says why it failed."""
+"""The life of a client process: it stops when told, and says why it failed."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.errors import EbbtideError, ExitCode
+from harness.errors import EbbtideError
 from workloads.config import Endpoints
 from workloads.status import State, StatusFile
-
-_PR_SET_PDEATHSIG = 1
 
 
 class Stop:
@@ -34,26 +31,12 @@ class Stop:
         return self._told
 
 
-def die_with_harness(harness_pid: int) -> None:
-    """SIGKILL this process when the thread that started it ends (PR_SET_PDEATHSIG).
-
-    The kernel looks at the starting *thread*: start clients from a thread that lives as long as the run.
-    """
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    try:
-        # The harness may have died before the line above; then nobody is left to send that signal.
-        os.kill(harness_pid, 0)
-    except ProcessLookupError:
-        os._exit(ExitCode.HARNESS_FAILED)
-
-
 def run_client(endpoints: Endpoints, slots: int, body: Callable[[StatusFile, Stop], State]) -> int:
     """Run `body` as this process's life and return the exit code.
 
     `body` returns its last state. An `EbbtideError` becomes state FAILED with its message, on stderr as well;
     any other exception is a bug in Ebbtide and is told in the same way, with its traceback on stderr.
     """
-    die_with_harness(endpoints.harness_pid)
     stop = Stop(endpoints.stop)
     status = StatusFile.create(Path(endpoints.status), slots)
     try:

@@ -56,7 +56,7 @@ class Session:
         self._workload = Workload(
             record=record,
             run_id=run_id,
-            command=runtime.client_command,
+            start_client=runtime.start_client,
             bootstrap=runtime.bootstrap_servers(),
             topics=scenario.topics,
             assignments=draws.assignments,

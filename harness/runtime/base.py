@@ -82,6 +82,25 @@ class Network(Protocol):
         """Packets dropped so far, by cut in force."""
 
 
+class ClientProcess(Protocol):
+    """One started client process; `pid` is on this host."""
+
+    pid: int
+
+    def exit_status(self) -> int | None:
+        """None while it runs; then its exit code, or minus the signal that ended it."""
+
+    def kill(self) -> int:
+        """SIGKILL, and wait until it is reaped; its exit status. Nothing is sent when it is gone."""
+
+
+class StartClient(Protocol):
+    """The shape of `Runtime.start_client`, for what needs no more of a runtime."""
+
+    def __call__(self, argv: Sequence[str], *, name: str, output: Path) -> ClientProcess:
+        """Start `argv` as the client `name`, stdout and stderr appended to `output`."""
+
+
 class Runtime(Protocol):
     """A cluster's processes, volumes and network, from `prepare` to `close`."""
 
@@ -132,8 +151,11 @@ class Runtime(Protocol):
     def log_file(self, node_id: int) -> Path:
         """The node's own log, appended over restarts."""
 
-    def client_command(self, argv: Sequence[str]) -> list[str]:
-        """`argv`, prefixed so that it runs in the client namespace."""
+    def start_client(self, argv: Sequence[str], *, name: str, output: Path) -> ClientProcess:
+        """Start `argv` in the client namespace, stdout and stderr appended to `output`; it dies with the harness.
+
+        Raises `HarnessError`. That the program itself cannot run shows in its exit status and output.
+        """
 
     def bootstrap_servers(self) -> list[str]:
         """`host:port` of every broker, as clients reach them."""

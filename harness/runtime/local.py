@@ -18,7 +18,7 @@ from analysis.evidence.kraft.quorum import QuorumLogs
 from analysis.evidence.segments import METADATA_FOLDER
 from harness.errors import HarnessError
 from harness.host.bridge import BridgeNetwork, address_of
-from harness.host.children import Child, enter, start_child
+from harness.host.children import Child, start_child
 from harness.host.namespaces import in_namespace
 from harness.host.volumes import Volume
 from harness.host.writeback import WriteBackHold
@@ -188,9 +188,9 @@ class LocalRuntime:
         """The node's own log, appended over restarts; `close` compresses it to `<name>.log.gz`."""
         return self._folder / "logs" / f"{self.nodes[node_id].name}.log"
 
-    def client_command(self, argv: Sequence[str]) -> list[str]:
-        """`argv`, prefixed so that it runs in the client namespace."""
-        return [*enter(self._namespaces[CLIENTS]), *argv]
+    def start_client(self, argv: Sequence[str], *, name: str, output: Path) -> Child:
+        """Start `argv` in the client namespace, stdout and stderr appended to `output`; it dies with the harness."""
+        return start_child(self._ledger, argv, name=name, output=output, namespace=self._namespaces[CLIENTS])
 
     def bootstrap_servers(self) -> list[str]:
         """`host:port` of every broker, as clients reach them."""

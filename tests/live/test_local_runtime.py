@@ -21,6 +21,7 @@ from harness.runtime.base import CLIENTS, PowerLossMethod
 from harness.runtime.jvm import ensure_class_archive, installation_of
 from harness.runtime.local import LocalRuntime
 from harness.scenario.model import ClusterSpec
+from harness.waiting import wait_until
 
 pytestmark = pytest.mark.live
 
@@ -91,6 +92,19 @@ def test_each_node_is_a_process_of_its_own_in_a_namespace_of_its_own(runtime: Lo
     assert None not in pids
     assert len(namespaces) == len(runtime.nodes) + 1
     assert len(mounts) == 1
+
+
+def test_a_client_is_in_the_client_namespace_and_in_the_ledger(cluster: Cluster) -> None:
+    client = cluster.runtime.start_client(["sleep", "300"], name="client", output=cluster.folder / "logs/client.log")
+    try:
+        wait_until(
+            lambda: Path(f"/proc/{client.pid}/cmdline").read_bytes().startswith(b"sleep"), awaited="it", timeout_s=5
+        )
+        namespace = Path(f"/proc/{client.pid}/ns/net").stat().st_ino
+        assert namespace == Path(f"/run/netns/ebbtide-{cluster.run_id}-clients").stat().st_ino
+        assert f"process {client.pid} (client)" in [entry.describe() for entry in cluster.ledger.standing()]
+    finally:
+        assert client.kill() == -signal.SIGKILL
 
 
 def test_write_back_is_held_while_the_cluster_lasts(runtime: LocalRuntime) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,6 +13,9 @@ import pytest
 from live.single_node import SingleNode, kafka_node
 
 from harness.errors import HarnessError
+from harness.host.children import start_child
+from harness.ledger import Ledger
+from harness.runtime.base import ClientProcess, StartClient
 from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from harness.waiting import pause, wait_until
 from workloads import group
@@ -30,7 +34,13 @@ Make = Callable[..., Workload]
 
 
 @pytest.fixture
-def make(kafka_node: SingleNode, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Make]:
+def start(tmp_path: Path) -> Iterator[StartClient]:
+    with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
+        yield functools.partial(start_child, ledger)
+
+
+@pytest.fixture
+def make(kafka_node: SingleNode, start: StartClient, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Make]:
     """Makes a workload whose topics are its producers', created as asked."""
     made: list[Workload] = []
 
@@ -39,14 +49,14 @@ def make(kafka_node: SingleNode, tmp_path: Path, request: pytest.FixtureRequest)
         consumers: Sequence[ConsumerSpec] = (),
         partitions: int = 1,
         config: dict[str, str] | None = None,
-        command: Callable[[Sequence[str]], list[str]] = list,
+        start_client: StartClient = start,
     ) -> Workload:
         topics = {spec.topic for spec in producers}
         made.append(
             Workload(
                 record=tmp_path,
                 run_id=request.node.name,
-                command=command,
+                start_client=start_client,
                 bootstrap=[kafka_node.address],
                 topics={
                     name: TopicSpec(partitions=partitions, replication_factor=1, min_isr=1, config=config or {})
@@ -188,13 +198,14 @@ def test_a_silent_leader_makes_what_was_sent_unknown_and_what_never_left_failed(
     assert all(row["prev_offset"] in (row["offset"] - 1, None) for row in polls)
 
 
-def test_a_producer_whose_journal_does_not_fit_stops_and_says_so(make: Make, tmp_path: Path) -> None:
-    limited = ("prlimit", "--fsize=200000")
+def test_a_producer_whose_journal_does_not_fit_stops_and_says_so(
+    make: Make, start: StartClient, tmp_path: Path
+) -> None:
+    def limited(argv: Sequence[str], *, name: str, output: Path) -> ClientProcess:
+        words = ["prlimit", "--fsize=200000", *argv] if name == "producer-1" else argv
+        return start(words, name=name, output=output)
 
-    def command(argv: Sequence[str]) -> list[str]:
-        return [*limited, *argv] if "workloads.producer" in argv else list(argv)
-
-    workload = make([ProducerSpec(id=1, topic="tight")], command=command)
+    workload = make([ProducerSpec(id=1, topic="tight")], start_client=limited)
     workload.start()
     with pytest.raises(HarnessError, match="journal cannot be written"):
         wait_until(lambda: workload.check(), awaited="the journal to be full", timeout_s=20)

@@ -45,7 +45,7 @@ class Consumer:
 def _tail() -> tuple[Tail, Consumer]:
     consumer = Consumer()
     config = ConsumerConfig(
-        endpoints=Endpoints(status="", stop="", harness_pid=1),
+        endpoints=Endpoints(status="", stop=""),
         journal="",
         run_id="run",
         bootstrap=(),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
+import functools
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-import psutil
 import pytest
 
 from harness.errors import HarnessError, UsageError
+from harness.host.children import start_child
+from harness.ledger import Ledger
+from harness.runtime.base import StartClient
 from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
-from harness.waiting import wait_until
 from workloads.client import Client
 from workloads.config import Endpoints, ProducerConfig, SamplerConfig, read_config
 from workloads.group import Workload
@@ -23,6 +23,12 @@ from workloads.status import TEXT_BYTES, State, StatusFile
 
 DEAD = "127.0.0.1:9"
 """The discard port: nobody listens there, and connecting fails at once."""
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[StartClient]:
+    with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
+        yield functools.partial(start_child, ledger)
 
 
 def _sampler(client: Client, journal: Path) -> SamplerConfig:
@@ -45,45 +51,45 @@ def test_counters_and_reasons_pass_through_the_status_file(tmp_path: Path) -> No
     assert 0 <= time.time_ns() - read.told_ns < 60 * 10**9
 
 
-def test_a_client_stops_when_told_and_says_so(tmp_path: Path) -> None:
+def test_a_client_stops_when_told_and_says_so(start: StartClient, tmp_path: Path) -> None:
     client = Client("sampler", "workloads.sampler", tmp_path, tmp_path / "log")
-    client.start(_sampler(client, tmp_path / "j"), list)
+    client.start(_sampler(client, tmp_path / "j"), start)
     client.await_state([State.RUNNING], 20)
     client.tell_to_stop()
     end = client.join(time.monotonic() + 10)
     assert (end.exit_code, end.state, end.clean) == (0, State.STOPPED, True)
 
 
-def test_a_client_whose_disk_is_full_stops_with_exit_code_3_and_its_reason(tmp_path: Path) -> None:
+def test_a_client_whose_disk_is_full_stops_with_exit_code_3_and_its_reason(start: StartClient, tmp_path: Path) -> None:
     client = Client("producer-1", "workloads.producer", tmp_path, tmp_path / "log")
     config = ProducerConfig(
         endpoints=client.endpoints, journal="/dev/full", run_id="run", bootstrap=(DEAD,), id=1, topic="t"
     )
-    client.start(config, list)
+    client.start(config, start)
     with pytest.raises(HarnessError, match="exit code 3") as error:
         client.await_state([State.RUNNING], 20)
     assert "No space left on device" in str(error.value)
     assert client.state == State.FAILED
 
 
-def test_a_client_that_cannot_start_shows_its_last_words(tmp_path: Path) -> None:
+def test_a_client_that_cannot_start_shows_its_last_words(start: StartClient, tmp_path: Path) -> None:
     client = Client("x", "workloads.nothing", tmp_path, tmp_path / "log")
-    client.start(_sampler(client, tmp_path / "j"), list)
+    client.start(_sampler(client, tmp_path / "j"), start)
     with pytest.raises(HarnessError, match="No module named") as error:
         client.await_state([State.RUNNING], 20)
     assert str(tmp_path / "log") in str(error.value)
 
 
-def test_a_client_that_does_not_stop_in_time_is_killed(tmp_path: Path) -> None:
+def test_a_client_that_does_not_stop_in_time_is_killed(start: StartClient, tmp_path: Path) -> None:
     client = Client("sampler", "workloads.sampler", tmp_path, tmp_path / "log")
-    client.start(_sampler(client, tmp_path / "j"), list)
+    client.start(_sampler(client, tmp_path / "j"), start)
     client.await_state([State.RUNNING], 20)
     end = client.join(time.monotonic() + 0.1)
     assert (end.exit_code, end.clean) == (-signal.SIGKILL, False)
     client.kill()
 
 
-def test_a_producer_gives_up_when_no_broker_answers(tmp_path: Path) -> None:
+def test_a_producer_gives_up_when_no_broker_answers(start: StartClient, tmp_path: Path) -> None:
     client = Client("producer-1", "workloads.producer", tmp_path, tmp_path / "log")
     config = ProducerConfig(
         endpoints=client.endpoints,
@@ -94,50 +100,15 @@ def test_a_producer_gives_up_when_no_broker_answers(tmp_path: Path) -> None:
         topic="t",
         start_timeout_s=0.3,
     )
-    client.start(config, list)
+    client.start(config, start)
     with pytest.raises(HarnessError, match="a leader for every partition of t") as error:
         client.await_state([State.RUNNING], 20)
     assert DEAD in str(error.value)
 
 
-_HARNESS = """
-import sys
-from pathlib import Path
-from harness.waiting import pause
-from workloads.client import Client
-from workloads.config import SamplerConfig
-from workloads.status import State
-
-folder = Path(sys.argv[1])
-client = Client("sampler", "workloads.sampler", folder, folder / "log")
-config = SamplerConfig(endpoints=client.endpoints, journal=str(folder / "j"), brokers={1: "127.0.0.1:9"}, topics={})
-client.start(config, list)
-client.await_state([State.RUNNING], 20)
-sys.stdout.write(f"{client._process.pid}\\n")
-sys.stdout.flush()
-pause(60)
-"""
-
-
-def test_clients_die_with_a_killed_harness(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _HARNESS, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as harness:
-        assert harness.stdout is not None
-        pid = int(harness.stdout.readline())
-        harness.kill()
-    wait_until(lambda: _gone(pid), awaited="the sampler to be gone", timeout_s=10)
-
-
-def _gone(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 def test_a_configuration_with_an_unknown_key_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
-    endpoints = Endpoints(status="s", stop="t", harness_pid=os.getpid())
+    endpoints = Endpoints(status="s", stop="t")
     config = SamplerConfig(endpoints=endpoints, journal="j", brokers={}, topics={})
     path.write_bytes(msgspec.json.encode({**msgspec.to_builtins(config), "intervall_ms": 5}))
     with pytest.raises(UsageError, match="intervall_ms"):
@@ -145,35 +116,40 @@ def test_a_configuration_with_an_unknown_key_is_refused_by_name(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("ids", [(0,), (-1,), (1 << 23,), (4, 4)])
-def test_producer_ids_that_a_record_could_not_tell_apart_are_refused(tmp_path: Path, ids: tuple[int, ...]) -> None:
+def test_producer_ids_that_a_record_could_not_tell_apart_are_refused(
+    start: StartClient, tmp_path: Path, ids: tuple[int, ...]
+) -> None:
     with pytest.raises(UsageError, match="cannot be used"):
-        _workload(tmp_path, producers=[ProducerSpec(id=id_, topic="t") for id_ in ids])
+        _workload(start, tmp_path, producers=[ProducerSpec(id=id_, topic="t") for id_ in ids])
 
 
-def test_a_scenario_consumer_cannot_take_the_final_consumers_id(tmp_path: Path) -> None:
+def test_a_scenario_consumer_cannot_take_the_final_consumers_id(start: StartClient, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="consumer id 0"):
-        _workload(tmp_path, consumers=[ConsumerSpec(id=0, topics=("t",))])
+        _workload(start, tmp_path, consumers=[ConsumerSpec(id=0, topics=("t",))])
 
 
-def test_a_workload_without_topics_created_does_not_start(tmp_path: Path) -> None:
+def test_a_workload_without_topics_created_does_not_start(start: StartClient, tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="before its topics"):
-        _workload(tmp_path).start()
+        _workload(start, tmp_path).start()
 
 
-def test_topics_that_cannot_be_created_in_time_say_what_was_seen(tmp_path: Path) -> None:
-    workload = _workload(tmp_path)
+def test_topics_that_cannot_be_created_in_time_say_what_was_seen(start: StartClient, tmp_path: Path) -> None:
+    workload = _workload(start, tmp_path)
     with pytest.raises(HarnessError, match="refused"):
         workload.create_topics(timeout_s=0.3)
     workload.close()
 
 
 def _workload(
-    record: Path, producers: list[ProducerSpec] | None = None, consumers: list[ConsumerSpec] | None = None
+    start: StartClient,
+    record: Path,
+    producers: list[ProducerSpec] | None = None,
+    consumers: list[ConsumerSpec] | None = None,
 ) -> Workload:
     return Workload(
         record=record,
         run_id="run",
-        command=list,
+        start_client=start,
         bootstrap=[DEAD],
         topics={"t": TopicSpec()},
         assignments={"t": [(1, 2, 3)]},

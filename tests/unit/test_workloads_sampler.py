@@ -91,7 +91,7 @@ def broker() -> Iterator[Callable[[Reply], Broker]]:
 
 def _sample(brokers: dict[int, str], enough: Callable[[list[tuple[int, ...]]], bool]) -> list[tuple[int, ...]]:
     config = SamplerConfig(
-        endpoints=Endpoints(status="", stop="", harness_pid=1),
+        endpoints=Endpoints(status="", stop=""),
         journal="",
         brokers=brokers,
         topics={"t": 1},

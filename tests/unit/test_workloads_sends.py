@@ -87,7 +87,7 @@ class Account:
         self._record = record
         journal = record / JOURNAL_DIR / "producer-1.journal"
         config = ProducerConfig(
-            endpoints=Endpoints(status=str(record / "status"), stop="", harness_pid=1),
+            endpoints=Endpoints(status=str(record / "status"), stop=""),
             journal=str(journal),
             run_id="run",
             bootstrap=(),
