@@ -71,17 +71,3 @@ def leo_of(partition_dir: Path) -> int:
                 return leo
             leo = item.next_offset
     return leo
-
-
-def log_end_offsets(data_dir: Path) -> dict[str, int]:
-    """`leo_of` for every replica in a log directory, keyed `topic-partition`, internal topics included.
-
-    A replica that vanishes while it is read is left out.
-    """
-    offsets = {}
-    for partition, folder in partition_folders(data_dir).items():
-        try:
-            offsets[str(partition)] = leo_of(folder)
-        except FileNotFoundError:
-            continue
-    return offsets

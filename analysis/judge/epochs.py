@@ -52,7 +52,6 @@ class Epochs(msgspec.Struct, frozen=True, kw_only=True):
 
     traces: dict[tuple[str, int, int], EpochTrace] = {}
     replicas: tuple[ReplicaEpoch, ...] = ()
-    missing: frozenset[str] = frozenset()
 
     def held(self, topic: str, partition: int, epoch: int, offset: int) -> bool | None:
         """Whether the leader of `epoch` had something at `offset` when elected; None: no trace tells."""
@@ -94,8 +93,7 @@ def load_epochs(record: Path) -> Epochs:
         {"high_watermark": ("hw_min", "hw_max"), "log_end_offset": ("leo_min", "leo_max")},
         where=(pc.field("source") == "list_offsets") & pc.field("leader_epoch").is_valid(),
     )
-    missing = {name for name in ("replicas", "watermarks") if not table_files(record, name)}
-    return Epochs(traces=_traces(replicas, served), replicas=replicas, missing=frozenset(missing))
+    return Epochs(traces=_traces(replicas, served), replicas=replicas)
 
 
 def _traces(

@@ -1,8 +1,8 @@
-"""What one check found, and the one rule by which findings merge."""
+"""What one check found, and the one rule by which its cases merge."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,19 +14,12 @@ from analysis.verdict import PropertyStatus
 Row = dict[str, Any]
 """One piece of evidence as it stands in verdict.json."""
 
-_WORST_FIRST: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")
-
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a check on some part of the run, with the rows that show it."""
 
     status: PropertyStatus
     evidence: tuple[Row, ...] = ()
-
-
-def merged(statuses: Iterable[PropertyStatus]) -> PropertyStatus:
-    """Violated over unknown over holds over not-exercised; nothing at all is not exercised."""
-    return min(statuses, key=_WORST_FIRST.index, default="not-exercised")
 
 
 def finding(*, exercised: int, violations: Sequence[Row], unknown: Sequence[Row] = ()) -> Finding:

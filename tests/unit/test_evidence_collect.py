@@ -15,7 +15,7 @@ import pytest
 from analysis.evidence import table_file
 from analysis.evidence.checkpoints import read_checkpoint
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
-from analysis.evidence.segments import METADATA_FOLDER, TopicPartition, leo_of, log_end_offsets
+from analysis.evidence.segments import METADATA_FOLDER, leo_of, partition_folders
 from harness.record.manifest import Manifest, Topology, write_manifest
 from harness.record.tables import TABLES, table_files
 
@@ -264,9 +264,9 @@ def test_the_leo_counts_segments_and_stops_where_recovery_would_truncate(tmp_pat
     build.write_log(data / "t-3.0f-delete", build.plain(0, b"a"))
     (data / "t-4").mkdir()
     (data / "meta.properties").write_text("")
-    assert log_end_offsets(data) == {"t-0": 2, "t-1": 40, "t-2": 1, "t-4": 0}
-    assert log_end_offsets(tmp_path / "missing") == {}
-    assert str(TopicPartition("t", 0)) in log_end_offsets(data)
+    ends = {str(partition): leo_of(folder) for partition, folder in partition_folders(data).items()}
+    assert ends == {"t-0": 2, "t-1": 40, "t-2": 1, "t-4": 0}
+    assert partition_folders(tmp_path / "missing") == {}
 
 
 def test_following_the_log_needs_neither_arrow_nor_spark() -> None:

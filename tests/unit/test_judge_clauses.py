@@ -8,7 +8,7 @@ import pytest
 from judge_records import ELR_OFF, ELR_ON, Story, by_name, last_replica_standing, ns
 
 from analysis.judge import judging
-from analysis.judge.findings import merged
+from analysis.judge.findings import finding
 from analysis.judge.invariants import CLAUSES, NO_STALE_JOIN, Clause
 
 
@@ -264,10 +264,11 @@ def test_a_checker_that_throws_is_unknown_and_the_run_inconclusive_whichever_it_
 
 
 def test_findings_merge_violated_over_unknown_over_holds_over_not_exercised() -> None:
-    assert merged(["holds", "unknown", "violated", "not-exercised"]) == "violated"
-    assert merged(["holds", "unknown"]) == "unknown"
-    assert merged(["not-exercised", "holds"]) == "holds"
-    assert merged([]) == "not-exercised"
+    row = {"why": "shown"}
+    assert finding(exercised=2, violations=[row], unknown=[row]).status == "violated"
+    assert finding(exercised=2, violations=[], unknown=[row]).status == "unknown"
+    assert finding(exercised=2, violations=[]).status == "holds"
+    assert finding(exercised=0, violations=[]).status == "not-exercised"
 
 
 def test_every_clause_says_what_its_kip_says() -> None:
