@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.evidence.kraft.follower import BatchId, Followed, LogGap, MetadataFollower
+from analysis.evidence.kraft.follower import Followed, LogGap, MetadataFollower
 from analysis.evidence.kraft.image import MetadataImage
 from analysis.evidence.kraft.records import MetadataRecord
 from analysis.evidence.report import ControllerLog, TimelineReport, manifest_or_none, node_folders, save
@@ -71,13 +71,13 @@ def _read(folders: Mapping[int, Path], majority: int) -> list[_Log]:
     for node, folder in folders.items():
         follower = MetadataFollower(folder / METADATA_FOLDER)
         read[node] = (follower, follower.poll())
-    held = {node: {_key(batch) for batch in follower.batches} for node, (follower, _) in read.items()}
+    held = {node: {batch.identity for batch in follower.batches} for node, (follower, _) in read.items()}
     starts = {node: follower.batches[0].base_offset for node, (follower, _) in read.items() if follower.batches}
     logs = []
     for node, (follower, items) in read.items():
         agreed = 0
         for batch in follower.batches:
-            holders = sum(_key(batch) in held[other] or batch.base_offset < starts[other] for other in starts)
+            holders = sum(batch.identity in held[other] or batch.base_offset < starts[other] for other in starts)
             if holders < majority:
                 break
             agreed = batch.next_offset
@@ -92,10 +92,6 @@ def _read(folders: Mapping[int, Path], majority: int) -> list[_Log]:
         )
         logs.append(_Log(report, items))
     return logs
-
-
-def _key(batch: BatchId) -> tuple[int, int, int]:
-    return batch.base_offset, batch.epoch, batch.crc
 
 
 def _absent(logs: Sequence[_Log], expected: set[int]) -> set[int]:

@@ -18,7 +18,7 @@ from analysis.judge.evidence import Evidence
 from analysis.judge.invariants import Case, check_all
 from analysis.judge.log_losses import log_losses
 from analysis.judge.outcome import decide, unproven
-from analysis.judge.outcome_checks import Blamed, election_of
+from analysis.judge.outcome_checks import Blamed, by_election, election_of
 from analysis.judge.prediction import Comparison, Seen, compare, told, told_seen
 from analysis.judge.rules import Rules
 from analysis.judge.timeline import load_timeline
@@ -250,10 +250,9 @@ def _reasons(losses: list[Blamed], regressions: list[Blamed]) -> list[str]:
         for one in blamed:
             if one.attribution.cause == "unexplained":
                 continue
-            election = election_of(one.attribution)
-            by = f" (election of broker {election.leader}, leader epoch {election.leader_epoch})" if election else ""
             cause = one.attribution.cause or "cause not known"
-            key = (kind, f"{one.topic}-{one.partition}", f"{cause}: {one.attribution.why}{by}")
+            reason = f"{cause}: {one.attribution.why}{by_election(one.attribution)}"
+            key = (kind, f"{one.topic}-{one.partition}", reason)
             groups[key] = groups.get(key, 0) + one.count
     told_ = [f"{name}, {_counted(count, kind)}, {reason}" for (kind, name, reason), count in groups.items()]
     return told_[:_TOLD_MAX] + ([f"and {len(told_) - _TOLD_MAX} more"] if len(told_) > _TOLD_MAX else [])

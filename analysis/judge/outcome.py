@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.judge.invariants import HW_FROZEN, NO_COMMITTED_LOSS, NO_HW_REGRESSION, NO_STALE_JOIN, Checked
-from analysis.judge.outcome_checks import Blamed, election_of
+from analysis.judge.outcome_checks import Blamed, by_election
 from analysis.judge.prediction import Comparison
 from analysis.verdict import Outcome
 from harness.record.manifest import Manifest
@@ -109,11 +109,9 @@ def _unexplained(blamed: Sequence[Blamed], what: str, fate: str) -> list[str]:
     told = []
     for one in found[:_SHOWN_MAX]:
         many = "" if one.count == 1 or what == "HW" else "s"
-        election = election_of(one.attribution)
-        by = f" (election of broker {election.leader}, leader epoch {election.leader_epoch})" if election else ""
         told.append(
             f"{one.count:,} {what}{many} of {one.topic}-{one.partition} {fate} against the protocol: "
-            f"{one.attribution.why}{by}"
+            f"{one.attribution.why}{by_election(one.attribution)}"
         )
     return told + ([f"and {len(found) - _SHOWN_MAX} more like these"] if len(found) > _SHOWN_MAX else [])
 

@@ -59,3 +59,9 @@ def stale_join_rows(losses: Sequence[Blamed]) -> list[Row]:
 def election_of(attribution: Attribution) -> Election | None:
     """The guilty election as verdict.json names it."""
     return attribution.election.named if attribution.election is not None else None
+
+
+def by_election(attribution: Attribution) -> str:
+    """The guilty election in brackets, to end a sentence; empty where there is none."""
+    one = attribution.election
+    return f" (election of broker {one.leader}, leader epoch {one.epoch})" if one is not None else ""

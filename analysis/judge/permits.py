@@ -7,6 +7,7 @@ lost: beyond-tolerance, and last-replica-standing. Cause None: the table or step
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 from analysis.judge.elections import Elected
@@ -160,9 +161,8 @@ def _registered_anew(evidence: Evidence, elected: Elected, join: PartitionState)
 
 
 def _road(elected: Elected) -> str:
-    return {"elr": "ELR"}.get(elected.road, "ISR")
+    return "ELR" if elected.road == "elr" else "ISR"
 
 
-def _list(brokers: object) -> str:
-    assert isinstance(brokers, (list, tuple))
-    return ", ".join(str(broker) for broker in brokers)
+def _list(brokers: Iterable[int]) -> str:
+    return ", ".join(map(str, brokers))

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.judge.elections import Elected
+from analysis.judge.invariants import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from analysis.judge.timeline import PartitionState
 from analysis.verdict import Cause, Election, PropertyStatus, Verdict
 from harness.record.steps import StepEntry
@@ -28,9 +29,6 @@ MEANING: dict[Cause, str] = {
 
 def headline(verdict: Verdict) -> str:
     """The verdict in a sentence."""
-    lost_unknown = any(
-        one.name.startswith("no-committed-loss") and one.status == "unknown" for one in verdict.properties
-    )
     committed = sum(loss.count for loss in verdict.losses if loss.committed)
     uncommitted = sum(loss.count for loss in verdict.losses if not loss.committed)
     acked = f"{verdict.counts.acked:,} acked records"
@@ -38,7 +36,7 @@ def headline(verdict: Verdict) -> str:
     if committed:
         seen = f"{committed:,} of {acked} are lost although they were committed ({causes})"
         seen += f", and {uncommitted:,} that never were" if uncommitted else ""
-    elif lost_unknown:
+    elif _undecided(verdict, NO_COMMITTED_LOSS):
         seen = f"how many of {acked} are lost is not known, or by what cause"
     elif uncommitted:
         seen = f"{uncommitted:,} of {acked} are lost, none of them committed"
@@ -59,8 +57,7 @@ def lost(verdict: Verdict, *, committed: bool) -> str:
     attributed = sum(loss.count for loss in verdict.losses)
     if committed and anomalies > attributed:
         return f"{count + anomalies - attributed:,}"
-    undecided = any(one.name.startswith("no-committed-loss") and one.status == "unknown" for one in verdict.properties)
-    return "?" if undecided and not anomalies else f"{count:,}"
+    return "?" if _undecided(verdict, NO_COMMITTED_LOSS) and not anomalies else f"{count:,}"
 
 
 def no_losses(verdict: Verdict) -> str:
@@ -74,8 +71,11 @@ def no_losses(verdict: Verdict) -> str:
 def went_back(verdict: Verdict) -> str:
     """How often the HW went back; `?` where nothing was observed."""
     count = sum(one.count for one in verdict.anomalies if one.kind == "hw-regression")
-    unknown = any(one.name.startswith("no-hw-regression") and one.status == "unknown" for one in verdict.properties)
-    return "?" if unknown and not count else f"{count:,}"
+    return "?" if _undecided(verdict, NO_HW_REGRESSION) and not count else f"{count:,}"
+
+
+def _undecided(verdict: Verdict, clause: str) -> bool:
+    return any(one.name == clause and one.status == "unknown" for one in verdict.properties)
 
 
 def acks(value: int) -> str:

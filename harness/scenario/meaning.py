@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -56,7 +57,7 @@ def _cluster(scenario: Scenario) -> Iterator[UsageError]:
     if not scenario.kafka:
         yield UsageError("no release to run", where="kafka", got="[]", allowed="at least one, e.g. ['3.9.1']")
     for index, text in enumerate(scenario.kafka):
-        yield from _at(f"kafka[{index}]", lambda text=text: parse_version(text))
+        yield from _at(f"kafka[{index}]", partial(parse_version, text))
     cluster = scenario.cluster
     if cluster.controllers not in (1, 3):
         yield UsageError(
@@ -112,9 +113,8 @@ def _ids(kind: str, ids: list[int]) -> Iterator[UsageError]:
             yield UsageError("id taken", where=f"{kind}[{index}].id", got=str(one), allowed="one of its own")
 
 
-def _at(where: str, check: object) -> Iterator[UsageError]:
+def _at(where: str, check: Callable[[], object]) -> Iterator[UsageError]:
     """Run a parser and put its complaint at `where`."""
-    assert callable(check)
     try:
         check()
     except UsageError as error:
@@ -190,8 +190,7 @@ def _trigger(scenario: Scenario, trigger: Trigger, where: str, names: set[str]) 
             "a trigger asks one thing", where=where, got=got, allowed="exactly one of " + ", ".join(fields)
         )
     if trigger.after is not None:
-        after = trigger.after
-        yield from _at(f"{where}.after", lambda: duration_s(after))
+        yield from _at(f"{where}.after", partial(duration_s, trigger.after))
     if trigger.acked is not None:
         yield from _limit(f"{where}.acked", trigger.acked, 1)
         total = sum(p.count for p in scenario.producers if p.count is not None)

@@ -66,9 +66,10 @@ class BatchId(msgspec.Struct, frozen=True, gc=False):
     epoch: int
     crc: int
 
-    def same(self, other: BatchId) -> bool:
-        """Whether two logs hold the same batch, wherever it stands in their files."""
-        return (self.base_offset, self.epoch, self.crc) == (other.base_offset, other.epoch, other.crc)
+    @property
+    def identity(self) -> tuple[int, int, int]:
+        """The same in two logs that hold the same batch, wherever it stands in their files."""
+        return self.base_offset, self.epoch, self.crc
 
 
 class MetadataFollower:
@@ -212,4 +213,4 @@ def _stands(batch: BatchId, segments: dict[int, Path]) -> bool:
     if len(head) < HEADER_SIZE:
         return False
     found = parse_header(memoryview(head), batch.position)
-    return batch.same(_batch_id(batch.segment, found))
+    return batch.identity == _batch_id(batch.segment, found).identity
