@@ -12,7 +12,6 @@ from harness.errors import EbbtideError, ExitCode
 
 if TYPE_CHECKING:
     from analysis.report.summary import Judged
-    from harness.cli.main import Subparsers
 
 _WORST_LAST = (
     ExitCode.AS_PREDICTED,
@@ -23,14 +22,12 @@ _WORST_LAST = (
 )
 
 
-def add(subparsers: Subparsers) -> None:
-    """Declare the verb."""
-    parser = subparsers.add_parser(
-        "analyze",
-        help="judge recorded runs again, offline",
-        description="Judge run records: writes verdict.json, report.html and anomalies/ into each. Needs no root, no "
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.description = (
+        "Judge run records: writes verdict.json, report.html and anomalies/ into each. Needs no root, no "
         "network and no cluster. The exit code is the worst of all: a record that cannot be read (4) does not "
-        "stop the others from being judged, nor does one that contradicts (1) or proves nothing (2).",
+        "stop the others from being judged, nor does one that contradicts (1) or proves nothing (2)."
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help="a run record, e.g. runs/<run_id>")
     parser.add_argument("--json", action="store_true", help="print each verdict.json as one line instead of a table")

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
 from harness.errors import ExitCode
 
-if TYPE_CHECKING:
-    from harness.cli.main import Subparsers
 
-
-def add(subparsers: Subparsers) -> None:
-    """Declare the verb."""
-    subparsers.add_parser(
-        "clean",
-        help="remove what a killed run left on this host",
-        description=(
-            "Undo what dead runs left outside their folders: processes, network namespaces, volumes, kernel settings. "
-            "Runs that are still going, and everything that ebbtide did not make, stay as they are. "
-            "Exit code 0: nothing is left, 3: something could not be undone."
-        ),
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.description = (
+        "Undo what dead runs left outside their folders: processes, network namespaces, volumes, kernel settings. "
+        "Runs that are still going, and everything that ebbtide did not make, stay as they are. "
+        "Exit code 0: nothing is left, 3: something could not be undone."
     )
 
 

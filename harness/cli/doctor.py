@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from harness.doctor import Check, check_host
 from harness.errors import ExitCode
 
-if TYPE_CHECKING:
-    from harness.cli.main import Subparsers
 
-
-def add(subparsers: Subparsers) -> None:
-    """Declare the verb."""
-    parser = subparsers.add_parser(
-        "doctor",
-        description="Try for real what runs need. Exit code 0: the local runtime can do everything here, "
-        "2: something is disabled.",
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.description = (
+        "Try for real what runs need. Exit code 0: the local runtime can do everything here, 2: something is disabled."
     )
     parser.add_argument("--json", action="store_true", help="print the checks as a JSON array")
 

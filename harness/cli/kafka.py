@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
 import msgspec
 from packaging.version import Version
@@ -14,13 +13,10 @@ from harness.errors import ExitCode
 from harness.known_releases import KNOWN, OLDEST, KnownRelease, parse_version
 from harness.releases import FetchEvent, Release, cached, fetch
 
-if TYPE_CHECKING:
-    from harness.cli.main import Subparsers
 
-
-def add(subparsers: Subparsers) -> None:
-    """Declare the verb and its two actions."""
-    parser = subparsers.add_parser("kafka", description="Fetch Kafka releases with Maven, and list those in the cache.")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's two actions."""
+    parser.description = "Fetch Kafka releases with Maven, and list those in the cache."
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     fetch_ = actions.add_parser(
         "fetch",

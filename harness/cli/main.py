@@ -1,6 +1,6 @@
 """The frame of the `ebbtide` command: finds the verb, runs it, turns every end into an exit code.
 
-A verb is a module `harness.cli.<verb>` with `add(subparsers)`, which declares its arguments, and
+A verb is a module `harness.cli.<verb>` with `add(parser)`, which declares its arguments, and
 `run(args) -> ExitCode`. Only the module of the verb that was typed is imported, so that `ebbtide --help`
 loads neither Spark nor docker nor pyarrow; the others stand in the help by the line in `VERBS`.
 """
@@ -14,7 +14,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from harness import __version__
 from harness.errors import EbbtideError, ExitCode, UsageError
@@ -62,10 +62,6 @@ class Parser(argparse.ArgumentParser):
                 allowed=", ".join(choices),
                 next=f"{self.prog} --help",
             )
-
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[Parser]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -121,12 +117,11 @@ def _parser(verb: str | None) -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"ebbtide {__version__}")
-    subparsers: Subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, line in VERBS.items():
+        child = subparsers.add_parser(name, help=line)
         if name == verb:
-            _module(name).add(subparsers)
-        else:
-            subparsers.add_parser(name, help=line)
+            _module(name).add(child)
     return parser
 
 

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.errors import ExitCode
 
-if TYPE_CHECKING:
-    from harness.cli.main import Subparsers
 
-
-def add(subparsers: Subparsers) -> None:
-    """Declare the verb."""
-    parser = subparsers.add_parser(
-        "run",
-        help="run a scenario on one or more Kafka releases and judge it",
-        description="Start a real cluster, break it as the scenario says, record everything, and judge the record.",
-        epilog="example: ebbtide run last-replica-standing --kafka 3.9.1,4.3.1",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.description = "Start a real cluster, break it as the scenario says, record everything, and judge the record."
+    parser.epilog = "example: ebbtide run last-replica-standing --kafka 3.9.1,4.3.1"
     parser.add_argument("scenario", metavar="SCENARIO", help="a name from `ebbtide scenarios`, or a .toml file")
     parser.add_argument("--kafka", metavar="RELEASES", help="releases, comma separated (default: the scenario's own)")
     parser.add_argument("--seed", type=int, help="draw what the scenario leaves open from this (default: a new one)")

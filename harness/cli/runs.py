@@ -11,18 +11,13 @@ from harness.errors import ExitCode
 
 if TYPE_CHECKING:
     from analysis.verdict import Verdict
-    from harness.cli.main import Subparsers
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def add(subparsers: Subparsers) -> None:
-    """Declare the verb."""
-    parser = subparsers.add_parser(
-        "runs",
-        help="list the recorded runs",
-        description="List the run records in a folder, newest first; damaged ones are listed as such.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.description = "List the run records in a folder, newest first; damaged ones are listed as such."
     parser.add_argument("directory", nargs="?", metavar="DIR", type=Path, default=Path("runs"), help="default: runs")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
 

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from harness.errors import ExitCode
 
-if TYPE_CHECKING:
-    from harness.cli.main import Subparsers
 
-
-def add(subparsers: Subparsers) -> None:
-    """Declare the verb."""
-    parser = subparsers.add_parser(
-        "scenarios",
-        help="list the scenarios that come with ebbtide, or show one",
-        description="List the shipped scenarios; `show NAME` prints the file, ready to be copied and changed.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.description = "List the shipped scenarios; `show NAME` prints the file, ready to be copied and changed."
     parser.add_argument("action", nargs="?", choices=["list", "show"], default="list", help="default: list")
     parser.add_argument("name", nargs="?", help="the scenario to show")
 

@@ -5,21 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.errors import EbbtideError, ExitCode
 
-if TYPE_CHECKING:
-    from harness.cli.main import Subparsers
 
-
-def add(subparsers: Subparsers) -> None:
-    """Declare the verb."""
-    parser = subparsers.add_parser(
-        "validate",
-        help="check scenario files: all problems of each at once",
-        description="Check scenario files. Exit code 0: all are valid, 4: some are not.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.description = "Check scenario files. Exit code 0: all are valid, 4: some are not."
     parser.add_argument("files", nargs="+", metavar="FILE", type=Path, help="a scenario file (.toml)")
 
 

@@ -26,7 +26,7 @@ def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], ExitCode]], 
 
     def install(body: Callable[[], ExitCode]) -> None:
         module = types.ModuleType("harness.cli.clean")
-        module.add = lambda subparsers: subparsers.add_parser("clean").add_argument("--dry-run")  # type: ignore[attr-defined]
+        module.add = lambda parser: parser.add_argument("--dry-run")  # type: ignore[attr-defined]
         module.run = lambda args: body()  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "harness.cli.clean", module)
 
@@ -152,7 +152,7 @@ def test_a_reader_that_goes_away_ends_the_command_without_a_word() -> None:
     script = (
         "import sys, types\nfrom harness.cli import main as frame\n"
         "module = types.ModuleType('m')\n"
-        "module.add = lambda subparsers: subparsers.add_parser('clean')\n"
+        "module.add = lambda parser: None\n"
         "module.run = lambda args: [print('x' * 100000) for _ in range(100)]\n"
         "sys.modules['harness.cli.clean'] = module\nsys.exit(frame.main(['clean']))"
     )
