@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.runner.run import RunRequest, new_seed, run_scenario
     from harness.scenario import catalogue
 
-    scenario, _ = catalogue.find(args.scenario)
+    scenario = catalogue.find(args.scenario)
     releases = _releases(args.kafka) or list(scenario.kafka)
     for release in releases:
         parse_version(release)

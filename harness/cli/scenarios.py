@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         return ExitCode.AS_PREDICTED
     width = max(map(len, catalogue.names()))
     for name in catalogue.names():
-        scenario, _ = catalogue.find(name)
+        scenario = catalogue.find(name)
         print(f"{name:<{width}}  {scenario.title}  [{', '.join(scenario.kafka)}]")
     print("\nnext: ebbtide scenarios show NAME, ebbtide run NAME --kafka RELEASE[,RELEASE...]")
     return ExitCode.AS_PREDICTED

@@ -29,13 +29,12 @@ def text_of(name: str) -> str:
     return (_folder() / f"{name}.toml").read_text("utf-8")
 
 
-def find(name_or_path: str) -> tuple[Scenario, str]:
-    """A scenario and its TOML text, by the name of a shipped one or by path."""
+def find(name_or_path: str) -> Scenario:
+    """A scenario, by the name of a shipped one or by path."""
     path = Path(name_or_path)
     if path.suffix == ".toml" or path.is_file():
-        return load(path), path.read_text("utf-8")
-    text = text_of(name_or_path)
-    return parse(text, file=f"{name_or_path}.toml"), text
+        return load(path)
+    return parse(text_of(name_or_path), file=f"{name_or_path}.toml")
 
 
 def _folder() -> resources.abc.Traversable:

@@ -21,7 +21,7 @@ def test_a_partition_whose_rules_were_not_applied_is_inconclusive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(BridgeNetwork, "cut", lambda _self, _cuts: None)
-    scenario, _ = catalogue.find("last-replica-standing")
+    scenario = catalogue.find("last-replica-standing")
     request = RunRequest(scenario=scenario, kafka="3.9.1", seed=1, runs=tmp_path / "runs")
     record = run_scenario(request, PlainDisplay(Console(quiet=True)))
     done = ebbtide("analyze", record)

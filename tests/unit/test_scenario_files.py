@@ -56,7 +56,7 @@ def problems_of(text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", catalogue.names())
 def test_every_shipped_scenario_is_valid_and_carries_its_file_name(name: str) -> None:
-    scenario, _ = catalogue.find(name)
+    scenario = catalogue.find(name)
     assert scenario.name == name
     assert scenario.predictions
 
@@ -124,7 +124,7 @@ def test_step_roles_reach_back_but_not_forward() -> None:
 
 
 def test_a_scenario_written_out_with_its_defaults_reads_back_the_same() -> None:
-    scenario, _ = catalogue.find("last-replica-standing")
+    scenario = catalogue.find("last-replica-standing")
     assert parse(text_of(scenario), file="filled.toml") == scenario
 
 
