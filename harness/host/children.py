@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.errors import HarnessError
+from harness.host.namespaces import enter
 from harness.host.processes import KILL_TIMEOUT_S, OwnedProcess, identify, state_of
 from harness.ledger import Ledger
 from harness.waiting import WaitExpired
@@ -25,11 +26,6 @@ _GATE = 'read -r go && exec "$@" </dev/null'
 # The death signal is tied to the thread that forked, not to the process: one thread forks every child and
 # lives as long as the interpreter does.
 _forker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ebbtide-fork")
-
-
-def enter(namespace: Path) -> list[str]:
-    """The words before a command that make it run in the network namespace at `namespace`, and no other."""
-    return ["nsenter", f"--net={namespace}", "--"]
 
 
 class Child:

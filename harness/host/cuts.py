@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from harness.errors import HarnessError
+from harness.host.namespaces import enter
 from harness.runtime.base import Cut
 
 _TABLE = "bridge ebbtide"
@@ -64,7 +65,7 @@ class CutRules:
 
     def _nft(self, words: list[str], script: str = "") -> bytes:
         result = subprocess.run(
-            ["nsenter", f"--net={self._namespace}", "--", "nft", *words],
+            [*enter(self._namespace), "nft", *words],
             input=script.encode(),
             capture_output=True,
             check=False,

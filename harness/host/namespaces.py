@@ -73,6 +73,11 @@ def in_namespace(path: Path, call: Callable[[], T]) -> T:
     return _in_new_thread(entered)
 
 
+def enter(namespace: Path) -> list[str]:
+    """The words before a command that make it run in the network namespace at `namespace`, and no other."""
+    return ["nsenter", f"--net={namespace}", "--"]
+
+
 class Namespace(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="namespace"):
     """Ledger entry: a named network namespace. What lives inside it (bridge, veth, rules) goes with it."""
 

@@ -14,8 +14,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.host.bridge import BridgeNetwork, address_of
-from harness.host.children import enter
-from harness.host.namespaces import Namespace, in_namespace
+from harness.host.namespaces import Namespace, enter, in_namespace
 from harness.ledger import Ledger
 from harness.runtime.base import CLIENTS, Cut
 
