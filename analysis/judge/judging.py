@@ -28,13 +28,13 @@ from harness.record.manifest import Manifest, read_manifest
 from harness.record.steps import read_steps
 from harness.record.tables import table_files
 from harness.scenario.model import Scenario
+from harness.scenario.write import SCENARIO
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from analysis.reconcile.model import Reconciliation
 
-SCENARIO = "scenario.toml"
 KAFKA_SESSION_TIMEOUT_S = 9.0
 """broker.session.timeout.ms where the scenario does not say."""
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 
 from harness import __version__
+from harness.doctor import FREE_DISK_BYTES
 from harness.errors import HarnessError
 
-FREE_BYTES_NEEDED = 1 << 30
 _FULL_BYTES = 8 << 20
 
 
@@ -43,12 +43,12 @@ def require_space(folder: Path) -> None:
     """Refuse a run that the disk has no room for; raises `HarnessError`."""
     existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.is_dir())
     free = shutil.disk_usage(existing).free
-    if free < FREE_BYTES_NEEDED:
+    if free < FREE_DISK_BYTES:
         raise HarnessError(
             "too little free disk space for a run",
             where=str(existing),
             got=f"{free / 2**20:.0f} MiB free",
-            allowed=f"{FREE_BYTES_NEEDED / 2**20:.0f} MiB or more",
+            allowed=f"{FREE_DISK_BYTES / 2**20:.0f} MiB or more",
             next="free some space, or name another folder with --runs DIR",
         )
 

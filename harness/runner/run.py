@@ -30,7 +30,7 @@ from harness.runtime.jvm import ensure_class_archive, installation_of
 from harness.runtime.local import LocalRuntime
 from harness.runtime.properties import FIRST_CONTROLLER
 from harness.scenario.model import Scenario
-from harness.scenario.write import text_of
+from harness.scenario.write import SCENARIO, text_of
 from workloads.config import FINAL_CONSUMER
 from workloads.group import ACKS
 
@@ -127,7 +127,7 @@ class _Run:
         write_verdict(self.record, not_finished(self.run_id))
         write_manifest(self.record, self.manifest)
         as_run = msgspec.structs.replace(self.scenario, kafka=(self.request.kafka,))
-        write_atomically(self.record / "scenario.toml", text_of(as_run).encode())
+        write_atomically(self.record / SCENARIO, text_of(as_run).encode())
         self.display.note(f"run {self.run_id}, seed {self.request.seed}")
         for name, value in self.draws.lines().items():
             self.display.note(f"drawn: {name} = {value}")

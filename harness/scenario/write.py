@@ -9,6 +9,9 @@ import tomli_w
 
 from harness.scenario.model import Scenario
 
+SCENARIO = "scenario.toml"
+"""The file of a run record that holds the scenario as run."""
+
 
 def text_of(scenario: Scenario) -> str:
     """The TOML text; parsing it yields the same scenario."""
