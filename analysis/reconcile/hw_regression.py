@@ -59,9 +59,10 @@ def items(tables: RecordTables, facts: Facts) -> DataFrame | None:
         return None
     observed = tables.watermarks.where((F.col("source") == _SOURCE) & F.col("leader_epoch").isNotNull())
     by_epoch = Window.partitionBy(*_WHERE).orderBy("leader_epoch")
-    ranked = observed.repartition(*_WHERE).select(
+    ranked = _suspected(observed.repartition(*_WHERE)).select(
         *_WHERE,
         *_OBSERVED,
+        "suspect",
         (F.dense_rank().over(by_epoch) - 1).alias("rank"),
         F.row_number().over(by_epoch).alias("number"),
     )
@@ -82,8 +83,23 @@ def items(tables: RecordTables, facts: Facts) -> DataFrame | None:
     return found.select(row.alias("item")).select("item.*")
 
 
+def _suspected(observed: DataFrame) -> DataFrame:
+    """The partitions in which any HW is below one answered before, whatever the epochs: seldom any.
+
+    Only such observations (`suspect`) can be items, and only those need to look.
+    """
+    by_time = Window.partitionBy(*_WHERE).orderBy("at_ns").rowsBetween(Window.unboundedPreceding, -1)
+    suspect = F.coalesce(F.max("high_watermark").over(by_time) > F.col("high_watermark"), F.lit(False))
+    partition = Window.partitionBy(*_WHERE)
+    return (
+        observed.withColumn("suspect", suspect & F.col("asked_ns").isNotNull())
+        .withColumn("suspects", F.max("suspect").over(partition))
+        .where("suspects")
+    )
+
+
 def _with_earlier(ranked: DataFrame) -> DataFrame:
-    """Each observation that was asked at a known time, with the highest earlier one of each place it looks at."""
+    """Each suspect, with the highest earlier observation of each place it looks at."""
     highest = F.max("rank").over(Window.partitionBy(*_WHERE))
     events = ranked.withColumn("highest", highest).withColumn("event", F.explode(_events())).select("*", "event.*")
     block = Window.partitionBy(*_WHERE, "size", "block").orderBy("time", F.col("looks").isNull())
@@ -105,7 +121,7 @@ def _events() -> Column:
     own = F.array(_event(F.lit(0), F.col("rank"), "asked_ns", "own"))
     previous = F.array(_event(F.lit(0), F.col("rank") - 1, "asked_ns", "previous"))
     older = F.transform(digits, lambda size: _event(size, _shift(below, size) - 1, "asked_ns", "older"))
-    return F.filter(F.concat(answers, own, previous, older), lambda event: event["time"].isNotNull())
+    return F.when(F.col("suspect"), F.concat(answers, own, previous, older)).otherwise(answers)
 
 
 def _event(size: Column, block: Column, time: str, looks: str | None) -> Column:

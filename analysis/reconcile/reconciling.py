@@ -15,6 +15,7 @@ from analysis.reconcile import duplicate, hw_regression, inconsistent_offset, lo
 from analysis.reconcile.facts import Facts, collect_facts, partition_facts
 from analysis.reconcile.history import suspicious_history
 from analysis.reconcile.model import Reconciliation
+from analysis.reconcile.session import planned_for
 from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import Summary, summarize
 from analysis.reconcile.tables import RecordTables, load
@@ -33,8 +34,9 @@ def reconcile(spark: SparkSession, record: Path, manifest: Manifest) -> Reconcil
     check_writable(record)
     tables = load(spark, record)
     try:
-        facts = collect_facts(tables, manifest)
-        summary = _summary(spark, record, tables, facts)
+        with planned_for(spark, sum(tables.rows.values())):
+            facts = collect_facts(tables, manifest)
+            summary = _summary(spark, record, tables, facts)
     except (Py4JJavaError, PySparkException) as error:
         raise _explained(error, record) from None
     unknown = {kind.KIND: why for kind in KINDS if (why := kind.why_unknown(facts)) is not None}

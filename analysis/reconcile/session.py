@@ -29,6 +29,9 @@ from harness.java import require_java
 
 LOCAL_MASTER = "local[2]"
 
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_INTERPRETED_ROWS_MAX = 100_000
+
 _HEAP_MIB_MIN, _HEAP_MIB_MAX = 1024, 4096
 _JVM_EXIT_S = 10.0
 _START_FLAGS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto"
@@ -68,6 +71,22 @@ def session(master: str | None = None) -> Iterator[SparkSession]:
         yield jvm.spark
     finally:
         jvm.close()
+
+
+@contextmanager
+def planned_for(spark: SparkSession, rows: int) -> Iterator[None]:
+    """Plans of the block suit tables of so many rows: with few, compiling a plan takes longer than running it."""
+    if rows > _INTERPRETED_ROWS_MAX:
+        yield
+        return
+    before = {key: spark.conf.get(key) for key in _INTERPRETED}
+    for key, value in _INTERPRETED.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, was in before.items():
+            spark.conf.set(key, was or "")
 
 
 class _Jvm:
@@ -149,9 +168,6 @@ def _conf(master: str, scratch: Path, jvm_flags: str) -> SparkConf:
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(scratch),
             "spark.sql.adaptive.enabled": "false",
-            # Tens of small plans: compiling each takes longer than interpreting it.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.python.sql.dataFrameDebugging.enabled": "false",
             "spark.sql.dataFrameQueryContext.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
