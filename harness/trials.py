@@ -53,7 +53,7 @@ def cut_a_link() -> str:
 
 def lose_power(kind: Literal["ext4", "xfs"]) -> str:
     """On a loop-mounted file system that is shut down, what was fsynced survives, and the rest is gone."""
-    with tempfile.TemporaryDirectory(prefix="ebbtide-doctor-") as scratch, _ledger() as ledger:
+    with tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch, _ledger() as ledger:
         volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume")
         if kind == "ext4":
             volume.create(_EXT4_SIZE_BYTES)
@@ -73,7 +73,7 @@ def lose_power(kind: Literal["ext4", "xfs"]) -> str:
 
 def mount_loop() -> str:
     """A file can be mounted as a file system."""
-    with tempfile.TemporaryDirectory(prefix="ebbtide-doctor-") as scratch, _ledger() as ledger:
+    with tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch, _ledger() as ledger:
         volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume")
         volume.create(_EXT4_SIZE_BYTES)
         ledger.make(volume, volume.mount)
@@ -81,8 +81,12 @@ def mount_loop() -> str:
     return "mounted and unmounted one"
 
 
+def _name() -> str:
+    return f"doctor-{os.getpid()}"
+
+
 def _ledger() -> Ledger:
-    return Ledger.open(f"doctor-{os.getpid()}", Path.cwd())
+    return Ledger.open(_name(), Path.cwd())
 
 
 def _mount(volume: Volume, kind: Literal["ext4", "xfs"]) -> None:
