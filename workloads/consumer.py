@@ -89,7 +89,6 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> State:
     value = value_of(config.run_id)
     started = False
     while not stop:
-        status.touch()
         try:
             if not started:
                 tail.to_start()

@@ -98,7 +98,6 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> State:
                     status.put(slot, mark[4] + 1)
             if rows:
                 journal.write([pack_marks(rows)])
-            status.touch()
             if told:
                 return State.STOPPED
             pause(_FLUSH_S)

@@ -170,4 +170,3 @@ class Sends:
             for lane in self.lanes:
                 for slot, name in enumerate(COUNTERS, len(COUNTERS) * lane.partition):
                     self._status.put(slot, lane.counts[name])
-        self._status.touch()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import time
 from enum import IntEnum
 from pathlib import Path
 
@@ -17,8 +16,8 @@ from harness.errors import HarnessError
 
 MAGIC = 0x4542425354415431
 TEXT_BYTES = 2048
-_HEAD_SLOTS = 6
-_MAGIC, _PID, _STATE, _TOLD_NS, _SLOTS, _TEXT = range(_HEAD_SLOTS)
+_HEAD_SLOTS = 5
+_MAGIC, _PID, _STATE, _SLOTS, _TEXT = range(_HEAD_SLOTS)
 
 
 class State(IntEnum):
@@ -60,7 +59,7 @@ class StatusFile:
             raise HarnessError("cannot make a client's status file", where=str(path), got=str(error)) from None
         longs = status._longs
         longs[_PID], longs[_SLOTS], longs[_STATE] = os.getpid(), slots, State.STARTING
-        longs[_TOLD_NS], longs[_MAGIC] = time.time_ns(), MAGIC
+        longs[_MAGIC] = MAGIC
         # The harness must not open a file that is not filled in yet.
         os.replace(part, path)
         return status
@@ -85,11 +84,6 @@ class StatusFile:
         return State(self._longs[_STATE])
 
     @property
-    def told_ns(self) -> int:
-        """When the client last said anything (ns since the epoch): a stopped clock is a stuck client."""
-        return self._longs[_TOLD_NS]
-
-    @property
     def text(self) -> str:
         """Why the client failed; empty otherwise."""
         start = 8 * (_HEAD_SLOTS + self._longs[_SLOTS])
@@ -110,11 +104,6 @@ class StatusFile:
         self._map[start : start + len(data)] = data
         self._longs[_TEXT] = len(data)
         self._longs[_STATE] = state
-        self.touch()
-
-    def touch(self) -> None:
-        """Say that the client is alive."""
-        self._longs[_TOLD_NS] = time.time_ns()
 
     def close(self) -> None:
         """Unmap."""

@@ -48,7 +48,6 @@ def test_counters_and_reasons_pass_through_the_status_file(tmp_path: Path) -> No
     assert read.state == State.FAILED
     assert read.text.startswith("éé")
     assert len(read.text.encode()) <= TEXT_BYTES
-    assert 0 <= time.time_ns() - read.told_ns < 60 * 10**9
 
 
 def test_a_client_stops_when_told_and_says_so(start: StartClient, tmp_path: Path) -> None:
