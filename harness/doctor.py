@@ -20,6 +20,8 @@ from harness import java, maven
 from harness.errors import EbbtideError, HarnessError
 
 EVERY_RUN = "every run"
+VOLUMES = "power-loss by file system shutdown"
+"""What needs volumes of their own for the nodes; without, a power loss is by `truncate`."""
 
 FREE_DISK_BYTES = 1 << 30
 """What a run writes, with room to spare: a few hundred MB of logs and evidence."""
@@ -63,15 +65,24 @@ def check_host() -> list[Check]:
 
 def require_host(steps: Iterable[str]) -> None:
     """Raise one `HarnessError` with all that a local run with these kinds of step lacks; try only that."""
-    concerned = {EVERY_RUN, *steps}
-    checks = [_check(question) for question in QUESTIONS if concerned.intersection(question.disables)]
-    lacking = [check for check in checks if check.status != "ok"]
+    lacking = _lacking({EVERY_RUN, *steps})
     if lacking:
         raise HarnessError(
             "this host cannot run this: " + ", ".join(check.name for check in lacking),
             got="; ".join(f"{check.name}: {check.detail}" for check in lacking),
             next="; ".join(dict.fromkeys(check.remedy for check in lacking if check.remedy)) or "ebbtide doctor",
         )
+
+
+def why_no_volumes() -> str | None:
+    """Why this host cannot lose power by file system shutdown; None when it can."""
+    return "; ".join(f"{check.name}: {check.detail}" for check in _lacking({VOLUMES})) or None
+
+
+def _lacking(concerned: set[str]) -> list[Check]:
+    """The checks that disable any of `concerned`, made now, and not passed."""
+    checks = [_check(question) for question in QUESTIONS if concerned.intersection(question.disables)]
+    return [check for check in checks if check.status != "ok"]
 
 
 def _check(question: _Question) -> Check:
@@ -197,13 +208,13 @@ QUESTIONS: tuple[_Question, ...] = (
     _Question(
         name="loop mounts",
         look=partial(_as_root, "mount_loop"),
-        disables=("power-loss by file system shutdown",),
+        disables=(VOLUMES,),
         remedy="root on a host with /dev/loop-control, and: apt-get install mount e2fsprogs",
     ),
     _Question(
         name="ext4 shutdown",
         look=partial(_as_root, "lose_power", "ext4"),
-        disables=("power-loss by file system shutdown",),
+        disables=(VOLUMES,),
         remedy="apt-get install --no-install-recommends e2fsprogs",
     ),
     _Question(
@@ -216,12 +227,17 @@ QUESTIONS: tuple[_Question, ...] = (
     _Question(
         name="write-back hold",
         look=_write_back,
-        disables=("power-loss",),
+        disables=(VOLUMES,),
         remedy="root on a host whose /proc/sys is writable",
     ),
     _Question(name="java", look=_java, disables=(EVERY_RUN, "analyze"), remedy=java.INSTALL),
     _Question(name="maven", look=_maven, disables=("kafka fetch",), remedy=maven.INSTALL),
-    _Question(name="disk space", look=_disk, disables=(EVERY_RUN,), remedy="run in a folder on a larger disk"),
+    _Question(
+        name="disk space",
+        look=_disk,
+        disables=("runs recorded in this folder",),
+        remedy="run in a folder on a larger disk",
+    ),
     _Question(name="memory", look=_memory, disables=(EVERY_RUN,), remedy="end other programs, or use a larger host"),
     _Question(
         name="docker",

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.errors import ExitCode
+from harness.errors import ExitCode, HarnessError
+
+if TYPE_CHECKING:
+    from harness.runtime.base import PowerLossMethod
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -16,6 +20,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kafka", metavar="RELEASES", help="releases, comma separated (default: the scenario's own)")
     parser.add_argument("--seed", type=int, help="draw what the scenario leaves open from this (default: a new one)")
     parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="DIR", help="where records go (./runs)")
+    parser.add_argument(
+        "--power-loss",
+        choices=("auto", "fs-shutdown", "truncate"),
+        default="auto",
+        help="how power is lost: fs-shutdown (what was not fsynced is gone), truncate (logs are cut back to their "
+        "recovery points, the worst case), auto: fs-shutdown where the host can (default)",
+    )
     parser.add_argument(
         "--keep-write-back",
         action="store_true",
@@ -33,23 +44,49 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.releases import ensure
     from harness.runner.display import display_for
     from harness.runner.run import RunRequest, new_seed, run_scenario
+    from harness.runtime.storage import check_features
     from harness.scenario import catalogue
 
     scenario = catalogue.find(args.scenario)
     releases = _releases(args.kafka) or list(scenario.kafka)
     for release in releases:
         parse_version(release)
+        check_features(release, scenario.cluster.features)
     require_host(step.step for step in scenario.steps)
+    method, why_not = _power_loss_method(args.power_loss)
     seed = args.seed if args.seed is not None else new_seed()
     records = []
     with display_for(Console()) as display:
+        if why_not is not None:
+            display.note(f"power is lost by truncate, not by file system shutdown: {why_not}")
         ensure(releases, lambda event: display.note(f"Kafka {event.version}: {event.phase}"))
         for release in releases:
             request = RunRequest(
-                scenario=scenario, kafka=release, seed=seed, runs=args.runs, hold_write_back=not args.keep_write_back
+                scenario=scenario,
+                kafka=release,
+                seed=seed,
+                runs=args.runs,
+                power_loss_method=method,
+                hold_write_back=not args.keep_write_back,
             )
             records.append(run_scenario(request, display))
     return judge_all(records)
+
+
+def _power_loss_method(asked: str) -> tuple[PowerLossMethod, str | None]:
+    """The method to use, and why not the real one when the host decided so. Raises `HarnessError`."""
+    from harness.doctor import why_no_volumes
+
+    if asked == "truncate":
+        return "truncate", None
+    why_not = why_no_volumes()
+    if why_not is None:
+        return "fs-shutdown", None
+    if asked == "fs-shutdown":
+        raise HarnessError(
+            "this host cannot lose power by file system shutdown", got=why_not, next="--power-loss truncate"
+        )
+    return "truncate", why_not
 
 
 def _releases(text: str | None) -> list[str]:

@@ -26,6 +26,7 @@ from harness.runner.display import Display
 from harness.runner.draws import draw
 from harness.runner.host import client_versions, disk_is_full, host_facts, require_space
 from harness.runner.session import Session
+from harness.runtime.base import PowerLossMethod
 from harness.runtime.jvm import ensure_class_archive, installation_of
 from harness.runtime.local import LocalRuntime
 from harness.runtime.properties import FIRST_CONTROLLER
@@ -45,6 +46,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     kafka: str
     seed: int
     runs: Path
+    power_loss_method: PowerLossMethod = "fs-shutdown"
     hold_write_back: bool = True
 
 
@@ -87,6 +89,7 @@ class _Run:
                 installation=installation,
                 folder=self.record,
                 ledger=ledger,
+                power_loss_method=self.request.power_loss_method,
                 hold_write_back=self.request.hold_write_back,
             )
             session = Session(self.scenario, self.draws, runtime, self.run_id, self.record, self.display)
@@ -137,16 +140,18 @@ class _Run:
         """Whatever ends the run early stands in the manifest, if the disk takes it, and is raised on."""
         try:
             yield
-        except (OSError, HarnessError) as error:
+        except Exception as error:
             full = disk_is_full(error, self.record)
             with contextlib.suppress(OSError):
-                self._amend(status="failed", failure="the disk was full while recording" if full else str(error))
+                self._amend(
+                    status="failed", failure="the disk was full while recording" if full else str(error) or repr(error)
+                )
             if not full:
                 raise
             raise HarnessError(
                 "the disk is full while recording",
                 where=str(self.record),
-                got=str(error).splitlines()[0],
+                got=str(error).partition("\n")[0],
                 next=f"free some space (df -h {self.request.runs}), then run again; this record is not complete",
             ) from None
         except (KeyboardInterrupt, SystemExit):
@@ -167,7 +172,7 @@ class _Run:
             seed=self.request.seed,
             kafka=self.request.kafka,
             runtime=LocalRuntime.name,
-            power_loss_method="fs-shutdown",
+            power_loss_method=self.request.power_loss_method,
             topology=Topology(
                 controllers=tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + cluster.controllers)),
                 brokers=tuple(range(1, cluster.brokers + 1)),

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.evidence.segments import METADATA_FOLDER
+from analysis.evidence.checkpoints import CHECKPOINT, read_checkpoint
+from analysis.evidence.segments import METADATA_FOLDER, TopicPartition
 from harness.errors import HarnessError
 from harness.record.manifest import FinalOffsets
 from harness.runner.display import Display, RunState
@@ -24,6 +25,7 @@ from workloads.group import Workload
 
 START_TIMEOUT_S = 90.0
 FINAL_READ_TIMEOUT_S = 60.0
+CHECKPOINT_TIMEOUT_S = 8.0
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +102,10 @@ class Session:
         if why is not None:
             return End(why_no_final_read=why)
         with self.timed("final read"):
-            return self._final_read()
+            end = self._final_read()
+        with self.timed("checkpoints"):
+            self._await_checkpoints(end)
+        return end
 
     def close(self) -> None:
         """End the clients, then the nodes: controllers first, so that the deaths of brokers make no history."""
@@ -184,6 +189,38 @@ class Session:
         except HarnessError as error:
             self._display.note(f"no final read: {error}")
             return End(why_no_final_read=f"the final read failed: {error}")
+
+    def _await_checkpoints(self, end: End) -> None:
+        """Let every replica write its final HW down, which brokers do every 5 s.
+
+        Replicas are compared below their own checkpointed HWs only. When it takes too long the run goes on: what
+        was not written down is then not compared.
+        """
+        wanted = {
+            (node, TopicPartition.parse(name)): offsets.high_watermark
+            for name, offsets in end.final_offsets.items()
+            for node in self._view.image.partitions[TopicPartition.parse(name)].replicas
+        }
+
+        def behind() -> list[str]:
+            written = {node: read_checkpoint(self._runtime.data_dir(node) / CHECKPOINT) for node in self._brokers}
+            return [
+                f"{partition} on broker {node} is at {written[node].get(partition)}, not {high_watermark}"
+                for (node, partition), high_watermark in wanted.items()
+                if written[node].get(partition) != high_watermark
+            ]
+
+        def written() -> bool:
+            self._watch()
+            # A file that is just being replaced is asked for again.
+            with contextlib.suppress(OSError, ValueError):
+                return not behind()
+            return False
+
+        try:
+            wait_until(written, awaited="every replica's HW checkpoint", timeout_s=CHECKPOINT_TIMEOUT_S)
+        except WaitExpired as error:
+            self._display.note(str(error))
 
     def _show(self) -> None:
         sent = self._workload.sent()

@@ -70,6 +70,11 @@ def format_arguments(kafka: str, cluster: str, properties_file: str, features: M
     return words
 
 
+def check_features(kafka: str, features: Mapping[str, int]) -> None:
+    """Raises `UsageError` when release `kafka` cannot be formatted with these levels, as far as can be told."""
+    format_arguments(kafka, "", "", features)
+
+
 def _name_of(level: int, kafka: str) -> str:
     name = _METADATA_VERSIONS.get(level)
     if name is None:

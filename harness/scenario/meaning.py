@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,20 +12,14 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from harness.errors import UsageError
 from harness.known_releases import parse_version
+from harness.runtime.properties import HARNESS_OWNED
+from harness.runtime.storage import check_features
 from harness.scenario.check import suggestion
 from harness.scenario.model import Scenario, StepSpec, Trigger
 from harness.scenario.roles import PARTITION_ROLES, parse_role
 from harness.scenario.words import duration_s
 
 MAX_BROKERS = 6
-CAUSES = (
-    "unclean-election",
-    "last-replica-standing",
-    "last-known-leader",
-    "beyond-tolerance",
-    "stale-isr-join",
-    "uncommitted-at-failover",
-)
 _TARGETED = ("kill", "stop", "pause", "resume", "start", "power-loss")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -63,10 +58,27 @@ def _cluster(scenario: Scenario) -> Iterator[UsageError]:
         yield UsageError(
             "not a quorum size", where="cluster.controllers", got=str(cluster.controllers), allowed="1 or 3"
         )
+    for role in ("broker", "controller"):
+        owned = sorted(HARNESS_OWNED & getattr(cluster, f"{role}_properties").keys())
+        if owned:
+            yield UsageError(
+                "a property that the harness sets itself",
+                where=f"cluster.{role}_properties",
+                got=", ".join(owned),
+                allowed="any but " + ", ".join(sorted(HARNESS_OWNED)),
+            )
+    for text in scenario.kafka:
+        yield from _features(text, cluster.features)
     yield from _limit("cluster.brokers", cluster.brokers, 1, MAX_BROKERS)
     yield from _limit("cluster.session_timeout_s", cluster.session_timeout_s, 1, 60)
     yield from _limit("cluster.replica_lag_max_s", cluster.replica_lag_max_s, 1, 60)
     yield from _limit("settle_s", scenario.settle_s, 1)
+
+
+def _features(kafka: str, features: dict[str, int]) -> Iterator[UsageError]:
+    with contextlib.suppress(UsageError):
+        parse_version(kafka)
+        yield from _at("cluster.features", partial(check_features, kafka, features))
 
 
 def _topics(scenario: Scenario) -> Iterator[UsageError]:
@@ -218,14 +230,6 @@ def _predictions(scenario: Scenario) -> Iterator[UsageError]:
         except InvalidSpecifier:
             yield UsageError(
                 "not a version range", where=f"{where}.kafka", got=repr(prediction.kafka), allowed="e.g. '>=3.7,<4.1'"
-            )
-        if prediction.loss.cause is not None and prediction.loss.cause not in CAUSES:
-            cause = prediction.loss.cause
-            yield UsageError(
-                "unknown cause",
-                where=f"{where}.loss.cause",
-                got=repr(cause),
-                allowed=", ".join(CAUSES) + suggestion(cause, list(CAUSES)),
             )
     for index, text in enumerate(scenario.kafka):
         if len(ranges) == len(scenario.predictions) and not any(_fits(text, one) for one in ranges):

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from live.commands import Demo, ebbtide
+from live.commands import Demo, ebbtide, records_in
 
 from analysis.verdict import Verdict, read_verdict
 from harness.record.manifest import read_manifest
@@ -94,3 +94,13 @@ def test_a_prediction_turned_round_is_contradicted_by_the_evidence(demo: Demo, t
     done = ebbtide("analyze", copy)
     assert done.returncode == 1, done.stdout + done.stderr
     assert verdict_of(copy).outcome == "contradicted"
+
+
+def test_the_truncate_method_loses_the_same_and_says_that_it_was_used(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    done = ebbtide("run", "last-replica-standing", "--kafka", "3.9.1", "--power-loss", "truncate", "--runs", runs)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (record,) = records_in(runs)
+    assert read_manifest(record).power_loss_method == "truncate"
+    (loss,) = verdict_of(record).losses
+    assert (loss.cause, loss.count) == ("last-replica-standing", verdict_of(record).counts.acked)

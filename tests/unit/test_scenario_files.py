@@ -89,6 +89,15 @@ def test_a_problem_that_only_follows_from_another_is_not_reported() -> None:
     assert set(problems_of(text)) == {"steps[0].step"}
 
 
+def test_what_the_harness_sets_itself_and_levels_that_no_release_has_are_refused() -> None:
+    cluster = '[cluster]\nbroker_properties = { "node.id" = "7" }\nfeatures = { "metadata.version" = 99 }\n\n[topics.t]'
+    text = shipped("healthy").replace('"3.9.1", "4.3.1"', '"3.4.1"').replace("[topics.t]", cluster)
+    problems = problems_of(text)
+    assert set(problems) == {"cluster.broker_properties", "cluster.features"}
+    assert "node.id" in problems["cluster.broker_properties"]
+    assert "metadata.version = 99" in problems["cluster.features"]
+
+
 def test_a_missing_key_is_named_with_what_belongs_there() -> None:
     text = shipped("healthy").replace('title = "A control', '#title = "A control')
     assert "a string in quotes" in problems_of(text)["title"]
