@@ -10,20 +10,13 @@ import msgspec
 from harness.errors import ExitCode
 from harness.record.files import write_atomically
 from harness.record.tables import RECORD_VERSION
+from harness.scenario.model import AllowedCause
 
 VERDICT = "verdict.json"
 
 Outcome = Literal["as-predicted", "contradicted", "inconclusive"]
 PropertyStatus = Literal["holds", "violated", "unknown", "not-exercised"]
-Cause = Literal[
-    "unclean-election",
-    "last-replica-standing",
-    "last-known-leader",
-    "beyond-tolerance",
-    "stale-isr-join",
-    "uncommitted-at-failover",
-    "unexplained",
-]
+Cause = Literal[AllowedCause, "unexplained"]
 
 EXIT_OF_OUTCOME: dict[Outcome, ExitCode] = {
     "as-predicted": ExitCode.AS_PREDICTED,

@@ -14,6 +14,15 @@ import msgspec
 StepKind = Literal["kill", "stop", "pause", "resume", "start", "power-loss", "partition", "heal", "wait"]
 Acks = Literal["0", "1", "all"]
 Isolation = Literal["read_uncommitted", "read_committed"]
+AllowedCause = Literal[
+    "unclean-election",
+    "last-replica-standing",
+    "last-known-leader",
+    "beyond-tolerance",
+    "stale-isr-join",
+    "uncommitted-at-failover",
+]
+"""Why Kafka may lose a record; a verdict knows one cause more, `unexplained`."""
 
 
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -132,7 +141,7 @@ class LossExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     committed: Literal["none", "some", "any"] = "any"
     uncommitted: Literal["none", "some", "any"] = "any"
-    cause: str | None = None
+    cause: AllowedCause | None = None
     at_least: int | None = None
 
 
