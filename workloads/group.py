@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from harness.errors import HarnessError, UsageError
-from harness.record.manifest import FinalOffsets
+from harness.record.manifest import ACKS, FinalOffsets
 from harness.runtime.base import StartClient
 from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from harness.waiting import wait_until
@@ -36,7 +36,6 @@ from workloads.sampler import partitions_of
 from workloads.sends import COUNTERS
 from workloads.status import State
 
-ACKS = {"0": 0, "1": 1, "all": -1}
 _STARTED = (State.RUNNING, State.DONE, State.STOPPED)
 
 

@@ -11,6 +11,7 @@ from analysis.judge.elections import Elected
 from analysis.judge.invariants import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from analysis.judge.timeline import PartitionState
 from analysis.verdict import Cause, Election, PropertyStatus, Verdict
+from harness.record.manifest import ACKS_SPELLED
 from harness.record.steps import StepEntry
 from harness.runtime.base import CLIENTS
 
@@ -80,7 +81,7 @@ def _undecided(verdict: Verdict, clause: str) -> bool:
 
 def acks(value: int) -> str:
     """The acks as a producer's configuration has them."""
-    return "all" if value == -1 else str(value)
+    return ACKS_SPELLED.get(value, str(value))
 
 
 def election(value: Election | None) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.record.files import write_atomically
 from harness.record.tables import RECORD_VERSION
+from harness.scenario.model import Acks
 
 MANIFEST = "manifest.json"
 
@@ -35,8 +36,14 @@ class TopicSetup(msgspec.Struct, frozen=True, kw_only=True):
     min_isr: int
 
 
+ACKS: dict[Acks, int] = {"0": 0, "1": 1, "all": -1}
+"""acks as a configuration spells them: what Kafka, the manifest and the tables count them as."""
+
+ACKS_SPELLED: dict[int, Acks] = {number: spelled for spelled, number in ACKS.items()}
+
+
 class ProducerSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """A producer as configured; acks is -1 (all), 0 or 1."""
+    """A producer as configured; acks as a number, see `ACKS`."""
 
     acks: int
     idempotent: bool = False

@@ -20,7 +20,7 @@ from analysis.verdict import not_finished, write_verdict
 from harness.errors import EbbtideError, HarnessError
 from harness.ledger import Ledger
 from harness.record.files import write_atomically
-from harness.record.manifest import Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
+from harness.record.manifest import ACKS, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
 from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_tables
 from harness.runner.display import Display
 from harness.runner.draws import draw
@@ -33,7 +33,6 @@ from harness.runtime.properties import FIRST_CONTROLLER
 from harness.scenario.model import Scenario
 from harness.scenario.write import SCENARIO, text_of
 from workloads.config import FINAL_CONSUMER
-from workloads.group import ACKS
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
