@@ -20,6 +20,7 @@ import msgspec
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from harness.record.files import JOURNAL_DIR
 from tests.live.single_node import VERSION, single_node
 from workloads.config import Endpoints, NewTopic, ProducerConfig
 from workloads.convert import convert_journals
@@ -54,10 +55,10 @@ def journalled(record: Path) -> float:
 def measure(kind: str, number: int, folder: Path, address: str, options: argparse.Namespace) -> float:
     """One round in a process of its own; records per second."""
     record = folder / f"{kind}-{number}"
-    (record / "journal").mkdir(parents=True)
+    (record / JOURNAL_DIR).mkdir(parents=True)
     config = ProducerConfig(
         endpoints=Endpoints(status=str(record / "status"), stop=str(record / "stop")),
-        journal=str(record / "journal" / "producer-1.journal"),
+        journal=str(record / JOURNAL_DIR / "producer-1.journal"),
         run_id="bench",
         bootstrap=(address,),
         id=1,

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
+from harness.record.files import JOURNAL_DIR
 from harness.record.tables import POLLS, SENDS, WATERMARKS
 from workloads.frames import (
     ANSWERED,
@@ -35,7 +36,6 @@ from workloads.journal import JournalHeader, JournalReader
 from workloads.outcomes import UNRESOLVED
 from workloads.spans import Spans
 
-JOURNAL_DIR = "journal"
 JOURNAL_SUFFIX = ".journal"
 ROW_GROUP_ROWS = 100_000
 

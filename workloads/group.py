@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from harness.errors import HarnessError, UsageError
+from harness.record.files import JOURNAL_DIR, LOGS_DIR
 from harness.record.manifest import ACKS, FinalOffsets
 from harness.runtime.base import StartClient
 from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
@@ -29,7 +30,7 @@ from workloads.config import (
     TopicsConfig,
 )
 from workloads.consumer import SLOTS as CONSUMER_SLOTS
-from workloads.convert import JOURNAL_DIR, JOURNAL_SUFFIX
+from workloads.convert import JOURNAL_SUFFIX
 from workloads.payload import PRODUCER_MAX
 from workloads.sampler import SLOTS as SAMPLER_SLOTS
 from workloads.sampler import partitions_of
@@ -209,7 +210,7 @@ class Workload:
         return [*clients, self._sampler]
 
     def _client(self, name: str, module: str) -> Client:
-        return Client(name, f"workloads.{module}", self._folder, self._record / "logs" / f"client-{name}.log")
+        return Client(name, f"workloads.{module}", self._folder, self._record / LOGS_DIR / f"client-{name}.log")
 
     def _journal(self, client: Client) -> str:
         return str(self._folder / f"{client.name}{JOURNAL_SUFFIX}")

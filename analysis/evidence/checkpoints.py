@@ -11,6 +11,7 @@ from pathlib import Path
 from analysis.evidence.report import CheckpointsReport, manifest_or_none, node_folders, save
 from analysis.evidence.segments import INTERNAL_PREFIX, TopicPartition, leo_of
 from analysis.evidence.table_file import TableFile
+from harness.record.files import RAW_DIR
 from harness.record.manifest import Manifest
 from harness.record.tables import TABLES
 
@@ -26,18 +27,18 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
     manifest = manifest_or_none(record)
     folders = node_folders(record, "broker")
     expected = set(manifest.topology.brokers) if manifest is not None else set()
-    missing = [f"raw/broker-{node}/{CHECKPOINT}" for node in sorted(expected - folders.keys())]
+    missing = [f"{RAW_DIR}/broker-{node}/{CHECKPOINT}" for node in sorted(expected - folders.keys())]
     problems = []
     with TableFile(record / "watermarks" / "checkpoint.parquet", TABLES["watermarks"]) as table:
         for broker, folder in folders.items():
             path = folder / CHECKPOINT
             if not path.is_file():
-                missing.append(f"raw/broker-{broker}/{CHECKPOINT}")
+                missing.append(f"{RAW_DIR}/broker-{broker}/{CHECKPOINT}")
                 continue
             try:
                 marks = read_checkpoint(path)
             except ValueError as error:
-                problems.append(f"raw/broker-{broker}/{CHECKPOINT}: {error}")
+                problems.append(f"{RAW_DIR}/broker-{broker}/{CHECKPOINT}: {error}")
                 continue
             at_ns = _written_ns(path, manifest)
             for partition, high_watermark in marks.items():

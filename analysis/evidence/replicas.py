@@ -14,6 +14,7 @@ from analysis.evidence.report import LogFileDamage, ReplicaLog, ReplicasReport, 
 from analysis.evidence.scan import Damage, scan_file
 from analysis.evidence.segments import INTERNAL_PREFIX, TopicPartition, partition_folders, segment_files
 from analysis.evidence.table_file import TableFile
+from harness.record.files import RAW_DIR
 from harness.record.manifest import Manifest
 from harness.record.tables import TABLES
 
@@ -104,5 +105,5 @@ def _row(broker: int, partition: TopicPartition, batch: Batch, record: Record, v
 def _missing(manifest: Manifest | None, folders: dict[int, Path]) -> tuple[str, ...]:
     if manifest is None:
         return ("manifest.json",)
-    brokers = [f"raw/broker-{node}" for node in sorted(set(manifest.topology.brokers) - folders.keys())]
-    return (*brokers, *(f"raw/{name}" for name in manifest.raw_omitted))
+    brokers = [f"{RAW_DIR}/broker-{node}" for node in sorted(set(manifest.topology.brokers) - folders.keys())]
+    return (*brokers, *(f"{RAW_DIR}/{name}" for name in manifest.raw_omitted))

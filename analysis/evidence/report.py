@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.evidence.scan import Damage
-from harness.record.files import write_atomically
+from harness.record.files import RAW_DIR, write_atomically
 from harness.record.manifest import MANIFEST, Manifest, read_manifest
 
 EVIDENCE = "evidence.json"
@@ -99,7 +99,7 @@ def manifest_or_none(record: Path) -> Manifest | None:
 
 def node_folders(record: Path, role: str) -> dict[int, Path]:
     """The folders raw/<role>-N of a record, by node id, in order."""
-    raw = record / "raw"
+    raw = record / RAW_DIR
     found = {}
     for path in raw.glob(f"{role}-*") if raw.is_dir() else ():
         number = path.name.removeprefix(f"{role}-")

@@ -21,6 +21,7 @@ from analysis.evidence.report import ControllerLog, TimelineReport, manifest_or_
 from analysis.evidence.rows import BrokerRow, ConfigRow, PartitionRow, Row
 from analysis.evidence.segments import METADATA_FOLDER
 from analysis.evidence.table_file import TableFile
+from harness.record.files import RAW_DIR
 from harness.record.tables import TABLES
 
 _TABLES: dict[str, type[Row]] = {"partitions": PartitionRow, "brokers": BrokerRow, "configs": ConfigRow}
@@ -42,7 +43,7 @@ def write_timeline(record: Path) -> TimelineReport:
     quorum = max(len(expected | set(folders)), 1)
     logs = _read(folders, majority=quorum // 2 + 1)
     readable = [log for log in logs if log.report.problem is None]
-    missing = tuple(f"raw/controller-{node}/{METADATA_FOLDER}" for node in sorted(_absent(logs, expected)))
+    missing = tuple(f"{RAW_DIR}/controller-{node}/{METADATA_FOLDER}" for node in sorted(_absent(logs, expected)))
     reports = tuple(log.report for log in logs)
     if not readable:
         nothing = "no metadata log could be read"

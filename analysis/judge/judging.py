@@ -24,6 +24,7 @@ from analysis.judge.rules import Rules
 from analysis.judge.timeline import load_timeline
 from analysis.verdict import Cause, Election, Loss, Regression, Verdict, write_verdict
 from harness.errors import EbbtideError, Problems
+from harness.record.files import JOURNAL_DIR, RAW_DIR
 from harness.record.manifest import Manifest, read_manifest
 from harness.record.steps import read_steps
 from harness.record.tables import table_files
@@ -61,11 +62,11 @@ def judge(record: Path, spark: SparkSession) -> Verdict:
 
 def complete_tables(record: Path, run_id: str) -> None:
     """Decode what an interrupted run left undecoded: its journals, and the logs under raw/."""
-    if (record / "journal").is_dir():
+    if (record / JOURNAL_DIR).is_dir():
         from workloads.convert import convert_journals
 
         convert_journals(record)
-    if (record / "raw").is_dir():
+    if (record / RAW_DIR).is_dir():
         from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
         from workloads.payload import value_of
 

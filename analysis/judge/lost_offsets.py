@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from harness.record.files import ANOMALIES_DIR
+
 if TYPE_CHECKING:
     from analysis.reconcile.model import LostRange
-
-ANOMALIES = "anomalies"
 
 
 class _Details(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ def counts_between(record: Path, lost: LostRange, starts: list[int]) -> list[int
 
     None when anomalies/ does not hold exactly the records of the range.
     """
-    files = [str(file) for file in sorted((record / ANOMALIES).glob("*.parquet"))]
+    files = [str(file) for file in sorted((record / ANOMALIES_DIR).glob("*.parquet"))]
     decoder = msgspec.json.Decoder(_Details)
     group = _Details(lost.acks, lost.committed, lost.acked_after_epoch)
     counts = [0] * len(starts)

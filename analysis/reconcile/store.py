@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame
 
 from analysis.reconcile.items import PUBLIC
 from harness.errors import HarnessError
-
-ANOMALIES = "anomalies"
+from harness.record.files import ANOMALIES_DIR
 
 ANOMALY_SCHEMA = pa.schema(
     [
@@ -43,9 +42,9 @@ def store(record: Path, items: DataFrame | None) -> None:
 
     Raises `HarnessError` when that cannot be done.
     """
-    target = record / ANOMALIES
-    part = record / f".{ANOMALIES}.{os.getpid()}.part"
-    old = record / f".{ANOMALIES}.{os.getpid()}.old"
+    target = record / ANOMALIES_DIR
+    part = record / f".{ANOMALIES_DIR}.{os.getpid()}.part"
+    old = record / f".{ANOMALIES_DIR}.{os.getpid()}.old"
     try:
         shutil.rmtree(part, ignore_errors=True)
         if items is not None:

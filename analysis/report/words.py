@@ -11,6 +11,7 @@ from analysis.judge.elections import Elected
 from analysis.judge.invariants import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from analysis.judge.timeline import PartitionState
 from analysis.verdict import Cause, Election, PropertyStatus, Verdict
+from harness.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from harness.record.manifest import ACKS_SPELLED
 from harness.record.steps import StepEntry
 from harness.runtime.base import CLIENTS
@@ -191,6 +192,6 @@ def commands(record: Path) -> tuple[tuple[str, str], ...]:
     """What to type to look closer, and what it shows."""
     return (
         (f"ebbtide analyze {record} --json", "judge again from the record and print verdict.json"),
-        (f"ls {record}/anomalies {record}/logs", "every anomaly as Parquet, and each node's own log"),
-        (f"ls {record}/raw", "the metadata log and the replicas' segments as they were on disk"),
+        (f"ls {record}/{ANOMALIES_DIR} {record}/{LOGS_DIR}", "every anomaly as Parquet, and each node's own log"),
+        (f"ls {record}/{RAW_DIR}", "the metadata log and the replicas' segments as they were on disk"),
     )

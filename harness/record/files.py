@@ -1,9 +1,21 @@
-"""Writing files of a record so that a reader, or a killed writer, never meets half of one."""
+"""The folders of a record, and writing its files so that a reader, or a killed writer, never meets half of one."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+RAW_DIR = "raw"
+"""Folder of a record: metadata logs, replica segments and checkpoints as they were on the nodes' disks."""
+
+JOURNAL_DIR = "journal"
+"""Folder of a record: what the clients write while they run; gone once it has become tables."""
+
+ANOMALIES_DIR = "anomalies"
+"""Folder of a record: every anomaly that reconciling found."""
+
+LOGS_DIR = "logs"
+"""Folder of a record: what each node and each client printed."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
 from analysis.evidence.segments import METADATA_FOLDER
+from harness.record.files import RAW_DIR
 from harness.runtime.base import Runtime
 from workloads.convert import convert_journals
 from workloads.payload import value_of
@@ -22,7 +23,7 @@ _BROKER_FILES = ("replication-offset-checkpoint", "recovery-point-offset-checkpo
 
 def collect_raw(runtime: Runtime, topics: Iterable[str], record: Path) -> tuple[str, ...]:
     """Copy metadata logs, replica segments and checkpoints; returns the `broker-N/topic-P` left out for size."""
-    raw = record / "raw"
+    raw = record / RAW_DIR
     wanted = set(topics)
     omitted = []
     for node in runtime.nodes.values():

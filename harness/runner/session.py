@@ -12,6 +12,7 @@ import msgspec
 from analysis.evidence.checkpoints import CHECKPOINT, read_checkpoint
 from analysis.evidence.segments import METADATA_FOLDER, TopicPartition
 from harness.errors import HarnessError
+from harness.record.files import RAW_DIR
 from harness.record.manifest import FinalOffsets
 from harness.runner.display import Display, RunState
 from harness.runner.draws import Draws
@@ -52,7 +53,7 @@ class Session:
         controllers = [node for node in runtime.nodes.values() if node.role == "controller"]
         self._view = ClusterView(
             {node.id: runtime.data_dir(node.id) / METADATA_FOLDER for node in controllers},
-            {node.id: record / "raw" / node.name / METADATA_FOLDER for node in controllers},
+            {node.id: record / RAW_DIR / node.name / METADATA_FOLDER for node in controllers},
             self._brokers,
         )
         self._workload = Workload(

@@ -23,6 +23,7 @@ from harness.host.namespaces import in_namespace
 from harness.host.volumes import Volume
 from harness.host.writeback import WriteBackHold
 from harness.ledger import Ledger, shared_dir
+from harness.record.files import LOGS_DIR
 from harness.runtime import storage
 from harness.runtime.base import CLIENTS, NodeInfo, PowerLoss, PowerLossMethod
 from harness.runtime.jvm import SERVER, TOOL_HEAP_MB, Installation, died, java_command, tail_of
@@ -106,7 +107,7 @@ class LocalRuntime:
                     self._installation,
                     SERVER,
                     [str(self._properties_file(node))],
-                    options=[f"-XX:ErrorFile={self._folder}/logs/{node.name}-hs_err_%p.log"],
+                    options=[f"-XX:ErrorFile={self._folder}/{LOGS_DIR}/{node.name}-hs_err_%p.log"],
                 ),
                 name=node.name,
                 output=self.log_file(node_id),
@@ -186,7 +187,7 @@ class LocalRuntime:
 
     def log_file(self, node_id: int) -> Path:
         """The node's own log, appended over restarts; `close` compresses it to `<name>.log.gz`."""
-        return self._folder / "logs" / f"{self.nodes[node_id].name}.log"
+        return self._folder / LOGS_DIR / f"{self.nodes[node_id].name}.log"
 
     def start_client(self, argv: Sequence[str], *, name: str, output: Path) -> Child:
         """Start `argv` in the client namespace, stdout and stderr appended to `output`; it dies with the harness."""
@@ -207,7 +208,7 @@ class LocalRuntime:
             self.network.close()
             self._ledger.close()
             shutil.rmtree(self._cluster, ignore_errors=True)
-            for log in (self._folder / "logs").glob("*.log"):
+            for log in (self._folder / LOGS_DIR).glob("*.log"):
                 _compress(log)
 
     @property
