@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from live.commands import Demo, ebbtide, records_in
+from live.dump_log import assert_metadata_agrees
 
+from analysis.evidence.segments import METADATA_FOLDER
 from analysis.verdict import Verdict, read_verdict
 from harness.record.manifest import read_manifest
 from harness.record.steps import read_steps
@@ -56,6 +58,11 @@ def test_with_elr_nothing_is_lost_and_an_elr_member_leads(demo: Demo) -> None:
     assert verdict.coverage["elections-from-elr"] == 1
     assert re.search(r"elected from ELR +- +broker [123], epoch 2, metadata offset \d+", demo.output)
     assert read_manifest(demo.records["4.3.1"]).features["eligible.leader.replicas.version"] == 1
+
+
+@pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
+def test_the_metadata_decoder_agrees_with_kafkas_own_tool_on_the_demos_logs(demo: Demo, kafka: str) -> None:
+    assert assert_metadata_agrees(kafka, demo.records[kafka] / "raw" / "controller-100" / METADATA_FOLDER) > 30
 
 
 @pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
