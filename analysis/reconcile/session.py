@@ -9,8 +9,10 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,6 +99,8 @@ class _Jvm:
         spark_home = Path(pyspark.__file__).parent
         self._scratch = Path(tempfile.mkdtemp(prefix="ebbtide-spark-"))
         self._gateway: Any = None
+        # SparkContext takes Ctrl-C for itself and never gives it back.
+        self._on_interrupt = signal.getsignal(signal.SIGINT)
         self._archive = class_archive(java, spark_home / "jars")
         environment = {
             "SPARK_HOME": str(spark_home),
@@ -121,7 +125,7 @@ class _Jvm:
             raise HarnessError(
                 "Spark does not start",
                 where=f"master {master}, {java.executable} ({java.version})",
-                got="\n           ".join([str(error).splitlines()[0], *last]),
+                got="\n           ".join([str(error).partition("\n")[0], *last]),
                 next="ebbtide analyze --help    (--master names another Spark master)",
             ) from (None if isinstance(error, PySparkException) else error)
 
@@ -133,6 +137,8 @@ class _Jvm:
                 self.spark.stop()
             SparkContext._gateway = None
             SparkContext._jvm = None
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, self._on_interrupt)
             gateway.shutdown()
             gateway.proc.stdin.close()
             if self._archive.written:

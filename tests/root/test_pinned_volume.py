@@ -18,12 +18,13 @@ def test_a_mount_namespace_made_meanwhile_does_not_keep_the_dead_file_system(tmp
     volume = Volume(image=str(tmp_path / "volume.img"), folder=str(tmp_path / "mounted"))
     volume.create(64 << 20)
     volume.mount()
-    with subprocess.Popen(["unshare", "--mount", "cat"], stdin=subprocess.PIPE) as foreign:
+    # A copy of its own, which does not follow when the original is unmounted.
+    keep = f"mount --make-private '{volume.folder}' && echo kept && cat"
+    command = ["unshare", "--mount", "--propagation", "unchanged", "sh", "-c", keep]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as foreign:
         try:
-            own = os.readlink("/proc/self/ns/mnt")
-            wait_until(
-                lambda: os.readlink(f"/proc/{foreign.pid}/ns/mnt") != own, awaited="the foreign namespace", timeout_s=5
-            )
+            assert foreign.stdout is not None
+            assert foreign.stdout.readline() == b"kept\n"
             with (Path(volume.folder) / "synced").open("w") as file:
                 file.write("kept")
                 file.flush()

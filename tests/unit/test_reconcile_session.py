@@ -21,12 +21,13 @@ JAVA = Java(executable=Path("/usr/bin/java"), version="17.0.1", major=17)
 JARS = Path("/opt/spark/jars")
 
 ONE_JOB = """
-import gc, os, sys, tempfile
+import gc, os, signal, sys, tempfile
 from analysis.reconcile.session import session
 with session() as spark:
     assert spark.range(10).count() == 10
     gc.collect()
 assert os.environ.get("SPARK_HOME") is None
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 print("left:", sorted(os.listdir()), sorted(os.listdir(tempfile.gettempdir())))
 """
 
