@@ -1,21 +1,20 @@
 """Watermarks of a record out of the brokers' `replication-offset-checkpoint` files.
 
 The file holds the HW of every replica as the broker last wrote it down: every five seconds and at a clean
-shutdown, so it may lag. Lines: a version (0), a count, then `topic partition offset`.
+shutdown, so it may lag.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from analysis.evidence.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
 from analysis.evidence.report import CheckpointsReport, manifest_or_none, node_folders, save
-from analysis.evidence.segments import INTERNAL_PREFIX, TopicPartition, leo_of
+from analysis.evidence.segments import INTERNAL_PREFIX, leo_of
 from analysis.evidence.table_file import TableFile
 from harness.record.files import RAW_DIR
 from harness.record.manifest import Manifest
 from harness.record.tables import TABLES
-
-CHECKPOINT = "replication-offset-checkpoint"
 
 
 def write_checkpoints(record: Path) -> CheckpointsReport:
@@ -27,18 +26,18 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
     manifest = manifest_or_none(record)
     folders = node_folders(record, "broker")
     expected = set(manifest.topology.brokers) if manifest is not None else set()
-    missing = [f"{RAW_DIR}/broker-{node}/{CHECKPOINT}" for node in sorted(expected - folders.keys())]
+    missing = [f"{RAW_DIR}/broker-{node}/{HIGH_WATERMARKS}" for node in sorted(expected - folders.keys())]
     problems = []
     with TableFile(record / "watermarks" / "checkpoint.parquet", TABLES["watermarks"]) as table:
         for broker, folder in folders.items():
-            path = folder / CHECKPOINT
+            path = folder / HIGH_WATERMARKS
             if not path.is_file():
-                missing.append(f"{RAW_DIR}/broker-{broker}/{CHECKPOINT}")
+                missing.append(f"{RAW_DIR}/broker-{broker}/{HIGH_WATERMARKS}")
                 continue
             try:
                 marks = read_checkpoint(path)
             except ValueError as error:
-                problems.append(f"{RAW_DIR}/broker-{broker}/{CHECKPOINT}: {error}")
+                problems.append(f"{RAW_DIR}/broker-{broker}/{HIGH_WATERMARKS}: {error}")
                 continue
             at_ns = _written_ns(path, manifest)
             for partition, high_watermark in marks.items():
@@ -50,20 +49,6 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
         report = CheckpointsReport(rows=table.rows, missing=tuple(missing), problems=tuple(problems))
     save(record, "checkpoints", report)
     return report
-
-
-def read_checkpoint(path: Path) -> dict[TopicPartition, int]:
-    """The offsets of a checkpoint file; raises ValueError where it is not one, or not whole."""
-    version, count, *lines = path.read_text().splitlines() or [""]
-    if version != "0":
-        raise ValueError(f"version {version!r}, known is '0'")
-    if int(count) != len(lines):
-        raise ValueError(f"{len(lines)} lines, {count} were announced")
-    offsets = {}
-    for line in lines:
-        topic, partition, offset = line.split()
-        offsets[TopicPartition(topic, int(partition))] = int(offset)
-    return offsets
 
 
 def _written_ns(path: Path, manifest: Manifest | None) -> int:

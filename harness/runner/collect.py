@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from analysis.evidence.checkpoint_file import HIGH_WATERMARKS, RECOVERY_POINTS
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
 from analysis.evidence.segments import METADATA_FOLDER
 from harness.record.files import RAW_DIR
@@ -18,7 +19,7 @@ RAW_LIMIT_BYTES = 512 * 1024 * 1024
 
 _METADATA_FILES = ("*.log", "*.checkpoint", "leader-epoch-checkpoint")
 _REPLICA_FILES = ("*.log", "leader-epoch-checkpoint", "partition.metadata")
-_BROKER_FILES = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint", "meta.properties")
+_BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, "meta.properties")
 
 
 def collect_raw(runtime: Runtime, topics: Iterable[str], record: Path) -> tuple[str, ...]:

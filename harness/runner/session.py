@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.evidence.checkpoints import CHECKPOINT, read_checkpoint
+from analysis.evidence.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
 from analysis.evidence.segments import METADATA_FOLDER, TopicPartition
 from harness.errors import HarnessError
 from harness.record.files import RAW_DIR
@@ -204,7 +204,7 @@ class Session:
         }
 
         def behind() -> list[str]:
-            written = {node: read_checkpoint(self._runtime.data_dir(node) / CHECKPOINT) for node in self._brokers}
+            written = {node: read_checkpoint(self._runtime.data_dir(node) / HIGH_WATERMARKS) for node in self._brokers}
             return [
                 f"{partition} on broker {node} is at {written[node].get(partition)}, not {high_watermark}"
                 for (node, partition), high_watermark in wanted.items()

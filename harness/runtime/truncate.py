@@ -10,30 +10,35 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from analysis.evidence.checkpoint_file import RECOVERY_POINTS, read_checkpoint
 from analysis.evidence.scan import Damage, scan_file
-from analysis.evidence.segments import METADATA_FOLDER, partition_folders, segment_files
+from analysis.evidence.segments import METADATA_FOLDER, TopicPartition, partition_folders, segment_files
+from harness.errors import HarnessError
 
-CHECKPOINT = "recovery-point-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 
 def cut_to_recovery_points(data_dir: Path) -> None:
-    """Cut every log in `data_dir`, whose broker is dead. A log without a recovery point loses everything."""
-    points = _recovery_points(data_dir / CHECKPOINT)
+    """Cut every log in `data_dir`, whose broker is dead. A log without a recovery point loses everything.
+
+    Raises `HarnessError` when the recovery points cannot be read.
+    """
+    points = _recovery_points(data_dir)
     for partition, folder in partition_folders(data_dir).items():
         if folder.name != METADATA_FOLDER:
-            _cut(folder, points.get(str(partition), 0))
+            _cut(folder, points.get(partition, 0))
     (data_dir / CLEAN_SHUTDOWN).unlink(missing_ok=True)
 
 
-def _recovery_points(checkpoint: Path) -> dict[str, int]:
-    """Kafka's checkpoint format 0: version, number of entries, then `topic partition offset` lines."""
-    try:
-        lines = checkpoint.read_text().splitlines()[2:]
-    except FileNotFoundError:
+def _recovery_points(data_dir: Path) -> dict[TopicPartition, int]:
+    path = data_dir / RECOVERY_POINTS
+    # A broker makes the file empty when it first starts, and fills it later.
+    if not path.exists() or path.stat().st_size == 0:
         return {}
-    entries = (line.split() for line in lines if line.strip())
-    return {f"{topic}-{partition}": int(offset) for topic, partition, offset in entries}
+    try:
+        return read_checkpoint(path)
+    except ValueError as error:
+        raise HarnessError("the recovery points cannot be read", where=str(path), got=str(error)) from None
 
 
 def _cut(folder: Path, recovery_point: int) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.evidence import table_file
-from analysis.evidence.checkpoints import read_checkpoint
+from analysis.evidence.checkpoint_file import read_checkpoint
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
 from analysis.evidence.segments import METADATA_FOLDER, leo_of, partition_folders
 from harness.record.manifest import Manifest, Topology, write_manifest

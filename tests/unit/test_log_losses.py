@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from analysis.evidence.checkpoint_file import RECOVERY_POINTS
+from harness.errors import HarnessError
 from harness.runtime.base import LogLoss
 from harness.runtime.log_losses import LogsBefore, common_prefix
-from harness.runtime.truncate import CHECKPOINT, CLEAN_SHUTDOWN, cut_to_recovery_points
+from harness.runtime.truncate import CLEAN_SHUTDOWN, cut_to_recovery_points
 
 
 def _batch(base: int, count: int, fill: bytes = b"x") -> bytes:
@@ -111,7 +113,7 @@ def test_a_difference_beyond_the_first_block_is_found(tmp_path: Path) -> None:
 
 def _recovery_points(data_dir: Path, **points: int) -> None:
     lines = [f"t {partition.removeprefix('p')} {offset}" for partition, offset in points.items()]
-    (data_dir / CHECKPOINT).write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+    (data_dir / RECOVERY_POINTS).write_text("\n".join(["0", str(len(lines)), *lines, ""]))
 
 
 def test_truncate_keeps_what_was_fsynced_and_nothing_else(data_dir: Path) -> None:
@@ -148,6 +150,21 @@ def test_truncate_empties_a_log_that_was_never_fsynced(data_dir: Path) -> None:
     path = _log(data_dir)
     cut_to_recovery_points(data_dir)
     assert path.stat().st_size == 0
+
+
+def test_truncate_empties_every_log_while_the_checkpoint_is_as_the_broker_made_it(data_dir: Path) -> None:
+    path = _log(data_dir)
+    (data_dir / RECOVERY_POINTS).touch()
+    cut_to_recovery_points(data_dir)
+    assert path.stat().st_size == 0
+
+
+def test_truncate_cuts_nothing_by_a_damaged_checkpoint(data_dir: Path) -> None:
+    path = _log(data_dir)
+    (data_dir / RECOVERY_POINTS).write_text("0\n2\nt 0 10\n")
+    with pytest.raises(HarnessError, match="recovery points cannot be read"):
+        cut_to_recovery_points(data_dir)
+    assert path.stat().st_size == 3 * BATCH_BYTES
 
 
 def test_truncate_leaves_the_metadata_log_alone(data_dir: Path) -> None:
