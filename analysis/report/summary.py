@@ -10,9 +10,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from analysis.judge.elections import all_elections
+from analysis.judge.timeline import load_timeline
 from analysis.report import words
 from analysis.verdict import Election, Loss, Verdict
-from harness.record.manifest import Manifest
+from harness.record.manifest import Manifest, read_manifest
 
 _STYLE = {"as-predicted": "green", "contradicted": "bold red", "inconclusive": "yellow"}
 _CAUSES_MAX = 3
@@ -27,6 +29,12 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     from_elr: tuple[Election, ...] = ()
 
 
+def judged(record: Path, verdict: Verdict) -> Judged:
+    """A record that has just been judged, with what its manifest and its timeline add to the verdict."""
+    from_elr = tuple(one.named for one in all_elections(load_timeline(record)) if one.road == "elr")
+    return Judged(record=record, manifest=read_manifest(record), verdict=verdict, from_elr=from_elr)
+
+
 def facts(run: Judged) -> list[tuple[str, str]]:
     """The lines of one run, in the order in which they stand side by side."""
     verdict = run.verdict
@@ -37,8 +45,8 @@ def facts(run: Judged) -> list[tuple[str, str]]:
         ("lost, committed", words.lost(verdict, committed=True)),
         ("lost, not committed", words.lost(verdict, committed=False)),
         ("cause", "\n".join(_causes(verdict)) or "-"),
-        ("guilty election", "-" if worst is None or worst.election is None else _election(worst.election)),
-        ("elected from ELR", "\n".join(map(_election, run.from_elr)) or "-"),
+        ("guilty election", words.election(worst.election if worst else None)),
+        ("elected from ELR", "\n".join(map(words.election, run.from_elr)) or "-"),
         ("HW before, after", _hw(verdict)),
         ("took", _took(run.manifest)),
         ("outcome", verdict.outcome),
@@ -89,10 +97,6 @@ def _causes(verdict: Verdict) -> list[str]:
     more = len(ordered) - _CAUSES_MAX
     shown = [cause if len(ordered) == 1 else f"{cause} ({count:,})" for cause, count in ordered[:_CAUSES_MAX]]
     return shown + ([f"and {more} more"] if more > 0 else [])
-
-
-def _election(one: Election) -> str:
-    return f"broker {one.leader}, epoch {one.leader_epoch}, metadata offset {one.metadata_offset}"
 
 
 def _took(manifest: Manifest) -> str:

@@ -43,10 +43,8 @@ def judge_all(records: Sequence[Path], *, as_json: bool = False, master: str | N
     """Judge each record, print verdicts as JSON lines or a table, and return the worst exit code."""
     import msgspec
 
-    from analysis.judge.elections import all_elections
     from analysis.judge.judging import judge
-    from analysis.judge.timeline import load_timeline
-    from analysis.report.summary import Judged
+    from analysis.report.summary import judged
     from analysis.verdict import EXIT_OF_OUTCOME
     from harness.record.manifest import read_manifest
 
@@ -59,7 +57,7 @@ def judge_all(records: Sequence[Path], *, as_json: bool = False, master: str | N
             codes.append(_complain(record, error))
         else:
             readable.append(record)
-    judged: list[Judged] = []
+    done: list[Judged] = []
     if readable:
         from analysis.reconcile.session import session
 
@@ -71,12 +69,11 @@ def judge_all(records: Sequence[Path], *, as_json: bool = False, master: str | N
                     codes.append(_complain(record, error))
                     continue
                 codes.append(EXIT_OF_OUTCOME[verdict.outcome])
-                from_elr = tuple(one.named for one in all_elections(load_timeline(record)) if one.road == "elr")
-                judged.append(Judged(record=record, manifest=read_manifest(record), verdict=verdict, from_elr=from_elr))
+                done.append(judged(record, verdict))
                 if as_json:
                     print(msgspec.json.encode(verdict).decode(), flush=True)
-    if judged and not as_json:
-        _tell(judged)
+    if done and not as_json:
+        _tell(done)
     return max(codes, key=_WORST_LAST.index)
 
 
@@ -86,17 +83,17 @@ def _complain(record: Path, error: EbbtideError) -> ExitCode:
     return error.exit_code
 
 
-def _tell(judged: list[Judged]) -> None:
+def _tell(runs: list[Judged]) -> None:
     """The runs side by side, then the reasons of each and where to look on."""
     from analysis.report.summary import summary_table, summary_text
 
     if sys.stdout.isatty():
         from rich.console import Console
 
-        Console().print(summary_table(judged))
+        Console().print(summary_table(runs))
     else:
-        print(summary_text(judged))
-    for one in judged:
+        print(summary_text(runs))
+    for one in runs:
         print(f"\n{one.manifest.run_id}: {one.verdict.outcome}")
         for sentence in one.verdict.why:
             print(f"  - {sentence}")

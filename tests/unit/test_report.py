@@ -149,7 +149,7 @@ def test_the_summary_puts_the_runs_side_by_side(side_by_side: list[Judged]) -> N
     assert lines["Kafka"][0].strip() == "3.9.1"
     assert "3.7.2" in lines["Kafka"][-1]
     assert lines["lost, committed"][0].strip() == "1,000"
-    assert lines["guilty election"][0] == "broker 1, epoch 2, metadata offset 90"
+    assert lines["guilty election"][0] == "broker 1, leader epoch 2, metadata offset 90"
     assert lines["HW before, after"][0] == "1,000, 0 (t-0)"
     assert lines["outcome"][0] == "inconclusive"
 
