@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from harness.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -24,8 +26,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Print the list. Raises `UsageError` when there is no such folder."""
-    import msgspec
-
     from harness.errors import UsageError
 
     if not args.directory.is_dir():
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> ExitCode:
             "no such folder", where=str(args.directory), next="ebbtide run last-replica-standing --kafka 3.9.1"
         )
     folders = [folder for folder in args.directory.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
-    rows = sorted(map(_row, folders), key=lambda row: int(str(row["start_ns"] or 0)), reverse=True)
+    rows = sorted(map(_row, folders), key=lambda row: row.start_ns or 0, reverse=True)
     if args.json:
         for row in rows:
             print(msgspec.json.encode(row).decode())
@@ -45,27 +45,47 @@ def run(args: argparse.Namespace) -> ExitCode:
     return ExitCode.AS_PREDICTED
 
 
-def _row(folder: Path) -> dict[str, object]:
+class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One record; a damaged one has no more than `why`, and one that was not judged has no outcome and no counts."""
+
+    record: str
+    bytes: int
+    run_id: str
+    scenario: str | None = None
+    kafka: str | None = None
+    status: str
+    start_ns: int | None
+    outcome: str | None = None
+    acked: int | None = None
+    lost: int | None = None
+    why: str | None = None
+
+
+def _row(folder: Path) -> _Row:
     from analysis.verdict import read_verdict
     from harness.errors import UsageError
     from harness.record.manifest import read_manifest
 
-    row: dict[str, object] = {"record": str(folder), "bytes": _size(folder)}
+    size_bytes = _size(folder)
     try:
         manifest = read_manifest(folder)
     except UsageError as error:
-        return {**row, "run_id": folder.name, "status": "damaged", "start_ns": None, "why": error.what}
-    row |= {
-        "run_id": manifest.run_id,
-        "scenario": manifest.scenario,
-        "kafka": manifest.kafka,
-        "status": manifest.status,
-        "start_ns": manifest.start_ns,
-    }
+        return _Row(
+            record=str(folder), bytes=size_bytes, run_id=folder.name, status="damaged", start_ns=None, why=error.what
+        )
     verdict = read_verdict(folder)
-    if verdict is not None:
-        row |= {"outcome": verdict.outcome, "acked": verdict.counts.acked, "lost": _lost(verdict)}
-    return row
+    return _Row(
+        record=str(folder),
+        bytes=size_bytes,
+        run_id=manifest.run_id,
+        scenario=manifest.scenario,
+        kafka=manifest.kafka,
+        status=manifest.status,
+        start_ns=manifest.start_ns,
+        outcome=verdict.outcome if verdict else None,
+        acked=verdict.counts.acked if verdict else None,
+        lost=_lost(verdict) if verdict else None,
+    )
 
 
 def _lost(verdict: Verdict) -> int:
@@ -76,15 +96,14 @@ def _size(folder: Path) -> int:
     return sum((Path(root) / name).lstat().st_size for root, _, names in os.walk(folder) for name in names)
 
 
-def _print(rows: list[dict[str, object]]) -> None:
+def _print(rows: list[_Row]) -> None:
     from harness.cli.output import print_table
 
-    def cells(row: dict[str, object]) -> list[str]:
-        outcome = row.get("outcome") or (row.get("why", "not judged"))
-        acked, lost = row.get("acked"), row.get("lost")
-        counts = f"{acked:,} / {lost:,}" if isinstance(acked, int) and isinstance(lost, int) else "-"
-        names = [str(row.get(key) or "-") for key in ("run_id", "scenario", "kafka", "status")]
-        return [*names, str(outcome), counts, _human(int(str(row["bytes"])))]
+    def cells(row: _Row) -> list[str]:
+        outcome = row.outcome or row.why or "not judged"
+        counts = f"{row.acked:,} / {row.lost:,}" if row.acked is not None and row.lost is not None else "-"
+        names = [name or "-" for name in (row.run_id, row.scenario, row.kafka, row.status)]
+        return [*names, outcome, counts, _human(row.bytes)]
 
     print_table(("run", "scenario", "kafka", "status", "outcome", "acked / lost", "size"), [cells(row) for row in rows])
     print("\nnext: ebbtide analyze RECORD")
