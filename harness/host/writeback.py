@@ -68,7 +68,7 @@ class WriteBackHold(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
             now = self._read()
             self._set({name: value for name, value in state.original.items() if now[name] == HELD[name]})
             self._state_file.unlink(missing_ok=True)
-            return True
+            return held
 
     def describe(self) -> str:
         """For people."""

@@ -82,6 +82,14 @@ def test_a_dead_holder_is_cleaned_without_disturbing_a_live_one(settings: Path) 
     assert _values(settings) == ORIGINAL
 
 
+def test_a_run_that_held_nothing_says_so_although_it_puts_a_dead_holders_values_back(settings: Path) -> None:
+    _hold("dead", settings).acquire()
+    with subprocess.Popen(["sleep", "300"]) as process:
+        _die_as("dead", settings, process)
+    assert not _hold("other", settings).undo()
+    assert _values(settings) == ORIGINAL
+
+
 def test_a_value_that_someone_else_set_meanwhile_stays(settings: Path) -> None:
     hold = _hold("a", settings)
     hold.acquire()
