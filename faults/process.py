@@ -86,8 +86,7 @@ def _gone(runtime: Runtime, node_id: int, pid: int, *, by_sigkill: bool) -> Effe
     figures = {"pid": pid, "exit_status": status}
     if Path(f"/proc/{pid}").exists():
         return unproven(f"pid {pid} is still there, in state {state_of(pid)}", **figures)
-    killed = status in (-signal.SIGKILL, 128 + signal.SIGKILL)
-    if killed != by_sigkill:
+    if (status == -signal.SIGKILL) != by_sigkill:
         return unproven(f"the process ended with status {status}, not by this step", **figures)
     if not by_sigkill and status not in CLEAN_EXIT_CODES:
         return unproven(f"the process ended with status {status}: its shutdown was not clean", **figures)
