@@ -26,9 +26,6 @@ from workloads.reading import Lane, answering, journal_poll, open_consumer
 from workloads.sampler import partitions_of
 from workloads.status import State, StatusFile
 
-SLOTS = 2
-"""Status slots of one partition: records returned, and the session number."""
-
 _POLL_MS = 50
 _ASK_MS = 2_000
 
@@ -104,9 +101,6 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> State:
             continue
         if returned:
             journal_poll(journal, tail.lanes, returned, value)
-            for index, lane in enumerate(tail.lanes.values()):
-                status.put(SLOTS * index, lane.polled)
-                status.put(SLOTS * index + 1, lane.session)
     return State.STOPPED
 
 
@@ -121,8 +115,7 @@ def _recover(tail: Tail, error: LogTruncationError | OffsetOutOfRangeError) -> N
 def main(argv: Sequence[str]) -> int:
     """Run one consumer until it is stopped."""
     config = read_config(Path(argv[0]), ConsumerConfig)
-    slots = SLOTS * sum(config.topics.values())
-    return run_client(config.endpoints, slots, lambda status, stop: run(config, status, stop))
+    return run_client(config.endpoints, 0, lambda status, stop: run(config, status, stop))
 
 
 if __name__ == "__main__":

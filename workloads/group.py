@@ -29,7 +29,6 @@ from workloads.config import (
     SamplerConfig,
     TopicsConfig,
 )
-from workloads.consumer import SLOTS as CONSUMER_SLOTS
 from workloads.convert import JOURNAL_SUFFIX
 from workloads.payload import PRODUCER_MAX
 from workloads.sampler import SLOTS as SAMPLER_SLOTS
@@ -147,14 +146,6 @@ class Workload:
     def acked(self, topic: str | None = None, partition: int | None = None) -> int:
         """Acked records so far, of everything or of one topic or partition."""
         return self.sent(topic, partition).acked
-
-    def polled(self, consumer: int) -> int:
-        """Records that one consumer has returned so far, repeated reads included."""
-        spec, client = self._consumers[consumer]
-        if client.status is None:
-            return 0
-        slots = range(0, CONSUMER_SLOTS * sum(self._counts[name] for name in spec.topics), CONSUMER_SLOTS)
-        return sum(client.status.get(slot) for slot in slots)
 
     def producers_done(self) -> bool:
         """Whether every producer has handed over its count and has an outcome for every record."""

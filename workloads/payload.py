@@ -78,8 +78,3 @@ def value_of(run_id: str) -> Callable[[bytes | None], int | None]:
         return found
 
     return value
-
-
-def decode(payload: bytes | None, run_id: str) -> int | None:
-    """The value of one payload, or None; `value_of` is the same for many."""
-    return value_of(run_id)(payload)

@@ -74,7 +74,6 @@ class Lane:
         self.partition = partition
         self.session = 0
         self.previous = -1
-        self.polled = 0
 
     def reposition(self, session: int) -> None:
         """The position was set: what follows is not connected with what came before."""
@@ -108,5 +107,4 @@ def journal_poll(
         )
         frames.append(pack_polled(polled))
         lane.previous = offsets[-1]
-        lane.polled += len(offsets)
     journal.write(frames)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.payload import PAYLOAD_BYTES_MIN, PRODUCER_MAX, decode, encode, value_at, value_of
+from workloads.payload import PAYLOAD_BYTES_MIN, PRODUCER_MAX, encode, value_at, value_of
 
 producers = st.integers(1, PRODUCER_MAX)
 numbers = st.integers(0, (1 << 40) - 1)
@@ -17,7 +17,7 @@ sizes = st.integers(0, 300)
 def test_a_value_comes_back_from_its_payload(run: str, producer: int, sequence: int, number: int, size: int) -> None:
     value = value_at(producer, number)
     payload = encode(run, producer, sequence, value, size)
-    assert decode(payload, run) == value
+    assert value_of(run)(payload) == value
     assert len(payload) == max(size, PAYLOAD_BYTES_MIN)
 
 
@@ -28,7 +28,7 @@ def test_values_are_unique_over_producers_and_fit_an_int64(first: tuple[int, int
 
 
 def test_a_payload_of_another_run_is_foreign() -> None:
-    assert decode(encode("run-a", 1, 0, 5), "run-b") is None
+    assert value_of("run-b")(encode("run-a", 1, 0, 5)) is None
 
 
 @pytest.mark.parametrize("size", [0, 100])
@@ -55,4 +55,4 @@ def test_a_tombstone_holds_no_value() -> None:
 
 @given(st.binary(max_size=200))
 def test_foreign_bytes_hold_no_value(data: bytes) -> None:
-    assert decode(data, "run") is None
+    assert value_of("run")(data) is None
