@@ -35,7 +35,8 @@ _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.fact
 _INTERPRETED_ROWS_MAX = 100_000
 
 _HEAP_MIB_MIN, _HEAP_MIB_MAX = 1024, 4096
-_JVM_EXIT_S = 10.0
+_JVM_EXIT_S = 60.0
+"""The first JVM on a host writes its class archive as it exits: 5 to 10 s."""
 _START_FLAGS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto"
 _LOGGING = """\
 status = off
@@ -141,11 +142,8 @@ class _Jvm:
                 signal.signal(signal.SIGINT, self._on_interrupt)
             gateway.shutdown()
             gateway.proc.stdin.close()
-            if self._archive.written:
-                # It still writes the class archive, which nobody needs to wait for.
-                gateway.proc.returncode = 0
-            else:
-                gateway.proc.wait(_JVM_EXIT_S)
+            gateway.proc.wait(_JVM_EXIT_S)
+            self._archive.finish()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 

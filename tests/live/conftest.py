@@ -18,5 +18,5 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
         output=done.stdout,
         errors=done.stderr,
         records={record.name.split("-standing-")[1].rsplit("-", 1)[0]: record for record in records_in(runs)},
-        left=HostState.now().left_since(before, "ebbtide", str(runs)),
+        left=HostState.now().left_since(before, *(record.name for record in records_in(runs)), str(runs)),
     )
