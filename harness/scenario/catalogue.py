@@ -33,7 +33,7 @@ def find(name_or_path: str) -> Scenario:
     """A scenario, by the name of a shipped one or by path."""
     path = Path(name_or_path)
     if path.suffix == ".toml" or path.is_file():
-        return load(path)
+        return load(path, next=f"ebbtide validate {path}")
     return parse(text_of(name_or_path), file=f"{name_or_path}.toml")
 
 

@@ -13,17 +13,17 @@ from harness.scenario.meaning import meaning
 from harness.scenario.model import Scenario
 
 
-def load(path: Path) -> Scenario:
+def load(path: Path, *, next: str = "ebbtide scenarios show healthy") -> Scenario:
     """Read and check a scenario file.
 
-    Raises `Problems` with every problem of the file, or `UsageError` when it cannot be read.
+    `next` is what to type after mending it: by default a shipped file to compare with. Raises `Problems` with
+    every problem of the file, or `UsageError` when it cannot be read.
     """
-    next_ = f"ebbtide validate {path}"
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError("cannot read the scenario file", where=str(path), got=str(error)) from None
-    return parse(text, file=str(path), next=next_)
+    return parse(text, file=str(path), next=next)
 
 
 def parse(text: str, *, file: str, next: str | None = None) -> Scenario:

@@ -114,6 +114,17 @@ def test_a_file_that_is_not_there_is_one_usage_error(tmp_path: Path) -> None:
         load(tmp_path / "none.toml")
 
 
+def test_validating_suggests_a_shipped_file_and_running_suggests_to_validate(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text("name = 3")
+    with pytest.raises(Problems) as validating:
+        load(file)
+    with pytest.raises(Problems) as running:
+        catalogue.find(str(file))
+    assert validating.value.next == "ebbtide scenarios show healthy"
+    assert running.value.next == f"ebbtide validate {file}"
+
+
 def test_an_unknown_scenario_suggests_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean 'healthy'"):
         catalogue.find("heathy")
