@@ -21,6 +21,17 @@ from harness.scenario.words import duration_s
 
 MAX_BROKERS = 6
 _TARGETED = ("kill", "stop", "pause", "resume", "start", "power-loss")
+FEATURES = (
+    "metadata.version",
+    "eligible.leader.replicas.version",
+    "kraft.version",
+    "transaction.version",
+    "group.version",
+    "share.version",
+    "streams.version",
+)
+"""The features that Kafka finalises, from its `Feature` enum, `MetadataVersion` and `KRaftVersion`."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -33,6 +44,10 @@ def meaning(scenario: Scenario) -> Iterator[UsageError]:
     names: set[str] = set()
     for index, step in enumerate(scenario.steps):
         yield from _step(scenario, step, f"steps[{index}]", names)
+        if step.name in names:
+            yield UsageError(
+                "name taken by an earlier step", where=f"steps[{index}].name", got=repr(step.name), allowed="another"
+            )
         if step.name is not None:
             names.add(step.name)
     yield from _predictions(scenario)
@@ -67,8 +82,14 @@ def _cluster(scenario: Scenario) -> Iterator[UsageError]:
                 got=", ".join(owned),
                 allowed="any but " + ", ".join(sorted(HARNESS_OWNED)),
             )
-    for text in scenario.kafka:
-        yield from _features(text, cluster.features)
+    for name, level in cluster.features.items():
+        if name not in FEATURES:
+            allowed = ", ".join(FEATURES) + suggestion(name, list(FEATURES))
+            yield UsageError("unknown feature", where=f"cluster.features.{name}", got=repr(name), allowed=allowed)
+        yield from _limit(f"cluster.features.{name}", level, 0)
+    if all(level >= 0 for level in cluster.features.values()):
+        for text in scenario.kafka:
+            yield from _features(text, cluster.features)
     yield from _limit("cluster.brokers", cluster.brokers, 1, MAX_BROKERS)
     yield from _limit("cluster.session_timeout_s", cluster.session_timeout_s, 1, 60)
     yield from _limit("cluster.replica_lag_max_s", cluster.replica_lag_max_s, 1, 60)
@@ -91,6 +112,13 @@ def _topics(scenario: Scenario) -> Iterator[UsageError]:
         yield from _limit(f"{where}.partitions", topic.partitions, 1, 100)
         yield from _limit(f"{where}.replication_factor", topic.replication_factor, 1, scenario.cluster.brokers)
         yield from _limit(f"{where}.min_isr", topic.min_isr, 1)
+        if "min.insync.replicas" in topic.config:
+            yield UsageError(
+                "a config that has a key of its own",
+                where=f"{where}.config",
+                got="min.insync.replicas",
+                allowed="min_isr in the topic, and any other config here",
+            )
 
 
 def _topic_exists(scenario: Scenario, name: str, where: str) -> Iterator[UsageError]:

@@ -99,6 +99,28 @@ def test_what_the_harness_sets_itself_and_levels_that_no_release_has_are_refused
     assert "metadata.version = 99" in problems["cluster.features"]
 
 
+def test_two_steps_of_one_name_are_refused() -> None:
+    text = shipped("last-replica-standing").replace('name = "leader-loses-power"', 'name = "cut-followers"')
+    assert "name taken" in problems_of(text.replace("step(leader-loses-power)", "step(cut-followers)"))["steps[1].name"]
+
+
+def test_min_isr_may_exceed_the_replication_factor_but_has_one_place_only() -> None:
+    text = shipped("healthy").replace("min_isr = 2", "min_isr = 4")
+    assert parse(text, file="x.toml").topics["t"].min_isr == 4
+    text = text.replace("min_isr = 4", 'min_isr = 4\nconfig = { "min.insync.replicas" = "1" }')
+    assert "min_isr in the topic" in problems_of(text)["topics.t.config"]
+
+
+def test_features_are_known_by_name_and_have_no_level_below_0() -> None:
+    features = '{ "eligible.leader.replica.version" = 1, "kraft.version" = -1, "share.version" = 0 }'
+    text = shipped("healthy").replace("[topics.t]", f"[cluster]\nfeatures = {features}\n\n[topics.t]")
+    problems = problems_of(text)
+    assert set(problems) == {"cluster.features.eligible.leader.replica.version", "cluster.features.kraft.version"}
+    unknown = problems["cluster.features.eligible.leader.replica.version"]
+    assert "did you mean 'eligible.leader.replicas.version'?" in unknown
+    assert "0 or more" in problems["cluster.features.kraft.version"]
+
+
 def test_a_missing_key_is_named_with_what_belongs_there() -> None:
     text = shipped("healthy").replace('title = "A control', '#title = "A control')
     assert "a string in quotes" in problems_of(text)["title"]
