@@ -6,6 +6,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import combinations, product
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -16,7 +17,7 @@ from harness.runtime.properties import HARNESS_OWNED
 from harness.runtime.storage import check_features
 from harness.scenario.check import suggestion
 from harness.scenario.model import Scenario, StepSpec, Trigger
-from harness.scenario.roles import PARTITION_ROLES, parse_role
+from harness.scenario.roles import PARTITION_ROLES, Role, overlap, parse_role
 from harness.scenario.words import duration_s
 
 MAX_BROKERS = 6
@@ -176,6 +177,7 @@ def _step(scenario: Scenario, step: StepSpec, where: str, names: set[str]) -> It
             )
         elif step.groups and len(step.groups) < 2:
             yield UsageError("one group is cut from nobody", where=f"{where}.groups", allowed="two groups or more")
+        yield from _overlaps(step, f"{where}.groups")
     elif step.groups or one_way:
         yield UsageError(
             f"a {step.step} has no groups", where=where, allowed="groups, from and to: only in a partition"
@@ -193,6 +195,28 @@ def _step(scenario: Scenario, step: StepSpec, where: str, names: set[str]) -> It
         yield UsageError("a wait without a trigger waits for nothing", where=f"{where}.trigger", allowed="a trigger")
     if step.trigger is not None:
         yield from _trigger(scenario, step.trigger, f"{where}.trigger", names)
+
+
+def _overlaps(step: StepSpec, where: str) -> Iterator[UsageError]:
+    """Roles of two groups with a node in common; a one-way cut may have one on both sides, as in brokers > brokers."""
+    for (at, one), (other_at, other) in combinations(enumerate(step.groups), 2):
+        for (text, role), (other_text, other_role) in product(_parsed(one), _parsed(other)):
+            if overlap(role, other_role):
+                yield UsageError(
+                    "two groups overlap: a node cannot be cut from itself",
+                    where=where,
+                    got=f"{text!r} in groups[{at}] and {other_text!r} in groups[{other_at}]",
+                    allowed="groups with no node in common, e.g. leader(t-0) and followers(t-0)",
+                )
+
+
+def _parsed(group: tuple[str, ...]) -> list[tuple[str, Role]]:
+    """The roles of a group, without those that are none: they have had their own complaint."""
+    roles = []
+    for text in group:
+        with contextlib.suppress(UsageError):
+            roles.append((text, parse_role(text)))
+    return roles
 
 
 def _role(scenario: Scenario, text: str, where: str, names: set[str], *, clients: bool) -> Iterator[UsageError]:

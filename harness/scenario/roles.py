@@ -23,6 +23,20 @@ ROLE_FORMS = (
     *PLAIN_ROLES,
 )
 
+_NO_BROKERS = ("controller", "controllers", "clients", "step")
+
+# Not isr with elr: a replica of the ISR is in no ELR (KIP-966), so the two can be cut from each other.
+_SHARE_A_REPLICA = (
+    {"isr", "leader"},
+    {"isr", "followers"},
+    {"isr", "replicas"},
+    {"elr", "followers"},
+    {"replicas", "leader"},
+    {"replicas", "followers"},
+    {"replicas", "elr"},
+    {"replicas", "last-known-leader"},
+)
+
 _FORM = re.compile(r"([a-z-]+)(?:\(([^()]+)\))?")
 
 
@@ -46,3 +60,16 @@ def parse_role(text: str) -> Role:
         names = [form.split("(")[0] for form in ROLE_FORMS]
         raise UsageError("unknown role", got=repr(text), allowed=", ".join(ROLE_FORMS) + suggestion(kind, names))
     return Role(kind=kind, argument=argument)
+
+
+def overlap(one: Role, other: Role) -> bool:
+    """Whether the words alone say that the two hold a common node.
+
+    False where only the run can tell, as for `leader(t-0)` and `leader(t-1)`.
+    """
+    if one == other:
+        return True
+    kinds = {one.kind, other.kind}
+    if "brokers" in kinds:
+        return kinds.isdisjoint(_NO_BROKERS)
+    return kinds == {"controller", "controllers"} or (one.argument == other.argument and kinds in _SHARE_A_REPLICA)

@@ -48,6 +48,12 @@ def shipped(name: str) -> str:
     return catalogue.text_of(name)
 
 
+def cutting(one: str, other: str) -> str:
+    text = shipped("last-replica-standing").replace("[[producers]]", "[topics.u]\n\n[[producers]]")
+    groups = '[["followers(t-0)"], ["leader(t-0)", "controllers", "clients"]]'
+    return text.replace(groups, f'[["{one}"], ["{other}"]]')
+
+
 def problems_of(text: str) -> dict[str, str]:
     with pytest.raises(Problems) as caught:
         parse(text, file="x.toml")
@@ -157,6 +163,39 @@ def test_a_one_way_cut_needs_both_ends() -> None:
         'groups = [["followers(t-0)"], ["leader(t-0)", "controllers", "clients"]]', 'from = ["leader(t-0)"]'
     )
     assert "from = [...] and to = [...]" in problems_of(text)["steps[0]"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("clients", "clients"),
+        ("brokers", "followers(t-0)"),
+        ("broker(1)", "brokers"),
+        ("isr(t-0)", "leader(t-0)"),
+        ("followers(t-0)", "isr(t-0)"),
+        ("replicas(t-0)", "elr(t-0)"),
+        ("controllers", "controller"),
+    ],
+)
+def test_groups_that_share_a_node_are_refused_with_the_two_roles(one: str, other: str) -> None:
+    problems = problems_of(cutting(one, other))
+    assert set(problems) == {"steps[0].groups"}
+    assert f"'{one}' in groups[0] and '{other}' in groups[1]" in problems["steps[0].groups"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("leader(t-0)", "followers(t-0)"),
+        ("isr(t-0)", "elr(t-0)"),
+        ("isr(t-0)", "leader(u-0)"),
+        ("brokers", "controllers"),
+        ("brokers", "clients"),
+        ("broker(1)", "broker(2)"),
+    ],
+)
+def test_groups_that_may_be_apart_are_accepted(one: str, other: str) -> None:
+    assert parse(cutting(one, other), file="x.toml").steps[0].groups == ((one,), (other,))
 
 
 def test_step_roles_reach_back_but_not_forward() -> None:
