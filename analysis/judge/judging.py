@@ -90,6 +90,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         log_losses=log_losses(steps) if steps is not None else None,
     )
     scenario, no_scenario = _scenario(record)
+    unknown_kinds = _unknown_kinds(manifest, reconciliation)
     losses = _blamed_losses(evidence, reconciliation)
     regressions = _blamed_regressions(evidence, reconciliation)
     case = Case(
@@ -101,11 +102,11 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         losses=losses,
         regressions=regressions,
         acked=reconciliation.counts.acked,
-        unknown_kinds=reconciliation.unknown,
+        unknown_kinds=unknown_kinds,
         hw_observed=bool(table_files(record, "watermarks")),
     )
     checked = check_all(case)
-    seen = _seen(evidence, reconciliation, losses)
+    seen = _seen(evidence, reconciliation, losses, unknown_kinds)
     comparison: Comparison | None = None
     if scenario is not None:
         comparison = compare(scenario, manifest, rules, seen)
@@ -119,12 +120,14 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     )
     prediction = comparison.prediction if comparison is not None else None
     why += [told(prediction)] if prediction is not None else []
-    why += [told_seen(seen, reconciliation.counts.acked), *_reasons(losses, regressions)]
+    counts = reconciliation.counts
+    acked = counts.acked if counts.sends or table_files(record, "sends") else None
+    why += [told_seen(seen, acked), *_reasons(losses, regressions)]
     return Verdict(
         run_id=manifest.run_id,
         outcome=outcome,
         why=why,
-        counts=reconciliation.counts,
+        counts=counts,
         anomalies=list(reconciliation.anomalies),
         losses=_losses(losses),
         regressions=_regressions(regressions),
@@ -182,7 +185,15 @@ def _blamed_regressions(evidence: Evidence, reconciliation: Reconciliation) -> l
     ]
 
 
-def _seen(evidence: Evidence, reconciliation: Reconciliation, losses: list[Blamed]) -> Seen:
+def _unknown_kinds(manifest: Manifest, reconciliation: Reconciliation) -> dict[str, str]:
+    """Why a kind is unknown. A HW that had not gone back when a run ended early might have done so later."""
+    early = {} if manifest.status == "complete" else {"hw-regression": "the run ended early"}
+    return {**early, **reconciliation.unknown}
+
+
+def _seen(
+    evidence: Evidence, reconciliation: Reconciliation, losses: list[Blamed], unknown_kinds: dict[str, str]
+) -> Seen:
     causes: Counter[str] = Counter()
     for one in losses:
         if one.committed and one.attribution.cause is not None:
@@ -196,7 +207,7 @@ def _seen(evidence: Evidence, reconciliation: Reconciliation, losses: list[Blame
         uncommitted_lost=sum(one.count for one in losses if not one.committed),
         causes=causes,
         kinds=kinds,
-        unknown_kinds=reconciliation.unknown,
+        unknown_kinds=unknown_kinds,
         elected_from_elr=sum(one.road == "elr" for one in all_elections(evidence.timeline)) if known else None,
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from judge_records import ELR_ON, Story, last_replica_standing
+from judge_records import ELR_ON, Story, by_name, last_replica_standing
 
-from analysis.verdict import AnomalyCount, Verdict
+from analysis.verdict import AnomalyCount, Counts, Verdict
 
 LOSS = 'loss = { committed = "some", cause = "last-replica-standing" }'
 NO_LOSS = 'loss = { committed = "none", uncommitted = "none" }'
@@ -115,6 +115,33 @@ def test_no_final_read_is_inconclusive(tmp_path: Path) -> None:
     verdict = story.judged()
     assert verdict.outcome == "inconclusive"
     assert any("no final read" in sentence for sentence in verdict.why)
+
+
+def test_losses_that_are_not_known_are_not_said_to_be_none(tmp_path: Path) -> None:
+    story = healthy(tmp_path, LOSS)
+    story.unknown["lost"] = "there was no final read"
+    verdict = story.judged()
+    assert verdict.outcome == "inconclusive"
+    assert "none was lost" not in reasons(verdict)
+    assert reasons(verdict).count("it is not known how many are lost") == 1
+
+
+def test_a_record_without_sends_does_not_say_that_none_was_acked(tmp_path: Path) -> None:
+    story = healthy(tmp_path, LOSS)
+    story.counts = Counts(polls=5)
+    story.unknown["lost"] = "sends is missing"
+    assert "it is not known how many records were acked, or how many of them are lost" in reasons(story.judged())
+    assert "of 0 acked" not in reasons(story.judged())
+
+
+def test_a_run_that_ended_early_cannot_say_that_the_hw_never_went_back(tmp_path: Path) -> None:
+    story = healthy(tmp_path, NO_LOSS + '\nhw_regression = "some"')
+    story.hw(2, 1, 0, 1000)
+    assert "the HW never went back" in reasons(story.judged())
+    story.change(status="interrupted")
+    assert "never went back" not in reasons(story.judged())
+    assert "did not: the run" not in reasons(story.judged())
+    assert by_name(story.judged())["no-hw-regression-unless-allowed"] == "unknown"
 
 
 @pytest.mark.parametrize("status", ["interrupted", "failed"])
