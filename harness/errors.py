@@ -77,7 +77,7 @@ class Problems(UsageError):
     def __init__(self, file: str, problems: list[EbbtideError], *, next: str | None = None) -> None:
         self.file = file
         self.problems = tuple(problems)
-        super().__init__(f"{file}: {len(problems)} problem{'s' if len(problems) != 1 else ''}", next=next)
+        super().__init__(f"{file}: {len(problems)} problem{'s' if len(problems) != 1 else ''}", where=file, next=next)
 
     def render(self) -> str:
         """The heading, then each problem indented, then the next command."""

@@ -14,7 +14,7 @@ from analysis.judge import judging
 from analysis.reconcile import session as spark
 from analysis.verdict import Verdict, read_verdict, write_verdict
 from harness.cli.main import main
-from harness.errors import HarnessError
+from harness.errors import HarnessError, Problems, UsageError
 
 LOSS = 'loss = { committed = "some" }'
 
@@ -99,6 +99,17 @@ def test_a_bad_record_does_not_stop_the_others_from_being_judged(
     assert [json.loads(line)["run_id"] for line in out.splitlines()] == ["predicted"]
     assert "no such run record" in err
     assert "manifest.json is not JSON" in err
+
+
+def test_a_record_with_damaged_tables_is_named_once(
+    records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def damaged(record: Path, _: object) -> Verdict:
+        raise Problems(str(record), [UsageError("cut short", where="sends/1.parquet")])
+
+    monkeypatch.setattr(judging, "judge", damaged)
+    assert main(["analyze", str(records["predicted"])]) == 4
+    assert capsys.readouterr().err.startswith(f"error: {records['predicted']}: 1 problem\n")
 
 
 def test_json_is_one_line_a_record_and_equals_the_file(
