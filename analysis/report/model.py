@@ -70,7 +70,7 @@ class PartitionTimeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One step with its proof; `proven` false: it never fired or has none."""
+    """One step with its proof; `proven` false: it never fired or has none. `effect` says it; a wait has none."""
 
     index: int
     step: str
@@ -79,6 +79,7 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
     fired: str
     healed: str
     proven: bool
+    effect: str
     proof: str
 
 
@@ -114,6 +115,7 @@ class ReportModel(msgspec.Struct, frozen=True, kw_only=True):
     losses: tuple[LossRow, ...]
     no_losses: str
     regressions: tuple[RegressionRow, ...]
+    no_regressions: str
     regressions_omitted: int
     timelines: tuple[PartitionTimeline, ...]
     timelines_omitted: int
@@ -138,12 +140,13 @@ def build(
         scenario=manifest.scenario or "no scenario",
         kafka=manifest.kafka or "unknown",
         outcome=verdict.outcome,
-        headline=words.headline(verdict),
+        headline=words.headline(verdict, manifest.kafka, sends=words.has_sends(record, verdict)),
         why=tuple(verdict.why),
-        figures=_figures(verdict, manifest),
+        figures=_figures(record, verdict, manifest),
         losses=tuple(_loss(loss) for loss in verdict.losses),
         no_losses=words.no_losses(verdict),
         regressions=tuple(_regression(one) for one in verdict.regressions[:STATES_MAX]),
+        no_regressions="Not known." if words.went_back(verdict) == words.UNKNOWN else "None was seen to go back.",
         regressions_omitted=max(0, len(verdict.regressions) - STATES_MAX),
         timelines=tuple(_timeline(timeline, key, verdict, start_ns) for key in chosen[:PARTITIONS_MAX]),
         timelines_omitted=max(0, len(chosen) - PARTITIONS_MAX),
@@ -173,17 +176,22 @@ def build(
     )
 
 
-def _figures(verdict: Verdict, manifest: Manifest) -> tuple[tuple[str, str], ...]:
+def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[str, str], ...]:
     counts = verdict.counts
     return (
-        ("sent", f"{counts.sends:,}"),
-        ("acked", f"{counts.acked:,}"),
-        ("failed", f"{counts.failed:,}"),
-        ("unknown", f"{counts.unknown:,}"),
+        *(
+            (name, words.sent(record, verdict, count))
+            for name, count in (
+                ("sent", counts.sends),
+                ("acked", counts.acked),
+                ("failed", counts.failed),
+                ("unknown", counts.unknown),
+            )
+        ),
         ("read", f"{counts.polls:,}"),
         ("lost, committed", words.lost(verdict, committed=True)),
         ("lost, not committed", words.lost(verdict, committed=False)),
-        ("HW went back", words.went_back(verdict)),
+        ("answers with a lower HW", words.went_back(verdict)),
         ("took", words.duration(manifest.start_ns, manifest.end_ns)),
     )
 
@@ -276,6 +284,7 @@ def _step(step: StepEntry, start_ns: int | None) -> StepRow:
         fired=words.offset_s(step.fired_ns, start_ns) if fired else "never",
         healed=words.offset_s(step.healed_ns, start_ns) if step.healed_ns is not None else "-",
         proven=proven,
+        effect="never fired" if not fired else "waited" if step.step == "wait" else "proven" if proven else "no proof",
         proof=words.proof(step),
     )
 

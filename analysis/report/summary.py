@@ -41,11 +41,11 @@ def facts(run: Judged) -> list[tuple[str, str]]:
     worst = _worst(verdict)
     return [
         ("scenario", run.manifest.scenario or "-"),
-        ("acked", f"{verdict.counts.acked:,}"),
+        ("acked", words.sent(run.record, verdict, verdict.counts.acked)),
         ("lost, committed", words.lost(verdict, committed=True)),
         ("lost, not committed", words.lost(verdict, committed=False)),
         ("cause", "\n".join(_causes(verdict)) or "-"),
-        ("guilty election", words.election(worst.election if worst else None)),
+        ("guilty election", words.election(worst.election if worst else None) + _more(_elections(verdict))),
         ("elected from ELR", "\n".join(map(words.election, run.from_elr)) or "-"),
         ("HW before, after", _hw(verdict)),
         ("took", _took(run.manifest)),
@@ -89,6 +89,16 @@ def _worst(verdict: Verdict) -> Loss | None:
     return max(verdict.losses, key=lambda loss: (loss.cause == "unexplained", loss.committed, loss.count), default=None)
 
 
+def _elections(verdict: Verdict) -> int:
+    """How many elections are guilty of a loss."""
+    return len({(one.topic, one.partition, one.election) for one in verdict.losses if one.election is not None})
+
+
+def _more(count: int) -> str:
+    """What to add where one of `count` is shown."""
+    return f"\nand {count - 1:,} more" if count > 1 else ""
+
+
 def _causes(verdict: Verdict) -> list[str]:
     counts: dict[str, int] = {}
     for loss in verdict.losses:
@@ -108,8 +118,8 @@ def _took(manifest: Manifest) -> str:
 
 
 def _hw(verdict: Verdict) -> str:
-    """The deepest fall of a HW."""
+    """The deepest fall of a HW, and how many others there were."""
     deepest = max(verdict.regressions, key=lambda one: one.from_ - one.to, default=None)
     if deepest is None:
-        return "did not go back" if words.went_back(verdict) == "0" else "?"
-    return f"{deepest.from_:,}, {deepest.to:,} ({deepest.topic}-{deepest.partition})"
+        return "did not go back" if words.went_back(verdict) == "0" else words.UNKNOWN
+    return f"{deepest.from_:,}, {deepest.to:,} ({deepest.topic}-{deepest.partition})" + _more(len(verdict.regressions))

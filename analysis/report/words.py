@@ -14,6 +14,7 @@ from analysis.verdict import Cause, Election, PropertyStatus, Verdict
 from harness.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from harness.record.manifest import ACKS_SPELLED
 from harness.record.steps import StepEntry
+from harness.record.tables import table_files
 from harness.runtime.base import CLIENTS
 
 STATUS_ORDER: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")
@@ -28,17 +29,23 @@ MEANING: dict[Cause, str] = {
     "unexplained": "not allowed: no rule of the protocol explains it",
 }
 
+UNKNOWN = "?"
 
-def headline(verdict: Verdict) -> str:
-    """The verdict in a sentence."""
+
+def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
+    """The verdict in a sentence; `sends`: the record tells what was acked (`has_sends`)."""
     committed = sum(loss.count for loss in verdict.losses if loss.committed)
     uncommitted = sum(loss.count for loss in verdict.losses if not loss.committed)
     acked = f"{verdict.counts.acked:,} acked records"
     causes = ", ".join(sorted({loss.cause for loss in verdict.losses if loss.committed}))
+    undecided = _undecided(verdict, NO_COMMITTED_LOSS)
     if committed:
-        seen = f"{committed:,} of {acked} are lost although they were committed ({causes})"
-        seen += f", and {uncommitted:,} that never were" if uncommitted else ""
-    elif _undecided(verdict, NO_COMMITTED_LOSS):
+        which = f"{committed:,} of them committed" if uncommitted else "all of them committed"
+        count = f"{'at least ' if undecided else ''}{committed + uncommitted:,}"
+        seen = f"Kafka {kafka or 'of an unknown release'} lost {count} of {acked}, {which} ({causes})"
+    elif not sends:
+        seen = "how many records were acked, or lost, is not known"
+    elif undecided:
         seen = f"how many of {acked} are lost is not known, or by what cause"
     elif uncommitted:
         seen = f"{uncommitted:,} of {acked} are lost, none of them committed"
@@ -52,6 +59,22 @@ def headline(verdict: Verdict) -> str:
     return f"{first}: {seen}."
 
 
+def has_sends(record: Path, verdict: Verdict) -> bool:
+    """Whether the record tells what was sent: without its sends the counts are 0 and mean nothing."""
+    return verdict.counts.sends > 0 or bool(table_files(record, "sends"))
+
+
+def sent(record: Path, verdict: Verdict, count: int) -> str:
+    """A count of sends; `?` where the record has none to count."""
+    return f"{count:,}" if has_sends(record, verdict) else UNKNOWN
+
+
+def lost_in_all(verdict: Verdict) -> int | None:
+    """How many records are lost, whatever their acks; None where it could not be decided."""
+    count = sum(one.count for one in verdict.anomalies if one.kind == "lost")
+    return None if _undecided(verdict, NO_COMMITTED_LOSS) and not count else count
+
+
 def lost(verdict: Verdict, *, committed: bool) -> str:
     """How many records of that sort are lost; `?` where it could not be decided."""
     count = sum(loss.count for loss in verdict.losses if loss.committed == committed)
@@ -59,7 +82,7 @@ def lost(verdict: Verdict, *, committed: bool) -> str:
     attributed = sum(loss.count for loss in verdict.losses)
     if committed and anomalies > attributed:
         return f"{count + anomalies - attributed:,}"
-    return "?" if _undecided(verdict, NO_COMMITTED_LOSS) and not anomalies else f"{count:,}"
+    return UNKNOWN if lost_in_all(verdict) is None else f"{count:,}"
 
 
 def no_losses(verdict: Verdict) -> str:
@@ -67,13 +90,13 @@ def no_losses(verdict: Verdict) -> str:
     shown = lost(verdict, committed=True)
     if shown == "0":
         return "None."
-    return "Not known." if shown == "?" else f"{shown} records are lost by a cause that is not known."
+    return "Not known." if shown == UNKNOWN else f"{shown} records are lost by a cause that is not known."
 
 
 def went_back(verdict: Verdict) -> str:
-    """How often the HW went back; `?` where nothing was observed."""
+    """How many answers had a lower HW than one before; `?` where that is not known of the whole run."""
     count = sum(one.count for one in verdict.anomalies if one.kind == "hw-regression")
-    return "?" if _undecided(verdict, NO_HW_REGRESSION) and not count else f"{count:,}"
+    return UNKNOWN if _undecided(verdict, NO_HW_REGRESSION) and not count else f"{count:,}"
 
 
 def _undecided(verdict: Verdict, clause: str) -> bool:
@@ -138,17 +161,50 @@ def _log_ends(logs: object) -> Iterator[tuple[str, str]]:
             yield f"{name} log end", f"{log.get('leo_before', '?')} before and {log['leo_after']} after"
 
 
+def cut(step: StepEntry) -> str:
+    """Who was cut from whom, one way or both, by roles as the scenario names them and by node."""
+    arrows = step.proof.get("cuts")
+    pairs = set()
+    for arrow in arrows if isinstance(arrows, list) else ():
+        source, _, target = str(arrow).partition(">")
+        if source.isdigit() and target.isdigit():
+            pairs.add((int(source), int(target)))
+    one_way = "from" in step.parameters if not pairs else any((target, source) not in pairs for source, target in pairs)
+    roles = _roles(step.parameters.get("from"), step.parameters.get("to")) or _roles(
+        *step.parameters.get("groups") or ()
+    )
+    by_targets: dict[tuple[int, ...], list[int]] = {}
+    for one in sorted({source for source, _ in pairs}):
+        by_targets.setdefault(tuple(sorted(to for at, to in pairs if at == one)), []).append(one)
+    if one_way:
+        by_node = "; ".join(f"{nodes(sources)} to {nodes(targets)}" for targets, sources in by_targets.items())
+        by_role = f"from {' to '.join(roles)}" if roles else ""
+    else:
+        by_node = " | ".join(nodes(sources) for sources in by_targets.values())
+        by_role = f"between {' and '.join(roles)}" if roles else ""
+    told = ", by node: ".join(filter(None, (by_role, by_node)))
+    if not told:
+        return ""
+    passed = f"; none of the {len(pairs)} cuts lets a packet pass" if pairs and step.effect_ns is not None else ""
+    return f"{'one way' if one_way else 'both ways'} {told}{passed}"
+
+
+def _roles(*sides: object) -> list[str]:
+    """Each side of a cut by its roles; empty unless every side is given."""
+    told = [f"[{', '.join(map(str, side))}]" for side in sides if isinstance(side, (list, tuple)) and side]
+    return told if len(told) == len(sides) else []
+
+
 def proof(step: StepEntry) -> str:
     """What showed that a step took effect."""
     if step.fired_ns is None:
         return step.why or "its trigger never came"
     shown = {key: value for key, value in step.proof.items() if key not in _TOLD_OTHERWISE}
     shown |= dict(_log_ends(step.proof.get("logs")))
-    cuts = step.proof.get("cuts")
-    if isinstance(cuts, list):
-        shown["cuts"] = f"{len(cuts)}, none of which lets a packet pass" if step.effect_ns is not None else len(cuts)
-    text = plain(shown)
-    if step.effect_ns is None and step.step != "wait":
+    text = "; ".join(filter(None, (cut(step) if step.step == "partition" else "", plain(shown))))
+    if step.step == "wait":
+        return text or "its trigger came"
+    if step.effect_ns is None:
         return f"no proof{': ' + step.why if step.why else ''}" + (f" ({text})" if text else "")
     return text or "the probe passed"
 

@@ -13,7 +13,7 @@ from judge_records import Story, last_replica_standing
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
 from analysis.report.summary import Judged, summary_table, summary_text
-from analysis.verdict import Verdict
+from analysis.verdict import Counts, Verdict
 from harness.record.steps import StepEntry
 
 _VOID = {"meta", "br"}
@@ -49,7 +49,7 @@ def test_the_report_says_the_verdict_in_a_sentence_and_marks_the_guilty_election
     story.predict('loss = { committed = "some" }')
     report = report_of(story)
     assert report.headline == (
-        "As predicted: 1,000 of 1,000 acked records are lost although they were committed (last-replica-standing)."
+        "As predicted: Kafka 3.9.1 lost 1,000 of 1,000 acked records, all of them committed (last-replica-standing)."
     )
     guilty = [row for row in report.timelines[0].rows if row.mark == "guilty"]
     assert [(row.leader, row.leader_epoch) for row in guilty] == [("1", 2)]
@@ -89,8 +89,57 @@ def test_a_fault_without_proof_is_shown_as_such(tmp_path: Path) -> None:
 
 def test_the_proof_of_a_power_loss_says_what_the_log_lost(tmp_path: Path) -> None:
     cut, power = report_of(last_replica_standing(tmp_path)).steps
-    assert cut.proof == "cuts 4, none of which lets a packet pass"
+    assert cut.proof == "both ways 1 | 2, 3; none of the 4 cuts lets a packet pass"
     assert power.proof == "lost_bytes 4096, t-0 log end 1000 before and 0 after"
+
+
+def test_a_cut_is_told_by_role_and_by_node_and_says_whether_it_is_one_way(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.step(5, "partition", 1, 2, 3, cuts=["2>1", "2>3"])
+    story.step(6, "partition", 0, 1, 2, cuts=["0>1", "1>0", "2>1", "1>2"])
+    assert story.steps is not None
+    way, groups = story.steps
+    story.steps = [
+        msgspec.structs.replace(way, parameters={"from": ["leader(t-0)"], "to": ["followers(t-0)"]}),
+        msgspec.structs.replace(groups, parameters={"groups": [["leader(t-0)"], ["broker(2)", "clients"]]}),
+        msgspec.structs.replace(
+            groups, parameters={"from": ["clients"], "to": ["broker(1)"]}, proof={}, effect_ns=None, why="no rule"
+        ),
+    ]
+    assert [step.proof for step in report_of(story).steps] == [
+        "one way from [leader(t-0)] to [followers(t-0)], by node: 2 to 1, 3; none of the 2 cuts lets a packet pass",
+        "both ways between [leader(t-0)] and [broker(2), clients], by node: clients, 2 | 1; "
+        "none of the 4 cuts lets a packet pass",
+        "no proof: no rule (one way from [clients] to [broker(1)])",
+    ]
+
+
+def test_a_wait_is_said_to_have_waited_not_to_be_proven(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.step(5, "wait")
+    (wait,) = report_of(story).steps
+    assert (wait.effect, wait.proof) == ("waited", "its trigger came")
+
+
+def test_what_a_record_without_sends_or_a_run_that_ended_early_cannot_know_is_a_question_mark(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.hw(2, 1, 0, 1000)
+    story.counts = Counts(polls=5)
+    story.unknown["lost"] = "sends is missing"
+    story.change(status="interrupted")
+    report = report_of(story)
+    assert {name for name, shown in report.figures if shown == "?"} >= {
+        "sent",
+        "acked",
+        "lost, committed",
+        "answers with a lower HW",
+    }
+    assert report.headline == "Inconclusive: how many records were acked, or lost, is not known."
+    assert report.no_regressions == "Not known."
+    lines = summary_text([Judged(record=tmp_path, manifest=story.manifest, verdict=story.judged())]).splitlines()
+    shown = {line[:21].strip(): line[21:].strip() for line in lines}
+    assert (shown["acked"], shown["HW before, after"]) == ("?", "?")
 
 
 def test_a_record_without_any_table_still_has_a_report(tmp_path: Path) -> None:
@@ -152,6 +201,16 @@ def test_the_summary_puts_the_runs_side_by_side(side_by_side: list[Judged]) -> N
     assert lines["guilty election"][0] == "broker 1, leader epoch 2, metadata offset 90"
     assert lines["HW before, after"][0] == "1,000, 0 (t-0)"
     assert lines["outcome"][0] == "inconclusive"
+
+
+def test_the_summary_says_how_many_more_elections_and_falls_there_are(side_by_side: list[Judged]) -> None:
+    one = side_by_side[0]
+    losses = [msgspec.structs.replace(one.verdict.losses[0], partition=number) for number in range(3)]
+    falls = [msgspec.structs.replace(one.verdict.regressions[0], partition=number) for number in range(2)]
+    verdict = msgspec.structs.replace(one.verdict, losses=losses, regressions=falls)
+    text = summary_text([msgspec.structs.replace(one, verdict=verdict)])
+    assert "metadata offset 90; and 2 more" in text
+    assert "1,000, 0 (t-0); and 1 more" in text
 
 
 def test_the_drawn_summary_has_a_column_a_run(side_by_side: list[Judged]) -> None:
