@@ -22,36 +22,41 @@ def suggestion(got: str, allowed: list[str]) -> str:
 
 
 class Checked(NamedTuple):
-    """`value` with every mismatch replaced by a stand-in of the right type, and the mismatches."""
+    """`value` with every mismatch replaced by a stand-in of the right type, and the mismatches.
+
+    `misspelt` holds the paths that unknown keys were probably meant for.
+    """
 
     value: Any
     problems: list[UsageError]
+    misspelt: frozenset[str]
 
-    def concerns(self, where: str) -> bool:
-        """Whether a mismatch lies at, above or below `where`, so that what is found there may follow from it."""
-        return any(_within(where, str(one.where)) or _within(str(one.where), where) for one in self.problems)
+    def wrong(self, where: str) -> bool:
+        """Whether the value at `where` is a stand-in, or part of one: what it says, the file does not say."""
+        return any(_within(where, path) for path in (*self.misspelt, *(str(one.where) for one in self.problems)))
 
 
 def check(value: Any, model: type[msgspec.Struct]) -> Checked:
     """Every place where `value` does not fit `model`, and a value that does fit, to look for further problems in."""
     problems: list[UsageError] = []
-    repaired = _walk(value, inspect.type_info(model), "", problems)
-    return Checked(repaired, problems)
+    misspelt: set[str] = set()
+    repaired = _walk(value, inspect.type_info(model), "", problems, misspelt)
+    return Checked(repaired, problems, frozenset(misspelt))
 
 
 def _within(path: str, parent: str) -> bool:
     return path == parent or path.startswith((parent + ".", parent + "["))
 
 
-def _walk(value: Any, kind: inspect.Type, path: str, problems: list[UsageError]) -> Any:
+def _walk(value: Any, kind: inspect.Type, path: str, problems: list[UsageError], misspelt: set[str]) -> Any:
     kind = _bare(kind)
     match kind:
         case inspect.StructType() if isinstance(value, dict):
-            return _walk_struct(value, kind, path, problems)
+            return _walk_struct(value, kind, path, problems, misspelt)
         case inspect.VarTupleType(item_type=item) if isinstance(value, list):
-            return [_walk(element, item, f"{path}[{index}]", problems) for index, element in enumerate(value)]
+            return [_walk(element, item, f"{path}[{index}]", problems, misspelt) for index, element in enumerate(value)]
         case inspect.DictType(value_type=item) if isinstance(value, dict):
-            return {key: _walk(element, item, f"{path}.{key}", problems) for key, element in value.items()}
+            return {key: _walk(element, item, f"{path}.{key}", problems, misspelt) for key, element in value.items()}
     if _fits(value, kind):
         return value
     hint = ""
@@ -61,19 +66,23 @@ def _walk(value: Any, kind: inspect.Type, path: str, problems: list[UsageError])
     return _stand_in(kind)
 
 
-def _walk_struct(value: dict[str, Any], kind: inspect.StructType, path: str, problems: list[UsageError]) -> Any:
+def _walk_struct(
+    value: dict[str, Any], kind: inspect.StructType, path: str, problems: list[UsageError], misspelt: set[str]
+) -> Any:
     fields = {field.encode_name: field for field in kind.fields}
     prefix = f"{path}." if path else ""
     repaired = {}
     for key, element in value.items():
         if key in fields:
-            fitting = _walk(element, fields[key].type, prefix + key, problems)
+            fitting = _walk(element, fields[key].type, prefix + key, problems, misspelt)
             at_fault = bool(problems) and problems[-1].where == prefix + key
             if fields[key].required or not at_fault:
                 repaired[key] = fitting  # else the default stands in
         else:
             names = sorted(fields)
             allowed = ", ".join(names) + suggestion(key, names)
+            near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
+            misspelt.update(prefix + name for name in near if name not in value)
             problems.append(UsageError("unknown key", where=prefix + key, allowed=allowed))
     for name, field in fields.items():
         if field.required and name not in value:

@@ -37,21 +37,30 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-def meaning(scenario: Scenario) -> Iterator[UsageError]:
-    """What the types cannot say: references, ranges, exclusive keys."""
+Wrong = Callable[[str], bool]
+"""Whether the value at a path is a stand-in for one that does not fit, so that nothing may be said from it."""
+
+
+def meaning(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
+    """What the types cannot say: references, ranges, exclusive keys.
+
+    A problem is named at the key that it is about. Problems at keys that are `wrong` are the caller's to drop;
+    those that rest on other keys, which are `wrong`, are not found.
+    """
     yield from _cluster(scenario)
-    yield from _topics(scenario)
-    yield from _clients(scenario)
+    yield from _topics(scenario, wrong)
+    yield from _clients(scenario, wrong)
     names: set[str] = set()
     for index, step in enumerate(scenario.steps):
-        yield from _step(scenario, step, f"steps[{index}]", names)
+        yield from _step(scenario, step, f"steps[{index}]", names, wrong)
         if step.name in names:
             yield UsageError(
                 "name taken by an earlier step", where=f"steps[{index}].name", got=repr(step.name), allowed="another"
             )
         if step.name is not None:
             names.add(step.name)
-    yield from _predictions(scenario)
+    if not wrong("predictions"):
+        yield from _predictions(scenario)
 
 
 def _limit(where: str, got: float, low: float, high: float | None = None) -> Iterator[UsageError]:
@@ -103,7 +112,12 @@ def _features(kafka: str, features: dict[str, int]) -> Iterator[UsageError]:
         yield from _at("cluster.features", partial(check_features, kafka, features))
 
 
-def _topics(scenario: Scenario) -> Iterator[UsageError]:
+def _brokers(scenario: Scenario, wrong: Wrong) -> int:
+    """How many brokers there can be, as far as the file says."""
+    return MAX_BROKERS if wrong("cluster.brokers") else scenario.cluster.brokers
+
+
+def _topics(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
     if not scenario.topics:
         yield UsageError("no topic", where="topics", allowed="at least one [topics.NAME]")
     for name, topic in scenario.topics.items():
@@ -111,7 +125,7 @@ def _topics(scenario: Scenario) -> Iterator[UsageError]:
         if not _TOPIC.fullmatch(name):
             yield UsageError("not a topic name", where=where, got=repr(name), allowed="1 to 64 of A-Z a-z 0-9 . _ -")
         yield from _limit(f"{where}.partitions", topic.partitions, 1, 100)
-        yield from _limit(f"{where}.replication_factor", topic.replication_factor, 1, scenario.cluster.brokers)
+        yield from _limit(f"{where}.replication_factor", topic.replication_factor, 1, _brokers(scenario, wrong))
         yield from _limit(f"{where}.min_isr", topic.min_isr, 1)
         if "min.insync.replicas" in topic.config:
             yield UsageError(
@@ -122,36 +136,39 @@ def _topics(scenario: Scenario) -> Iterator[UsageError]:
             )
 
 
-def _topic_exists(scenario: Scenario, name: str, where: str) -> Iterator[UsageError]:
-    if name not in scenario.topics:
+def _topic_exists(scenario: Scenario, name: str, where: str, wrong: Wrong) -> Iterator[UsageError]:
+    if scenario.topics and not wrong("topics") and name not in scenario.topics:
         names = sorted(scenario.topics)
         yield UsageError(
             "unknown topic", where=where, got=repr(name), allowed=", ".join(names) + suggestion(name, names)
         )
 
 
-def _clients(scenario: Scenario) -> Iterator[UsageError]:
-    yield from _ids("producers", [producer.id for producer in scenario.producers])
-    yield from _ids("consumers", [consumer.id for consumer in scenario.consumers])
+def _clients(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
+    yield from _ids("producers", [producer.id for producer in scenario.producers], wrong)
+    yield from _ids("consumers", [consumer.id for consumer in scenario.consumers], wrong)
     for index, producer in enumerate(scenario.producers):
         where = f"producers[{index}]"
-        yield from _topic_exists(scenario, producer.topic, f"{where}.topic")
-        if producer.count is None and producer.rate_per_s is None:
-            yield UsageError("neither count nor rate", where=where, allowed="count, rate_per_s, or both")
+        yield from _topic_exists(scenario, producer.topic, f"{where}.topic", wrong)
+        if producer.count is None and producer.rate_per_s is None and not wrong(f"{where}.rate_per_s"):
+            yield UsageError("neither count nor rate", where=f"{where}.count", allowed="count, rate_per_s, or both")
         yield from _limit(f"{where}.count", producer.count if producer.count is not None else 1, 1)
         yield from _limit(f"{where}.rate_per_s", producer.rate_per_s if producer.rate_per_s is not None else 1, 0.1)
         yield from _limit(f"{where}.payload_bytes", producer.payload_bytes, 64, 900_000)
         yield from _limit(f"{where}.linger_ms", producer.linger_ms, 0, 10_000)
     for index, consumer in enumerate(scenario.consumers):
         for at, topic in enumerate(consumer.topics):
-            yield from _topic_exists(scenario, topic, f"consumers[{index}].topics[{at}]")
+            yield from _topic_exists(scenario, topic, f"consumers[{index}].topics[{at}]", wrong)
 
 
-def _ids(kind: str, ids: list[int]) -> Iterator[UsageError]:
+def _ids(kind: str, ids: list[int], wrong: Wrong) -> Iterator[UsageError]:
+    taken = set()
     for index, one in enumerate(ids):
         yield from _limit(f"{kind}[{index}].id", one, 1, 1_000_000)
-        if one in ids[:index]:
+        if one in taken:
             yield UsageError("id taken", where=f"{kind}[{index}].id", got=str(one), allowed="one of its own")
+        if not wrong(f"{kind}[{index}].id"):
+            taken.add(one)
 
 
 def _at(where: str, check: Callable[[], object]) -> Iterator[UsageError]:
@@ -162,39 +179,47 @@ def _at(where: str, check: Callable[[], object]) -> Iterator[UsageError]:
         yield UsageError(error.what, where=where, got=error.got, allowed=error.allowed)
 
 
-def _step(scenario: Scenario, step: StepSpec, where: str, names: set[str]) -> Iterator[UsageError]:
+def _step(scenario: Scenario, step: StepSpec, where: str, names: set[str], wrong: Wrong) -> Iterator[UsageError]:
+    if not wrong(f"{where}.step"):
+        yield from _keys_of_kind(step, where, wrong)
+    yield from _overlaps(step, f"{where}.groups")
+    yield from _limit(f"{where}.deadline_s", step.deadline_s, 0.1)
+    if step.target is not None:
+        yield from _role(scenario, step.target, f"{where}.target", names, wrong, clients=False)
+    for at, group in enumerate(step.groups):
+        for member, role in enumerate(group):
+            yield from _role(scenario, role, f"{where}.groups[{at}][{member}]", names, wrong, clients=True)
+    for side, roles in (("from", step.from_), ("to", step.to)):
+        for member, role in enumerate(roles):
+            yield from _role(scenario, role, f"{where}.{side}[{member}]", names, wrong, clients=True)
+    if step.trigger is not None:
+        yield from _trigger(scenario, step.trigger, f"{where}.trigger", names, wrong)
+
+
+def _keys_of_kind(step: StepSpec, where: str, wrong: Wrong) -> Iterator[UsageError]:
+    """Which keys a step of this kind needs, and which it has no use for."""
     if step.step in _TARGETED and step.target is None:
         yield UsageError("no target", where=f"{where}.target", allowed="a role, e.g. 'leader(t-0)'")
     if step.step not in _TARGETED and step.target is not None:
         yield UsageError(f"a {step.step} has no target", where=f"{where}.target", got=repr(step.target))
-    one_way = bool(step.from_ or step.to)
-    if step.step == "partition":
-        if one_way == bool(step.groups) or (one_way and not (step.from_ and step.to)):
-            yield UsageError(
-                "say whom to cut from whom",
-                where=where,
-                allowed="groups = [[...], [...]], or from = [...] and to = [...]",
-            )
-        elif step.groups and len(step.groups) < 2:
-            yield UsageError("one group is cut from nobody", where=f"{where}.groups", allowed="two groups or more")
-        yield from _overlaps(step, f"{where}.groups")
-    elif step.groups or one_way:
-        yield UsageError(
-            f"a {step.step} has no groups", where=where, allowed="groups, from and to: only in a partition"
-        )
-    yield from _limit(f"{where}.deadline_s", step.deadline_s, 0.1)
-    if step.target is not None:
-        yield from _role(scenario, step.target, f"{where}.target", names, clients=False)
-    for at, group in enumerate(step.groups):
-        for member, role in enumerate(group):
-            yield from _role(scenario, role, f"{where}.groups[{at}][{member}]", names, clients=True)
-    for side, roles in (("from", step.from_), ("to", step.to)):
-        for member, role in enumerate(roles):
-            yield from _role(scenario, role, f"{where}.{side}[{member}]", names, clients=True)
     if step.step == "wait" and step.trigger is None:
         yield UsageError("a wait without a trigger waits for nothing", where=f"{where}.trigger", allowed="a trigger")
-    if step.trigger is not None:
-        yield from _trigger(scenario, step.trigger, f"{where}.trigger", names)
+    sides = {"groups": step.groups, "from": step.from_, "to": step.to}
+    given = [key for key, roles in sides.items() if roles or wrong(f"{where}.{key}")]
+    if step.step != "partition":
+        for key in given:
+            allowed = "groups, from and to: only in a partition"
+            yield UsageError(f"a {step.step} has no groups", where=f"{where}.{key}", allowed=allowed)
+    elif given not in (["groups"], ["from", "to"]):
+        missing = {"from": "to", "to": "from"}.get("".join(given), "groups")
+        yield UsageError(
+            "say whom to cut from whom",
+            where=f"{where}.{missing}",
+            got=" and ".join(given) or None,
+            allowed="groups = [[...], [...]], or from = [...] and to = [...]",
+        )
+    elif len(step.groups) == 1:
+        yield UsageError("one group is cut from nobody", where=f"{where}.groups", allowed="two groups or more")
 
 
 def _overlaps(step: StepSpec, where: str) -> Iterator[UsageError]:
@@ -219,35 +244,43 @@ def _parsed(group: tuple[str, ...]) -> list[tuple[str, Role]]:
     return roles
 
 
-def _role(scenario: Scenario, text: str, where: str, names: set[str], *, clients: bool) -> Iterator[UsageError]:
+def _role(
+    scenario: Scenario, text: str, where: str, names: set[str], wrong: Wrong, *, clients: bool
+) -> Iterator[UsageError]:
     try:
         role = parse_role(text)
     except UsageError as error:
         yield UsageError(error.what, where=where, got=error.got, allowed=error.allowed)
         return
     if role.kind in PARTITION_ROLES:
-        yield from _partition(scenario, str(role.argument), where)
+        yield from _partition(scenario, str(role.argument), where, wrong)
     elif role.kind == "broker":
-        yield from _limit(where, int(str(role.argument)), 1, scenario.cluster.brokers)
+        yield from _limit(where, int(str(role.argument)), 1, _brokers(scenario, wrong))
     elif role.kind == "step" and role.argument not in names:
+        if any(wrong(f"steps[{index}].name") for index in range(len(scenario.steps))):
+            return
         allowed = ", ".join(sorted(names)) or "none: no earlier step has a name"
         yield UsageError("no earlier step of that name", where=where, got=repr(role.argument), allowed=allowed)
     elif role.kind == "clients" and not clients:
         yield UsageError("clients cannot be a target", where=where, got=repr(text), allowed="a role of brokers")
 
 
-def _partition(scenario: Scenario, text: str, where: str) -> Iterator[UsageError]:
+def _partition(scenario: Scenario, text: str, where: str, wrong: Wrong) -> Iterator[UsageError]:
     topic, _, number = text.rpartition("-")
     known = scenario.topics.get(topic)
+    if not scenario.topics or wrong("topics"):
+        return
+    if known is not None and number.isdigit() and (known.partitions < 1 or wrong(f"topics.{topic}.partitions")):
+        return
     if known is None or not number.isdigit() or int(number) >= known.partitions:
         names = [f"{name}-{index}" for name, spec in scenario.topics.items() for index in range(spec.partitions)]
         shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         yield UsageError("unknown partition", where=where, got=repr(text), allowed=shown + suggestion(text, names))
 
 
-def _trigger(scenario: Scenario, trigger: Trigger, where: str, names: set[str]) -> Iterator[UsageError]:
+def _trigger(scenario: Scenario, trigger: Trigger, where: str, names: set[str], wrong: Wrong) -> Iterator[UsageError]:
     fields = {field.encode_name: field.name for field in msgspec.structs.fields(trigger)}
-    given = [key for key, name in fields.items() if getattr(trigger, name) is not None]
+    given = [key for key, name in fields.items() if getattr(trigger, name) is not None or wrong(f"{where}.{key}")]
     if len(given) != 1:
         got = ", ".join(given) or "none"
         yield UsageError(
@@ -259,18 +292,20 @@ def _trigger(scenario: Scenario, trigger: Trigger, where: str, names: set[str]) 
         yield from _limit(f"{where}.acked", trigger.acked, 1)
         total = sum(p.count for p in scenario.producers if p.count is not None)
         endless = any(p.count is None for p in scenario.producers)
-        if not endless and total < trigger.acked:
+        if not endless and not wrong("producers") and total < trigger.acked:
             yield UsageError("can never fire", where=f"{where}.acked", got=str(trigger.acked), allowed=f"up to {total}")
     for key in ("isr", "elr_contains", "leader_is", "epoch_above", "hw_at_least"):
         asked = getattr(trigger, key)
         if asked is not None:
-            yield from _partition(scenario, asked.partition, f"{where}.{key}.partition")
-    if trigger.isr is not None and (trigger.isr.size is None) == (trigger.isr.at_least is None):
-        yield UsageError("say how large the ISR is", where=f"{where}.isr", allowed="either size or at_least")
+            yield from _partition(scenario, asked.partition, f"{where}.{key}.partition", wrong)
+    if trigger.isr is not None:
+        sizes = {"size": trigger.isr.size, "at_least": trigger.isr.at_least}
+        if sum(size is not None or wrong(f"{where}.isr.{key}") for key, size in sizes.items()) != 1:
+            yield UsageError("say how large the ISR is", where=f"{where}.isr", allowed="either size or at_least")
     for key in ("elr_contains", "leader_is", "broker_is"):
         asked = getattr(trigger, key)
         if asked is not None and not (key == "leader_is" and asked.broker == "none"):
-            yield from _role(scenario, asked.broker, f"{where}.{key}.broker", names, clients=False)
+            yield from _role(scenario, asked.broker, f"{where}.{key}.broker", names, wrong, clients=False)
 
 
 def _predictions(scenario: Scenario) -> Iterator[UsageError]:

@@ -35,7 +35,7 @@ def parse(text: str, *, file: str, next: str | None = None) -> Scenario:
     checked = check(raw, Scenario)
     scenario = msgspec.convert(checked.value, Scenario)
     problems: list[EbbtideError] = [*checked.problems]
-    problems += [one for one in meaning(scenario) if not checked.concerns(str(one.where))]
+    problems += [one for one in meaning(scenario, checked.wrong) if not checked.wrong(str(one.where))]
     if problems:
         raise Problems(file, problems, next=next)
     return scenario

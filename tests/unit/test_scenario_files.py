@@ -96,6 +96,55 @@ def test_a_problem_that_only_follows_from_another_is_not_reported() -> None:
     assert set(problems_of(text)) == {"steps[0].step"}
 
 
+WAIT = "trigger = { acked = 100000 }"
+STEP = 'trigger = { hw_at_least = { partition = "t-2", offset = 9 } }'
+WAITING = f'step = "wait"\n{STEP}'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        (WAITING, 'step = "explode"\ntarget = "leader(t-0)"', {"steps[0].step"}),
+        (WAITING, 'step = "explode"\ngroups = [["leader(t-9)"]]', {"steps[0].step", "steps[0].groups[0][0]"}),
+        (WAITING, 'step = "kill"\ntarget = "leader(t-0)"\n[[steps]]\nstep = "heal"\ntarget = 3', {"steps[1].target"}),
+        (
+            WAITING,
+            'step = "kill"\ntarget = "leader(t-0)"\nname = 3\n[[steps]]\nstep = "start"\ntarget = "step(x)"',
+            {"steps[0].name"},
+        ),
+        (WAITING, 'step = "kill"\ntarget = "leader(t-7)"', {"steps[0].target"}),
+        (WAITING, 'step = "partition"\ngrops = [["brokers"], ["clients"]]', {"steps[0].grops"}),
+        (WAITING, 'step = "partition"\nfrom = "brokers"', {"steps[0].from", "steps[0].to"}),
+        (
+            WAITING,
+            'step = "wait"\ntrigger = { acked = "all", after = "2s" }',
+            {"steps[0].trigger.acked", "steps[0].trigger"},
+        ),
+        (
+            WAITING,
+            'step = "wait"\ntrigger = { isr = { partition = "t-0", size = "2" } }',
+            {"steps[0].trigger.isr.size"},
+        ),
+        ("partitions = 3", "partitions = 0", {"topics.t.partitions"}),
+        ("partitions = 3", 'partitions = "3"', {"topics.t.partitions"}),
+        ("[topics.t]", "[topic.t]", {"topic", "topics"}),
+        ('acks = "all"\ncount = 100000', 'acks = "most"', {"producers[0].acks", "producers[0].count"}),
+        ("count = 100000\n", 'rate_per_s = "fast"\n', {"producers[0].rate_per_s"}),
+        ("count = 100000\n", "cuont = 100000\n", {"producers[0].cuont"}),
+        ("[[predictions]]", "[[prediction]]", {"prediction", "predictions"}),
+        (
+            "[topics.t]",
+            '[cluster]\nbrokers = "five"\n[topics.u]\nreplication_factor = 5\n[topics.t]',
+            {"cluster.brokers"},
+        ),
+    ],
+)
+def test_a_mistake_hides_what_follows_from_it_and_nothing_else(before: str, after: str, found: set[str]) -> None:
+    text = shipped("healthy").replace(WAIT, STEP)
+    assert before in text
+    assert set(problems_of(text.replace(before, after))) == found
+
+
 def test_what_the_harness_sets_itself_and_levels_that_no_release_has_are_refused() -> None:
     cluster = '[cluster]\nbroker_properties = { "node.id" = "7" }\nfeatures = { "metadata.version" = 99 }\n\n[topics.t]'
     text = shipped("healthy").replace('"3.9.1", "4.3.1"', '"3.4.1"').replace("[topics.t]", cluster)
@@ -162,7 +211,7 @@ def test_a_one_way_cut_needs_both_ends() -> None:
     text = shipped("last-replica-standing").replace(
         'groups = [["followers(t-0)"], ["leader(t-0)", "controllers", "clients"]]', 'from = ["leader(t-0)"]'
     )
-    assert "from = [...] and to = [...]" in problems_of(text)["steps[0]"]
+    assert "from = [...] and to = [...]" in problems_of(text)["steps[0].to"]
 
 
 @pytest.mark.parametrize(
