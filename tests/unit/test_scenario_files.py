@@ -247,6 +247,15 @@ def test_groups_that_may_be_apart_are_accepted(one: str, other: str) -> None:
     assert parse(cutting(one, other), file="x.toml").steps[0].groups == ((one,), (other,))
 
 
+def test_the_steps_shown_in_the_documentation_are_valid() -> None:
+    shown = (
+        (Path(__file__).parents[2] / "docs/scenario-files.md").read_text("utf-8").split("```toml\n")[1].split("```")[0]
+    )
+    before, rest = shipped("healthy").split("[[steps]]")
+    text = before + shown + rest[rest.index("[[predictions]]") :]
+    assert [step.step for step in parse(text, file="x.toml").steps] == ["kill", "pause", "resume", "partition"]
+
+
 def test_step_roles_reach_back_but_not_forward() -> None:
     text = shipped("last-replica-standing").replace('name = "leader-loses-power"', 'name = "other"')
     problems = problems_of(text)
