@@ -7,12 +7,13 @@ one temporary folder that goes with it.
 from __future__ import annotations
 
 import atexit
+import contextlib
+import logging
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
-import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from pyspark.sql import SparkSession
 from analysis.reconcile.class_archive import class_archive
 from harness.errors import HarnessError
 from harness.java import require_java
+from harness.signals import held_back
 
 LOCAL_MASTER = "local[2]"
 
@@ -96,12 +98,12 @@ class _Jvm:
     """A Java process with a Spark session, and its scratch folder; both end with `close`."""
 
     def __init__(self, master: str) -> None:
+        # py4j logs the traceback of every call that an interrupt cut short, to the root logger, which would print it.
+        logging.getLogger().addHandler(logging.NullHandler())
         java = require_java()
         spark_home = Path(pyspark.__file__).parent
         self._scratch = Path(tempfile.mkdtemp(prefix="ebbtide-spark-"))
         self._gateway: Any = None
-        # SparkContext takes Ctrl-C for itself and never gives it back.
-        self._on_interrupt = signal.getsignal(signal.SIGINT)
         self._archive = class_archive(java, spark_home / "jars")
         environment = {
             "SPARK_HOME": str(spark_home),
@@ -113,13 +115,18 @@ class _Jvm:
         (self._scratch / "log4j2.properties").write_text(_LOGGING)
         said = self._scratch / "stderr.log"
         try:
-            with said.open("wb") as stderr, _environment(environment):
+            # A Ctrl-C in the middle would leave a JVM that nobody knows of. SparkContext takes Ctrl-C for itself and
+            # never gives it back; what was before is restored here.
+            with held_back(), said.open("wb") as stderr, _environment(environment):
                 flags = f"{_START_FLAGS} {self._archive.flags} -Djava.io.tmpdir={self._scratch}"
                 conf = _conf(master, self._scratch, flags)
                 self._gateway = launch_gateway(  # type: ignore[no-untyped-call]
                     conf, {"stdout": subprocess.DEVNULL, "stderr": stderr}
                 )
                 self.spark = SparkSession(SparkContext(gateway=self._gateway, conf=conf))
+        except (KeyboardInterrupt, SystemExit):
+            self.close()
+            raise
         except Exception as error:
             last = said.read_text(errors="replace").strip().splitlines()[-3:]
             self.close()
@@ -134,15 +141,21 @@ class _Jvm:
         """Stop Spark, end the Java process and remove the scratch folder. Again: nothing happens."""
         gateway, self._gateway = self._gateway, None
         if gateway is not None:
-            if SparkContext._active_spark_context is not None:
-                self.spark.stop()
+            # After an interrupted call the connection may be of no use; the process then ends by its empty stdin.
+            with contextlib.suppress(Exception), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if SparkContext._active_spark_context is not None:
+                    self.spark.stop()
             SparkContext._gateway = None
             SparkContext._jvm = None
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGINT, self._on_interrupt)
-            gateway.shutdown()
+            with contextlib.suppress(Exception):
+                gateway.shutdown()
             gateway.proc.stdin.close()
-            gateway.proc.wait(_JVM_EXIT_S)
+            try:
+                gateway.proc.wait(_JVM_EXIT_S)
+            except subprocess.TimeoutExpired:
+                gateway.proc.kill()
+                gateway.proc.wait()
             self._archive.finish()
         shutil.rmtree(self._scratch, ignore_errors=True)
 

@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EbbtideError as error:
         _complain(f"error: {error.render()}")
         return error.exit_code
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         _complain("interrupted")
         return ExitCode.HARNESS_FAILED
     except BrokenPipeError:
@@ -82,7 +82,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.HARNESS_FAILED
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if _came_from_interrupt(error):
+            _complain("interrupted")
+        elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             _complain(f"error: no space left on the disk\n  where:   {error.filename or os.getcwd()}\n  next:    df -h")
         else:
             from harness.cli.crash import report
@@ -90,6 +92,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             _complain(report(error))
         return ExitCode.HARNESS_FAILED
     return code
+
+
+def _came_from_interrupt(error: BaseException) -> bool:
+    """Whether `error` was raised while an interrupt unwound the stack, as by a library that was cut short."""
+    context = error.__context__
+    return context is not None and (
+        isinstance(context, KeyboardInterrupt | SystemExit) or _came_from_interrupt(context)
+    )
 
 
 def _run(argv: Sequence[str]) -> int:

@@ -36,13 +36,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Check everything first, then run release by release, then judge; the worst outcome is the exit code."""
-    from rich.console import Console
-
     from harness.cli.analyze import judge_all
     from harness.doctor import require_host
     from harness.known_releases import parse_version
     from harness.releases import ensure
-    from harness.runner.display import display_for
+    from harness.runner.display import OutlivingConsole, display_for
     from harness.runner.run import RunRequest, new_seed, run_scenario
     from harness.runtime.storage import check_features
     from harness.scenario import catalogue
@@ -56,7 +54,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     method, why_not = _power_loss_method(args.power_loss)
     seed = args.seed if args.seed is not None else new_seed()
     records = []
-    with display_for(Console()) as display:
+    with display_for(OutlivingConsole()) as display:
         if why_not is not None:
             display.note(f"power is lost by truncate, not by file system shutdown: {why_not}")
         ensure(releases, lambda event: display.note(f"Kafka {event.version}: {event.phase}"))
@@ -70,6 +68,7 @@ def run(args: argparse.Namespace) -> ExitCode:
                 hold_write_back=not args.keep_write_back,
             )
             records.append(run_scenario(request, display))
+        display.note("judging")
     return judge_all(records)
 
 

@@ -124,7 +124,7 @@ def read_manifest(record: Path) -> Manifest:
             where=str(path),
             got=f"record_version {version}",
             allowed=f"up to {RECORD_VERSION}",
-            next="pip install --upgrade ebbtide",
+            next="judge it with the Ebbtide that made it, or a newer one",
         )
     try:
         return msgspec.convert(head, Manifest)

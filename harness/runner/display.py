@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -93,6 +95,15 @@ class LiveDisplay(PlainDisplay):
         self._live.update(Group(self._spinner, _nodes(state), _partitions(state)))
 
 
+class OutlivingConsole(Console):
+    """A console whose reader may go away (`| head`): the run goes on, unseen, instead of ending half-way."""
+
+    def on_broken_pipe(self) -> None:
+        """Write to nowhere from here on."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def display_for(console: Console) -> Display:
     """A live panel where it can be drawn, else plain lines."""
     return LiveDisplay(console) if console.is_terminal and not console.is_dumb_terminal else PlainDisplay(console)
@@ -101,7 +112,7 @@ def display_for(console: Console) -> Display:
 def _nodes(state: RunState) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     for name, node in state.nodes.items():
-        style = "green" if node.startswith("running") else "red"
+        style = "green" if node.startswith("running") else "dim" if node.startswith("not up") else "red"
         table.add_row(Text(f"  {name}"), Text(node, style=style))
     sends = "  ".join(f"{name} {count}" for name, count in state.sends.items())
     table.add_row(Text("  producers"), Text(sends))

@@ -156,6 +156,7 @@ class _Run:
         except (KeyboardInterrupt, SystemExit):
             with contextlib.suppress(OSError):
                 self._amend(status="interrupted", failure="interrupted by a signal")
+            self.display.note(f"interrupted; what was seen until then: ebbtide analyze {self.record}")
             raise
 
     def _amend(self, **changes: Any) -> None:

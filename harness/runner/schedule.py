@@ -76,19 +76,18 @@ class Schedule:
         ]
         self._write()
 
-    def run(self) -> str | None:
-        """Carry the steps out in order; returns why it stopped early, or None when all were carried out."""
+    def run(self) -> bool:
+        """Carry the steps out in order; false when one never fired, which ends the schedule."""
         for index, step in enumerate(self._steps):
             try:
                 self._await(step)
                 nodes = self._targets(step)
             except (WaitExpired, RoleUnresolved) as error:
-                why = f"step {index} ({step.step}) never fired: {error.render()}"
-                self._change(index, why=why)
-                self._display.note(why)
-                return why
+                self._change(index, why=error.render())
+                self._display.note(f"step {index} ({step.step}) never fired: {error.render()}")
+                return False
             self._fire(index, step, nodes)
-        return None
+        return True
 
     def restore(self) -> None:
         """Undo what the steps left broken: cuts, paused and stopped nodes; the run then settles."""

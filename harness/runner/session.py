@@ -162,6 +162,9 @@ class Session:
             return not unsettled()
 
         try:
+            # A broker that was started again within its session still counts as unfenced in the log, with its old
+            # registration and ISR; only once it is registered anew does the log say what is.
+            self._runtime.wait_ready(tuple(self._runtime.nodes), self._scenario.settle_s)
             wait_until(
                 settled,
                 awaited="every partition to have a leader and its whole ISR",

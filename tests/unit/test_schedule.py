@@ -78,7 +78,7 @@ class Bench:
         monkeypatch.setattr(schedule_module, "heal", lambda _runtime: self._effect("heal"))
         monkeypatch.setattr(schedule_module, "resume", self._inject("resume"))
 
-    def run(self, *steps: StepSpec) -> tuple[Schedule, str | None]:
+    def run(self, *steps: StepSpec) -> tuple[Schedule, bool]:
         schedule = Schedule(
             steps,
             record=self.record,
@@ -113,22 +113,24 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 def test_a_trigger_that_never_fires_ends_the_schedule_and_says_what_was_seen(bench: Bench) -> None:
     trigger = Trigger(isr=IsrTrigger(partition="t-0", size=1))
-    _, why = bench.run(
+    _, finished = bench.run(
         StepSpec(step="kill", target="broker(1)", trigger=trigger, deadline_s=0.05),
         StepSpec(step="start", target="broker(1)"),
     )
-    assert why is not None
-    assert "isr of t-0: size 1" in why
-    assert "ISR [1, 2, 3]" in why
+    assert not finished
     first, second = bench.entries()
-    assert (first.fired_ns, first.why, second.fired_ns) == (None, why, None)
+    assert first.why is not None
+    assert "isr of t-0: size 1" in first.why
+    assert "ISR [1, 2, 3]" in first.why
+    assert (first.fired_ns, second.fired_ns) == (None, None)
     assert bench.done == []
 
 
 def test_a_role_that_stands_for_nobody_ends_the_schedule(bench: Bench) -> None:
-    _, why = bench.run(StepSpec(step="kill", target="elr(t-0)"))
-    assert why is not None
-    assert "elr(t-0) stands for nobody" in why
+    _, finished = bench.run(StepSpec(step="kill", target="elr(t-0)"))
+    assert not finished
+    (entry,) = bench.entries()
+    assert "elr(t-0) stands for nobody" in str(entry.why)
 
 
 def test_targets_are_recorded_as_resolved_and_named_steps_can_be_referred_to(bench: Bench) -> None:
@@ -155,8 +157,8 @@ def test_what_ends_a_fault_marks_it_healed(bench: Bench) -> None:
 
 def test_a_fault_without_proof_is_recorded_as_such_and_the_run_goes_on(bench: Bench) -> None:
     bench.fails.add("power-loss")
-    _, why = bench.run(StepSpec(step="power-loss", target="broker(1)"), StepSpec(step="start", target="broker(1)"))
-    assert why is None
+    _, finished = bench.run(StepSpec(step="power-loss", target="broker(1)"), StepSpec(step="start", target="broker(1)"))
+    assert finished
     loss, start = bench.entries()
     assert (loss.effect_ns, loss.why) == (None, "it did not")
     assert start.effect_ns is not None
