@@ -60,8 +60,9 @@ def judge_all(records: Sequence[Path], *, as_json: bool = False, master: str | N
     done: list[Judged] = []
     if readable:
         from analysis.reconcile.session import session
+        from harness.signals import unwinding
 
-        with session(master) as spark:
+        with unwinding(), session(master) as spark:
             for record in readable:
                 try:
                     verdict = judge(record, spark)
