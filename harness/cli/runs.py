@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from harness.errors import ExitCode
 
-if TYPE_CHECKING:
-    from analysis.verdict import Verdict
-
+_BLOCK_BYTES = 512
+"""What st_blocks counts in, whatever the file system's own block size (POSIX)."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -46,7 +45,10 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 
 class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One record; a damaged one has no more than `why`, and one that was not judged has no outcome and no counts."""
+    """One record; a damaged one has no more than `why`, and one that was not judged has no outcome and no counts.
+
+    `bytes` are those that it takes on disk. A count that the verdict does not know is left out.
+    """
 
     record: str
     bytes: int
@@ -62,6 +64,7 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def _row(folder: Path) -> _Row:
+    from analysis.report.words import has_sends, lost_in_all
     from analysis.verdict import read_verdict
     from harness.errors import UsageError
     from harness.record.manifest import read_manifest
@@ -83,30 +86,37 @@ def _row(folder: Path) -> _Row:
         status=manifest.status,
         start_ns=manifest.start_ns,
         outcome=verdict.outcome if verdict else None,
-        acked=verdict.counts.acked if verdict else None,
-        lost=_lost(verdict) if verdict else None,
+        acked=verdict.counts.acked if verdict and has_sends(folder, verdict) else None,
+        lost=lost_in_all(verdict) if verdict else None,
     )
 
 
-def _lost(verdict: Verdict) -> int:
-    return sum(one.count for one in verdict.anomalies if one.kind == "lost")
-
-
 def _size(folder: Path) -> int:
-    return sum((Path(root) / name).lstat().st_size for root, _, names in os.walk(folder) for name in names)
+    """What the folder takes on disk: the images that a killed run leaves behind are sparse."""
+    return sum(
+        (Path(root) / name).lstat().st_blocks * _BLOCK_BYTES for root, _, names in os.walk(folder) for name in names
+    )
 
 
 def _print(rows: list[_Row]) -> None:
     from harness.cli.output import print_table
 
     def cells(row: _Row) -> list[str]:
-        outcome = row.outcome or row.why or "not judged"
-        counts = f"{row.acked:,} / {row.lost:,}" if row.acked is not None and row.lost is not None else "-"
-        names = [name or "-" for name in (row.run_id, row.scenario, row.kafka, row.status)]
-        return [*names, outcome, counts, _human(row.bytes)]
+        outcome = row.outcome or ("damaged" if row.why else "not judged")
+        counts = f"{_count(row.acked)} / {_count(row.lost)}" if row.outcome is not None else "-"
+        names = [name or "-" for name in (row.kafka, row.status, row.scenario)]
+        return [shlex.quote(row.record), outcome, counts, _human(row.bytes), *names]
 
-    print_table(("run", "scenario", "kafka", "status", "outcome", "acked / lost", "size"), [cells(row) for row in rows])
+    headers = ("record", "outcome", "acked / lost", "size", "kafka", "status", "scenario")
+    print_table(headers, [cells(row) for row in rows], whole=1)
+    for row in rows:
+        if row.why is not None:
+            print(f"{shlex.quote(row.record)}: {row.why}")
     print("\nnext: ebbtide analyze RECORD")
+
+
+def _count(value: int | None) -> str:
+    return "?" if value is None else f"{value:,}"
 
 
 def _human(count: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from judge_records import ELR_ON, Story, last_replica_standing
 
 from analysis.judge import judging
 from analysis.reconcile import session as spark
-from analysis.verdict import Verdict, read_verdict, write_verdict
+from analysis.verdict import Verdict, not_finished, read_verdict, write_verdict
 from harness.cli.main import main
 from harness.errors import HarnessError, Problems, UsageError
 
@@ -153,8 +154,63 @@ def test_runs_as_a_table(records: dict[str, Path], capsys: pytest.CaptureFixture
     main(["runs", str(records["damaged"].parent)])
     out = capsys.readouterr().out
     assert "1,000 / 1,000" in out
+    assert f"{records['damaged']}: manifest.json is not JSON" in out
     assert "not judged" in out
     assert "damaged" in out
+
+
+def test_runs_never_cuts_a_record_and_leaves_out_what_a_narrow_terminal_cannot_show(
+    records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["analyze", str(records["predicted"])])
+    folder = records["damaged"].parent
+    monkeypatch.chdir(folder.parent)
+    shown = {}
+    for columns in ("30", "80", "200"):
+        capsys.readouterr()
+        monkeypatch.setenv("COLUMNS", columns)
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        main(["runs", folder.name])
+        shown[columns] = capsys.readouterr().out
+        for record in records.values():
+            assert f"{folder.name}/{record.name}" in shown[columns]
+    assert "scenario" not in shown["80"]
+    assert "as-predicted" in shown["80"]
+    assert "scenario" in shown["200"]
+
+
+def test_runs_tells_two_copies_apart_by_their_folders(
+    records: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(records["predicted"], records["predicted"].parent / "a copy")
+    main(["runs", str(records["predicted"].parent)])
+    first = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert str(records["predicted"]) in first
+    assert f"'{records['predicted'].parent / 'a copy'}'" in first
+
+
+def test_runs_shows_what_is_not_known_as_a_question_mark(
+    records: dict[str, Path], stories: dict[Path, Story], capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = stories[records["predicted"]]
+    story.lost, story.anomalies = [], []
+    story.unknown["lost"] = "there was no final read"
+    main(["analyze", str(records["predicted"])])
+    capsys.readouterr()
+    write_verdict(records["contradicts"], not_finished("contradicts"))
+    main(["runs", str(records["predicted"].parent)])
+    out = capsys.readouterr().out
+    assert "1,000 / ?" in out
+    assert "? / ?" in out
+
+
+def test_runs_counts_what_a_sparse_file_takes_on_disk(
+    records: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (records["predicted"] / "disk.img").open("wb") as image:
+        image.truncate(1 << 30)
+    main(["runs", str(records["predicted"].parent), "--json"])
+    assert all(json.loads(line)["bytes"] < 1 << 20 for line in capsys.readouterr().out.splitlines())
 
 
 def test_runs_of_a_folder_that_is_not_there_is_a_usage_error(
