@@ -60,8 +60,8 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
 
 
 def has_sends(record: Path, verdict: Verdict) -> bool:
-    """Whether the record tells what was sent: without its sends the counts are 0 and mean nothing."""
-    return verdict.counts.sends > 0 or bool(table_files(record, "sends"))
+    """Whether it is known what was sent: without sends, or before they are judged, the counts are 0."""
+    return verdict.counts.sends > 0 or (bool(verdict.properties) and bool(table_files(record, "sends")))
 
 
 def sent(record: Path, verdict: Verdict, count: int) -> str:
@@ -72,7 +72,8 @@ def sent(record: Path, verdict: Verdict, count: int) -> str:
 def lost_in_all(verdict: Verdict) -> int | None:
     """How many records are lost, whatever their acks; None where it could not be decided."""
     count = sum(one.count for one in verdict.anomalies if one.kind == "lost")
-    return None if _undecided(verdict, NO_COMMITTED_LOSS) and not count else count
+    decided = bool(verdict.properties) and not _undecided(verdict, NO_COMMITTED_LOSS)
+    return count if decided or count else None
 
 
 def lost(verdict: Verdict, *, committed: bool) -> str:
