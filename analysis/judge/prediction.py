@@ -164,8 +164,8 @@ def told_seen(seen: Seen, acked: int | None) -> str:
         causes = ", ".join(f"{count:,} by {cause}" for cause, count in sorted(seen.causes.items()))
         committed = f"{seen.committed_lost:,} committed" + (f" ({causes})" if causes else "")
         parts.append(f"of {acked:,} acked records {committed} and {seen.uncommitted_lost:,} uncommitted are lost")
-    if "hw-regression" not in seen.unknown_kinds:
-        count = seen.kinds.get("hw-regression", 0)
+    count = seen.kinds.get("hw-regression", 0)
+    if count or "hw-regression" not in seen.unknown_kinds:
         times = f"{count:,} time{'s' if count != 1 else ''}"
         parts.append(f"a HW below an earlier one was served {times}" if count else "the HW never went back")
     if seen.elected_from_elr:

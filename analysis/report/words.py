@@ -181,7 +181,11 @@ def cut(step: StepEntry) -> str:
         by_node = "; ".join(f"{nodes(sources)} to {nodes(targets)}" for targets, sources in by_targets.items())
         by_role = f"from {' to '.join(roles)}" if roles else ""
     else:
-        by_node = " | ".join(nodes(sources) for sources in by_targets.values())
+        groups = list(by_targets.values())
+        named = ["clients" in role.strip("[]").split(", ") for role in roles]
+        if len(groups) == len(named) == 2 and [CLIENTS in group for group in groups] == named[::-1]:
+            groups.reverse()
+        by_node = " | ".join(map(nodes, groups))
         by_role = f"between {' and '.join(roles)}" if roles else ""
     told = ", by node: ".join(filter(None, (by_role, by_node)))
     if not told:

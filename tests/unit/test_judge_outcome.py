@@ -142,6 +142,8 @@ def test_a_run_that_ended_early_cannot_say_that_the_hw_never_went_back(tmp_path:
     assert "never went back" not in reasons(story.judged())
     assert "did not: the run" not in reasons(story.judged())
     assert by_name(story.judged())["no-hw-regression-unless-allowed"] == "unknown"
+    story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
+    assert "a HW below an earlier one was served" in reasons(story.judged())
 
 
 @pytest.mark.parametrize("status", ["interrupted", "failed"])

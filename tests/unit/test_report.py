@@ -108,7 +108,7 @@ def test_a_cut_is_told_by_role_and_by_node_and_says_whether_it_is_one_way(tmp_pa
     ]
     assert [step.proof for step in report_of(story).steps] == [
         "one way from [leader(t-0)] to [followers(t-0)], by node: 2 to 1, 3; none of the 2 cuts lets a packet pass",
-        "both ways between [leader(t-0)] and [broker(2), clients], by node: clients, 2 | 1; "
+        "both ways between [leader(t-0)] and [broker(2), clients], by node: 1 | clients, 2; "
         "none of the 4 cuts lets a packet pass",
         "no proof: no rule (one way from [clients] to [broker(1)])",
     ]
