@@ -165,6 +165,7 @@ def test_runs_never_cuts_a_record_and_leaves_out_what_a_narrow_terminal_cannot_s
     main(["analyze", str(records["predicted"])])
     folder = records["damaged"].parent
     monkeypatch.chdir(folder.parent)
+    monkeypatch.setenv("TERM", "xterm")  # a dumb one has 80 columns whatever it is told
     shown = {}
     for columns in ("30", "80", "200"):
         capsys.readouterr()
