@@ -1,0 +1,150 @@
+"""The controller's state of one partition, and what it knows of the brokers when it decides.
+
+Both are plain tuples, because an explorer holds and hashes millions of them. Sets of brokers are bit masks
+(`1 << broker id`), lists whose order means something are tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+NO_LEADER = -1
+NO_EPOCH = -1
+"""A broker epoch that is not known or not sent: the checks of KIP-903 let it pass."""
+NO_ERROR = "NONE"
+
+MV_SKIPS_EPOCH_BUMP_ON_SHRINK = 12
+"""metadata.version 3.6-IV0: an ISR shrink no longer raises the leader epoch (KAFKA-15021)."""
+MV_FETCH_CARRIES_BROKER_EPOCH = 10
+"""metadata.version 3.5-IV1: Fetch v15 carries the follower's broker epoch (KIP-903)."""
+MV_LEADER_RECOVERY = 3
+"""metadata.version 3.2-IV0: an unclean election is recorded as RECOVERING (KIP-704)."""
+
+
+def mask_of(brokers: Iterable[int]) -> int:
+    """The bit mask of broker ids."""
+    mask = 0
+    for broker in brokers:
+        mask |= 1 << broker
+    return mask
+
+
+def members(mask: int) -> Iterator[int]:
+    """The broker ids of a bit mask, ascending."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+class Partition(NamedTuple):
+    """One partition as the controller records it (PartitionRegistration).
+
+    `last_known` is the LastKnownElr field: in releases at most the last leader, in the KIP's text the brokers
+    that an unclean shutdown took out of the ELR. `last_known_leader` is the KIP's field of that name, which no
+    release has: there it stays `NO_LEADER`. `recovering` is LeaderRecoveryState (KIP-704).
+    """
+
+    replicas: tuple[int, ...]
+    isr: int
+    elr: int = 0
+    last_known: tuple[int, ...] = ()
+    adding: int = 0
+    removing: int = 0
+    leader: int = NO_LEADER
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    recovering: bool = False
+    last_known_leader: int = NO_LEADER
+
+
+class UncleanElection(IntEnum):
+    """`unclean.leader.election.enable`: false, true, or (KIP-966's text only) Manual.
+
+    KIP-966 reads false as Balanced and true as Proactive (first Aggressive); releases read Manual as false.
+    """
+
+    DISABLED = 0
+    ENABLED = 1
+    MANUAL = 2
+
+
+class Cluster(NamedTuple):
+    """What a decision on a partition depends on besides the partition.
+
+    Masks of brokers: `registered`; `unfenced`; `shutting_down`, in controlled shutdown; `offline`, whose log
+    directory of this partition is offline. `epochs[id]` is the broker epoch of the stored registration,
+    `NO_EPOCH` if there is none. `min_isr` is the topic's configured min.insync.replicas, `topic_min_isr`
+    whether the topic overrides the cluster's. `elr` is whether eligible.leader.replicas.version is 1.
+    `metadata_version` is the finalised feature level.
+    """
+
+    registered: int
+    unfenced: int
+    shutting_down: int = 0
+    offline: int = 0
+    epochs: tuple[int, ...] = ()
+    min_isr: int = 1
+    topic_min_isr: bool = False
+    elr: bool = False
+    unclean: UncleanElection = UncleanElection.DISABLED
+    metadata_version: int = 1
+
+    @property
+    def active(self) -> int:
+        """The brokers that may be in an ISR (KIP-841): registered, unfenced, not in controlled shutdown."""
+        return self.registered & self.unfenced & ~self.shutting_down
+
+    @property
+    def live(self) -> int:
+        """The brokers that may lead: active, with the partition's log directory online."""
+        return self.registered & self.unfenced & ~self.shutting_down & ~self.offline
+
+    def epoch(self, broker: int) -> int:
+        """The epoch of the stored registration of `broker`, `NO_EPOCH` if there is none."""
+        return self.epochs[broker] if broker < len(self.epochs) else NO_EPOCH
+
+
+class AlterPartition(NamedTuple):
+    """A leader's AlterPartition request for one partition.
+
+    `isr_epochs` holds `(broker id, broker epoch)`; the epoch is `NO_EPOCH` when the follower's Fetch carried
+    none (below metadata.version 3.5-IV1) or the request is older than v3.
+    """
+
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    isr_epochs: tuple[tuple[int, int], ...]
+    recovering: bool = False
+    broker_epoch: int = NO_EPOCH
+
+
+class LogInfo(NamedTuple):
+    """A replica's answer to GetReplicaLogInfo (KIP-966, in no release)."""
+
+    broker: int
+    broker_epoch: int
+    last_epoch: int
+    log_end_offset: int
+
+
+class Election(IntEnum):
+    """Election types of the controller (PartitionChangeBuilder.Election)."""
+
+    PREFERRED = 0
+    ONLINE = 1
+    UNCLEAN = 2
+
+
+class Outcome(NamedTuple):
+    """What an event did: the new partition and cluster, or the old partition and Kafka's error name.
+
+    An AlterPartition answered with NEW_LEADER_ELECTED is the one error that comes with a change.
+    """
+
+    partition: Partition
+    cluster: Cluster
+    error: str = NO_ERROR
