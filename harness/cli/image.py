@@ -1,0 +1,79 @@
+"""`ebbtide image build | list | remove`: Docker images with Kafka that are made on this host."""
+
+from __future__ import annotations
+
+import argparse
+
+from harness.cli.output import print_table
+from harness.errors import ExitCode
+from harness.known_releases import parse_version
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's three actions."""
+    parser.description = "Build Docker images with Kafka from the fetched jars and this host's Java; no registry."
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    build = actions.add_parser(
+        "build",
+        help="build the images of releases",
+        description="Build ebbtide/kafka:VERSION, fetching the release if need be. What is unchanged is not built again.",
+    )
+    actions.add_parser("list", help="the images that were built here", description="List the images built here.")
+    remove = actions.add_parser(
+        "remove",
+        help="remove images that were built here",
+        description="Remove ebbtide/kafka:VERSION; one that is not here is no error. Others' images are left alone.",
+    )
+    for action in (build, remove):
+        action.add_argument("versions", nargs="+", metavar="VERSION", help="a Kafka release such as 4.3.1")
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Build, list or remove."""
+    if args.action == "list":
+        return _list()
+    wanted = list(dict.fromkeys(args.versions))
+    for version in wanted:
+        parse_version(version)
+    return _build(wanted) if args.action == "build" else _remove(wanted)
+
+
+def _build(versions: list[str]) -> ExitCode:
+    import time
+
+    from harness.images import build_image, built_images, connect
+
+    with connect() as client:
+        for version in versions:
+            started = time.monotonic()
+            image = build_image(client, version, lambda text: print(text, flush=True))
+            took_s = time.monotonic() - started
+            size = next((built.size_bytes for built in built_images(client) if built.id == image.id), 0)
+            print(f"{image.reference}: {size / 1e6:.0f} MB, {image.id[:19]}, in {took_s:.1f} s", flush=True)
+    return ExitCode.AS_PREDICTED
+
+
+def _list() -> ExitCode:
+    from harness.images import built_images, connect
+
+    with connect() as client:
+        images = built_images(client)
+    if not images:
+        print("no image was built here: ebbtide image build VERSION")
+        return ExitCode.AS_PREDICTED
+    print_table(
+        ("release", "image", "id", "size"),
+        [(image.kafka, image.reference, image.id[:19], f"{image.size_bytes / 1e6:.0f} MB") for image in images],
+    )
+    return ExitCode.AS_PREDICTED
+
+
+def _remove(versions: list[str]) -> ExitCode:
+    from harness.images import connect, remove_image
+
+    with connect() as client:
+        for version in versions:
+            print(
+                f"Kafka {version}: {'removed' if remove_image(client, version) else 'no image of it here'}", flush=True
+            )
+    return ExitCode.AS_PREDICTED
