@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 
 from harness.cli.output import print_table
 from harness.errors import ExitCode
@@ -16,7 +17,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     build = actions.add_parser(
         "build",
         help="build the images of releases",
-        description="Build ebbtide/kafka:VERSION, fetching the release if need be. What is unchanged is not built again.",
+        description="Build ebbtide/kafka:VERSION, fetching the release if need be; what is unchanged is reused.",
     )
     actions.add_parser("list", help="the images that were built here", description="List the images built here.")
     remove = actions.add_parser(
@@ -43,7 +44,7 @@ def _build(versions: list[str]) -> ExitCode:
 
     from harness.images import build_image, built_images, connect
 
-    with connect() as client:
+    with closing(connect()) as client:
         for version in versions:
             started = time.monotonic()
             image = build_image(client, version, lambda text: print(text, flush=True))
@@ -56,7 +57,7 @@ def _build(versions: list[str]) -> ExitCode:
 def _list() -> ExitCode:
     from harness.images import built_images, connect
 
-    with connect() as client:
+    with closing(connect()) as client:
         images = built_images(client)
     if not images:
         print("no image was built here: ebbtide image build VERSION")
@@ -71,7 +72,7 @@ def _list() -> ExitCode:
 def _remove(versions: list[str]) -> ExitCode:
     from harness.images import connect, remove_image
 
-    with connect() as client:
+    with closing(connect()) as client:
         for version in versions:
             print(
                 f"Kafka {version}: {'removed' if remove_image(client, version) else 'no image of it here'}", flush=True
