@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from packaging.version import InvalidVersion, Version
 
 from analysis.judge.timeline import PartitionState, Timeline
+from analysis.spec.partition import MV_FETCH_CARRIES_BROKER_EPOCH
 from harness.record.manifest import Manifest
 
 METADATA_VERSION = "metadata.version"
 ELR_VERSION = "eligible.leader.replicas.version"
 MIN_ISR = "min.insync.replicas"
-
-KIP_903_LEVEL = 10
-"""metadata.version 3.5-IV1: from here on a fetch carries the broker epoch that KIP-903 checks."""
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 class Rules:
@@ -36,8 +37,19 @@ class Rules:
 
     def _in_force(self, resource: str, name: str, at: int) -> tuple[bool, str | None]:
         """Whether the log has a word on it up to offset `at`, and the newest."""
-        values = [value for offset, value in self._changes.get((resource, name), []) if offset <= at]
-        return bool(values), values[-1] if values else None
+        changes = self._changes.get((resource, name), [])
+        known = bisect_right(changes, at, key=lambda change: change[0])
+        return bool(known), changes[known - 1][1] if known else None
+
+    def configured(self, resource: str, name: str, at: int) -> str | None:
+        """The value that the log has set and not deleted since."""
+        return self._in_force(resource, name, at)[1]
+
+    def levels(self, at: int) -> dict[str, int]:
+        """Every feature level that is known."""
+        logged = {resource.removeprefix("feature:") for resource, _ in self._changes if resource.startswith("feature:")}
+        levels = {name: self._level(name, at) for name in (*self._manifest.features, *logged)}
+        return {name: level for name, level in levels.items() if level is not None}
 
     def _level(self, feature: str, at: int) -> int | None:
         known, value = self._in_force(f"feature:{feature}", "level", at)
@@ -58,7 +70,7 @@ class Rules:
         """KIP-903: whether an ISR member with an old broker epoch is refused; follows the metadata.version."""
         level = self._level(METADATA_VERSION, at)
         if level is not None:
-            return level >= KIP_903_LEVEL
+            return level >= MV_FETCH_CARRIES_BROKER_EPOCH
         return False if self.release is not None and self.release < Version("3.5") else None
 
     @property
@@ -72,13 +84,14 @@ class Rules:
         The controller counts the replicas of the topic's partition 0, a broker those of the partition; while
         a reassignment makes them differ the larger is taken, which calls fewer states below it.
         """
-        configured = self._configured_min_isr(state.topic, at)
+        configured = self.configured_min_isr(state.topic, at)
         if configured is None or not state.replicas:
             return None
         first = self._timeline.at(state.topic, 0, at)
         return min(configured, max(len(state.replicas), len(first.replicas) if first else 0))
 
-    def _configured_min_isr(self, topic: str, at: int) -> int | None:
+    def configured_min_isr(self, topic: str, at: int) -> int | None:
+        """min.insync.replicas of the topic, else of the cluster, else as the topic was made."""
         set_on_topic, value = self._in_force(f"topic:{topic}", MIN_ISR, at)
         if value is not None:
             return int(value)

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from analysis.evidence.report import EVIDENCE, TimelineReport
+from analysis.evidence.report import EVIDENCE, ControllerLog, TimelineReport
 from harness.errors import UsageError
 from harness.record.tables import TABLES, table_files
 
@@ -77,7 +77,8 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """Every partition's states, broker events and config changes by metadata offset.
 
     `missing` names the tables that were not there or empty: what depends on them is unknown. `torn`: the metadata
-    log that they were made of is damaged, so that they may lack its last records.
+    log that they were made of is damaged, so that they may lack its last records. `gaps`: they may lack records in
+    the middle or at the start, because the log did or because nothing tells that it did not.
     """
 
     partitions: dict[TopicPartition, tuple[PartitionState, ...]] = {}
@@ -85,6 +86,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     configs: tuple[ConfigChange, ...] = ()
     missing: frozenset[str] = frozenset()
     torn: bool = False
+    gaps: bool = False
 
     def states(self, topic: str, partition: int) -> tuple[PartitionState, ...]:
         """All states of one partition, oldest first; empty when the log has none."""
@@ -136,6 +138,7 @@ def rows(record: Path, table: str) -> list[dict[str, object]]:
 def load_timeline(record: Path) -> Timeline:
     """Read the timeline of a record; tables that are missing or empty are named, not refused."""
     partition_rows, broker_rows, config_rows = (rows(record, name) for name in ("partitions", "brokers", "configs"))
+    report = _report(record)
     by_partition: dict[TopicPartition, list[PartitionState]] = {}
     for row in partition_rows:
         state = msgspec.convert(row, PartitionState)
@@ -148,18 +151,23 @@ def load_timeline(record: Path) -> Timeline:
         brokers=tuple(msgspec.convert(row, BrokerEvent) for row in broker_rows),
         configs=tuple(msgspec.convert(row, ConfigChange) for row in config_rows),
         missing=frozenset(name for name, found in empty.items() if not found),
-        torn=_torn(record),
+        torn=report is not None and any(log.damage is not None for log in _used(report)),
+        gaps=report is None or bool(report.skipped) or any(log.start_offset > 0 for log in _used(report)),
     )
 
 
-def _torn(record: Path) -> bool:
-    """Whether evidence.json says that the controller's log which was used is damaged; False when it says nothing."""
+def _report(record: Path) -> TimelineReport | None:
+    """What evidence.json says of the metadata logs; None when it says nothing."""
     try:
         parts = msgspec.json.decode((record / EVIDENCE).read_bytes(), type=dict[str, msgspec.Raw])
-        report = msgspec.json.decode(parts["timeline"], type=TimelineReport)
+        return msgspec.json.decode(parts["timeline"], type=TimelineReport)
     except (OSError, KeyError, msgspec.DecodeError):
-        return False
-    return any(log.damage is not None for log in report.logs if log.controller == report.controller)
+        return None
+
+
+def _used(report: TimelineReport) -> list[ControllerLog]:
+    """The log that the tables were made of."""
+    return [log for log in report.logs if log.controller == report.controller]
 
 
 def _same_state(one: PartitionState, other: PartitionState) -> bool:
