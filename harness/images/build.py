@@ -31,6 +31,7 @@ from harness.waiting import WaitExpired, wait_until
 
 # The oldest time that a jar can hold. The JVM compares each jar's time with the one in the class archive.
 _MTIME_S = 315532800
+_FILES = ("Dockerfile", "make-class-archive", "start-node")
 _CANCEL_TIMEOUT_S = 20.0
 _SHOWN_LINES = 12
 
@@ -79,10 +80,11 @@ def _write_context(into: IO[bytes], rootfs: Path, jars: list[Path]) -> None:
 
     with tarfile.open(fileobj=into, mode="w", format=tarfile.PAX_FORMAT) as tar:
         files = resources.files("harness.images").joinpath("context")
-        for name, mode in (("Dockerfile", 0o644), ("start-node", 0o755)):
+        for name in _FILES:
             with resources.as_file(files.joinpath(name)) as path, path.open("rb") as content:
                 member = plain(tar.gettarinfo(arcname=name, fileobj=content))
-                member.mode = mode
+                # A wheel does not keep it.
+                member.mode = 0o755
                 tar.addfile(member, content)
         # TarFile.add walks a folder in the order of the names.
         tar.add(rootfs, "rootfs", filter=plain)

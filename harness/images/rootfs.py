@@ -17,10 +17,10 @@ from harness.java import find_java
 JDK_INSTALL = "apt-get install --no-install-recommends openjdk-17-jdk-headless"
 BUSYBOX_INSTALL = "apt-get install --no-install-recommends busybox-static"
 
-# What brokers and controllers of 3.3 to 4.3 load, by jdeps and by trying. Not java.desktop, which jdeps names
-# for annotations that Jackson looks for and does without: it is as large as the rest.
+# What brokers and controllers of 3.3 to 4.3 load, by jdeps and by trying; java.desktop for java.beans.
 _MODULES = (
     "java.base",
+    "java.desktop",
     "java.logging",
     "java.management",
     "java.naming",
@@ -69,6 +69,8 @@ def make_rootfs(into: Path) -> None:
             "--strip-debug",
             "--no-header-files",
             "--no-man-pages",
+            # Its windows and fonts would bring X11's libraries along.
+            "--exclude-files=/java.desktop/lib/**",
             f"--output={into / 'opt/java'}",
         ]
     )
