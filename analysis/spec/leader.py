@@ -2,15 +2,30 @@
 
 `Leader` is what a leading broker knows: its committed ISR, the maximal ISR (with a pending expansion) and the
 state of each follower. Each rule returns a `Step`. Offsets are log end offsets: the next offset to be written.
+Written after Kafka's Partition; a committed ISR is one that the controller has confirmed.
 """
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from analysis.spec.partition import NO_ERROR
+from analysis.spec.partition import NO_EPOCH, NO_ERROR, members
 
 Pending = Literal["", "EXPAND", "SHRINK"]
+
+_REVERTS = frozenset({"INELIGIBLE_REPLICA", "OPERATION_NOT_ATTEMPTED"})
+"""Errors that say: the epochs were right and nothing was applied. The leader goes back to the committed ISR."""
+_STAYS_PENDING = frozenset(
+    {
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "UNKNOWN_TOPIC_ID",
+        "FENCED_LEADER_EPOCH",
+        "INVALID_UPDATE_VERSION",
+        "INVALID_REQUEST",
+        "NEW_LEADER_ELECTED",
+    }
+)
+"""Errors after which the leader stays with its pending ISR until the metadata log brings another."""
 
 
 class Follower(NamedTuple):
@@ -31,7 +46,10 @@ class Follower(NamedTuple):
 
 
 class Leader(NamedTuple):
-    """A leader's view of its partition; `isr` is the committed ISR, `maximal` the one it replicates to."""
+    """A leader's view of its partition; `isr` is the committed ISR, `maximal` the one it replicates to.
+
+    `epoch_start` is the first offset of its leader epoch, `broker_epoch` its own, sent with an ISR.
+    """
 
     broker: int
     replicas: tuple[int, ...]
@@ -42,6 +60,7 @@ class Leader(NamedTuple):
     hw: int = 0
     epoch_start: int = 0
     pending: Pending = ""
+    broker_epoch: int = NO_EPOCH
 
 
 class Step(NamedTuple):
@@ -61,36 +80,131 @@ class Step(NamedTuple):
 class LeaderRules:
     """The leader's half of a protocol variant. `min_isr` is the topic's configured min.insync.replicas."""
 
+    checks_epochs: bool = False
+    """KIP-903: broker epochs are fetched with, proposed and checked."""
+    strict_min_isr: bool = False
+    """KIP-966: the HW only advances at min ISR, which counts at most as the number of replicas."""
+    waits_for_ineligible: bool = True
+    """Whether the HW waits for a caught-up follower that may not join the ISR."""
+    refuses_fetch_of_old_epoch: bool = False
+    """Whether a Fetch that names an older broker epoch than the metadata is refused (KAFKA-15221)."""
+
+    def leader_min_isr(self, leader: Leader, min_isr: int) -> int:
+        """The min ISR that the leader goes by."""
+        return min(min_isr, len(leader.followers) + 1) if self.strict_min_isr else min_isr
+
+    def under_min_isr(self, leader: Leader, min_isr: int) -> bool:
+        """Whether the committed ISR is below min ISR."""
+        return leader.isr.bit_count() < self.leader_min_isr(leader, min_isr)
+
+    def may_join(self, follower: Follower) -> bool:
+        """Whether a follower may be in the ISR at all, as far as the leader knows (KIP-841, KIP-903)."""
+        if follower.fenced or follower.shutting_down:
+            return False
+        if not self.checks_epochs:
+            return True
+        return follower.fetch_epoch is not None and follower.fetch_epoch in (NO_EPOCH, follower.metadata_epoch)
+
     def advance_hw(self, leader: Leader, min_isr: int) -> Leader:
-        """The leader with the HW where the followers' progress allows it."""
-        raise NotImplementedError
+        """The leader with the HW where the followers' progress allows it.
+
+        It is the lowest LEO of the leader, the maximal ISR, and every follower that is caught up and may join
+        the ISR: waiting for those lets a slow follower join at all.
+        """
+        if self.strict_min_isr and self.under_min_isr(leader, min_isr):
+            return leader
+        hw = leader.leo
+        for follower in leader.followers:
+            if follower.leo < hw and (
+                leader.maximal >> follower.broker & 1
+                or (follower.caught_up and (self.waits_for_ineligible or self.may_join(follower)))
+            ):
+                hw = follower.leo
+        return leader._replace(hw=hw) if hw > leader.hw else leader
 
     def append(self, leader: Leader, min_isr: int, acks: int) -> Step:
-        """A produce request of one record."""
-        raise NotImplementedError
+        """A produce request of one record; acks=all (-1) is admitted by the committed ISR."""
+        if acks == -1 and self.under_min_isr(leader, min_isr):
+            return Step(leader, "NOT_ENOUGH_REPLICAS")
+        return Step(self.advance_hw(leader._replace(leo=leader.leo + 1), min_isr))
 
     def acked(self, leader: Leader, min_isr: int, offset: int) -> Step:
-        """Whether an acks=all write up to `offset` is complete, and with which error."""
-        raise NotImplementedError
+        """Whether an acks=all write up to `offset` is complete, and with which error.
+
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND goes by the maximal ISR; the record may well be committed.
+        """
+        if leader.hw < offset:
+            return Step(leader)
+        enough = leader.maximal.bit_count() >= self.leader_min_isr(leader, min_isr)
+        return Step(leader, NO_ERROR if enough else "NOT_ENOUGH_REPLICAS_AFTER_APPEND", done=True)
 
     def fetch(
         self, leader: Leader, min_isr: int, broker: int, offset: int, epoch: int, metadata_epoch: int | None = None
     ) -> Step:
-        """A follower fetches from `offset`, naming its broker epoch."""
-        raise NotImplementedError
+        """A follower fetches from `offset`, naming its broker epoch; it may join the ISR.
+
+        `metadata_epoch` is what the leader's cache held when the request came, if that was not yet the
+        follower's current one. A follower joins at max(HW, start of the leader epoch), not at the leader's LEO.
+        """
+        at = next((at for at, follower in enumerate(leader.followers) if follower.broker == broker), -1)
+        if at < 0:
+            return Step(leader, "UNKNOWN_TOPIC_OR_PARTITION")
+        follower = leader.followers[at]
+        cached = follower.metadata_epoch if metadata_epoch is None else metadata_epoch
+        if self.refuses_fetch_of_old_epoch and NO_EPOCH != epoch < cached:
+            return Step(leader, "NOT_LEADER_OR_FOLLOWER")
+        follower = follower._replace(
+            leo=offset, fetch_epoch=epoch, caught_up=follower.caught_up or offset >= leader.leo
+        )
+        leader = leader._replace(followers=(*leader.followers[:at], follower, *leader.followers[at + 1 :]))
+        proposed = None
+        if (
+            not leader.pending
+            and not leader.isr >> broker & 1
+            and self.may_join(follower)
+            and offset >= max(leader.hw, leader.epoch_start)
+        ):
+            leader = leader._replace(pending="EXPAND", maximal=leader.isr | 1 << broker)
+            proposed = self.proposal(leader, leader.maximal)
+        return Step(self.advance_hw(leader, min_isr), proposed=proposed)
 
     def maybe_shrink(self, leader: Leader, min_isr: int) -> Step:
-        """The periodic check for followers that fell behind."""
-        raise NotImplementedError
+        """The periodic check for followers that fell behind; one at the leader's LEO never does.
+
+        The HW keeps waiting for them until the controller has confirmed.
+        """
+        if leader.pending:
+            return Step(leader)
+        behind = 0
+        for follower in leader.followers:
+            if not follower.caught_up and follower.leo != leader.leo:
+                behind |= leader.isr & 1 << follower.broker
+        if not behind:
+            return Step(leader)
+        return Step(leader._replace(pending="SHRINK"), proposed=self.proposal(leader, leader.isr & ~behind))
 
     def isr_accepted(self, leader: Leader, min_isr: int, isr: int) -> Step:
         """AlterPartition succeeded with `isr`."""
-        raise NotImplementedError
+        return self.isr_published(leader, min_isr, isr)
 
     def isr_refused(self, leader: Leader, error: str) -> Step:
-        """AlterPartition failed with `error`."""
-        raise NotImplementedError
+        """AlterPartition failed with `error`: back to the committed ISR, or pending, or sent again."""
+        if error in _REVERTS:
+            return Step(leader._replace(maximal=leader.isr, pending=""))
+        return Step(leader, retried=error not in _STAYS_PENDING)
 
     def isr_published(self, leader: Leader, min_isr: int, isr: int) -> Step:
         """The metadata log brought `isr`."""
-        raise NotImplementedError
+        return Step(self.advance_hw(leader._replace(isr=isr, maximal=isr, pending=""), min_isr))
+
+    def proposal(self, leader: Leader, isr: int) -> tuple[tuple[int, int], ...]:
+        """The ISR to ask for, with the broker epochs that the followers fetched with.
+
+        A member that has not fetched yet goes without: if it crashed, the controller has taken it out meanwhile
+        and the partition epoch refuses the request.
+        """
+        if not self.checks_epochs:
+            return tuple((broker, NO_EPOCH) for broker in members(isr))
+        epochs = {f.broker: NO_EPOCH if f.fetch_epoch is None else f.fetch_epoch for f in leader.followers}
+        epochs[leader.broker] = leader.broker_epoch
+        return tuple((broker, epochs[broker]) for broker in members(isr))

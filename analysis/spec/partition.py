@@ -19,6 +19,8 @@ MV_SKIPS_EPOCH_BUMP_ON_SHRINK = 12
 """metadata.version 3.6-IV0: an ISR shrink no longer raises the leader epoch (KAFKA-15021)."""
 MV_FETCH_CARRIES_BROKER_EPOCH = 10
 """metadata.version 3.5-IV1: Fetch v15 carries the follower's broker epoch (KIP-903)."""
+MV_ELR = 23
+"""metadata.version 4.0-IV1: eligible.leader.replicas.version may be 1 (KIP-966)."""
 MV_LEADER_RECOVERY = 3
 """metadata.version 3.2-IV0: an unclean election is recorded as RECOVERING (KIP-704)."""
 

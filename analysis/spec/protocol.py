@@ -2,29 +2,69 @@
 
 Each public method is one event. It is pure: it takes the partition and the cluster before the event and returns
 an `Outcome` with both after it. Who may call it when, and what a broker or its disk does meanwhile, is the
-caller's business (the explorer's environment, or a recorded trace).
+caller's business (the explorer's environment, or a recorded trace). The sessions are the caller's too: an event
+happens when it is called.
+
+What is the same in all variants is written here, after Kafka's ReplicationControlManager and
+ClusterControlManager; the class attributes and the overridable methods are what variants differ in.
 """
 
 from __future__ import annotations
 
-from analysis.spec.partition import AlterPartition, Cluster, Election, LogInfo, Outcome, Partition, UncleanElection
+from collections.abc import Sequence
+
+from analysis.spec.builder import Builder
+from analysis.spec.leader import LeaderRules
+from analysis.spec.partition import (
+    MV_ELR,
+    MV_FETCH_CARRIES_BROKER_EPOCH,
+    NO_EPOCH,
+    NO_LEADER,
+    AlterPartition,
+    Cluster,
+    Election,
+    LogInfo,
+    Outcome,
+    Partition,
+    UncleanElection,
+    mask_of,
+    members,
+)
+from analysis.spec.shutdown import previous_broker_epoch
 
 
-class Protocol:
+class Protocol(Builder, LeaderRules):
     """One protocol variant: the rules of the controller and of the leader."""
 
     name: str
-    """The variant's key in `analysis.spec.VARIANTS`."""
+    """The variant's key in `analysis.spec.variants.VARIANTS`."""
+    source: str
+    """The KIP or JIRA that it starts with, and the releases that run it."""
     has_elr: bool = False
     """Whether the code knows the ELR at all; `Cluster.elr` says whether the feature is on."""
+    has_log_dirs: bool = False
+    """Whether a broker can lose one log directory and live on (KIP-858)."""
+    reads_unclean_config: bool = False
+    """Whether unclean.leader.election.enable has an effect (KAFKA-12670)."""
+    reads_clean_shutdown_file: bool = False
+    """Whether a broker sends the epoch in its clean-shutdown file (KAFKA-15582)."""
+    keeps_epoch_of_same_incarnation: bool = False
+    """Whether a broker that registers again without a restart keeps its epoch (KAFKA-16952)."""
 
     def fence(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
-        """The session of `broker` timed out."""
-        raise NotImplementedError
+        """The session of `broker` timed out. An ELR member stays where it is: nothing is written."""
+        after = self._without(partition, cluster, broker)
+        return Outcome(after, cluster._replace(unfenced=cluster.unfenced & ~(1 << broker)))
 
     def unfence(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
-        """`broker` has caught up with the metadata log and is unfenced."""
-        raise NotImplementedError
+        """`broker` has caught up with the metadata log and is unfenced; only a leaderless partition reacts."""
+        if not cluster.registered >> broker & 1:
+            return Outcome(partition, cluster, "BROKER_ID_NOT_REGISTERED")
+        now = cluster._replace(unfenced=cluster.unfenced | 1 << broker)
+        if partition.leader != NO_LEADER:
+            return Outcome(partition, now)
+        target = self.target(partition, now)._replace(election=self.automatic(cluster))
+        return Outcome(self.build(partition, target), now)
 
     def register(
         self,
@@ -37,61 +77,228 @@ class Protocol:
         request_version: int = 4,
         same_incarnation: bool = False,
     ) -> Outcome:
-        """`broker` registers with the broker epoch `epoch`; `previous_epoch` is from its clean-shutdown file."""
-        raise NotImplementedError
+        """`broker` registers with the broker epoch `epoch`; `previous_epoch` is from its clean-shutdown file.
+
+        Kafka refuses this with DUPLICATE_BROKER_REGISTRATION while the old session lives, which is the caller's
+        to know. The new registration is fenced, its directories are online.
+        """
+        if same_incarnation and cluster.registered >> broker & 1:
+            kept = self.keeps_epoch_of_same_incarnation
+            return Outcome(partition, cluster if kept else _with_epoch(cluster, broker, epoch))
+        after = self.left_behind(
+            partition, cluster, broker, self.is_clean(cluster, broker, previous_epoch, request_version)
+        )
+        bit = 1 << broker
+        now = _with_epoch(cluster, broker, epoch)._replace(
+            registered=cluster.registered | bit,
+            unfenced=cluster.unfenced & ~bit,
+            shutting_down=cluster.shutting_down & ~bit,
+            offline=cluster.offline & ~bit,
+        )
+        return Outcome(after, now)
 
     def controlled_shutdown(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
-        """`broker` asks to shut down."""
-        raise NotImplementedError
+        """`broker` asks to shut down: it leaves ISR and leadership at once and may not come back to them."""
+        after = self._without(partition, cluster, broker)
+        return Outcome(after, cluster._replace(shutting_down=cluster.shutting_down | 1 << broker))
 
     def unregister(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
-        """An operator unregisters `broker`."""
-        raise NotImplementedError
+        """An operator unregisters `broker`; from the ISR it goes INTO the ELR, against the code's own comment."""
+        bit = 1 << broker
+        if not cluster.registered & bit:
+            return Outcome(partition, cluster, "BROKER_ID_NOT_REGISTERED")
+        after = self._without(partition, cluster, broker, always=bool(self.has_elr and partition.elr & bit))
+        gone = _with_epoch(cluster, broker, NO_EPOCH)
+        return Outcome(after, gone._replace(registered=cluster.registered & ~bit, unfenced=cluster.unfenced & ~bit))
 
     def alter_partition(self, partition: Partition, cluster: Cluster, request: AlterPartition) -> Outcome:
-        """The leader asks for another ISR."""
-        raise NotImplementedError
+        """The leader asks for another ISR (AlterPartition v2 and newer)."""
+        if error := self.alter_partition_error(partition, cluster, request):
+            return Outcome(partition, cluster, error)
+        target = self.target(partition, cluster)._replace(
+            election=self.automatic(cluster),
+            isr=mask_of(broker for broker, _ in request.isr_epochs),
+            recovering=request.recovering,
+        )
+        after = self.build(partition, target)
+        # The one error that comes with a change: completing a reassignment moved the leader.
+        moved = after.leader_epoch != partition.leader_epoch and after.leader != request.leader
+        return Outcome(after, cluster, "NEW_LEADER_ELECTED") if moved else Outcome(after, cluster)
+
+    def alter_partition_error(self, partition: Partition, cluster: Cluster, request: AlterPartition) -> str:
+        """Why the request is refused, in the order of the controller's checks; empty if it is not."""
+        isr = mask_of(broker for broker, _ in request.isr_epochs)
+        if request.broker_epoch not in (NO_EPOCH, cluster.epoch(request.leader)):
+            return "STALE_BROKER_EPOCH"
+        if request.leader_epoch > partition.leader_epoch or request.partition_epoch > partition.partition_epoch:
+            return "NOT_CONTROLLER"
+        if request.leader_epoch < partition.leader_epoch:
+            return "FENCED_LEADER_EPOCH"
+        if request.leader != partition.leader:
+            return "INVALID_REQUEST"
+        if request.partition_epoch < partition.partition_epoch:
+            return "INVALID_UPDATE_VERSION"
+        if isr & ~mask_of(partition.replicas) or not isr >> partition.leader & 1:
+            return "INVALID_REQUEST"
+        if request.recovering and (isr.bit_count() > 1 or not partition.recovering):
+            return "INVALID_REQUEST"
+        return "INELIGIBLE_REPLICA" if self.ineligible(cluster, request) else ""
+
+    def ineligible(self, cluster: Cluster, request: AlterPartition) -> bool:
+        """Whether the asked ISR has a broker that may not be in one: KIP-841, and KIP-903 where it applies."""
+        if mask_of(broker for broker, _ in request.isr_epochs) & ~cluster.active:
+            return True
+        return self.checks_epochs and any(
+            epoch not in (NO_EPOCH, cluster.epoch(broker)) for broker, epoch in request.isr_epochs
+        )
 
     def elect(self, partition: Partition, cluster: Cluster, election: Election) -> Outcome:
-        """An operator's ElectLeaders request: PREFERRED or UNCLEAN."""
-        raise NotImplementedError
+        """An operator's ElectLeaders request, PREFERRED or UNCLEAN; the unclean one ignores the configuration."""
+        preferred = election is Election.PREFERRED
+        if partition.leader == partition.replicas[0] if preferred else partition.leader != NO_LEADER:
+            return Outcome(partition, cluster, "ELECTION_NOT_NEEDED")
+        after = self.build(partition, self.target(partition, cluster)._replace(election=election))
+        if after is partition:
+            error = "PREFERRED_LEADER_NOT_AVAILABLE" if preferred else "ELIGIBLE_LEADERS_NOT_AVAILABLE"
+            return Outcome(partition, cluster, error)
+        return Outcome(after, cluster)
 
     def balance(self, partition: Partition, cluster: Cluster) -> Outcome:
-        """The controller's periodic preferred election."""
-        raise NotImplementedError
+        """The controller's periodic preferred election (auto.leader.rebalance.enable)."""
+        return self.elect(partition, cluster, Election.PREFERRED)._replace(error="NONE")
 
     def sweep(self, partition: Partition, cluster: Cluster) -> Outcome:
         """The controller's periodic unclean election of leaderless partitions."""
-        raise NotImplementedError
+        if self.automatic(cluster) is not Election.UNCLEAN:
+            return Outcome(partition, cluster)
+        return self.elect(partition, cluster, Election.UNCLEAN)._replace(error="NONE")
 
     def reassign(self, partition: Partition, cluster: Cluster, target: tuple[int, ...]) -> Outcome:
-        """An operator starts a reassignment to `target`."""
-        raise NotImplementedError
+        """An operator starts a reassignment to `target`; it may complete at once. Elections are ONLINE here."""
+        wanted, current = mask_of(target), mask_of(partition.replicas)
+        if not target or wanted.bit_count() != len(target) or wanted & ~cluster.registered:
+            return Outcome(partition, cluster, "INVALID_REPLICA_ASSIGNMENT")
+        removing, adding = current & ~wanted, wanted & ~current
+        # An empty list leaves what an earlier, unfinished reassignment has in that field.
+        change = self.target(partition, cluster)._replace(
+            replicas=(*target, *members(removing)), removing=removing or None, adding=adding or None
+        )
+        return Outcome(self.build(partition, change), cluster)
 
     def cancel_reassignment(self, partition: Partition, cluster: Cluster) -> Outcome:
-        """An operator cancels the reassignment."""
-        raise NotImplementedError
+        """An operator cancels the reassignment: the added replicas go, the ones to be removed stay."""
+        if not (partition.adding or partition.removing):
+            return Outcome(partition, cluster, "NO_REASSIGNMENT_IN_PROGRESS")
+        replicas = tuple(broker for broker in partition.replicas if not partition.adding >> broker & 1)
+        isr = partition.isr & ~partition.adding
+        if not replicas or self.refuses_revert(partition, cluster, isr):
+            return Outcome(partition, cluster, "INVALID_REPLICA_ASSIGNMENT")
+        target = self.target(partition, cluster)._replace(
+            election=self.automatic(cluster), isr=isr or 1 << replicas[0], replicas=replicas, adding=0, removing=0
+        )
+        return Outcome(self.build(partition, target), cluster)
 
     def set_min_isr(self, partition: Partition, cluster: Cluster, value: int, *, topic: bool) -> Outcome:
-        """min.insync.replicas is set to `value`, on the topic or as the cluster's default."""
-        raise NotImplementedError
+        """min.insync.replicas is set to `value`, on the topic or as the cluster's default.
+
+        With the ELR on, ClearElrRecord follows: it clears ELR and LastKnownElr, counts the partition epoch only
+        where something was cleared, and leaves the leader epoch.
+        """
+        if value < 1:
+            return Outcome(partition, cluster, "INVALID_CONFIG")
+        unchanged = topic and cluster.topic_min_isr and value == cluster.min_isr
+        now = cluster
+        if topic or not cluster.topic_min_isr:
+            now = cluster._replace(min_isr=value, topic_min_isr=cluster.topic_min_isr or topic)
+        if unchanged or not cluster.elr or not self.min_isr_clears_elr(partition, now):
+            return Outcome(partition, now)
+        if not (partition.elr or partition.last_known):
+            return Outcome(partition, now)
+        return Outcome(partition._replace(elr=0, last_known=(), partition_epoch=partition.partition_epoch + 1), now)
 
     def set_unclean(self, partition: Partition, cluster: Cluster, value: UncleanElection) -> Outcome:
         """unclean.leader.election.enable is set; nothing is elected before the next event."""
-        raise NotImplementedError
+        return Outcome(partition, cluster._replace(unclean=value))
 
     def directory_offline(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
-        """`broker` reports the partition's log directory as failed."""
-        raise NotImplementedError
+        """`broker` reports the partition's log directory as failed: like a fence, for this partition alone."""
+        if not self.has_log_dirs:
+            return Outcome(partition, cluster, "UNSUPPORTED_VERSION")
+        held = broker in partition.replicas
+        after = self._without(partition, cluster, broker, always=held) if held else partition
+        return Outcome(after, cluster._replace(offline=cluster.offline | 1 << broker))
 
     def assign_directory(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
         """`broker` reports the log directory that its replica is in (AssignReplicasToDirs)."""
-        raise NotImplementedError
+        if not self.has_log_dirs:
+            return Outcome(partition, cluster, "UNSUPPORTED_VERSION")
+        if broker not in partition.replicas:
+            return Outcome(partition, cluster, "NOT_LEADER_OR_FOLLOWER")
+        target = self.target(partition, cluster)._replace(elr=cluster.elr and self.assigning_knows_elr, touched=True)
+        return Outcome(self.build(partition, target), cluster._replace(offline=cluster.offline & ~(1 << broker)))
+
+    assigning_knows_elr: bool = True
+    """Whether assigning directories keeps the ELR (apache/kafka#20716)."""
 
     def set_elr_feature(self, partition: Partition, cluster: Cluster, enabled: bool) -> Outcome:
-        """eligible.leader.replicas.version is set to 1 or 0."""
-        raise NotImplementedError
+        """eligible.leader.replicas.version is set to 1 or 0; the partition keeps its fields until it changes."""
+        if enabled and not (self.has_elr and cluster.metadata_version >= MV_ELR):
+            return Outcome(partition, cluster, "INVALID_UPDATE_VERSION")
+        return Outcome(partition, cluster._replace(elr=enabled))
 
-    def recover(self, partition: Partition, cluster: Cluster, replies: tuple[LogInfo, ...]) -> Outcome:
+    def recover(self, partition: Partition, cluster: Cluster, replies: Sequence[LogInfo]) -> Outcome:
         """KIP-966's unclean recovery with the replies so far; UNSUPPORTED_VERSION in every release."""
-        raise NotImplementedError
+        return Outcome(partition, cluster, "UNSUPPORTED_VERSION")
+
+    def designate(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
+        """KIP-966's ElectLeaders with a desired leader; UNSUPPORTED_VERSION in every release."""
+        return Outcome(partition, cluster, "UNSUPPORTED_VERSION")
+
+    def automatic(self, cluster: Cluster) -> Election:
+        """The election type of events that no operator asked for."""
+        if self.reads_unclean_config and cluster.unclean is UncleanElection.ENABLED:
+            return Election.UNCLEAN
+        return Election.ONLINE
+
+    def fetch_epoch(self, cluster: Cluster, broker: int) -> int:
+        """The broker epoch that a follower names in Fetch: its own (KIP-903), or none."""
+        carries = self.checks_epochs and cluster.metadata_version >= MV_FETCH_CARRIES_BROKER_EPOCH
+        return cluster.epoch(broker) if carries else NO_EPOCH
+
+    def previous_epoch(self, log_dirs: Sequence[str | None], offline_dirs: int = 0) -> int:
+        """The PreviousBrokerEpoch that a broker sends; see `analysis.spec.shutdown`."""
+        return previous_broker_epoch(log_dirs, offline_dirs) if self.reads_clean_shutdown_file else NO_EPOCH
+
+    def is_clean(self, cluster: Cluster, broker: int, previous_epoch: int, request_version: int) -> bool:
+        """Whether a registration follows a clean shutdown (KIP-966, Detection of an unclean shutdown)."""
+        stored = cluster.epoch(broker)
+        return request_version >= 3 and stored != NO_EPOCH and previous_epoch == stored
+
+    def left_behind(self, partition: Partition, cluster: Cluster, broker: int, clean: bool) -> Partition:
+        """What a new incarnation of `broker` does to the partition; nothing below 4.0, even to an ISR member."""
+        return partition
+
+    def refuses_revert(self, partition: Partition, cluster: Cluster, isr: int) -> bool:
+        """Whether a reassignment may not be cancelled, as all of the ISR was added by it."""
+        return not isr and self.automatic(cluster) is not Election.UNCLEAN
+
+    def min_isr_clears_elr(self, partition: Partition, cluster: Cluster) -> bool:
+        """Whether a changed min ISR empties the ELR; in releases it always does."""
+        return True
+
+    def _without(self, partition: Partition, cluster: Cluster, broker: int, *, always: bool = False) -> Partition:
+        """The partition once `broker` may neither lead nor be in the ISR."""
+        bit = 1 << broker
+        if not (partition.isr & bit or always):
+            return partition
+        target = self.target(partition, cluster)._replace(
+            live=cluster.live & ~bit, isr=partition.isr & ~bit, election=self.automatic(cluster)
+        )
+        return self.build(partition, target)
+
+
+def _with_epoch(cluster: Cluster, broker: int, epoch: int) -> Cluster:
+    """The cluster where the stored registration of `broker` has `epoch`."""
+    epochs = list(cluster.epochs) + [NO_EPOCH] * (broker + 1 - len(cluster.epochs))
+    epochs[broker] = epoch
+    return cluster._replace(epochs=tuple(epochs))

@@ -1,22 +1,82 @@
-"""All protocol variants by name, and which one a Kafka release runs.
-
-`VARIANTS` keys, oldest first: kraft, kip903, strict_min_isr, elr_40, elr_41, elr_43, kip966 (and finer ones where
-a release differs inside these).
-"""
+"""All protocol variants by name, and which one a Kafka release runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analysis.spec.partition import Cluster, UncleanElection
-from analysis.spec.protocol import Protocol
+from packaging.version import InvalidVersion, Version
 
-VARIANTS: dict[str, Protocol] = {}
+from analysis.spec.elr_40 import Elr40
+from analysis.spec.elr_41 import Elr41, Elr410
+from analysis.spec.elr_43 import Elr43
+from analysis.spec.kip903 import Kip903, Kip903In36
+from analysis.spec.kip966 import Kip966
+from analysis.spec.kraft import Kraft
+from analysis.spec.partition import MV_ELR, Cluster, UncleanElection, mask_of
+from analysis.spec.protocol import Protocol
+from analysis.spec.strict_min_isr import StrictMinIsr, StrictMinIsrIn38, StrictMinIsrIn39
+from harness.errors import UsageError
+
+METADATA_VERSION = "metadata.version"
+ELR_VERSION = "eligible.leader.replicas.version"
+
+VARIANTS: dict[str, Protocol] = {
+    protocol.name: protocol
+    for protocol in (
+        Kraft(),
+        Kip903(),
+        Kip903In36(),
+        StrictMinIsr(),
+        StrictMinIsrIn38(),
+        StrictMinIsrIn39(),
+        Elr40(),
+        Elr410(),
+        Elr41(),
+        Elr43(),
+        Kip966(),
+    )
+}
+"""Oldest first; `kip966` is the KIP's text, all others are what releases run."""
+
+_FIRST_RELEASE: tuple[tuple[str, str, int], ...] = (
+    ("4.4", "elr_43", 33),
+    ("4.3", "elr_43", 30),
+    ("4.2", "elr_41", 29),
+    ("4.1.1", "elr_41", 27),
+    ("4.1", "elr_410", 27),
+    ("4.0", "elr_40", 25),
+    ("3.9", "strict_min_isr_39", 21),
+    ("3.8", "strict_min_isr_38", 20),
+    ("3.7", "strict_min_isr", 19),
+    ("3.6", "kip903_36", 14),
+    ("3.5", "kip903", 11),
+    ("3.4", "kraft", 8),
+    ("3.3", "kraft", 7),
+)
+"""Newest first: the first release of a variant, the variant, and the newest metadata.version there."""
+
+_ELR_BY_DEFAULT = Version("4.1")
 
 
 def protocol_for(kafka: str, features: Mapping[str, int]) -> Protocol:
-    """The variant whose code `kafka` (such as 4.3.1) runs; UsageError for a release that is not known."""
-    raise NotImplementedError
+    """The variant that `kafka` (such as 4.3.1) runs with the finalised `features`.
+
+    KIP-903 is in the code from 3.5 on and takes effect with metadata.version 3.5-IV1, the ELR is in the code from
+    4.0 on and takes effect with eligible.leader.replicas.version 1: both are read from the `Cluster` at each
+    event, so that a feature may change during a run. UsageError: a release or a feature level that is not known.
+    """
+    _, name, _ = _release(kafka)
+    protocol = VARIANTS[name]
+    level = features.get(ELR_VERSION, 0)
+    version = features.get(METADATA_VERSION, _release(kafka)[2])
+    if level and not (protocol.has_elr and version >= MV_ELR):
+        raise UsageError(
+            "this release does not know that feature level",
+            where=f"Kafka {kafka}",
+            got=f"{ELR_VERSION}={level} with {METADATA_VERSION}={version}",
+            allowed=f"{ELR_VERSION}=1 from Kafka 4.0 on, with {METADATA_VERSION} {MV_ELR} or newer",
+        )
+    return protocol
 
 
 def cluster_for(
@@ -27,5 +87,30 @@ def cluster_for(
     min_isr: int = 1,
     unclean: UncleanElection = UncleanElection.DISABLED,
 ) -> Cluster:
-    """A healthy cluster of `brokers` on `kafka`, with the features given and the release's defaults."""
-    raise NotImplementedError
+    """A healthy cluster of `brokers` on `kafka`; features not named have the defaults of a new cluster.
+
+    The broker epochs are 100 + broker id.
+    """
+    protocol = protocol_for(kafka, features)
+    all_brokers = mask_of(brokers)
+    by_default = protocol.has_elr and Version(kafka) >= _ELR_BY_DEFAULT
+    return Cluster(
+        registered=all_brokers,
+        unfenced=all_brokers,
+        epochs=tuple(100 + broker if broker in brokers else -1 for broker in range(max(brokers) + 1)),
+        min_isr=min_isr,
+        elr=bool(features.get(ELR_VERSION, int(by_default))),
+        unclean=unclean,
+        metadata_version=features.get(METADATA_VERSION, _release(kafka)[2]),
+    )
+
+
+def _release(kafka: str) -> tuple[str, str, int]:
+    try:
+        version = Version(kafka)
+    except InvalidVersion:
+        version = Version("0")
+    for row in _FIRST_RELEASE:
+        if version >= Version(row[0]) and version < Version("5"):
+            return row
+    raise UsageError("the specification does not know this release", got=kafka, allowed="3.3 to 4.4")

@@ -1,0 +1,51 @@
+"""KIP-966, first phase, as in Kafka 4.0: the ELR, unclean-shutdown detection, the last known leader.
+
+All of it but the registration needs eligible.leader.replicas.version 1 (a preview here, off by default).
+Unlike the KIP's text, LastKnownElr holds the last leader, a min ISR change always clears the ELR, and
+reassignments know nothing of min ISR.
+"""
+
+from __future__ import annotations
+
+from analysis.spec.builder import Target
+from analysis.spec.partition import NO_LEADER, Cluster, Partition
+from analysis.spec.strict_min_isr import StrictMinIsrIn39
+
+
+class Elr40(StrictMinIsrIn39):
+    """What 4.0 changed. Its bugs are kept: the last known leader is elected even while it is fenced."""
+
+    name = "elr_40"
+    source = "KIP-966 phase 1 (KAFKA-15332), KAFKA-18635; Kafka 4.0"
+    has_elr = True
+    assigning_knows_elr = False
+
+    def left_behind(self, partition: Partition, cluster: Cluster, broker: int, clean: bool) -> Partition:
+        """KIP-966, Controller behaviors 4: after an unclean shutdown, out of ISR and ELR; else as when fenced."""
+        bit = 1 << broker
+        if clean or not cluster.elr:
+            return self._without(partition, cluster, broker)
+        if not (partition.isr | partition.elr) & bit:
+            return partition
+        target = self.target(partition, cluster)._replace(
+            live=cluster.live & ~bit, isr=partition.isr & ~bit, unclean=bit, election=self.automatic(cluster)
+        )
+        return self.build(partition, target)
+
+    def may_elect_last_known(self, partition: Partition, live: int) -> bool:
+        """Exactly one is remembered; whether it lives is not asked (KAFKA-19522)."""
+        return self.use_last_known_leader and len(partition.last_known) == 1
+
+    def remember(
+        self, partition: Partition, isr: int, elr: int, leader: int, unclean: bool, target: Target
+    ) -> tuple[int, ...]:
+        """The leader is remembered when the ISR becomes empty, over what is there, even if there was none."""
+        if not self.use_last_known_leader:
+            return self.last_known_elr(partition, isr, elr, unclean, target)
+        if not target.elr:
+            return partition.last_known
+        if not isr and isr != partition.isr and partition.last_known != (partition.leader,):
+            return (partition.leader,)
+        if leader >= 0 or (partition.leader != NO_LEADER and leader != NO_LEADER):
+            return ()
+        return partition.last_known

@@ -1,0 +1,37 @@
+"""KIP-966, first phase, as in Kafka 4.1 and 4.2: on by default, with the first bugs of the last known leader gone."""
+
+from __future__ import annotations
+
+from analysis.spec.builder import Target
+from analysis.spec.elr_40 import Elr40
+from analysis.spec.partition import NO_LEADER, Partition
+
+
+class Elr410(Elr40):
+    """What 4.1.0 changed: the last known leader is elected only while it lives (KAFKA-19522)."""
+
+    name = "elr_410"
+    source = "KAFKA-19522; Kafka 4.1.0"
+
+    def may_elect_last_known(self, partition: Partition, live: int) -> bool:
+        """Exactly one is remembered, and it lives."""
+        return super().may_elect_last_known(partition, live) and bool(live >> partition.last_known[0] & 1)
+
+
+class Elr41(Elr410):
+    """What 4.1.1 changed: the leader is remembered whenever the partition loses it (apache/kafka#20629, #20655)."""
+
+    name = "elr_41"
+    source = "apache/kafka#20629, #20655; Kafka 4.1.1 to 4.2"
+
+    def remember(
+        self, partition: Partition, isr: int, elr: int, leader: int, unclean: bool, target: Target
+    ) -> tuple[int, ...]:
+        """The leader is remembered when the partition loses it and nothing is; forgotten with an election."""
+        if not self.use_last_known_leader:
+            return self.last_known_elr(partition, isr, elr, unclean, target)
+        if not target.elr:
+            return partition.last_known
+        if leader == NO_LEADER and not partition.last_known:
+            return (partition.leader,)
+        return () if leader >= 0 else partition.last_known

@@ -1,0 +1,124 @@
+"""KIP-966 as its text has it, with the unclean recovery that no release ships.
+
+Differences to the shipped first phase (Kafka 4.3): LastKnownElr and LastKnownLeader are two fields; unclean
+elections are replaced by the unclean recovery, which asks replicas for their logs; a min ISR change clears the
+ELR only where the ISR meets the new value; reassignments keep to min ISR and to the final replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.spec.builder import Target
+from analysis.spec.elr_43 import Elr43
+from analysis.spec.partition import (
+    NO_LEADER,
+    Cluster,
+    Election,
+    LogInfo,
+    Outcome,
+    Partition,
+    UncleanElection,
+    mask_of,
+)
+
+
+class Kip966(Elr43):
+    """The KIP with unclean.recovery.manager.enabled=true.
+
+    `Cluster.unclean` is unclean.recovery.strategy: DISABLED is Balanced, ENABLED Proactive (first Aggressive),
+    MANUAL Manual (first None). The text does not say what becomes of the ELR and LastKnownElr when an unclean
+    recovery elects: here both are emptied, since their members need not be prefixes of the new leader's log.
+    """
+
+    name = "kip966"
+    source = "KIP-966 text, Unclean recovery (KAFKA-15580, in no release)"
+    use_last_known_leader = False
+
+    def automatic(self, cluster: Cluster) -> Election:
+        """KIP-966, Public-Facing Changes 4: the unclean leader election is replaced by the unclean recovery."""
+        return Election.ONLINE
+
+    def refuses_revert(self, partition: Partition, cluster: Cluster, isr: int) -> bool:
+        """KIP-966, Other behaviors 4b: a cancelled reassignment must leave min ISR, too."""
+        original = len(partition.replicas) - partition.adding.bit_count()
+        return isr.bit_count() < min(cluster.min_isr, original)
+
+    def may_complete(self, isr: int, replicas: tuple[int, ...], adding: int, removing: int, min_isr: int) -> bool:
+        """KIP-966, Other behaviors 4a: all added replicas are in the ISR, and it is at min ISR."""
+        return not adding & ~isr and isr.bit_count() >= min(min_isr, len(replicas))
+
+    def final_elr(self, elr: int, replicas: tuple[int, ...], *, after_completion: bool) -> int:
+        """KIP-966, Other behaviors 4: upon completion the ELR only has replicas of the final list."""
+        return elr & mask_of(replicas) if after_completion else elr
+
+    def min_isr_clears_elr(self, partition: Partition, cluster: Cluster) -> bool:
+        """KIP-966, Other behaviors 2: the ELR is removed if the new min ISR <= the current ISR."""
+        return partition.isr.bit_count() >= self.effective_min_isr(partition, cluster)
+
+    def remember(
+        self, partition: Partition, isr: int, elr: int, leader: int, unclean: bool, target: Target
+    ) -> tuple[int, ...]:
+        """KIP-966, Other behaviors 6: ELR members after an unclean shutdown, until the ISR is at min ISR."""
+        return self.last_known_elr(partition, isr, elr, unclean, target)
+
+    def remember_leader(self, partition: Partition, leader: int) -> int:
+        """KIP-966, Other behaviors 7: the leader when it is lost, until another is elected."""
+        if leader == NO_LEADER and partition.leader != NO_LEADER:
+            return partition.leader
+        return NO_LEADER if leader >= 0 else partition.last_known_leader
+
+    def recovery_due(self, partition: Partition, cluster: Cluster) -> bool:
+        """KIP-966, Unclean recovery, rules 3 and 4: whether the controller starts to ask for logs."""
+        if partition.leader != NO_LEADER or (partition.isr | partition.elr) & cluster.live:
+            return False
+        if cluster.unclean is UncleanElection.ENABLED:
+            return True
+        if cluster.unclean is UncleanElection.MANUAL or partition.isr or partition.elr:
+            return False
+        return not mask_of(partition.last_known) & ~cluster.live
+
+    def recover(self, partition: Partition, cluster: Cluster, replies: Sequence[LogInfo]) -> Outcome:
+        """The election of the longest log among `replies`: highest last epoch, then highest LEO.
+
+        A reply counts while its broker is live and still has the epoch that it replied with. Balanced waits for
+        all of LastKnownElr, Proactive for any reply; the timeout of 5 min is the caller's.
+        """
+        counted = [
+            reply
+            for reply in replies
+            if reply.broker in partition.replicas
+            and cluster.live >> reply.broker & 1
+            and reply.broker_epoch == cluster.epoch(reply.broker)
+        ]
+        answered = mask_of(reply.broker for reply in counted)
+        balanced = cluster.unclean is not UncleanElection.ENABLED
+        waits = balanced and mask_of(partition.last_known) & ~answered
+        if not counted or waits or not self.recovery_due(partition, cluster):
+            return Outcome(partition, cluster, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
+        best = max(
+            counted,
+            key=lambda reply: (reply.last_epoch, reply.log_end_offset, -partition.replicas.index(reply.broker)),
+        )
+        return Outcome(self._led_by(partition, best.broker), cluster)
+
+    def designate(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
+        """ElectLeaders v3 with DesiredLeaders: an operator names the leader of a leaderless partition."""
+        if partition.leader != NO_LEADER:
+            return Outcome(partition, cluster, "ELECTION_NOT_NEEDED")
+        if broker not in partition.replicas or not cluster.live >> broker & 1:
+            return Outcome(partition, cluster, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
+        return Outcome(self._led_by(partition, broker), cluster)
+
+    def _led_by(self, partition: Partition, broker: int) -> Partition:
+        """The partition after an unclean election of `broker`."""
+        return partition._replace(
+            leader=broker,
+            isr=1 << broker,
+            elr=0,
+            last_known=(),
+            last_known_leader=NO_LEADER,
+            recovering=True,
+            leader_epoch=partition.leader_epoch + 1,
+            partition_epoch=partition.partition_epoch + 1,
+        )

@@ -1,0 +1,72 @@
+"""How far a search goes: the configuration and the budgets, checked before anything is searched."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+from analysis.spec.model.words import MAX_RECORDS
+from analysis.spec.variants import VARIANTS
+from harness.errors import UsageError
+
+AdminKind = Literal["reassign", "min-isr", "feature", "unregister", "first-partition", "preferred", "unclean"]
+ADMIN_KINDS: tuple[AdminKind, ...] = get_args(AdminKind)
+Acks = Literal["all", "1", "mixed"]
+
+MAX_BROKERS = 7
+MAX_BUDGET = 9
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration and what may happen to it.
+
+    `brokers` counts spares too. Budgets: `records` appended, `power_losses` (the unflushed log is gone),
+    `kills` (the process only), `disks` replaced while a broker is down, `stops` (clean), `admin` requests of
+    the kinds in `admin_kinds`. `steps` bounds the depth, None: none.
+    Sessions may expire without a budget: a network may cut any running broker off at any time.
+    """
+
+    rf: int = 3
+    min_isr: int = 2
+    brokers: int = 0
+    records: int = 1
+    power_losses: int = 0
+    kills: int = 0
+    disks: int = 0
+    stops: int = 0
+    admin: int = 0
+    admin_kinds: tuple[AdminKind, ...] = ()
+    acks: Acks = "all"
+    steps: int | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of brokers, spares included."""
+        return max(self.brokers, self.rf)
+
+
+def check_bounds(variant: str, bounds: Bounds) -> None:
+    """Raise `UsageError` for what cannot be searched, the first mistake only."""
+    if variant not in VARIANTS:
+        raise UsageError("unknown protocol variant", got=variant, allowed=", ".join(VARIANTS))
+    _within("replication factor", bounds.rf, 1, MAX_BROKERS, "--rf")
+    _within("min.insync.replicas", bounds.min_isr, 1, bounds.rf, "--min-isr")
+    if bounds.brokers:
+        _within("number of brokers", bounds.brokers, bounds.rf, MAX_BROKERS, "--brokers")
+    _within("number of records", bounds.records, 1, MAX_RECORDS, "--records")
+    for option in ("power_losses", "kills", "disks", "stops", "admin"):
+        _within(f"budget of {option.replace('_', ' ')}", getattr(bounds, option), 0, MAX_BUDGET, f"--{option}")
+    unknown = [kind for kind in bounds.admin_kinds if kind not in ADMIN_KINDS]
+    if unknown:
+        raise UsageError("unknown administrative action", got=unknown[0], allowed=", ".join(ADMIN_KINDS))
+
+
+def _within(what: str, got: int, low: int, high: int, option: str) -> None:
+    if not low <= got <= high:
+        raise UsageError(
+            f"the {what} is out of bounds",
+            where=option.replace("_", "-"),
+            got=str(got),
+            allowed=str(low) if low == high else f"{low} to {high}",
+        )

@@ -1,0 +1,97 @@
+"""How a state is held: one small integer a broker, and two that index what the brokers share.
+
+A log is a bit mask of record numbers. Records are numbered as they are appended, so a log, which only ever
+grows by newer records and is cut at its end, is the ascending list of its bits; the common prefix of two logs
+is their intersection (log matching, which the search checks as a property of its own); and of two logs the one
+with the higher last bit has the newer last epoch or, in one epoch, the longer log. No leader epoch needs
+storing.
+
+A broker's word is `control << DATA_BITS | flushed << MAX_RECORDS | log`: control bits high, so that sorting
+brokers by their words also groups them by control bits. All that distinguishes brokers is in their words, so
+states that differ by a renaming of brokers have the same sorted words.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAX_RECORDS = 4
+DATA_BITS = 2 * MAX_RECORDS
+LOG = (1 << MAX_RECORDS) - 1
+DATA = (1 << DATA_BITS) - 1
+
+REPLICA = 1 << 0
+"""In the controller's replica list."""
+ADDING = 1 << 1
+REMOVING = 1 << 2
+IN_ISR = 1 << 3
+IN_ELR = 1 << 4
+LAST_KNOWN = 1 << 5
+"""In the LastKnownElr field."""
+LAST_LEADER = 1 << 6
+"""The LastKnownLeader field (KIP-966's text only)."""
+LEADER = 1 << 7
+REGISTERED = 1 << 8
+UNFENCED = 1 << 9
+SHUTTING_DOWN = 1 << 10
+UP = 1 << 11
+"""The process runs."""
+CLEAN = 1 << 12
+"""Down, with a clean-shutdown file that names the epoch of the registration."""
+PROPOSED = 1 << 13
+"""In the ISR that an AlterPartition in flight asks for."""
+STALE = 1 << 14
+"""Proposed, and registered again since: the request carries an older broker epoch."""
+
+
+class Shared(NamedTuple):
+    """What the brokers share apart from their logs; the budgets count what was used.
+
+    `min_isr` is the configured min.insync.replicas, `leader_min_isr` the value that the leader's broker has
+    applied. `first_replicas` is the length of the replica list of the topic's partition 0, 0 while it is this
+    partition's own: releases cap the effective min ISR of all partitions by it.
+    """
+
+    min_isr: int
+    leader_min_isr: int
+    elr: bool
+    first_replicas: int = 0
+    recovering: bool = False
+    in_flight: bool = False
+    proposed_recovering: bool = False
+    power_losses: int = 0
+    kills: int = 0
+    disks: int = 0
+    stops: int = 0
+    admin: int = 0
+
+
+class Data(NamedTuple):
+    """What the logs are measured against: masks of records, and how many were appended so far.
+
+    `committed`: the HW of some leader passed it. `acked`: a producer was told so, under acks=all. `older`:
+    appended before the present leader's term began. `strong`: sent with acks=all.
+    """
+
+    appended: int = 0
+    older: int = 0
+    committed: int = 0
+    acked: int = 0
+    strong: int = 0
+
+    def pack(self) -> int:
+        """As one integer."""
+        number = self.appended
+        for mask in (self.older, self.committed, self.acked, self.strong):
+            number = number << MAX_RECORDS | mask
+        return number
+
+
+def unpack(number: int) -> Data:
+    """The `Data` that `Data.pack` packed."""
+    masks = [(number >> MAX_RECORDS * place) & LOG for place in (3, 2, 1, 0)]
+    return Data(number >> 4 * MAX_RECORDS, *masks)
+
+
+State = tuple[int, ...]
+"""`(index of the Shared, packed Data, word, word, ...)` with the words ascending."""

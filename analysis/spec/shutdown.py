@@ -1,0 +1,35 @@
+"""Reading the clean-shutdown files: which broker epoch a starting broker says it had (KIP-966, KAFKA-15582).
+
+Kafka's rules, with the quirk that -1 also stands for "no directory read yet", so that the order of the
+directories counts: -1 then 4 gives 4, 4 then -1 gives -1. The version field is never checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from analysis.spec.partition import NO_EPOCH
+
+
+def previous_broker_epoch(log_dirs: Sequence[str | None], offline_dirs: int = 0) -> int:
+    """The epoch in `.kafka_cleanshutdown` of all `log_dirs` (`None`: no such file), or `NO_EPOCH`."""
+    if offline_dirs:
+        return NO_EPOCH
+    agreed = NO_EPOCH
+    for content in log_dirs:
+        epoch = _epoch_in(content)
+        if epoch is None or agreed not in (NO_EPOCH, epoch):
+            return NO_EPOCH
+        agreed = epoch
+    return agreed
+
+
+def _epoch_in(content: str | None) -> int | None:
+    """The `brokerEpoch` of one file; the marker of Kafka 3.6 and older is empty and has none."""
+    try:
+        parsed = json.loads(content or "")
+    except ValueError:
+        return None
+    epoch = parsed.get("brokerEpoch") if isinstance(parsed, dict) else None
+    return epoch if type(epoch) is int else None

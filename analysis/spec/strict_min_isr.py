@@ -1,0 +1,45 @@
+"""KIP-966's HW rule alone (KAFKA-15583), Kafka 3.7 to 3.9: the HW stays while the ISR is below min ISR.
+
+The rule has no flag. min.insync.replicas counts at most as the number of replicas (KIP-966, Additional High
+Watermark advancement requirement). The clean-shutdown file has a broker epoch, but no controller of these
+releases acts on it.
+"""
+
+from __future__ import annotations
+
+from analysis.spec.kip903 import Kip903In36
+
+
+class StrictMinIsr(Kip903In36):
+    """What 3.7 changed: HW under min ISR, a Fetch from before a reboot is refused, several log directories."""
+
+    name = "strict_min_isr"
+    source = "KIP-966 HW rule (KAFKA-15583), KIP-858, KAFKA-15221; Kafka 3.7"
+    strict_min_isr = True
+    refuses_fetch_of_old_epoch = True
+    has_log_dirs = True
+    reads_clean_shutdown_file = True
+
+
+class StrictMinIsrIn38(StrictMinIsr):
+    """What 3.8 changed: a reassignment completes when all its targets are in the ISR (KAFKA-15665)."""
+
+    name = "strict_min_isr_38"
+    source = "KAFKA-15665; Kafka 3.8"
+
+    def may_complete(self, isr: int, replicas: tuple[int, ...], adding: int, removing: int, min_isr: int) -> bool:
+        """All replicas of the final list are in the ISR, whatever min ISR is."""
+        return all(isr >> replica & 1 for replica in replicas)
+
+    def isr_that_shrank(self, asked: int, written: int) -> int:
+        """Below metadata.version 3.6-IV0, only a shrink that is written raises the leader epoch."""
+        return written
+
+
+class StrictMinIsrIn39(StrictMinIsrIn38):
+    """What 3.9 changed: unclean.leader.election.enable counts, the same incarnation keeps its broker epoch."""
+
+    name = "strict_min_isr_39"
+    source = "KAFKA-12670, KAFKA-16952; Kafka 3.9"
+    reads_unclean_config = True
+    keeps_epoch_of_same_incarnation = True

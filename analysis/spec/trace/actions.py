@@ -1,0 +1,165 @@
+"""The actions that may have made a transition, each with the state that the protocol says it leads to.
+
+A broker event writes its partition records into the same batch: before its own record when a broker is fenced,
+stopped, registered or unregistered, behind it when one is unfenced. A leader's AlterPartition and an operator's
+requests leave no record of their own, so every request that could lead to the state seen is tried. The broker
+epochs in an AlterPartition are taken as current: the metadata log does not have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import NamedTuple
+
+from analysis.judge.rules import ELR_VERSION, MIN_ISR
+from analysis.judge.timeline import BrokerEvent, ConfigChange
+from analysis.spec.partition import AlterPartition, Cluster, Election, Outcome, Partition, mask_of, members
+from analysis.spec.protocol import Protocol
+
+CLAUSES = {
+    "fence": "KIP-966, Controller behaviors 2",
+    "controlled-shutdown": "KIP-966, Controller behaviors 2",
+    "unregister": "KIP-966, Controller behaviors 2",
+    "unfence": "KIP-966, Controller behaviors 3",
+    "register": "KIP-966, Controller behaviors 4",
+    "register-clean": "KIP-966, Detection of an unclean shutdown 3",
+    "register-unclean": "KIP-966, Controller behaviors 4",
+    "isr-expand": "KIP-966, Controller behaviors 1; KIP-903, Controller",
+    "isr-shrink": "KIP-966, Controller behaviors 1",
+    "isr-change": "KIP-966, Controller behaviors 1; KIP-903, Controller",
+    "recovered": "KIP-704, KRaft Controller",
+    "reassignment-completed": "KIP-966, Other behaviors 4",
+    "preferred-election": "KIP-966, Leader election",
+    "unclean-election": "KIP-704, KRaft Controller",
+    "reassign": "KIP-966, Other behaviors 4",
+    "cancel-reassignment": "KIP-966, Other behaviors 4b",
+    "clear-elr": "KIP-966, Other behaviors 2",
+    "elr-feature": "KIP-966, Compatibility: ELR",
+    "assign-directory": "KIP-858",
+    "create": "KIP-631",
+}
+"""The clause that each action stands on; where a release departs from it, docs/kips.md says how."""
+
+
+class Candidate(NamedTuple):
+    """One action by `by` that leads to `partition`."""
+
+    name: str
+    by: str
+    partition: Partition
+
+
+class Neighbours(NamedTuple):
+    """What else the log says around a partition record: events of its batch, and configs since the state before."""
+
+    cause: tuple[BrokerEvent, ...] = ()
+    config: tuple[ConfigChange, ...] = ()
+
+
+def of_events(protocol: Protocol, partition: Partition, cluster: Cluster, event: BrokerEvent) -> Iterator[Candidate]:
+    """What the controller does to the partition in the batch of a broker's event; `cluster` is as before it."""
+    broker = event.broker
+    who = f"broker {broker}"
+    match event.event:
+        case "fenced":
+            yield Candidate("fence", f"{who}, fenced", protocol.fence(partition, cluster, broker).partition)
+        case "unfenced":
+            yield Candidate("unfence", f"{who}, unfenced", protocol.unfence(partition, cluster, broker).partition)
+        case "shutting_down":
+            found = protocol.controlled_shutdown(partition, cluster, broker)
+            yield Candidate("controlled-shutdown", f"{who}, in controlled shutdown", found.partition)
+        case "unregistered":
+            yield Candidate(
+                "unregister", f"{who}, unregistered", protocol.unregister(partition, cluster, broker).partition
+            )
+        case "registered":
+            stored = cluster.epoch(broker)
+            clean, unclean = (
+                protocol.register(partition, cluster, broker, epoch=event.broker_epoch, previous_epoch=previous)
+                for previous in (stored, -1)
+            )
+            if clean.partition == unclean.partition:
+                yield Candidate("register", f"{who}, registered", clean.partition)
+            else:
+                yield Candidate("register-clean", f"{who}, registered after a clean shutdown", clean.partition)
+                yield Candidate("register-unclean", f"{who}, registered after an unclean shutdown", unclean.partition)
+
+
+def of_configs(protocol: Protocol, partition: Partition, cluster: Cluster, change: ConfigChange) -> Iterator[Candidate]:
+    """What a change of min.insync.replicas or of the ELR feature does to the partition."""
+    if change.resource == f"feature:{ELR_VERSION}":
+        found = protocol.set_elr_feature(partition, cluster, int(change.value or 0) >= 1)
+        yield Candidate("elr-feature", f"{ELR_VERSION}={change.value}", found.partition)
+    elif change.name == MIN_ISR:
+        on_topic = change.resource.startswith("topic:")
+        value = int(change.value) if change.value is not None else cluster.min_isr
+        found = protocol.set_min_isr(partition, cluster, value, topic=on_topic)
+        yield Candidate("clear-elr", f"{MIN_ISR}={change.value} on {change.resource}", found.partition)
+
+
+def of_the_leader(protocol: Protocol, partition: Partition, cluster: Cluster, isrs: list[int]) -> Iterator[Candidate]:
+    """What the leader's AlterPartition for each of `isrs` comes to, recovered or (KIP-704) still recovering."""
+    if partition.leader < 0:
+        return
+    for isr in isrs:
+        for recovering in (False, True):
+            request = AlterPartition(
+                leader=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                partition_epoch=partition.partition_epoch,
+                isr_epochs=tuple((broker, cluster.epoch(broker)) for broker in members(isr)),
+                recovering=recovering,
+                broker_epoch=cluster.epoch(partition.leader),
+            )
+            made = protocol.alter_partition(partition, cluster, request).partition
+            by = f"leader {partition.leader}, AlterPartition to {sorted(members(isr))}"
+            yield Candidate(_altered(partition, made), by, made)
+
+
+def _altered(before: Partition, after: Partition) -> str:
+    if before.replicas != after.replicas or before.adding != after.adding or before.removing != after.removing:
+        return "reassignment-completed"
+    gained, lost = after.isr & ~before.isr, before.isr & ~after.isr
+    if gained or lost:
+        return "isr-change" if gained and lost else "isr-expand" if gained else "isr-shrink"
+    return "recovered"
+
+
+def of_operators(protocol: Protocol, partition: Partition, cluster: Cluster, after: Partition) -> Iterator[Candidate]:
+    """Elections by request or by the controller's own timers, reassignments, log directories."""
+    elections: tuple[tuple[str, str, Outcome], ...] = (
+        ("preferred-election", "the controller's balancing", protocol.balance(partition, cluster)),
+        ("preferred-election", "an operator", protocol.elect(partition, cluster, Election.PREFERRED)),
+        ("unclean-election", "the controller's sweep", protocol.sweep(partition, cluster)),
+        ("unclean-election", "an operator", protocol.elect(partition, cluster, Election.UNCLEAN)),
+    )
+    for name, by, found in elections:
+        yield Candidate(name, by, found.partition)
+    for target in dict.fromkeys((tuple(r for r in after.replicas if not after.removing >> r & 1), after.replicas)):
+        if target != partition.replicas or partition.adding or partition.removing:
+            yield Candidate(
+                "reassign", f"an operator, to {list(target)}", protocol.reassign(partition, cluster, target).partition
+            )
+    if partition.adding or partition.removing:
+        yield Candidate(
+            "cancel-reassignment", "an operator", protocol.cancel_reassignment(partition, cluster).partition
+        )
+    for broker in partition.replicas:
+        found = protocol.assign_directory(partition, cluster, broker)
+        yield Candidate("assign-directory", f"broker {broker}", found.partition)
+
+
+def likely_isrs(before: Partition, after: Partition) -> list[int]:
+    """The ISRs that an AlterPartition which led from `before` to `after` can have asked for."""
+    return list(
+        dict.fromkeys((after.isr, after.isr | before.isr, after.isr | before.isr & before.removing, before.isr))
+    )
+
+
+def every_isr(partition: Partition, most: int = 6) -> list[int]:
+    """Every ISR that the replicas allow; of many replicas only those one member away from the present one."""
+    replicas = partition.replicas
+    if len(replicas) > most:
+        return [partition.isr ^ 1 << broker for broker in replicas]
+    return [mask_of(some) for size in range(len(replicas) + 1) for some in combinations(replicas, size)]

@@ -1,0 +1,258 @@
+"""Checks a timeline transition by transition: which action of the protocol, by whom, explains each.
+
+A transition that no action explains is *unexplained*: Kafka did what the protocol does not allow, or the model
+is wrong. It is *undecided* instead where the evidence lacks what the answer hangs on: a release that the model
+does not know, a record that is missing, a broker whose disk a step has touched.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+import msgspec
+
+from analysis.judge.rules import ELR_VERSION, MIN_ISR, Rules
+from analysis.judge.timeline import BrokerEvent, ConfigChange, PartitionState, Timeline
+from analysis.spec.partition import Partition, UncleanElection, mask_of, members
+from analysis.spec.trace.actions import (
+    CLAUSES,
+    Candidate,
+    every_isr,
+    likely_isrs,
+    of_configs,
+    of_events,
+    of_operators,
+    of_the_leader,
+)
+from analysis.spec.trace.world import World, model_of
+from harness.errors import UsageError
+
+NEAREST_MAX = 3
+_MASKS = ("isr", "elr", "adding", "removing")
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """A transition and the action that explains it; `before` None: the partition was created."""
+
+    before: PartitionState | None
+    after: PartitionState
+    action: str
+    by: str
+
+    @property
+    def clause(self) -> str:
+        """What the action stands on."""
+        return CLAUSES[self.action]
+
+
+class Near(msgspec.Struct, frozen=True, kw_only=True):
+    """What an action would have led to: the fields that differ from what was seen, as they would have been."""
+
+    action: str
+    by: str
+    instead: dict[str, object]
+
+
+class Unexplained(msgspec.Struct, frozen=True, kw_only=True):
+    """A transition that no action explains; `undecided` says which evidence is wanting, if it is."""
+
+    before: PartitionState | None
+    after: PartitionState
+    why: str
+    undecided: bool = False
+    nearest: tuple[Near, ...] = ()
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """Every transition of a timeline in the order of its log; `refused` says why none could be checked."""
+
+    explained: tuple[Explained, ...] = ()
+    unexplained: tuple[Unexplained, ...] = ()
+    refused: str | None = None
+
+    @property
+    def actions(self) -> dict[str, int]:
+        """How often each action was seen."""
+        return dict(sorted(Counter(one.action for one in self.explained).items()))
+
+
+def check_timeline(
+    timeline: Timeline,
+    rules: Rules,
+    kafka: str,
+    *,
+    statics: Mapping[str, str] | None = None,
+    touched_disks: frozenset[int] = frozenset(),
+) -> Trace:
+    """Check every transition of the timeline against the variant of `kafka` at the feature levels of that moment.
+
+    `statics` are the controllers' own properties; None: not known. `touched_disks` are the brokers whose log
+    directory a step replaced or made fail: the tables do not hold directories, so what follows is undecided.
+    """
+    lacking = timeline.missing & {"partitions", "brokers"}
+    if lacking:
+        return Trace(refused=f"{' and '.join(sorted(lacking))}.parquet is missing")
+    checker = _Checker(timeline, rules, World(timeline, rules, kafka, statics), mask_of(touched_disks))
+    try:
+        results = [checker.check(before, after) for before, after in _transitions(timeline)]
+    except UsageError as error:
+        return Trace(refused=f"the model does not know this release: {error.got or error.what}")
+    return Trace(
+        explained=tuple(one for one in results if isinstance(one, Explained)),
+        unexplained=tuple(one for one in results if isinstance(one, Unexplained)),
+    )
+
+
+def _transitions(timeline: Timeline) -> list[tuple[PartitionState | None, PartitionState]]:
+    """Every state with the one before it, in the order of the log; None before a partition that was created."""
+    found: list[tuple[PartitionState | None, PartitionState]] = []
+    for states in timeline.partitions.values():
+        if states and _created(states[0]):
+            found.append((None, states[0]))
+        found += [(None if _created(after) else before, after) for before, after in pairwise(states)]
+    return sorted(found, key=lambda pair: pair[1].metadata_offset)
+
+
+def _created(state: PartitionState) -> bool:
+    return state.partition_epoch == 0 and state.leader_epoch == 0
+
+
+class _Checker:
+    def __init__(self, timeline: Timeline, rules: Rules, world: World, touched_disks: int) -> None:
+        self._timeline = timeline
+        self._world = world
+        self._rules = rules
+        self._touched = touched_disks
+        self._causes = _events_by_offset(timeline)
+        self._configs = [
+            change
+            for change in timeline.configs
+            if change.name == MIN_ISR or change.resource == f"feature:{ELR_VERSION}"
+        ]
+
+    def check(self, before: PartitionState | None, after: PartitionState) -> Explained | Unexplained:
+        if before is None:
+            return self._creation(after)
+        if after.partition_epoch != before.partition_epoch + 1:
+            return self._epochs(before, after)
+        seen = model_of(after)
+        for candidate in self._candidates(before, after, every=False):
+            if candidate.partition == seen:
+                return Explained(before=before, after=after, action=candidate.name, by=candidate.by)
+        touched = self._touched & mask_of((*before.replicas, *after.replicas))
+        known = self._world.unclean_known(after.topic, after.metadata_offset)
+        if not known and self._allowed_uncleanly(before, after):
+            why = f"allowed only if the controllers' own properties enable unclean elections of {after.topic}"
+            return Unexplained(before=before, after=after, why=why, undecided=True)
+        why, undecided = "no action that the protocol allows leads to this state", False
+        if touched:
+            why = f"it hangs on the log directories of brokers {list(members(touched))}, which the tables do not hold"
+            undecided = True
+        elif self._timeline.gaps:
+            why, undecided = "no action explains it, but records of the metadata log may be missing", True
+        return Unexplained(
+            before=before, after=after, why=why, undecided=undecided, nearest=self._nearest(before, after)
+        )
+
+    def _allowed_uncleanly(self, before: PartitionState, after: PartitionState) -> bool:
+        seen = model_of(after)
+        return any(
+            candidate.partition == seen
+            for candidate in self._candidates(before, after, every=False, unclean=UncleanElection.ENABLED)
+        )
+
+    def _candidates(
+        self, before: PartitionState, after: PartitionState, *, every: bool, unclean: UncleanElection | None = None
+    ) -> Iterator[Candidate]:
+        """Actions that may have made the transition, likely ones first; `every`: all ISRs that a leader could ask."""
+        protocol, partition, seen = self._world.protocol(after.metadata_offset), model_of(before), model_of(after)
+        for event in self._causes.get(after.metadata_offset, ()):
+            at = min(event.metadata_offset, after.metadata_offset)
+            yield from of_events(protocol, partition, self._world.cluster(after.topic, at, unclean), event)
+        for change in self._changes_between(before, after):
+            cluster = self._world.cluster(after.topic, change.metadata_offset, unclean)
+            yield from of_configs(protocol, partition, cluster, change)
+        cluster = self._world.cluster(after.topic, after.metadata_offset, unclean)
+        isrs = every_isr(partition) if every else likely_isrs(partition, seen)
+        yield from of_the_leader(protocol, partition, cluster, isrs)
+        yield from of_operators(protocol, partition, cluster, seen)
+
+    def _changes_between(self, before: PartitionState, after: PartitionState) -> list[ConfigChange]:
+        bearing = {"cluster", f"topic:{after.topic}", f"feature:{ELR_VERSION}"}
+        return [
+            change
+            for change in reversed(self._configs)
+            if before.metadata_offset < change.metadata_offset <= after.metadata_offset and change.resource in bearing
+        ]
+
+    def _creation(self, after: PartitionState) -> Explained | Unexplained:
+        """KIP-631: a partition begins with its assigned replicas that are active as ISR, led by the first of them."""
+        active = self._world.cluster(after.topic, after.metadata_offset).active
+        isr = tuple(broker for broker in after.replicas if active >> broker & 1)
+        made = Partition(replicas=after.replicas, isr=mask_of(isr), leader=isr[0] if isr else -1)
+        if made == model_of(after):
+            return Explained(before=None, after=after, action="create", by="an operator")
+        near = Near(action="create", by="an operator", instead=differences(made, model_of(after)))
+        why = "a partition does not begin so"
+        return Unexplained(before=None, after=after, why=why, undecided=self._timeline.gaps, nearest=(near,))
+
+    def _epochs(self, before: PartitionState, after: PartitionState) -> Unexplained:
+        rise = after.partition_epoch - before.partition_epoch
+        if rise > 1 and self._timeline.gaps:
+            why = f"{rise - 1} records between are not in the evidence"
+            return Unexplained(before=before, after=after, why=why, undecided=True)
+        why = f"the partition epoch rose by {rise}; each record raises it by 1"
+        return Unexplained(before=before, after=after, why=why)
+
+    def _nearest(self, before: PartitionState, after: PartitionState) -> tuple[Near, ...]:
+        """The allowed states with the fewest fields that differ from what was seen."""
+        seen, standing = model_of(after), model_of(before)
+        found: dict[Partition, Candidate] = {}
+        for candidate in self._candidates(before, after, every=True):
+            if candidate.partition != standing:
+                found.setdefault(candidate.partition, candidate)
+        ranked = sorted(found.values(), key=lambda one: len(differences(one.partition, seen)))
+        return tuple(
+            Near(action=one.name, by=one.by, instead=differences(one.partition, seen)) for one in ranked[:NEAREST_MAX]
+        )
+
+
+def differences(one: Partition, seen: Partition) -> dict[str, object]:
+    """The fields of `one` that are not as in `seen`; sets as sorted lists."""
+    return {
+        name: _plain(name, value)
+        for name, value, other in zip(Partition._fields, one, seen, strict=True)
+        if value != other
+    }
+
+
+def _plain(name: str, value: object) -> object:
+    if name in _MASKS and isinstance(value, int):
+        return list(members(value))
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _events_by_offset(timeline: Timeline) -> dict[int, tuple[BrokerEvent, ...]]:
+    """By the offset of a partition record: the broker events whose batch it may be in.
+
+    Batches are not in the tables, but their records are contiguous: nothing but partition records stands between
+    a record and the event of its batch.
+    """
+    offsets = sorted({state.metadata_offset for states in timeline.partitions.values() for state in states})
+    events: dict[int, list[BrokerEvent]] = {}
+    for event in timeline.brokers:
+        events.setdefault(event.metadata_offset, []).append(event)
+    found: dict[int, list[BrokerEvent]] = {offset: [] for offset in offsets}
+    for ordered, step in ((offsets, 1), (offsets[::-1], -1)):
+        carried: list[BrokerEvent] = []
+        last: int | None = None
+        for offset in ordered:
+            if last != offset - step:
+                carried = []
+            behind = [event for event in events.get(offset - step, ()) if (event.event == "unfenced") == (step == 1)]
+            carried = behind or carried
+            last = offset
+            found[offset] += carried
+    return {offset: tuple(causes) for offset, causes in found.items() if causes}

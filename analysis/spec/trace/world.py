@@ -1,0 +1,124 @@
+"""What the controller knew at an offset of the metadata log: the model's `Cluster`, and the variant in force.
+
+Registrations, configs and feature levels are replayed from the timeline, so a level or a min ISR that changes
+in the middle of a run counts from its record on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from analysis.judge.rules import METADATA_VERSION, MIN_ISR, UNCLEAN_ELECTION, Rules
+from analysis.judge.timeline import BrokerEvent, PartitionState, Timeline
+from analysis.spec.partition import NO_EPOCH, Cluster, Partition, UncleanElection, mask_of
+from analysis.spec.protocol import Protocol
+from analysis.spec.variants import protocol_for
+
+_KAFKA_MIN_ISR = 1
+"""min.insync.replicas where neither topic, cluster nor controller sets it."""
+
+
+class _Registrations(NamedTuple):
+    """Masks and broker epochs as the controller stored them."""
+
+    registered: int = 0
+    unfenced: int = 0
+    shutting_down: int = 0
+    epochs: tuple[int, ...] = ()
+
+    def after(self, event: BrokerEvent) -> _Registrations:
+        bit = 1 << event.broker
+        match event.event:
+            case "registered":
+                epochs = list(self.epochs) + [NO_EPOCH] * (event.broker + 1 - len(self.epochs))
+                epochs[event.broker] = event.broker_epoch
+                return _Registrations(
+                    self.registered | bit, self.unfenced & ~bit, self.shutting_down & ~bit, tuple(epochs)
+                )
+            case "unregistered":
+                return _Registrations(
+                    self.registered & ~bit, self.unfenced & ~bit, self.shutting_down & ~bit, self.epochs
+                )
+            case "unfenced":
+                return self._replace(unfenced=self.unfenced | bit)
+            case "fenced":
+                return self._replace(unfenced=self.unfenced & ~bit)
+            case "shutting_down":
+                return self._replace(shutting_down=self.shutting_down | bit)
+        return self
+
+
+class World:
+    """The controller's knowledge by metadata offset; `statics` are the controllers' own properties.
+
+    `statics` None: they are not known, and where a decision hangs on one, `unclean_known` says so.
+    """
+
+    def __init__(self, timeline: Timeline, rules: Rules, kafka: str, statics: Mapping[str, str] | None) -> None:
+        self._timeline = timeline
+        self._rules = rules
+        self._kafka = kafka
+        self._statics = statics
+        self._offsets = [event.metadata_offset for event in timeline.brokers]
+        self._registrations = [_Registrations()]
+        for event in timeline.brokers:
+            self._registrations.append(self._registrations[-1].after(event))
+
+    def protocol(self, before_offset: int) -> Protocol:
+        """The variant in force for the record at `before_offset`. Raises `UsageError` for an unknown release."""
+        return protocol_for(self._kafka, self._rules.levels(before_offset - 1))
+
+    def cluster(self, topic: str, before_offset: int, unclean: UncleanElection | None = None) -> Cluster:
+        """What the controller knew when it wrote the record at `before_offset`; `unclean` overrides the config."""
+        at = before_offset - 1
+        known = self._registrations[bisect_left(self._offsets, before_offset)]
+        return Cluster(
+            registered=known.registered,
+            unfenced=known.unfenced,
+            shutting_down=known.shutting_down,
+            epochs=known.epochs,
+            min_isr=self._min_isr(topic, at),
+            topic_min_isr=self._rules.configured(f"topic:{topic}", MIN_ISR, at) is not None,
+            elr=self._rules.elr_on(at) is True,
+            unclean=self._unclean(topic, at) if unclean is None else unclean,
+            metadata_version=self._rules.levels(at).get(METADATA_VERSION, 1),
+        )
+
+    def unclean_known(self, topic: str, before_offset: int) -> bool:
+        """Whether the evidence says if unclean.leader.election.enable was set."""
+        return self._statics is not None or self._said_unclean(topic, before_offset - 1) is not None
+
+    def _said_unclean(self, topic: str, at: int) -> str | None:
+        on_topic = self._rules.configured(f"topic:{topic}", UNCLEAN_ELECTION, at)
+        return on_topic if on_topic is not None else self._rules.configured("cluster", UNCLEAN_ELECTION, at)
+
+    def _unclean(self, topic: str, at: int) -> UncleanElection:
+        said = self._said_unclean(topic, at)
+        value = said if said is not None else (self._statics or {}).get(UNCLEAN_ELECTION, "false")
+        return UncleanElection.ENABLED if value.strip().lower() == "true" else UncleanElection.DISABLED
+
+    def _min_isr(self, topic: str, at: int) -> int:
+        """As configured, but no more than the topic's partition 0 has replicas: so the controller counts."""
+        configured = self._rules.configured_min_isr(topic, at)
+        if configured is None:
+            configured = int((self._statics or {}).get(MIN_ISR, _KAFKA_MIN_ISR))
+        first = self._timeline.at(topic, 0, at)
+        return min(configured, len(first.replicas)) if first is not None else configured
+
+
+def model_of(state: PartitionState) -> Partition:
+    """A state of the timeline as the model holds it."""
+    return Partition(
+        replicas=state.replicas,
+        isr=mask_of(state.isr),
+        elr=mask_of(state.elr),
+        last_known=tuple(sorted(state.last_known_elr)),
+        adding=mask_of(state.adding),
+        removing=mask_of(state.removing),
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        recovering=state.recovering,
+    )
