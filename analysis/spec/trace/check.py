@@ -30,6 +30,8 @@ from analysis.spec.trace.world import World, model_of
 from harness.errors import UsageError
 
 NEAREST_MAX = 3
+_WRITTEN_FIRST = ("unfenced", "shutting_down")
+"""Events whose own record stands before the partition records of its batch; all others stand behind them."""
 _MASKS = ("isr", "elr", "adding", "removing")
 
 
@@ -251,7 +253,9 @@ def _events_by_offset(timeline: Timeline) -> dict[int, tuple[BrokerEvent, ...]]:
         for offset in ordered:
             if last != offset - step:
                 carried = []
-            behind = [event for event in events.get(offset - step, ()) if (event.event == "unfenced") == (step == 1)]
+            behind = [
+                event for event in events.get(offset - step, ()) if (event.event in _WRITTEN_FIRST) == (step == 1)
+            ]
             carried = behind or carried
             last = offset
             found[offset] += carried
