@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 
 from harness import java, maven
 from harness.errors import EbbtideError, HarnessError
+from harness.powers import held
 
 EVERY_RUN = "every run"
 VOLUMES = "power-loss by file system shutdown"
@@ -28,6 +28,8 @@ FREE_DISK_BYTES = 1 << 30
 
 FREE_MEMORY_BYTES = 2 << 30
 """A controller and three brokers at about 290 MB each, then Spark with half a GB, and the clients."""
+
+_MORE_POWERS = "sudo ebbtide ..., or a Docker daemon that you may use"
 
 Status = Literal["ok", "missing", "unknown"]
 
@@ -108,23 +110,49 @@ def _check(question: _Question) -> Check:
     )
 
 
-def _root() -> str:
-    if os.geteuid() != 0:
-        raise HarnessError(f"user {os.geteuid()} is not root")
-    return "yes"
+def _powers() -> str:
+    from harness.powers import helper_container, user_namespace
+
+    match held():
+        case "root":
+            return "root"
+        case "helper container":
+            return "helper container of the Docker daemon; it can do all that root can"
+        case "user namespace":
+            return "user namespace; it cannot mount volumes, hold write-back or use a Docker daemon"
+        case "none":
+            refusals = (helper_container.why_not(), user_namespace.why_not())
+            raise HarnessError(
+                f"none: user {os.geteuid()} is not root",
+                got=f"no helper container: {refusals[0]}; no user namespace: {refusals[1]}",
+                next=f"one of: sudo ebbtide ...; {user_namespace.remedy()}",
+            )
 
 
 def _as_root(trial: str, *arguments: str) -> str:
     """Run a trial of `harness.trials`, which loads the network libraries."""
-    if os.geteuid() != 0:
-        raise HarnessError("only root can try this", next="sudo ebbtide doctor")
+    _need_root()
     from harness import trials
 
     line: str = getattr(trials, trial)(*arguments)
     return line
 
 
+def _need_root() -> None:
+    if os.geteuid() != 0:
+        raise HarnessError("only root can try this", next="sudo ebbtide doctor")
+
+
+def _on_a_volume(trial: str, *arguments: str) -> str:
+    """Run a trial that mounts one."""
+    if held() == "user namespace":
+        raise HarnessError("a user namespace cannot mount volumes", next=_MORE_POWERS)
+    return _as_root(trial, *arguments)
+
+
 def _write_back() -> str:
+    if held() == "user namespace":
+        raise HarnessError("a user namespace cannot hold the kernel's write-back", next=_MORE_POWERS)
     from harness.host.writeback import HELD
 
     settings = [Path("/proc/sys/vm", name) for name in HELD]
@@ -164,9 +192,11 @@ def _docker() -> str:
 
 
 def _user_namespaces() -> str:
-    result = subprocess.run(["unshare", "--user", "true"], capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        raise HarnessError("the kernel refuses them", got=result.stderr.strip())
+    from harness.powers import user_namespace
+
+    why_not = user_namespace.why_not()
+    if why_not is not None:
+        raise HarnessError("the kernel refuses them", got=why_not, next=user_namespace.remedy())
     return "allowed"
 
 
@@ -192,7 +222,7 @@ def _gigabytes(count: int) -> str:
 
 
 QUESTIONS: tuple[_Question, ...] = (
-    _Question(name="root", look=_root, disables=(EVERY_RUN,), remedy="sudo ebbtide ..."),
+    _Question(name="powers", look=_powers, disables=(EVERY_RUN,), remedy="sudo ebbtide ..."),
     _Question(
         name="network namespaces",
         look=partial(_as_root, "make_namespace"),
@@ -207,19 +237,19 @@ QUESTIONS: tuple[_Question, ...] = (
     ),
     _Question(
         name="loop mounts",
-        look=partial(_as_root, "mount_loop"),
+        look=partial(_on_a_volume, "mount_loop"),
         disables=(VOLUMES,),
         remedy="root on a host with /dev/loop-control, and: apt-get install mount e2fsprogs",
     ),
     _Question(
         name="ext4 shutdown",
-        look=partial(_as_root, "lose_power", "ext4"),
+        look=partial(_on_a_volume, "lose_power", "ext4"),
         disables=(VOLUMES,),
         remedy="apt-get install --no-install-recommends e2fsprogs",
     ),
     _Question(
         name="xfs shutdown",
-        look=partial(_as_root, "lose_power", "xfs"),
+        look=partial(_on_a_volume, "lose_power", "xfs"),
         disables=("power-loss on xfs",),
         remedy="apt-get install --no-install-recommends xfsprogs",
         needed=False,
@@ -246,5 +276,5 @@ QUESTIONS: tuple[_Question, ...] = (
         remedy="apt-get install --no-install-recommends docker.io",
         needed=False,
     ),
-    _Question(name="user namespaces", look=_user_namespaces, needed=False),
+    _Question(name="user namespaces", look=_user_namespaces, disables=("runs without root and Docker",), needed=False),
 )

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from harness.errors import ExitCode
+from harness.powers.choice import Wish
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -15,6 +16,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "Runs that are still going, and everything that ebbtide did not make, stay as they are. "
         "Exit code 0: nothing is left, 3: something could not be undone."
     )
+
+
+def powers(args: argparse.Namespace) -> Wish:
+    """Without root there is something to clean only where a Docker daemon gave a run root's powers."""
+    return Wish(runtime="docker", needed=False)
 
 
 def run(args: argparse.Namespace) -> ExitCode:

@@ -6,6 +6,7 @@ import argparse
 
 from harness.doctor import Check, check_host
 from harness.errors import ExitCode
+from harness.powers.choice import Wish
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -14,6 +15,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "Try for real what runs need. Exit code 0: the local runtime can do everything here, 2: something is disabled."
     )
     parser.add_argument("--json", action="store_true", help="print the checks as a JSON array")
+
+
+def powers(args: argparse.Namespace) -> Wish:
+    """What a run of this user could do is tried with the powers that it would have."""
+    return Wish(needed=False)
 
 
 def run(args: argparse.Namespace) -> ExitCode:

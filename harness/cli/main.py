@@ -1,8 +1,9 @@
 """The frame of the `ebbtide` command: finds the verb, runs it, turns every end into an exit code.
 
 A verb is a module `harness.cli.<verb>` with `add(parser)`, which declares its arguments, and
-`run(args) -> ExitCode`. Only the module of the verb that was typed is imported, so that `ebbtide --help`
-loads neither Spark nor docker nor pyarrow; the others stand in the help by the line in `VERBS`.
+`run(args) -> ExitCode`; one that takes root's powers also has `powers(args) -> Wish` (`harness.powers.choice`).
+Only the module of the verb that was typed is imported, so that `ebbtide --help` loads neither Spark nor docker
+nor pyarrow; the others stand in the help by the line in `VERBS`.
 """
 
 from __future__ import annotations
@@ -116,7 +117,14 @@ def _run(argv: Sequence[str]) -> int:
             got=unknown[0],
             next=f"ebbtide {args.verb} --help",
         )
-    return int(_module(args.verb).run(args))
+    module = _module(args.verb)
+    if os.geteuid() != 0 and hasattr(module, "powers"):
+        from harness.powers.choice import take
+
+        code = take(module.powers(args), argv)
+        if code is not None:
+            return code
+    return int(module.run(args))
 
 
 def _parser(verb: str | None) -> Parser:

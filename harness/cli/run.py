@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import ExitCode, HarnessError
+from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
     from harness.runtime.base import PowerLossMethod
@@ -32,6 +33,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let the kernel write dirty pages back during the run: a power loss may then lose nothing",
     )
+
+
+def powers(args: argparse.Namespace) -> Wish:
+    """A cluster takes them. Raises `UsageError` for a scenario that is none, before any are taken."""
+    from harness.scenario import catalogue
+
+    catalogue.find(args.scenario)
+    return Wish(runtime=getattr(args, "runtime", "auto"), folders=(args.runs,))
 
 
 def run(args: argparse.Namespace) -> ExitCode:

@@ -14,6 +14,7 @@ import psutil
 from harness import __version__
 from harness.doctor import FREE_DISK_BYTES
 from harness.errors import HarnessError
+from harness.powers import held
 
 _FULL_BYTES = 8 << 20
 
@@ -30,12 +31,13 @@ def client_versions() -> dict[str, str]:
 
 
 def host_facts() -> dict[str, str]:
-    """Kernel, cores and memory; no names or addresses of the machine."""
+    """Kernel, cores, memory and whose powers the harness had; no names or addresses of the machine."""
     return {
         "kernel": platform.release(),
         "system": platform.system(),
         "cores": str(os.cpu_count() or 0),
         "memory_gib": f"{psutil.virtual_memory().total / 2**30:.1f}",
+        "powers": held(),
     }
 
 
