@@ -1,0 +1,256 @@
+"""The format of conformance vectors: one JSON object a line, each a transition of one partition.
+
+A vector is of one layer: `builder` (inputs of PartitionChangeBuilder), `controller` (a partition and one event),
+`leader` (HW, ISR and acks on a broker) or `cleanShutdownFile`. `expected` is what Kafka does as of the newest
+release; `differs` maps an older release to what it does else; `verified_on` lists the releases on whose published
+classes the vector was executed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from harness.errors import EbbtideError, Problems, UsageError
+
+Json: TypeAlias = Any
+"""A value of the file that is compared, and not looked into."""
+RecoveryState = Literal["RECOVERED", "RECOVERING"]
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A record whose keys are camelCase in the file."""
+
+
+class Config(_Part, frozen=True):
+    """The feature levels and the topic's configuration; a leader vector has `minIsr` alone."""
+
+    min_isr: int = 1
+    metadata_version: str = "4.0-IV1"
+    elr_enabled: bool = False
+    unclean_election: bool = False
+    use_last_known_leader: bool = True
+
+
+class Registration(_Part, frozen=True):
+    """A stored broker registration."""
+
+    state: Literal["ACTIVE", "FENCED", "CONTROLLED_SHUTDOWN"]
+    epoch: int
+
+
+class Acceptable(_Part, frozen=True):
+    """The brokers that a builder vector lets lead."""
+
+    acceptable_leaders: list[int]
+
+
+class Registered(_Part, frozen=True):
+    """The registrations of a controller vector, by broker id."""
+
+    registered: dict[int, Registration]
+
+
+class PartitionState(_Part, frozen=True):
+    """A partition in the controller's state."""
+
+    replicas: list[int]
+    isr: list[int]
+    elr: list[int]
+    last_known_elr: list[int]
+    adding_replicas: list[int]
+    removing_replicas: list[int]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    leader_recovery_state: RecoveryState
+
+
+class FollowerState(_Part, frozen=True):
+    """A follower in its leader's state; `fetchEpoch` null before its first fetch."""
+
+    leo: int
+    lag_ok: bool
+    fenced: bool
+    shutting_down: bool
+    fetch_epoch: int | None
+    metadata_epoch: int
+
+
+class LeaderState(_Part, frozen=True):
+    """A leading broker's state."""
+
+    leader: int
+    replicas: list[int]
+    isr: list[int]
+    maximal_isr: list[int]
+    pending: Literal["EXPAND", "SHRINK"] | None
+    leader_leo: int
+    hwm: int
+    leader_epoch_start_offset: int
+    followers: dict[int, FollowerState]
+
+
+class LogDirs(_Part, frozen=True):
+    """The clean-shutdown file of each log directory, null where there is none."""
+
+    log_dirs: list[str | None]
+    offline_dirs: int
+
+
+class Build(_Part, frozen=True):
+    """The inputs of PartitionChangeBuilder that a builder vector sets."""
+
+    type: Literal["build"]
+    election: Literal["PREFERRED", "ONLINE", "UNCLEAN"]
+    target_isr: list[int] | None = None
+    target_replicas: list[int] | None = None
+    target_adding: list[int] | None = None
+    target_removing: list[int] | None = None
+    unclean_shutdown_replicas: list[int] = []
+
+
+class ControllerEvent(_Part, frozen=True):
+    """One event at the controller; which fields count depends on `type`."""
+
+    type: Literal[
+        "alterPartition",
+        "assignReplicasToDirs",
+        "balanceLeaders",
+        "brokerShutdown",
+        "controlledShutdown",
+        "directoryOffline",
+        "electLeaders",
+        "electUncleanPeriodic",
+        "fenceBroker",
+        "reassign",
+        "registerBroker",
+        "setConfig",
+        "unfenceBroker",
+        "unregisterBroker",
+    ]
+    broker: int = -1
+    broker_epoch: int = -1
+    clean: bool = False
+    election_type: Literal["PREFERRED", "UNCLEAN"] = "PREFERRED"
+    leader_epoch: int = 0
+    leader_recovery_state: RecoveryState = "RECOVERED"
+    name: Literal["min.insync.replicas", "unclean.leader.election.enable"] = "min.insync.replicas"
+    new_broker_epoch: int = -1
+    new_isr: list[tuple[int, int]] = []
+    partition_epoch: int = 0
+    previous_broker_epoch: int = -1
+    request_version: int = 4
+    same_incarnation: bool = False
+    scope: Literal["topic", "cluster"] = "topic"
+    target_replicas: list[int] | None = None
+    value: str = ""
+
+
+class LeaderEvent(_Part, frozen=True):
+    """One event at a leader; which fields count depends on `type`."""
+
+    type: Literal[
+        "alterPartitionError",
+        "alterPartitionOk",
+        "checkAcked",
+        "fetch",
+        "maybeShrinkIsr",
+        "metadataIsr",
+        "none",
+        "produce",
+    ]
+    acks: int = -1
+    epoch: int = -1
+    error: str = ""
+    follower: int = -1
+    isr: list[int] = []
+    metadata_epoch_at_fetch: int | None = None
+    offset: int = 0
+    required_offset: int = 0
+
+
+class ReadFile(_Part, frozen=True):
+    """A broker starts and reads its clean-shutdown files."""
+
+    type: Literal["readPreviousBrokerEpoch"]
+
+
+class _Vector(msgspec.Struct, frozen=True, kw_only=True, tag_field="layer"):
+    id: str
+    source: str
+    expected: dict[str, Json]
+    verified_on: list[str]
+    differs: dict[str, dict[str, Json]] = {}
+
+
+class BuilderVector(_Vector, frozen=True, kw_only=True, tag="builder"):
+    """Inputs and output of PartitionChangeBuilder."""
+
+    config: Config
+    brokers: Acceptable
+    before: PartitionState
+    event: Build
+
+
+class ControllerVector(_Vector, frozen=True, kw_only=True, tag="controller"):
+    """One controller event on one partition."""
+
+    config: Config
+    brokers: Registered
+    before: PartitionState
+    event: ControllerEvent
+
+
+class LeaderVector(_Vector, frozen=True, kw_only=True, tag="leader"):
+    """One event at a leader."""
+
+    config: Config
+    before: LeaderState
+    event: LeaderEvent
+
+
+class ShutdownVector(_Vector, frozen=True, kw_only=True, tag="cleanShutdownFile"):
+    """One reading of the clean-shutdown files."""
+
+    before: LogDirs
+    event: ReadFile
+
+
+Vector = BuilderVector | ControllerVector | LeaderVector | ShutdownVector
+
+_DECODER = msgspec.json.Decoder(Vector)
+
+
+def load(path: Path) -> list[Vector]:
+    """The vectors of a file, blank lines left out; `Problems` with every malformed line and repeated id."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the vectors: {error.strerror}", where=str(path), next="ebbtide spec vectors --help"
+        ) from error
+    vectors: list[Vector] = []
+    problems: list[EbbtideError] = []
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            vector = _DECODER.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            problems.append(UsageError(str(error), where=f"{path}:{number}"))
+            continue
+        if vector.id in seen:
+            problems.append(
+                UsageError(f"the id is that of line {seen[vector.id]}", where=f"{path}:{number}", got=vector.id)
+            )
+        seen.setdefault(vector.id, number)
+        vectors.append(vector)
+    if not vectors and not problems:
+        problems.append(UsageError("the file has no vectors", where=str(path)))
+    if problems:
+        raise Problems(str(path), problems)
+    return vectors
