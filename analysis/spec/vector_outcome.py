@@ -1,0 +1,294 @@
+"""What the specification does with one conformance vector, in the words of the vector's `expected`."""
+
+from __future__ import annotations
+
+from copy import copy
+
+from analysis.spec.leader import Follower, Leader, Step
+from analysis.spec.metadata_versions import METADATA_VERSIONS
+from analysis.spec.partition import (
+    NO_EPOCH,
+    AlterPartition,
+    Cluster,
+    Election,
+    Outcome,
+    Partition,
+    UncleanElection,
+    mask_of,
+    members,
+)
+from analysis.spec.protocol import Protocol
+from analysis.spec.vector_file import (
+    BuilderVector,
+    Config,
+    ControllerVector,
+    Json,
+    LeaderState,
+    LeaderVector,
+    PartitionState,
+    Registered,
+    Vector,
+)
+
+_EXCEPTIONS = {"STALE_BROKER_EPOCH": "StaleBrokerEpochException"}
+
+
+def outcome(vector: Vector, protocol: Protocol) -> dict[str, Json]:
+    """What the specification does with a vector, in the words of its `expected`."""
+    match vector:
+        case BuilderVector():
+            return _built(vector, protocol)
+        case ControllerVector():
+            return _controlled(vector, protocol)
+        case LeaderVector():
+            return _led(vector, protocol)
+        case _:
+            return {"previousBrokerEpoch": protocol.previous_epoch(vector.before.log_dirs, vector.before.offline_dirs)}
+
+
+def change_record(before: Partition, after: Partition) -> dict[str, Json] | None:
+    """The PartitionChangeRecord that leads from `before` to `after`; `None` if none was written.
+
+    Fields hold what they hold in Kafka's record and are absent where the record leaves them out.
+    """
+    if before.partition_epoch == after.partition_epoch:
+        return None
+    record: dict[str, Json] = {}
+    if after.isr != before.isr:
+        record["isr"] = list(members(after.isr))
+    if after.leader_epoch != before.leader_epoch:
+        record["leader"] = after.leader
+    if after.replicas != before.replicas:
+        record["replicas"] = list(after.replicas)
+    if after.removing != before.removing:
+        record["removingReplicas"] = list(members(after.removing))
+    if after.adding != before.adding:
+        record["addingReplicas"] = list(members(after.adding))
+    if after.recovering != before.recovering:
+        record["leaderRecoveryState"] = int(after.recovering)
+    if after.elr != before.elr:
+        record["eligibleLeaderReplicas"] = list(members(after.elr))
+    if after.last_known != before.last_known:
+        record["lastKnownElr"] = list(after.last_known)
+    return record
+
+
+def _built(vector: BuilderVector, protocol: Protocol) -> dict[str, Json]:
+    before, event, config = _partition(vector.before), vector.event, vector.config
+    if not config.use_last_known_leader:
+        protocol = copy(protocol)
+        protocol.use_last_known_leader = False
+    cluster = _cluster(config, 0, 0, 0, ())
+    target = protocol.target(before, cluster)._replace(
+        live=mask_of(vector.brokers.acceptable_leaders),
+        min_isr=config.min_isr,
+        election=Election[event.election],
+        isr=_mask(event.target_isr),
+        replicas=None if event.target_replicas is None else tuple(event.target_replicas),
+        adding=_mask(event.target_adding),
+        removing=_mask(event.target_removing),
+        unclean=mask_of(event.unclean_shutdown_replicas),
+    )
+    after = protocol.build(before, target)
+    return {"after": _partition_json(after), "record": change_record(before, after)}
+
+
+def _controlled(vector: ControllerVector, protocol: Protocol) -> dict[str, Json]:
+    before, cluster = _partition(vector.before), _registered(vector.config, vector.brokers)
+    result = _event(vector, protocol, before, cluster)
+    after = result.partition
+    return {
+        "after": _partition_json(after),
+        # A changed min ISR writes a ClearElrRecord instead.
+        "record": None if vector.event.type == "setConfig" else change_record(before, after),
+        "error": result.error,
+        "exception": _EXCEPTIONS.get(result.error),
+        "effectiveMinIsr": protocol.effective_min_isr(before, cluster),
+        "replyEpoch": result.cluster.epoch(vector.event.broker) if vector.event.broker >= 0 else NO_EPOCH,
+    }
+
+
+def _event(vector: ControllerVector, protocol: Protocol, partition: Partition, cluster: Cluster) -> Outcome:
+    event = vector.event
+    match event.type:
+        case "fenceBroker":
+            return protocol.fence(partition, cluster, event.broker)
+        case "unfenceBroker":
+            return protocol.unfence(partition, cluster, event.broker)
+        case "registerBroker":
+            return protocol.register(
+                partition,
+                cluster,
+                event.broker,
+                epoch=event.new_broker_epoch,
+                previous_epoch=event.previous_broker_epoch,
+                request_version=event.request_version,
+                same_incarnation=event.same_incarnation,
+            )
+        case "brokerShutdown":
+            return Outcome(protocol.left_behind(partition, cluster, event.broker, event.clean), cluster)
+        case "controlledShutdown":
+            return protocol.controlled_shutdown(partition, cluster, event.broker)
+        case "unregisterBroker":
+            return protocol.unregister(partition, cluster, event.broker)
+        case "directoryOffline":
+            return protocol.directory_offline(partition, cluster, event.broker)
+        case "assignReplicasToDirs":
+            return protocol.assign_directory(partition, cluster, event.broker)
+        case "electLeaders":
+            return protocol.elect(partition, cluster, Election[event.election_type])
+        case "balanceLeaders":
+            return protocol.balance(partition, cluster)
+        case "electUncleanPeriodic":
+            return protocol.sweep(partition, cluster)
+        case "reassign" if event.target_replicas is None:
+            return protocol.cancel_reassignment(partition, cluster)
+        case "reassign":
+            return protocol.reassign(partition, cluster, tuple(event.target_replicas or ()))
+        case "setConfig" if event.name == "min.insync.replicas":
+            return protocol.set_min_isr(partition, cluster, int(event.value), topic=event.scope == "topic")
+        case "setConfig":
+            return protocol.set_unclean(partition, cluster, UncleanElection(event.value == "true"))
+        case "alterPartition":
+            request = AlterPartition(
+                leader=event.broker,
+                leader_epoch=event.leader_epoch,
+                partition_epoch=event.partition_epoch,
+                isr_epochs=tuple(event.new_isr),
+                recovering=event.leader_recovery_state == "RECOVERING",
+                broker_epoch=event.broker_epoch,
+            )
+            return protocol.alter_partition(partition, cluster, request)
+
+
+def _led(vector: LeaderVector, protocol: Protocol) -> dict[str, Json]:
+    event, min_isr = vector.event, vector.config.min_isr
+    leader = _leader(vector.before)
+    step = Step(leader)
+    match event.type:
+        case "produce":
+            step = protocol.append(leader, min_isr, event.acks)
+        case "checkAcked":
+            step = protocol.acked(leader, min_isr, event.required_offset)
+        case "fetch":
+            step = protocol.fetch(
+                leader, min_isr, event.follower, event.offset, event.epoch, event.metadata_epoch_at_fetch
+            )
+        case "maybeShrinkIsr":
+            step = protocol.maybe_shrink(leader, min_isr)
+        case "alterPartitionOk":
+            step = protocol.isr_accepted(leader, min_isr, mask_of(event.isr))
+        case "alterPartitionError":
+            step = protocol.isr_refused(leader, event.error)
+        case "metadataIsr":
+            step = protocol.isr_published(leader, min_isr, mask_of(event.isr))
+        case "none":
+            pass
+    proposed = step.proposed
+    return {
+        "after": _leader_json(step.leader),
+        "error": step.error,
+        "done": step.done,
+        "retried": step.retried,
+        "sentIsr": None if proposed is None else [broker for broker, _ in proposed],
+        "sentEpochs": {str(broker): epoch for broker, epoch in proposed or () if broker != leader.broker},
+        "underMinIsr": protocol.under_min_isr(step.leader, min_isr),
+    }
+
+
+def _partition(state: PartitionState) -> Partition:
+    return Partition(
+        replicas=tuple(state.replicas),
+        isr=mask_of(state.isr),
+        elr=mask_of(state.elr),
+        last_known=tuple(state.last_known_elr),
+        adding=mask_of(state.adding_replicas),
+        removing=mask_of(state.removing_replicas),
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        recovering=state.leader_recovery_state == "RECOVERING",
+    )
+
+
+def _partition_json(partition: Partition) -> dict[str, Json]:
+    return {
+        "replicas": list(partition.replicas),
+        "isr": list(members(partition.isr)),
+        "elr": list(members(partition.elr)),
+        "lastKnownElr": list(partition.last_known),
+        "addingReplicas": list(members(partition.adding)),
+        "removingReplicas": list(members(partition.removing)),
+        "leader": partition.leader,
+        "leaderEpoch": partition.leader_epoch,
+        "partitionEpoch": partition.partition_epoch,
+        "leaderRecoveryState": "RECOVERING" if partition.recovering else "RECOVERED",
+    }
+
+
+def _registered(config: Config, brokers: Registered) -> Cluster:
+    known = brokers.registered
+    epochs = tuple(known[at].epoch if at in known else NO_EPOCH for at in range(max(known, default=-1) + 1))
+    return _cluster(
+        config,
+        mask_of(known),
+        mask_of(broker for broker, at in known.items() if at.state != "FENCED"),
+        mask_of(broker for broker, at in known.items() if at.state == "CONTROLLED_SHUTDOWN"),
+        epochs,
+    )
+
+
+def _cluster(config: Config, registered: int, unfenced: int, shutting_down: int, epochs: tuple[int, ...]) -> Cluster:
+    return Cluster(
+        registered=registered,
+        unfenced=unfenced,
+        shutting_down=shutting_down,
+        epochs=epochs,
+        min_isr=config.min_isr,
+        elr=config.elr_enabled,
+        unclean=UncleanElection(config.unclean_election),
+        metadata_version=METADATA_VERSIONS[config.metadata_version],
+    )
+
+
+def _leader(state: LeaderState) -> Leader:
+    followers = tuple(
+        Follower(broker, at.leo, at.lag_ok, at.fenced, at.shutting_down, at.fetch_epoch, at.metadata_epoch)
+        for broker, at in sorted(state.followers.items())
+    )
+    return Leader(
+        broker=state.leader,
+        replicas=tuple(state.replicas),
+        isr=mask_of(state.isr),
+        maximal=mask_of(state.maximal_isr),
+        followers=followers,
+        leo=state.leader_leo,
+        hw=state.hwm,
+        epoch_start=state.leader_epoch_start_offset,
+        pending=state.pending or "",
+    )
+
+
+def _leader_json(leader: Leader) -> dict[str, Json]:
+    return {
+        "isr": list(members(leader.isr)),
+        "maximalIsr": list(members(leader.maximal)),
+        "pending": leader.pending or None,
+        "leaderLeo": leader.leo,
+        "hwm": leader.hw,
+        "followers": {
+            str(at.broker): {
+                "leo": at.leo,
+                "lagOk": at.caught_up,
+                "fenced": at.fenced,
+                "shuttingDown": at.shutting_down,
+                "fetchEpoch": at.fetch_epoch,
+                "metadataEpoch": at.metadata_epoch,
+            }
+            for at in leader.followers
+        },
+    }
+
+
+def _mask(brokers: list[int] | None) -> int | None:
+    return None if brokers is None else mask_of(brokers)

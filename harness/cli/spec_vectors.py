@@ -1,0 +1,48 @@
+"""`ebbtide spec vectors FILE.jsonl`: whether the specification does what conformance vectors say."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from harness.cli.output import print_table
+from harness.errors import ExitCode, UsageError
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the file and the release."""
+    parser.description = (
+        "Compare the specification with conformance vectors, per layer and Kafka release, and show every difference. "
+        "Exit code 0: no difference, 1: at least one, 4: the file is malformed."
+    )
+    parser.add_argument("file", type=Path, metavar="FILE.jsonl", help="one vector a line")
+    parser.add_argument("--kafka", metavar="VERSION", help="only what the vectors say of this release, such as 4.3.1")
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Compare, print the table, then every difference."""
+    from analysis.spec.vector_file import load
+    from analysis.spec.vectors import agreement, releases_of, version_key
+
+    vectors = load(args.file)
+    tallies, differences = agreement(vectors, args.kafka)
+    if not tallies:
+        known = {release for vector in vectors for release in releases_of(vector)}
+        raise UsageError(
+            "no vector speaks of that release",
+            where=str(args.file),
+            got=args.kafka,
+            allowed=", ".join(sorted(known, key=version_key)),
+        )
+    print_table(
+        ("layer", "kafka", "variant", "vectors", "agree"),
+        [(tally.layer, tally.kafka, tally.variant, str(tally.vectors), str(tally.agree)) for tally in tallies],
+    )
+    for found in differences:
+        print(f"\n{found.vector} ({found.layer}, {found.event}) on Kafka {found.kafka}: {found.field}")
+        print(f"  expected: {json.dumps(found.expected)}")
+        print(f"  got:      {json.dumps(found.got)}")
+    total, agree = sum(tally.vectors for tally in tallies), sum(tally.agree for tally in tallies)
+    print(f"\n{len({vector.id for vector in vectors})} vectors, {agree} of {total} comparisons agree")
+    return ExitCode.CONTRADICTED if differences else ExitCode.AS_PREDICTED
