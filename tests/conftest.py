@@ -1,7 +1,11 @@
-"""Which tests a host can run: without root the marked ones are skipped with the reason; as root none may be."""
+"""Which tests a host can run: without root the marked ones are skipped with the reason; as root none may be.
+
+Those that need Docker are skipped where no daemon answers, unless DOCKER_HOST says that one should.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Generator
 
@@ -15,13 +19,27 @@ def _has_any(item: pytest.Item, markers: tuple[str, ...]) -> bool:
     return any(item.get_closest_marker(name) is not None for name in markers)
 
 
+@functools.cache
+def _lacks_docker() -> str | None:
+    """Why tests with Docker cannot run here; None: they can, or must."""
+    from harness.images import DockerError, connect
+
+    if os.geteuid() == 0 and "DOCKER_HOST" in os.environ:
+        return None
+    try:
+        connect().close()
+    except DockerError as error:
+        return f"{error.what}: tools/docker-daemon make test"
+    return None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs root, when there is none."""
-    if os.geteuid() == 0:
-        return
+    """Skip what needs root or Docker, when there is none."""
     for item in items:
-        if _has_any(item, NEED_ROOT):
+        if os.geteuid() != 0 and _has_any(item, NEED_ROOT):
             item.add_marker(pytest.mark.skip(reason="needs root"))
+        elif item.get_closest_marker("docker") is not None and (lacking := _lacks_docker()) is not None:
+            item.add_marker(pytest.mark.skip(reason=lacking))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -35,6 +53,7 @@ def pytest_runtest_makereport(
         and not hasattr(report, "wasxfail")
         and os.geteuid() == 0
         and _has_any(item, NEVER_SKIPPED_AS_ROOT)
+        and not (item.get_closest_marker("docker") is not None and _lacks_docker() is not None)
     ):
         report.outcome = "failed"
         report.longrepr = f"skipped as root, where it must run: {report.longrepr}"
