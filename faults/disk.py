@@ -1,13 +1,21 @@
-"""Disk faults: a power loss, proven by what did not come back."""
+"""Disk faults: power loss, a replaced disk, a full one, a read-only one and one that dies under a running node.
+
+Each is proven on the volume itself, not by what the broker makes of it: by what did not come back, or by the
+error with which a write is refused.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from faults.base import Effect, proven, unproven
-from harness.runtime.base import Runtime
+from harness.runtime.base import LogLoss, Runtime
+from harness.runtime.log_losses import LogsBefore
 
 
 def power_loss(runtime: Runtime, node_id: int) -> Effect:
@@ -34,3 +42,97 @@ def power_loss(runtime: Runtime, node_id: int) -> Effect:
     if not loss.unsynced_gone:
         return unproven("what was not fsynced survived: the kernel had written it back before", **figures)
     return proven(**figures)
+
+
+def wipe_disk(runtime: Runtime, node_id: int) -> Effect:
+    """SIGKILL, and the disk is replaced by an empty one, formatted for the same cluster; the node stays down.
+
+    Healed by `start`. Proven when the process is gone, no partition's folder is on the new disk, and it belongs to
+    the same cluster: a broker of another one would not join, which is a different experiment.
+    """
+    pid = runtime.pid(node_id)
+    new = runtime.replace_disk(node_id)
+    figures = {
+        "pid": pid,
+        "cluster_id": new.cluster_id,
+        "left": list(new.left),
+        "lost_bytes": new.lost_bytes,
+        "logs": msgspec.to_builtins(new.logs),
+    }
+    if pid is not None and Path(f"/proc/{pid}").exists():
+        return unproven(f"pid {pid} is still there", **figures)
+    if new.left:
+        return unproven(f"the new disk is not empty: {', '.join(new.left)}", **figures)
+    if new.cluster_id is None or new.cluster_id != new.cluster_id_before:
+        return unproven(f"the disk is of cluster {new.cluster_id}, not {new.cluster_id_before}", **figures)
+    return proven(**figures)
+
+
+class Trouble:
+    """A fault of one node's volume while the node may go on running. Healed by `mend`, which is done once."""
+
+    def __init__(self, runtime: Runtime, node_id: int) -> None:
+        self._runtime = runtime
+        self._node_id = node_id
+        self._volume = runtime.volume(node_id)
+        self._before: LogsBefore | None = None
+
+    def fill(self) -> Effect:
+        """No byte is left. Proven when a write is refused with ENOSPC."""
+        ballast_bytes = self._volume.fill()
+        refused = self._volume.write_error()
+        return _refused(refused, (errno.ENOSPC,), ballast_bytes=ballast_bytes)
+
+    def set_read_only(self) -> Effect:
+        """Files take no more writes. Proven when a write is refused with EROFS, and reads go on."""
+        self._keep_logs(self._volume.set_read_only)
+        return _refused(self._volume.write_error(), (errno.EROFS,))
+
+    def fail(self) -> Effect:
+        """The volume dies: nothing can be written or read. Proven when a write is refused with EIO."""
+        self._keep_logs(self._volume.shut_down)
+        return _refused(self._volume.write_error(), (errno.EIO, errno.ESHUTDOWN))
+
+    def mend(self) -> tuple[Effect, dict[str, LogLoss]]:
+        """The volume is whole again; a node that still runs on one that died is killed first.
+
+        Returns the effect, proven when a write is taken, and what each log lost (nothing where the volume was only
+        full). A volume that was read-only or dead is mounted anew and holds what had been fsynced.
+        """
+        if self._before is None:
+            self._volume.free()
+            return self._mended(), {}
+        try:
+            if self._runtime.pid(self._node_id) is not None:
+                self._runtime.kill(self._node_id)
+            self._volume.unmount()
+            self._volume.mount()
+            return self._mended(), self._before.compare()
+        finally:
+            self._before.release()
+
+    def _keep_logs(self, act: Callable[[], object]) -> None:
+        """Copy the logs aside as they stand, while the node is held still, then let the fault come."""
+        pid = self._runtime.pid(self._node_id)
+        if pid is not None:
+            self._runtime.pause(self._node_id)
+        try:
+            data_dir = self._runtime.data_dir(self._node_id)
+            self._before = LogsBefore(data_dir, Path(f"{self._volume.image}.before"))
+            act()
+        finally:
+            if pid is not None:
+                self._runtime.resume(self._node_id)
+
+    def _mended(self) -> Effect:
+        error = self._volume.write_error()
+        return proven() if error is None else unproven(f"the volume refuses a write: {os.strerror(error)}")
+
+
+def _refused(error: int | None, expected: tuple[int, ...], **figures: int) -> Effect:
+    if error is None:
+        return unproven("the volume still takes writes", **figures)
+    name = errno.errorcode.get(error, str(error))
+    if error not in expected:
+        return unproven(f"the volume refuses writes with {name}", refused=name, **figures)
+    return proven(refused=name, **figures)

@@ -1,4 +1,4 @@
-"""Network faults: partitions by groups and one-way cuts, proven by packets, both those that pass and those that do not.
+"""Network faults: groups, one-way cuts and flapping, proven by the packets that pass and those that do not.
 
 A partition that also broke what it was to leave whole would make a run mean something else than its schedule
 says. So every pair is probed: a cut pair must not pass, every other pair must.
@@ -6,10 +6,10 @@ says. So every pair is probed: a cut pair must not pass, every other pair must.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import permutations
 
-from faults.base import Effect, proven, unproven
+from faults.base import Effect, Part, part, proven, unproven
 from harness.runtime.base import CLIENTS, Cut, Runtime
 
 CUT_PROBE_S = 0.3
@@ -53,6 +53,25 @@ def partition(runtime: Runtime, cuts: Collection[Cut]) -> Effect:
     if broken:
         return unproven(f"packets that no cut concerns do not pass {', '.join(_arrows(broken))}", **figures)
     return proven(**figures)
+
+
+def flap(
+    runtime: Runtime, cuts: Collection[Cut], times: int, period_s: float, pause: Callable[[float], None]
+) -> list[Part]:
+    """Add and remove `cuts` in turn, each for half of `period_s`; nothing is cut at the end.
+
+    `pause` waits that long. Ends at the first cut or heal that shows no effect.
+    """
+    nodes = tuple(sorted({end for cut in cuts for end in (cut.source, cut.target)}))
+    parts: list[Part] = []
+    for _ in range(times):
+        parts.append(part("partition", nodes, lambda: partition(runtime, cuts)))
+        pause(period_s / 2)
+        parts.append(part("heal", (), lambda: heal(runtime)))
+        if any(one.effect.effect_ns is None for one in parts[-2:]):
+            break
+        pause(period_s / 2)
+    return parts
 
 
 def heal(runtime: Runtime) -> Effect:

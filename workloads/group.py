@@ -8,7 +8,7 @@ belongs into a finally: it kills by pid whatever is still there.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,6 +19,8 @@ from harness.record.manifest import ACKS, FinalOffsets
 from harness.runtime.base import StartClient
 from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from harness.waiting import wait_until
+from workloads.admin import AdminConfig
+from workloads.admin_requests import AdminAnswer, AdminRequest, SetConfig
 from workloads.client import Client, ClientEnd
 from workloads.config import (
     FINAL_CONSUMER,
@@ -80,6 +82,7 @@ class Workload:
         self._sampler = self._client("sampler", "sampler")
         self._final = self._client(f"consumer-{FINAL_CONSUMER}", "final_read")
         self._admin = self._client("topics", "topics")
+        self._asked = 0
         self._counts = {name: spec.partitions for name, spec in topics.items()}
         self._slots = {item: SAMPLER_SLOTS * index for index, item in enumerate(partitions_of(self._counts))}
         self._brokers: dict[int, str] = {}
@@ -164,8 +167,26 @@ class Workload:
         """
         return _end([client for _, client in self._producers.values()], timeout_s)
 
-    def final_read(self, timeout_s: float = 30.0) -> dict[str, FinalOffsets]:
-        """Read every partition from its start to its HW, as consumer `FINAL_CONSUMER`.
+    def administer(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
+        """Put an administrative request to the cluster, from the clients' place in the network.
+
+        Raises `HarnessError` saying why there is no answer.
+        """
+        self._asked += 1
+        client = self._client(f"admin-{self._asked}", "admin")
+        result = self._folder / f"{client.name}.answer.json"
+        config = AdminConfig(
+            endpoints=client.endpoints,
+            bootstrap=self._takers(request),
+            request=request,
+            result=str(result),
+            timeout_s=timeout_s,
+        )
+        self._run_to_end(client, config, timeout_s)
+        return msgspec.json.decode(result.read_bytes(), type=AdminAnswer)
+
+    def final_read(self, timeout_s: float = 30.0, *, deleted: Container[str] = ()) -> dict[str, FinalOffsets]:
+        """Read every partition from its start to its HW, as consumer `FINAL_CONSUMER`; not of topics `deleted`.
 
         Returns the ends by `topic-partition`. Raises `HarnessError` saying why there is no settled read.
         """
@@ -175,7 +196,7 @@ class Workload:
             journal=self._journal(self._final),
             run_id=self._run_id,
             bootstrap=self._bootstrap,
-            topics=self._counts,
+            topics={name: count for name, count in self._counts.items() if name not in deleted},
             result=str(result),
             timeout_s=timeout_s,
         )
@@ -199,6 +220,11 @@ class Workload:
         clients = [client for _, client in self._producers.values()]
         clients += [client for _, client in self._consumers.values()]
         return [*clients, self._sampler]
+
+    def _takers(self, request: AdminRequest) -> tuple[str, ...]:
+        """The brokers that take a request: any, but its own configs are a broker's alone."""
+        kind, _, name = request.resource.partition(":") if isinstance(request, SetConfig) else ("", "", "")
+        return (self._brokers[int(name)],) if kind == "broker" else self._bootstrap
 
     def _client(self, name: str, module: str) -> Client:
         return Client(name, f"workloads.{module}", self._folder, self._record / LOGS_DIR / f"client-{name}.log")

@@ -116,7 +116,7 @@ class BrokerConnection:
             isolation_level=0,
             topics=[ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=items) for name, items in topics.items()],
         )
-        response = self._ask(request, ListOffsetsResponse, _LIST_OFFSETS_VERSION)
+        response = self.ask(request, ListOffsetsResponse, _LIST_OFFSETS_VERSION)
         return [
             OffsetAnswer(
                 topic=topic.name,
@@ -137,7 +137,7 @@ class BrokerConnection:
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )
-        response = self._ask(request, MetadataResponse, _METADATA_VERSION)
+        response = self.ask(request, MetadataResponse, _METADATA_VERSION)
         return ClusterState(
             brokers={broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers},
             partitions={
@@ -164,10 +164,11 @@ class BrokerConnection:
         )
         timeout_ms = int(self._request_timeout_s * 1000)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms, validate_only=False)
-        (answer,) = self._ask(request, CreateTopicsResponse, _CREATE_TOPICS_VERSION).topics
+        (answer,) = self.ask(request, CreateTopicsResponse, _CREATE_TOPICS_VERSION).topics
         return TopicAnswer(topic=answer.name, error=answer.error_code, message=answer.error_message or "")
 
-    def _ask(self, request: Any, response: Any, version: int) -> Any:
+    def ask(self, request: Any, response: Any, version: int) -> Any:
+        """Send one of kafka-python's requests and return its decoded answer. Raises `WireError`."""
         self.connect()
         assert self._socket is not None
         self._correlation += 1

@@ -54,13 +54,18 @@ def unclean_broker_leaves_isr_and_elr(evidence: Evidence, steps: Sequence[StepEn
     checked = 0
     violations: list[Row] = []
     undecided: list[Row] = []
+    deleted = {
+        str(step.parameters.get("topic")): step.effect_ns
+        for step in steps
+        if step.step == "delete-topic" and step.effect_ns is not None
+    }
     for event in unclean_registrations(steps, timeline.brokers):
         elr = evidence.rules.elr_on(event.metadata_offset)
         if elr is False:
             continue
         for topic, partition in timeline.partitions:
             state = timeline.at(topic, partition, event.metadata_offset)
-            if state is None or event.broker not in state.replicas:
+            if state is None or event.broker not in state.replicas or deleted.get(topic, event.at_ns) < event.at_ns:
                 continue
             checked += 1
             row = state_row(state, broker=event.broker, registered_at=event.metadata_offset)

@@ -7,6 +7,7 @@ judging a record again replaces it.
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,18 +16,19 @@ from analysis.judge.coverage import coverage
 from analysis.judge.elections import all_elections
 from analysis.judge.epochs import load_epochs
 from analysis.judge.evidence import Evidence
-from analysis.judge.invariants import Case, check_all
+from analysis.judge.invariants import TRANSITIONS, Case, check_all
 from analysis.judge.log_losses import log_losses
 from analysis.judge.outcome import decide, unproven
 from analysis.judge.outcome_checks import Blamed, by_election, election_of
 from analysis.judge.prediction import Comparison, Seen, compare, told, told_seen
 from analysis.judge.rules import Rules
 from analysis.judge.timeline import load_timeline
+from analysis.judge.trace_check import seen_actions, trace_of
 from analysis.verdict import Cause, Election, Loss, Regression, Verdict, write_verdict
 from harness.errors import EbbtideError, Problems
 from harness.record.files import JOURNAL_DIR, RAW_DIR
 from harness.record.manifest import Manifest, read_manifest
-from harness.record.steps import read_steps
+from harness.record.steps import elementary, read_steps
 from harness.record.tables import table_files
 from harness.scenario.model import Scenario
 from harness.scenario.write import SCENARIO
@@ -79,7 +81,8 @@ def complete_tables(record: Path, run_id: str) -> None:
 
 def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation) -> Verdict:
     """The verdict on a reconciled record; reads the small tables, writes nothing."""
-    steps = read_steps(record)
+    recorded = read_steps(record)
+    steps = None if recorded is None else elementary(recorded)
     timeline = load_timeline(record)
     rules = Rules(manifest, timeline)
     evidence = Evidence(
@@ -93,9 +96,11 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     unknown_kinds = _unknown_kinds(manifest, reconciliation)
     losses = _blamed_losses(evidence, reconciliation)
     regressions = _blamed_regressions(evidence, reconciliation)
+    trace = cache(partial(trace_of, evidence, manifest, scenario, steps))
     case = Case(
         record=record,
         evidence=evidence,
+        trace=trace,
         steps=steps,
         controllers=manifest.topology.controllers,
         session_timeout_s=scenario.cluster.session_timeout_s if scenario is not None else KAFKA_SESSION_TIMEOUT_S,
@@ -106,6 +111,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         hw_observed=bool(table_files(record, "watermarks")),
     )
     checked = check_all(case)
+    actions = {} if any(one.threw and one.found.name == TRANSITIONS for one in checked) else seen_actions(trace())
     seen = _seen(evidence, reconciliation, losses, unknown_kinds)
     comparison: Comparison | None = None
     if scenario is not None:
@@ -116,7 +122,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         regressions=regressions,
         comparison=comparison,
         no_scenario=no_scenario,
-        faulty=unproven(manifest, scenario, steps),
+        faulty=unproven(manifest, scenario, recorded),
     )
     prediction = comparison.prediction if comparison is not None else None
     why += [told(prediction)] if prediction is not None else []
@@ -132,7 +138,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         losses=_losses(losses),
         regressions=_regressions(regressions),
         properties=[one.found for one in checked],
-        coverage=coverage(evidence, steps),
+        coverage=coverage(evidence, steps) | actions,
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from harness.record.steps import StepEntry
 
-LOSING_STEPS = frozenset({"power-loss", "wipe-disk"})
+LOSING_STEPS = frozenset({"power-loss", "wipe-disk", "fail-disk", "read-only"})
 UNCLEAN_STEPS = LOSING_STEPS | {"kill"}
 """Steps after which a broker comes back without a clean-shutdown file."""
 

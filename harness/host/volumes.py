@@ -29,6 +29,7 @@ _EXT4_IOC_SHUTDOWN = 0x8004587D  # _IOR('X', 125, __u32), the same number on xfs
 # NOLOGFLUSH: the other kinds write the journal out first, so that nothing would be lost.
 _NO_LOG_FLUSH = 2
 
+_BLOCK_BYTES = 4096
 _PLANTED = b"not fsynced\n" * 512
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -52,6 +53,15 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
             file.truncate(size_bytes)
         Path(self.folder).mkdir(parents=True, exist_ok=True)
         _run([*_MKFS, self.image], package="e2fsprogs")
+
+    def replace(self) -> None:
+        """Put an empty disk of the same size in its place, mounted. Raises `HarnessError`."""
+        self.unmount()
+        size_bytes = os.stat(self.image).st_size
+        os.truncate(self.image, 0)
+        os.truncate(self.image, size_bytes)
+        _run([*_MKFS, self.image], package="e2fsprogs")
+        self.mount()
 
     def mount(self) -> None:
         """Mount it; the kernel frees the loop device by itself on unmount. Raises `HarnessError`.
@@ -120,6 +130,53 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
             _run(["blockdev", "--flushbufs", device], package="util-linux")
         return self._refuses_writes()
 
+    def fill(self) -> int:
+        """Leave no byte free: one file takes the room that is left; its size. It goes with `free`. Raises `OSError`.
+
+        The blocks are allocated, not written: the image stays as sparse as it is.
+        """
+        handle = os.open(self._ballast(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        try:
+            size_bytes = os.fstat(handle).st_size
+            # In ever smaller pieces: what is left at the end is less than any of them.
+            piece = 1 << 30
+            while piece >= _BLOCK_BYTES:
+                try:
+                    os.posix_fallocate(handle, size_bytes, piece)
+                    size_bytes += piece
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    piece //= 2
+            return size_bytes
+        finally:
+            os.close(handle)
+
+    def free(self) -> None:
+        """Give back what `fill` took."""
+        self._ballast().unlink(missing_ok=True)
+
+    def set_read_only(self) -> None:
+        """Make it read-only as the kernel does after an I/O error: open files take no more writes, reads go on.
+
+        The journal ends here: what was not fsynced is gone after the next mount. Raises `HarnessError`.
+        """
+        _run(["mount", "-o", "remount,abort", self.folder], package="mount")
+
+    def write_error(self) -> int | None:
+        """The errno with which a small file cannot be written; None: it can."""
+        probe = Path(self.folder) / ".ebbtide-probe"
+        try:
+            handle = os.open(probe, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.write(handle, bytes(_BLOCK_BYTES))
+            finally:
+                os.close(handle)
+                probe.unlink()
+        except OSError as error:
+            return error.errno
+        return None
+
     def is_mounted(self) -> bool:
         """Whether something is mounted at the folder."""
         return os.path.realpath(self.folder) in _mount_points()
@@ -138,6 +195,9 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
     def describe(self) -> str:
         """For people."""
         return f"volume {self.folder} (loop mount of {self.image})"
+
+    def _ballast(self) -> Path:
+        return Path(self.folder) / ".ebbtide-ballast"
 
     def _planted(self) -> Path:
         return Path(self.folder) / ".ebbtide-not-synced"

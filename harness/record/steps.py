@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.record.files import write_atomically
+from harness.scenario.order import HEALED_BY
 
 STEPS = "steps.jsonl"
 
@@ -76,3 +78,38 @@ def read_steps(record: Path) -> list[StepEntry] | None:
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             raise UsageError("steps.jsonl is damaged", where=f"{path}, line {number}", got=str(error)) from None
     return entries
+
+
+def elementary(steps: Iterable[StepEntry]) -> list[StepEntry]:
+    """The steps, those that are made of others (restart, rolling, flap) taken apart, and an isolation as the cut it is.
+
+    A part is a step like any other, with its own times and proof, under the index of the whole.
+    """
+    found: list[StepEntry] = []
+    for step in steps:
+        parts = step.proof.get("parts")
+        if isinstance(parts, list):
+            found += _parts(step, parts)
+        elif step.step == "isolate":
+            found.append(msgspec.structs.replace(step, step="partition"))
+        else:
+            found.append(step)
+    return found
+
+
+def _parts(step: StepEntry, parts: list[Any]) -> list[StepEntry]:
+    """Raises `UsageError` where the parts are no steps."""
+    try:
+        entries = [msgspec.convert({**part, "index": step.index}, StepEntry) for part in parts]
+    except (TypeError, msgspec.ValidationError) as error:
+        raise UsageError("steps.jsonl is damaged", where=f"step {step.index}, its parts", got=str(error)) from None
+    healed = []
+    for at, entry in enumerate(entries):
+        healer = HEALED_BY.get(entry.step)
+        ends = [
+            later.effect_ns
+            for later in entries[at + 1 :]
+            if later.step == healer and (not later.nodes or set(entry.nodes) & set(later.nodes))
+        ]
+        healed.append(msgspec.structs.replace(entry, healed_ns=ends[0] if ends else step.healed_ns))
+    return healed

@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from faults.base import HEALED_BY, Effect
-from faults.disk import power_loss
-from faults.network import between, heal, one_way, partition
-from faults.process import kill, pause, resume, start, stop
+from faults.base import Effect
 from harness.record.steps import StepEntry, write_steps
+from harness.runner.acts import Acts, Administer, Plan
 from harness.runner.display import Display
 from harness.runner.triggers import Counters, Watch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved
-from harness.runtime.base import CLIENTS, Cut, Runtime
-from harness.scenario.model import StepSpec
-from harness.scenario.roles import parse_role
+from harness.runtime.base import LogLoss, Runtime
+from harness.scenario.model import ADMIN_KINDS, StepKind, StepSpec
+from harness.scenario.order import HEALED_BY
 from harness.scenario.write import given
 from harness.waiting import WaitExpired, wait_until
-
-_INJECT: dict[str, Callable[[Runtime, int], Effect]] = {
-    "kill": kill,
-    "stop": stop,
-    "pause": pause,
-    "resume": resume,
-    "start": start,
-    "power-loss": power_loss,
-}
 
 
 def _undone_by(step: str) -> tuple[str, ...]:
     """The kinds of step whose effect `step` ends."""
     return tuple(kind for kind, healer in HEALED_BY.items() if healer == step)
-
-
-_DOWN = _undone_by("start")
 
 
 class Schedule:
@@ -51,20 +38,18 @@ class Schedule:
         runtime: Runtime,
         view: ClusterView,
         counters: Counters,
+        administer: Administer,
         display: Display,
         pump: Callable[[], None],
     ) -> None:
         """`pump` is called at every look of a wait: it reads what is new and raises when a process died unasked."""
         self._steps = steps
         self._record = record
-        self._runtime = runtime
         self._view = view
         self._counters = counters
         self._display = display
         self._pump = pump
-        self.down: set[int] = set()
-        self.paused: set[int] = set()
-        self.cut = False
+        self._acts = Acts(runtime, view, administer, pump)
         self.entries = [
             StepEntry(
                 index=index,
@@ -81,31 +66,55 @@ class Schedule:
         for index, step in enumerate(self._steps):
             try:
                 self._await(step)
-                nodes = self._targets(step)
+                plan = self._acts.plan(step)
             except (WaitExpired, RoleUnresolved) as error:
                 self._change(index, why=error.render())
                 self._display.note(f"step {index} ({step.step}) never fired: {error.render()}")
                 return False
-            self._fire(index, step, nodes)
+            self._fire(index, step, plan)
         return True
 
+    @property
+    def down(self) -> Collection[int]:
+        """Nodes that a step stopped, or whose death it may cause."""
+        return self._acts.down
+
+    @property
+    def paused(self) -> Collection[int]:
+        """Nodes that a step froze."""
+        return self._acts.paused
+
+    @property
+    def deleted_topics(self) -> Collection[str]:
+        """Topics that a step asked to delete."""
+        return self._acts.deleted_topics
+
     def restore(self) -> None:
-        """Undo what the steps left broken: cuts, paused and stopped nodes; the run then settles."""
-        if self.cut:
+        """Undo what the steps left broken, so that the run can settle: cuts, frozen nodes, volumes, dead nodes.
+
+        What was asked of Kafka stays. Volumes come before the nodes that live on them, and a frozen node runs again
+        before it may have to end.
+        """
+        acts = self._acts
+        if acts.cut:
             self._display.note("healing the cuts that are left")
-            heal(self._runtime)
-            self._healed(_undone_by("heal"), None)
-            self.cut = False
-        for node in sorted(self.paused):
-            resume(self._runtime, node)
-            self._healed(_undone_by("resume"), node)
-        self.paused.clear()
-        if self.down:
-            self._display.note(f"starting the nodes that are still down: {self._names(tuple(sorted(self.down)))}")
-            self._runtime.start(sorted(self.down))
-            for node in self.down:
-                self._healed(_DOWN, node)
-            self.down.clear()
+            acts.heal()
+            self._healed("heal", None)
+        left_broken: list[tuple[StepKind, Collection[int]]] = [
+            ("resume", sorted(acts.paused)),
+            ("mend-disk", acts.troubled()),
+        ]
+        for kind, nodes in left_broken:
+            for node in nodes:
+                acts.inject(kind, node)
+                self._healed(kind, node)
+        left = acts.to_start()
+        if left:
+            self._display.note(f"starting the nodes that are still down: {acts.names(left)}")
+            for node in left:
+                acts.inject("start", node)
+                self._healed("start", node)
+        acts.down.clear()
 
     def _await(self, step: StepSpec) -> None:
         if step.trigger is None:
@@ -123,68 +132,27 @@ class Schedule:
             last_seen=lambda: watch.look().what,
         )
 
-    def _targets(self, step: StepSpec) -> tuple[int, ...]:
-        return () if step.target is None else self._view.resolve(parse_role(step.target))
-
-    def _fire(self, index: int, step: StepSpec, nodes: tuple[int, ...]) -> None:
+    def _fire(self, index: int, step: StepSpec, plan: Plan) -> None:
         fired_ns = time.time_ns()
-        told = self._names(nodes)
-        if step.step == "partition":
-            cuts, told = self._cuts(step)
-            nodes = tuple(sorted({end for cut in cuts for end in (cut.source, cut.target)}))
-            self._change(index, nodes=nodes, fired_ns=fired_ns)
-            self.cut = True
-            effect = partition(self._runtime, cuts)
-        elif step.step == "heal":
-            self._change(index, fired_ns=fired_ns)
-            effect = heal(self._runtime)
-            self.cut = False
-        elif step.step == "wait":
-            effect = Effect(effect_ns=fired_ns, proof={"probe": "ok"})
-        else:
-            self._change(index, nodes=nodes, fired_ns=fired_ns)
-            effect = _merged(nodes, [self._inject(step, node) for node in nodes])
-        self._change(
-            index, nodes=nodes, fired_ns=fired_ns, effect_ns=effect.effect_ns, proof=effect.proof, why=effect.why
-        )
+        self._change(index, nodes=plan.nodes, fired_ns=fired_ns)
+        effect = plan.act()
+        self._change(index, effect_ns=effect.effect_ns, proof=effect.proof, why=effect.why)
         if effect.effect_ns is not None:
-            for node in nodes or (None,):
-                self._healed(_undone_by(step.step), node)
+            for node in plan.nodes or (None,):
+                self._healed(step.step, node)
         if step.name is not None:
-            self._view.remember(step.name, nodes)
-        self._display.note(_told(step, told, effect))
+            self._view.remember(step.name, plan.nodes)
+        self._display.note(_told(step, plan.told, effect))
 
-    def _inject(self, step: StepSpec, node: int) -> Effect:
-        # Noted before the fault, so that a watcher never takes the death for an unasked one.
-        if step.step in _DOWN:
-            self.down.add(node)
-        if step.step == "pause":
-            self.paused.add(node)
-        effect = _INJECT[step.step](self._runtime, node)
-        if step.step == "start":
-            self.down.discard(node)
-        if step.step == "resume":
-            self.paused.discard(node)
-        return effect
-
-    def _cuts(self, step: StepSpec) -> tuple[list[Cut], str]:
-        """The cuts of a partition, and who is cut from whom in words."""
-
-        def ids(roles: tuple[str, ...]) -> tuple[int, ...]:
-            return tuple(sorted({node for role in roles for node in self._view.resolve(parse_role(role))}))
-
-        if step.groups:
-            groups = [ids(group) for group in step.groups]
-            return sorted(between(groups)), " | ".join(map(self._names, groups))
-        sources, targets = ids(step.from_), ids(step.to)
-        return sorted(one_way(sources, targets)), f"{self._names(sources)} > {self._names(targets)}"
-
-    def _healed(self, kinds: tuple[str, ...], node: int | None) -> None:
+    def _healed(self, healer: StepKind, node: int | None) -> None:
+        """Note that `healer` ended the effect of earlier steps on `node`, or everywhere."""
         now_ns = time.time_ns()
+        kinds = _undone_by(healer)
         for entry in list(self.entries):
             undone = entry.step in kinds and entry.fired_ns is not None and entry.healed_ns is None
             if undone and (node is None or node in entry.nodes):
-                self._change(entry.index, healed_ns=now_ns)
+                lost = self._acts.lost(node) if healer == "mend-disk" and node is not None else {}
+                self._change(entry.index, healed_ns=now_ns, proof=_with_losses(entry.proof, node, lost))
 
     def _change(self, index: int, **changes: object) -> None:
         self.entries[index] = msgspec.structs.replace(self.entries[index], **changes)
@@ -193,12 +161,9 @@ class Schedule:
     def _write(self) -> None:
         write_steps(self._record, self.entries)
 
-    def _names(self, nodes: tuple[int, ...]) -> str:
-        return ", ".join("clients" if node == CLIENTS else self._runtime.nodes[node].name for node in nodes)
-
 
 def _told(step: StepSpec, whom: str, effect: Effect) -> str:
-    what = f"{step.step} {whom}".rstrip()
+    what = whom if step.step in ADMIN_KINDS else f"{step.step} {whom}".rstrip()
     if effect.effect_ns is None:
         return f"{what}: NO PROOF that it took effect: {effect.why}"
     lost = effect.proof.get("lost_bytes")
@@ -210,14 +175,13 @@ def _parameters(step: StepSpec) -> dict[str, object]:
     return {key: value for key, value in given(step).items() if key not in ("step", "trigger") and value != []}
 
 
-def _merged(nodes: tuple[int, ...], effects: list[Effect]) -> Effect:
-    """The effect on several nodes: proven only if each is; figures that add up are added up."""
-    if len(effects) == 1:
-        return effects[0]
-    unproven = [effect.why or "no reason given" for effect in effects if effect.effect_ns is None]
-    times = [effect.effect_ns for effect in effects if effect.effect_ns is not None]
-    proof: dict[str, object] = {"probe": "failed" if unproven else "ok"}
-    if any("lost_bytes" in effect.proof for effect in effects):
-        proof["lost_bytes"] = sum(effect.proof.get("lost_bytes", 0) for effect in effects)
-    proof["nodes"] = {str(node): effect.proof for node, effect in zip(nodes, effects, strict=True)}
-    return Effect(effect_ns=None if unproven else max(times), proof=proof, why="; ".join(unproven) or None)
+def _with_losses(proof: dict[str, Any], node: int | None, lost: dict[str, LogLoss]) -> dict[str, Any]:
+    """The proof of a fault whose losses showed only when the volume was mounted again."""
+    if not lost:
+        return proof
+    figures = {"lost_bytes": sum(log.lost_bytes for log in lost.values()), "logs": msgspec.to_builtins(lost)}
+    by_node = proof.get("nodes")
+    if by_node is None:
+        return {**proof, **figures}
+    total = proof.get("lost_bytes", 0) + figures["lost_bytes"]
+    return {**proof, "lost_bytes": total, "nodes": {**by_node, str(node): {**by_node[str(node)], **figures}}}

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.evidence.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
+from analysis.evidence.rows import PartitionRow
 from analysis.evidence.segments import METADATA_FOLDER, TopicPartition
 from harness.errors import HarnessError
 from harness.record.files import RAW_DIR
@@ -72,6 +73,7 @@ class Session:
             runtime=runtime,
             view=self._view,
             counters=self._workload,
+            administer=self._workload.administer,
             display=display,
             pump=self._watch,
         )
@@ -151,11 +153,7 @@ class Session:
 
         def unsettled() -> list[str]:
             partitions = self._view.image.partitions.values()
-            return [
-                describe(row)
-                for row in partitions
-                if row.topic in self._scenario.topics and (row.leader < 0 or set(row.isr) != set(row.replicas))
-            ]
+            return [describe(row) for row in partitions if row.topic in self._scenario.topics and not _at_rest(row)]
 
         def settled() -> bool:
             self._watch()
@@ -189,7 +187,9 @@ class Session:
 
     def _final_read(self) -> End:
         try:
-            return End(final_offsets=self._workload.final_read(FINAL_READ_TIMEOUT_S))
+            return End(
+                final_offsets=self._workload.final_read(FINAL_READ_TIMEOUT_S, deleted=self._schedule.deleted_topics)
+            )
         except HarnessError as error:
             self._display.note(f"no final read: {error}")
             return End(why_no_final_read=f"the final read failed: {error}")
@@ -207,7 +207,8 @@ class Session:
         }
 
         def behind() -> list[str]:
-            written = {node: read_checkpoint(self._runtime.data_dir(node) / HIGH_WATERMARKS) for node in self._brokers}
+            nodes = {node for node, _ in wanted}
+            written = {node: read_checkpoint(self._runtime.data_dir(node) / HIGH_WATERMARKS) for node in nodes}
             return [
                 f"{partition} on broker {node} is at {written[node].get(partition)}, not {high_watermark}"
                 for (node, partition), high_watermark in wanted.items()
@@ -251,3 +252,8 @@ class Session:
             state = "not up"
         event = self._view.image.brokers.get(node)
         return state if event is None else f"{state}, {event.event}"
+
+
+def _at_rest(row: PartitionRow) -> bool:
+    """Whether the partition has a leader and its whole ISR, and no replica is on the move."""
+    return row.leader >= 0 and set(row.isr) == set(row.replicas) and not row.adding and not row.removing

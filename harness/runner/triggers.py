@@ -10,9 +10,10 @@ from typing import Protocol
 
 import msgspec
 
+from analysis.evidence.rows import PartitionRow
 from analysis.evidence.segments import TopicPartition
 from harness.runner.view import ClusterView, describe
-from harness.scenario.model import Trigger
+from harness.scenario.model import OfPartitions, Trigger
 from harness.scenario.roles import parse_role
 from harness.scenario.words import duration_s
 from harness.scenario.write import given
@@ -53,42 +54,65 @@ class Watch:
         if trigger.after is not None:
             passed_s = time.monotonic() - self._since
             return Seen(fired=passed_s >= duration_s(trigger.after), what=f"{passed_s:.1f} s passed")
-        if trigger.hw_at_least is not None:
-            high_watermark = self._counters.high_watermark(*TopicPartition.parse(trigger.hw_at_least.partition))
-            fired = high_watermark is not None and high_watermark >= trigger.hw_at_least.offset
-            return Seen(fired=fired, what=f"HW {high_watermark}")
+        if trigger.config_is is not None:
+            resource = self._view.config_resource(trigger.config_is.resource)
+            value = self._view.image.configs.get((resource, trigger.config_is.config))
+            seen = "is not set" if value is None else f"= {value}"
+            return Seen(fired=value == trigger.config_is.value, what=f"{trigger.config_is.config} of {resource} {seen}")
         if trigger.broker_is is not None:
             (broker,) = self._view.resolve(parse_role(trigger.broker_is.broker))[:1]
             event = self._view.image.brokers.get(broker)
             state = "not registered yet" if event is None else event.event
             return Seen(fired=state == trigger.broker_is.state, what=f"broker {broker} {state}")
-        return self._look_at_partition(trigger)
+        looks = [self._look_at_partition(trigger, partition) for partition in _on(trigger).asked]
+        return Seen(fired=all(look.fired for look in looks), what="; ".join(look.what for look in looks))
 
-    def _look_at_partition(self, trigger: Trigger) -> Seen:
-        asked = trigger.isr or trigger.elr_contains or trigger.leader_is or trigger.epoch_above
-        assert asked is not None, "validation lets no trigger through that asks nothing"
-        state = self._view.partition(asked.partition)
+    def _look_at_partition(self, trigger: Trigger, partition: str) -> Seen:
+        if trigger.hw_at_least is not None:
+            high_watermark = self._counters.high_watermark(*TopicPartition.parse(partition))
+            fired = high_watermark is not None and high_watermark >= trigger.hw_at_least.offset
+            return Seen(fired=fired, what=f"HW {high_watermark} of {partition}")
+        state = self._view.partition(partition)
         if state is None:
-            return Seen(fired=False, what=f"{asked.partition} does not exist yet")
+            return Seen(fired=False, what=f"{partition} does not exist yet")
+        return Seen(fired=self._holds(trigger, state), what=describe(state))
+
+    def _holds(self, trigger: Trigger, state: PartitionRow) -> bool:
         if trigger.isr is not None:
             size = len(state.isr)
-            fired = size == trigger.isr.size if trigger.isr.size is not None else size >= (trigger.isr.at_least or 0)
-        elif trigger.epoch_above is not None:
-            fired = state.leader_epoch > trigger.epoch_above.epoch
-        elif trigger.elr_contains is not None:
-            fired = set(self._view.resolve(parse_role(trigger.elr_contains.broker))) <= set(state.elr)
-        elif trigger.leader_is is not None and trigger.leader_is.broker == "none":
-            fired = state.leader < 0
-        else:
-            assert trigger.leader_is is not None
-            fired = state.leader in self._view.resolve(parse_role(trigger.leader_is.broker))
-        return Seen(fired=fired, what=describe(state))
+            return size == trigger.isr.size if trigger.isr.size is not None else size >= (trigger.isr.at_least or 0)
+        if trigger.epoch_above is not None:
+            return state.leader_epoch > trigger.epoch_above.epoch
+        if trigger.elr_contains is not None:
+            return set(self._view.resolve(parse_role(trigger.elr_contains.broker))) <= set(state.elr)
+        if trigger.replicas is not None:
+            return set(self._view.resolve_all(trigger.replicas.are)) == set(state.replicas)
+        if trigger.reassigned is not None:
+            return not state.adding and not state.removing
+        if trigger.recovery_state is not None:
+            return bool(state.leader_recovery_state) == (trigger.recovery_state.state == "recovering")
+        assert trigger.leader_is is not None, "validation lets no trigger through that asks nothing"
+        if trigger.leader_is.broker == "none":
+            return state.leader < 0
+        return state.leader in self._view.resolve(parse_role(trigger.leader_is.broker))
+
+
+def _on(trigger: Trigger) -> OfPartitions:
+    asked = [
+        part
+        for field in msgspec.structs.fields(trigger)
+        if isinstance(part := getattr(trigger, field.name), OfPartitions)
+    ]
+    assert len(asked) == 1, "validation lets no trigger through that asks nothing, or two things"
+    return asked[0]
 
 
 def text_of(trigger: Trigger) -> str:
-    """The trigger as a person reads it: `acked 1000`, `isr of t-0 size 1`."""
+    """The trigger as a person reads it: `acked 1000`, `isr of t-0: size 1`."""
     ((key, value),) = given(trigger).items()
     if not isinstance(value, dict):
         return f"{key} {value}"
-    rest = ", ".join(f"{name} {one}" for name, one in value.items() if name != "partition")
-    return f"{key} of {value['partition']}: {rest}" if "partition" in value else f"{key}: {rest}"
+    of = [value["partition"]] if "partition" in value else value.get("partitions", [])
+    words = {name: one for name, one in value.items() if name not in ("partition", "partitions")}
+    rest = ", ".join(f"{name} {', '.join(one) if isinstance(one, list) else one}" for name, one in words.items())
+    return f"{key} of {', '.join(of)}{': ' if rest else ''}{rest}" if of else f"{key}: {rest}"

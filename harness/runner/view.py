@@ -5,7 +5,7 @@ No client is asked, so the view works under any partition.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from analysis.evidence.kraft.image import MetadataImage
@@ -14,7 +14,7 @@ from analysis.evidence.rows import PartitionRow
 from analysis.evidence.segments import TopicPartition
 from harness.errors import HarnessError
 from harness.runtime.base import CLIENTS
-from harness.scenario.roles import Role
+from harness.scenario.roles import Role, parse_role
 
 
 class RoleUnresolved(HarnessError):
@@ -65,6 +65,23 @@ class ClusterView:
             raise RoleUnresolved(f"the role {role} stands for nobody", got=seen)
         return tuple(sorted(nodes))
 
+    def resolve_all(self, roles: Iterable[str]) -> tuple[int, ...]:
+        """The node ids of several roles in their order, each once; raises `RoleUnresolved` when one is nobody."""
+        return tuple(dict.fromkeys(node for role in roles for node in self.resolve(parse_role(role))))
+
+    def config_resource(self, text: str) -> str:
+        """A scenario's `topic:NAME`, `broker:ROLE` or `cluster` as the metadata log has it, roles resolved.
+
+        Raises `RoleUnresolved` when the role stands for nobody or for several.
+        """
+        kind, _, role = text.partition(":")
+        if kind != "broker":
+            return text
+        nodes = self.resolve(parse_role(role))
+        if len(nodes) != 1:
+            raise RoleUnresolved(f"the role {role} stands for several brokers", got=", ".join(map(str, nodes)))
+        return f"broker:{nodes[0]}"
+
     def _nodes(self, role: Role) -> tuple[int, ...]:
         match role.kind:
             case "brokers":
@@ -108,4 +125,6 @@ def describe(state: PartitionRow) -> str:
         text += f" ELR {sorted(state.elr)}"
     if state.last_known_elr:
         text += f" last known ELR {sorted(state.last_known_elr)}"
+    if state.adding or state.removing:
+        text += f" adding {sorted(state.adding)} removing {sorted(state.removing)}"
     return text + (" RECOVERING" if state.leader_recovery_state else "")

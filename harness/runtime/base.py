@@ -12,6 +12,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from harness.host.volumes import Volume
+
 CLIENTS = 0
 """The node id that stands for the client namespace in network cuts and probes."""
 
@@ -54,6 +56,20 @@ class PowerLoss(msgspec.Struct, frozen=True, kw_only=True):
     unsynced_gone: bool
     lost_bytes: int
     logs: dict[str, LogLoss]
+
+
+class DiskReplacement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a replaced disk took: every log of the node, keyed `topic-partition`, all of it.
+
+    `left` are the partition folders that are there before the node starts again (none, if the disk is new);
+    the cluster ids are those of meta.properties on the old and on the new disk.
+    """
+
+    lost_bytes: int
+    logs: dict[str, LogLoss]
+    left: tuple[str, ...]
+    cluster_id_before: str | None
+    cluster_id: str | None
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True, order=True):
@@ -144,6 +160,12 @@ class Runtime(Protocol):
 
     def lose_power(self, node_id: int) -> PowerLoss:
         """SIGKILL, then everything the node did not fsync is gone; the node stays down."""
+
+    def replace_disk(self, node_id: int) -> DiskReplacement:
+        """SIGKILL, then a new, empty disk, formatted for the same cluster; the node stays down."""
+
+    def volume(self, node_id: int) -> Volume:
+        """The node's volume. Raises `HarnessError` where nodes have none (power loss by truncate)."""
 
     def data_dir(self, node_id: int) -> Path:
         """The node's log.dirs folder as this process sees it (partition folders lie directly in it)."""

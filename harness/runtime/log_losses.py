@@ -41,6 +41,17 @@ class LogsBefore:
         shutil.rmtree(self._aside, ignore_errors=True)
 
 
+def logs_of_a_lost_disk(data_dir: Path) -> dict[str, LogLoss]:
+    """Each log on a disk that is about to go, all of which is lost, keyed `topic-partition`."""
+    losses = {}
+    for partition, folder in partition_folders(data_dir).items():
+        size_bytes = sum(segment.stat().st_size for segment in segment_files(folder).values())
+        losses[str(partition)] = LogLoss(
+            bytes_before=size_bytes, bytes_after=0, lost_bytes=size_bytes, leo_before=leo_of(folder), leo_after=0
+        )
+    return losses
+
+
 def _compare(before: Path, after: Path) -> LogLoss:
     old, new = segment_files(before), segment_files(after)
     return LogLoss(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 
 from packaging.version import Version
 
@@ -68,6 +69,15 @@ def format_arguments(kafka: str, cluster: str, properties_file: str, features: M
         else:
             words += ["--feature", f"{name}={level}"]
     return words
+
+
+def cluster_id_in(data_dir: Path) -> str | None:
+    """The cluster id in the meta.properties of a log directory; None where it is missing or says none."""
+    try:
+        lines = (data_dir / "meta.properties").read_text("utf-8").splitlines()
+    except OSError:
+        return None
+    return next((line.removeprefix("cluster.id=") for line in lines if line.startswith("cluster.id=")), None)
 
 
 def check_features(kafka: str, features: Mapping[str, int]) -> None:

@@ -15,24 +15,15 @@ from harness.errors import UsageError
 from harness.known_releases import parse_version
 from harness.runtime.properties import HARNESS_OWNED
 from harness.runtime.storage import check_features
+from harness.scenario.admin_meaning import deleted_topic, error_known, feature_known, replicas, resource_form
 from harness.scenario.check import suggestion
-from harness.scenario.model import Scenario, StepSpec, Trigger
+from harness.scenario.model import OfPartitions, Scenario, StepSpec, Trigger
+from harness.scenario.order import order
 from harness.scenario.roles import PARTITION_ROLES, Role, overlap, parse_role
+from harness.scenario.step_keys import keys_of_kind
 from harness.scenario.words import duration_s
 
 MAX_BROKERS = 6
-_TARGETED = ("kill", "stop", "pause", "resume", "start", "power-loss")
-FEATURES = (
-    "metadata.version",
-    "eligible.leader.replicas.version",
-    "kraft.version",
-    "transaction.version",
-    "group.version",
-    "share.version",
-    "streams.version",
-)
-"""The features that Kafka finalises, from its `Feature` enum, `MetadataVersion` and `KRaftVersion`."""
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -59,6 +50,7 @@ def meaning(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
             )
         if step.name is not None:
             names.add(step.name)
+    yield from order(scenario.steps, lambda index: any(wrong(f"steps[{index}].{key}") for key in ("step", "target")))
     if not wrong("predictions"):
         yield from _predictions(scenario)
 
@@ -93,9 +85,7 @@ def _cluster(scenario: Scenario) -> Iterator[UsageError]:
                 allowed="any but " + ", ".join(sorted(HARNESS_OWNED)),
             )
     for name, level in cluster.features.items():
-        if name not in FEATURES:
-            allowed = ", ".join(FEATURES) + suggestion(name, list(FEATURES))
-            yield UsageError("unknown feature", where=f"cluster.features.{name}", got=repr(name), allowed=allowed)
+        yield from feature_known(name, f"cluster.features.{name}")
         yield from _limit(f"cluster.features.{name}", level, 0)
     if all(level >= 0 for level in cluster.features.values()):
         for text in scenario.kafka:
@@ -181,7 +171,7 @@ def _at(where: str, check: Callable[[], object]) -> Iterator[UsageError]:
 
 def _step(scenario: Scenario, step: StepSpec, where: str, names: set[str], wrong: Wrong) -> Iterator[UsageError]:
     if not wrong(f"{where}.step"):
-        yield from _keys_of_kind(step, where, wrong)
+        yield from keys_of_kind(step, where, wrong)
     yield from _overlaps(step, f"{where}.groups")
     yield from _limit(f"{where}.deadline_s", step.deadline_s, 0.1)
     if step.target is not None:
@@ -192,34 +182,40 @@ def _step(scenario: Scenario, step: StepSpec, where: str, names: set[str], wrong
     for side, roles in (("from", step.from_), ("to", step.to)):
         for member, role in enumerate(roles):
             yield from _role(scenario, role, f"{where}.{side}[{member}]", names, wrong, clients=True)
+    if step.times is not None:
+        yield from _limit(f"{where}.times", step.times, 1, 1_000)
+    if step.period is not None:
+        yield from _at(f"{where}.period", partial(duration_s, step.period))
+    yield from _admin(scenario, step, where, names, wrong)
     if step.trigger is not None:
         yield from _trigger(scenario, step.trigger, f"{where}.trigger", names, wrong)
 
 
-def _keys_of_kind(step: StepSpec, where: str, wrong: Wrong) -> Iterator[UsageError]:
-    """Which keys a step of this kind needs, and which it has no use for."""
-    if step.step in _TARGETED and step.target is None:
-        yield UsageError("no target", where=f"{where}.target", allowed="a role, e.g. 'leader(t-0)'")
-    if step.step not in _TARGETED and step.target is not None:
-        yield UsageError(f"a {step.step} has no target", where=f"{where}.target", got=repr(step.target))
-    if step.step == "wait" and step.trigger is None:
-        yield UsageError("a wait without a trigger waits for nothing", where=f"{where}.trigger", allowed="a trigger")
-    sides = {"groups": step.groups, "from": step.from_, "to": step.to}
-    given = [key for key, roles in sides.items() if roles or wrong(f"{where}.{key}")]
-    if step.step != "partition":
-        for key in given:
-            allowed = "groups, from and to: only in a partition"
-            yield UsageError(f"a {step.step} has no groups", where=f"{where}.{key}", allowed=allowed)
-    elif given not in (["groups"], ["from", "to"]):
-        missing = {"from": "to", "to": "from"}.get("".join(given), "groups")
-        yield UsageError(
-            "say whom to cut from whom",
-            where=f"{where}.{missing}",
-            got=" and ".join(given) or None,
-            allowed="groups = [[...], [...]], or from = [...] and to = [...]",
-        )
-    elif len(step.groups) == 1:
-        yield UsageError("one group is cut from nobody", where=f"{where}.groups", allowed="two groups or more")
+def _admin(scenario: Scenario, step: StepSpec, where: str, names: set[str], wrong: Wrong) -> Iterator[UsageError]:
+    if step.partition is not None:
+        yield from _partition(scenario, step.partition, f"{where}.partition", wrong)
+    for at, role in enumerate(step.replicas):
+        yield from _role(scenario, role, f"{where}.replicas[{at}]", names, wrong, clients=True)
+    yield from replicas(step, f"{where}.replicas", _brokers(scenario, wrong))
+    if step.resource is not None:
+        yield from _resource(scenario, step.resource, f"{where}.resource", names, wrong)
+    if step.feature is not None:
+        yield from feature_known(step.feature, f"{where}.feature")
+        yield from _limit(f"{where}.level", step.level or 0, 0)
+    if step.topic is not None:
+        yield from _topic_exists(scenario, step.topic, f"{where}.topic", wrong)
+        yield from deleted_topic(scenario, step.topic, f"{where}.topic")
+    if step.expect_error is not None:
+        yield from error_known(step.expect_error, f"{where}.expect_error")
+
+
+def _resource(scenario: Scenario, text: str, where: str, names: set[str], wrong: Wrong) -> Iterator[UsageError]:
+    yield from resource_form(text, where)
+    kind, _, rest = text.partition(":")
+    if kind == "topic":
+        yield from _topic_exists(scenario, rest, where, wrong)
+    elif kind == "broker" and rest:
+        yield from _role(scenario, rest, where, names, wrong, clients=False)
 
 
 def _overlaps(step: StepSpec, where: str) -> Iterator[UsageError]:
@@ -294,10 +290,10 @@ def _trigger(scenario: Scenario, trigger: Trigger, where: str, names: set[str], 
         endless = any(p.count is None for p in scenario.producers)
         if not endless and not wrong("producers") and total < trigger.acked:
             yield UsageError("can never fire", where=f"{where}.acked", got=str(trigger.acked), allowed=f"up to {total}")
-    for key in ("isr", "elr_contains", "leader_is", "epoch_above", "hw_at_least"):
+    for key in fields.values():
         asked = getattr(trigger, key)
-        if asked is not None:
-            yield from _partition(scenario, asked.partition, f"{where}.{key}.partition", wrong)
+        if isinstance(asked, OfPartitions):
+            yield from _partitions(scenario, asked, f"{where}.{key}", wrong)
     if trigger.isr is not None:
         sizes = {"size": trigger.isr.size, "at_least": trigger.isr.at_least}
         if sum(size is not None or wrong(f"{where}.isr.{key}") for key, size in sizes.items()) != 1:
@@ -306,6 +302,22 @@ def _trigger(scenario: Scenario, trigger: Trigger, where: str, names: set[str], 
         asked = getattr(trigger, key)
         if asked is not None and not (key == "leader_is" and asked.broker == "none"):
             yield from _role(scenario, asked.broker, f"{where}.{key}.broker", names, wrong, clients=False)
+    if trigger.replicas is not None:
+        for at, role in enumerate(trigger.replicas.are):
+            yield from _role(scenario, role, f"{where}.replicas.are[{at}]", names, wrong, clients=False)
+    if trigger.config_is is not None:
+        yield from _resource(scenario, trigger.config_is.resource, f"{where}.config_is.resource", names, wrong)
+
+
+def _partitions(scenario: Scenario, asked: OfPartitions, where: str, wrong: Wrong) -> Iterator[UsageError]:
+    given = {"partition": asked.partition is not None, "partitions": bool(asked.partitions)}
+    if sum(one or wrong(f"{where}.{key}") for key, one in given.items()) != 1:
+        allowed = "either partition = 't-0', or partitions = ['t-0', 't-1']"
+        yield UsageError("say which partition", where=f"{where}.partition", allowed=allowed)
+    if asked.partition is not None:
+        yield from _partition(scenario, asked.partition, f"{where}.partition", wrong)
+    for at, name in enumerate(asked.partitions or ()):
+        yield from _partition(scenario, name, f"{where}.partitions[{at}]", wrong)
 
 
 def _predictions(scenario: Scenario) -> Iterator[UsageError]:

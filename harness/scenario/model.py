@@ -11,7 +11,36 @@ from typing import Literal
 
 import msgspec
 
-StepKind = Literal["kill", "stop", "pause", "resume", "start", "power-loss", "partition", "heal", "wait"]
+StepKind = Literal[
+    "kill",
+    "stop",
+    "pause",
+    "resume",
+    "start",
+    "restart",
+    "rolling",
+    "power-loss",
+    "wipe-disk",
+    "fill-disk",
+    "read-only",
+    "fail-disk",
+    "mend-disk",
+    "partition",
+    "isolate",
+    "flap",
+    "heal",
+    "reassign",
+    "elect",
+    "set-config",
+    "set-feature",
+    "delete-topic",
+    "unregister",
+    "wait",
+]
+ADMIN_KINDS: frozenset[StepKind] = frozenset(
+    {"reassign", "elect", "set-config", "set-feature", "delete-topic", "unregister"}
+)
+"""Steps that ask Kafka for something: they touch the cluster only, and nothing undoes them."""
 Acks = Literal["0", "1", "all"]
 Isolation = Literal["read_uncommitted", "read_committed"]
 AllowedCause = Literal[
@@ -69,32 +98,56 @@ class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     isolation: Isolation = "read_uncommitted"
 
 
-class IsrTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The ISR of `partition` has `size` members, or at least `at_least`."""
+class OfPartitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A trigger on partitions: on `partition`, or on every one of `partitions`."""
 
-    partition: str
+    partition: str | None = None
+    partitions: tuple[str, ...] | None = None
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The partitions by name."""
+        return (self.partitions or ()) if self.partition is None else (self.partition,)
+
+
+class IsrTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The ISR has `size` members, or at least `at_least`."""
+
     size: int | None = None
     at_least: int | None = None
 
 
-class MemberTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`broker` (a role) stands in the named place of `partition`; `broker = "none"` for leader_is."""
+class MemberTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`broker` (a role) stands in the named place; `broker = "none"` for leader_is."""
 
-    partition: str
     broker: str
 
 
-class EpochTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The leader epoch of `partition` is above `epoch`."""
+class EpochTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The leader epoch is above `epoch`."""
 
-    partition: str
     epoch: int
 
 
-class OffsetTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The HW that the leader of `partition` served is at least `offset`."""
+class ReplicasTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The replicas, those of an unfinished reassignment included, `are` these roles, in any order."""
 
-    partition: str
+    are: tuple[str, ...]
+
+
+class ReassignedTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """No reassignment is under way: no replica is being added or removed."""
+
+
+class RecoveryTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The leader recovery state (KIP-704) is `state`."""
+
+    state: Literal["recovered", "recovering"]
+
+
+class OffsetTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The HW that the leader served is at least `offset`."""
+
     offset: int
 
 
@@ -102,7 +155,15 @@ class BrokerTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The newest registration event of `broker` (a role) is `state`."""
 
     broker: str
-    state: Literal["registered", "fenced", "unfenced", "shutting_down"]
+    state: Literal["registered", "fenced", "unfenced", "shutting_down", "unregistered"]
+
+
+class ConfigTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`config` of `resource` (`topic:NAME`, `broker:ROLE`, `cluster`) has `value`; no value: it is not set there."""
+
+    resource: str
+    config: str
+    value: str | None = None
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -114,15 +175,20 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     leader_is: MemberTrigger | None = None
     epoch_above: EpochTrigger | None = None
     hw_at_least: OffsetTrigger | None = None
+    replicas: ReplicasTrigger | None = None
+    reassigned: ReassignedTrigger | None = None
+    recovery_state: RecoveryTrigger | None = None
+    config_is: ConfigTrigger | None = None
     broker_is: BrokerTrigger | None = None
     after: str | None = None
 
 
 class StepSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One step of the schedule, `target`s and `groups` in roles.
+    """One step of the schedule, whom it acts on in roles; docs/scenario-files.md says what each kind does.
 
-    partition: `groups` (two or more lists of roles, cut from each other) or one way with `from` and `to`.
-    heal: undoes every cut. wait: does nothing once its trigger has fired.
+    Which keys a kind needs and takes is in `harness.scenario.step_keys`. `deadline_s` bounds the wait for the
+    trigger; in a rolling step also the wait for the whole ISR after each broker, in an administrative step
+    the wait for the answer and its record.
     `name` lets a later role refer to this step's resolved target: `step(NAME)`.
     """
 
@@ -132,6 +198,21 @@ class StepSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     groups: tuple[tuple[str, ...], ...] = ()
     from_: tuple[str, ...] = msgspec.field(name="from", default=())
     to: tuple[str, ...] = ()
+    mode: Literal["restart", "kill", "power-loss"] | None = None
+    times: int | None = None
+    period: str | None = None
+    partition: str | None = None
+    replicas: tuple[str, ...] = ()
+    cancel: bool | None = None
+    type: Literal["preferred", "unclean"] | None = None
+    resource: str | None = None
+    config: str | None = None
+    value: str | None = None
+    delete: bool | None = None
+    feature: str | None = None
+    level: int | None = None
+    topic: str | None = None
+    expect_error: str | None = None
     trigger: Trigger | None = None
     deadline_s: float = 30.0
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
+from typing import get_args
 
 import pytest
 
 from faults import disk, network, process
-from faults.base import HEALED_BY, Effect
+from faults.base import Effect
 from harness.errors import HarnessError
 from harness.runtime.base import CLIENTS, Cut, LogLoss, NodeInfo, PowerLoss
+from harness.scenario.model import ADMIN_KINDS, StepKind
+from harness.scenario.order import HEALED_BY
 from harness.waiting import WaitExpired
 
 
@@ -268,4 +271,7 @@ def test_a_heal_that_healed_nothing_is_not_proven(runtime: FakeRuntime) -> None:
 
 
 def test_every_fault_has_a_heal() -> None:
-    assert set(HEALED_BY) == {"kill", "stop", "pause", "power-loss", "partition"}
+    asks, heals = ADMIN_KINDS, {"start", "resume", "heal", "mend-disk"}
+    end_by_themselves = {"restart", "rolling", "flap", "wait"}
+    assert set(HEALED_BY) == set(get_args(StepKind)) - asks - heals - end_by_themselves
+    assert set(HEALED_BY.values()) == heals

@@ -10,12 +10,13 @@ import pytest
 
 from faults.base import Effect, proven, unproven
 from harness.record.steps import StepEntry, read_steps
-from harness.runner import schedule as schedule_module
+from harness.runner import acts
 from harness.runner.display import RunState
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
 from harness.runtime.base import CLIENTS, Cut, NodeInfo
 from harness.scenario.model import IsrTrigger, StepSpec, Trigger
+from workloads.admin_requests import AdminAnswer, AdminRequest
 
 
 class Counters:
@@ -48,16 +49,15 @@ class Notes:
 
 
 class StandIn:
-    """What a schedule asks of a runtime itself: names, and starting nodes at the end."""
+    """What a schedule asks of a runtime itself: names, and which nodes run (none)."""
 
     def __init__(self) -> None:
         self.nodes: Mapping[int, NodeInfo] = {
             id: NodeInfo(id=id, role="broker", name=f"broker-{id}", address="") for id in (1, 2, 3)
         }
-        self.started: list[int] = []
 
-    def start(self, node_ids: list[int]) -> None:
-        self.started += node_ids
+    def pid(self, node_id: int) -> int | None:
+        return None
 
 
 class Bench:
@@ -68,15 +68,15 @@ class Bench:
         self.runtime, self.display = StandIn(), Notes()
         self.done: list[object] = []
         self.fails: set[str] = set()
+        self.answer = "NOT_CONTROLLER"
         log = tmp_path / "log"
         build.write_log(log, build.metadata_batch(0, build.topic("t", "T"), build.partition("T", 0, (2, 1, 3), 2)))
         self.view = ClusterView({100: log}, {100: tmp_path / "mirror"}, (1, 2, 3))
         self.view.poll()
-        for kind in schedule_module._INJECT:
-            monkeypatch.setitem(schedule_module._INJECT, kind, self._inject(kind))
-        monkeypatch.setattr(schedule_module, "partition", self._partition)
-        monkeypatch.setattr(schedule_module, "heal", lambda _runtime: self._effect("heal"))
-        monkeypatch.setattr(schedule_module, "resume", self._inject("resume"))
+        for kind in acts.INJECT:
+            monkeypatch.setitem(acts.INJECT, kind, self._inject(kind))
+        monkeypatch.setattr(acts, "partition", self._partition)
+        monkeypatch.setattr(acts, "heal", lambda _runtime: self._effect("heal"))
 
     def run(self, *steps: StepSpec) -> tuple[Schedule, bool]:
         schedule = Schedule(
@@ -85,6 +85,7 @@ class Bench:
             runtime=self.runtime,  # type: ignore[arg-type]
             view=self.view,
             counters=Counters(),
+            administer=self._administer,
             display=self.display,
             pump=lambda: None,
         )
@@ -95,6 +96,10 @@ class Bench:
 
     def _inject(self, kind: str) -> Callable[[object, int], Effect]:
         return lambda _runtime, node: self._effect(kind, node)
+
+    def _administer(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
+        self.done.append(request)
+        return AdminAnswer(broker="broker-1", error=self.answer)
 
     def _partition(self, _runtime: object, cuts: list[Cut]) -> Effect:
         self.done.append(("cuts", {(cut.source, cut.target) for cut in cuts}))
@@ -189,15 +194,15 @@ def test_restoring_heals_resumes_and_starts_what_the_steps_left_broken(bench: Be
         StepSpec(step="kill", target="broker(3)"),
     )
     schedule.restore()
-    assert bench.runtime.started == [3]
+    assert ("start", 3) in bench.done
     assert ("heal",) in bench.done
     assert ("resume", 1) in bench.done
     assert all(entry.healed_ns is not None for entry in bench.entries())
-    assert (schedule.down, schedule.paused, schedule.cut) == (set(), set(), False)
+    assert (schedule.down, schedule.paused) == (set(), set())
 
 
 def test_restoring_does_nothing_where_nothing_is_broken(bench: Bench) -> None:
     schedule, _ = bench.run(StepSpec(step="kill", target="broker(3)"), StepSpec(step="start", target="broker(3)"))
     bench.done.clear()
     schedule.restore()
-    assert (bench.done, bench.runtime.started) == ([], [])
+    assert bench.done == []

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from analysis.evidence.kraft.follower import Followed, LogGap, LogTruncated, SnapshotStarted
 from analysis.evidence.kraft.records import MetadataRecord
 from analysis.evidence.kraft.state import State
-from analysis.evidence.rows import BrokerRow, PartitionRow, Row
+from analysis.evidence.rows import BrokerRow, ConfigRow, PartitionRow, Row
 from analysis.evidence.segments import TopicPartition
 
 _FEATURE = "feature:"
@@ -56,6 +56,11 @@ class MetadataImage:
     def configs(self) -> Mapping[tuple[str, str], str]:
         """Configs in force, by resource and name; what was deleted or never set is absent."""
         return {key: row.value or "" for key, row in self._state.configs.items() if not key[0].startswith(_FEATURE)}
+
+    @property
+    def config_rows(self) -> Mapping[tuple[str, str], ConfigRow]:
+        """The row that set each config and feature level in force, by resource and name (a feature's: `level`)."""
+        return MappingProxyType(self._state.configs)
 
     @property
     def controller(self) -> int | None:

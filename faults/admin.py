@@ -1,0 +1,156 @@
+"""Administrative steps: proven by the record that each leaves in the metadata log, never by Kafka's word alone.
+
+Kafka's answer may come while nothing was written, and be missing although everything was. So the log is read
+until the record is there. Where a scenario expects a refusal, the answer is the proof: a refusal leaves no record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from analysis.evidence.kraft.image import MetadataImage
+from analysis.evidence.segments import TopicPartition
+from faults.base import Effect, proven, unproven
+from harness.errors import HarnessError
+from harness.waiting import WaitExpired, wait_until
+from workloads.admin_requests import (
+    AdminAnswer,
+    AdminRequest,
+    DeleteTopic,
+    Elect,
+    Reassign,
+    SetConfig,
+    SetFeature,
+    Unregister,
+)
+
+_ACCEPTED = "NONE"
+_UNANSWERED_WAIT_S = 2.0
+"""How long the record of a request without an answer is waited for: it was written long ago, or never."""
+
+
+def carry_out(
+    request: AdminRequest,
+    *,
+    ask: Callable[[AdminRequest, float], AdminAnswer],
+    look: Callable[[], MetadataImage],
+    expect_error: str | None,
+    timeout_s: float,
+) -> Effect:
+    """Put `request` with `ask` (raises `HarnessError` when there is no answer); `look` reads the metadata log."""
+    began = time.monotonic()
+    before = _Before(request, look())
+    answer: AdminAnswer | None = None
+    no_answer = ""
+    try:
+        answer = ask(request, timeout_s)
+    except HarnessError as error:
+        no_answer = f"Kafka did not answer: {error.render()}"
+    figures: dict[str, Any] = {"request": before.told}
+    if answer is not None:
+        figures |= {"answer": answer.error, **({"message": answer.message} if answer.message else {})}
+    if expect_error is not None:
+        if answer is None:
+            return unproven(no_answer, **figures)
+        if answer.error != expect_error:
+            return unproven(f"Kafka answered {answer.error}, not the {expect_error} that was expected", **figures)
+        return proven(**figures)
+    if answer is not None and answer.error != _ACCEPTED:
+        return unproven(f"Kafka refused: {answer.error} {answer.message}".rstrip(), **figures)
+    if answer is None and isinstance(request, Elect):
+        # A new epoch without an answer may be another election's.
+        return unproven(no_answer, **figures)
+    left_s = _UNANSWERED_WAIT_S if answer is None else max(1.0, timeout_s - (time.monotonic() - began))
+    try:
+        record = wait_until(lambda: before.record(look()), awaited="the record in the metadata log", timeout_s=left_s)
+    except WaitExpired as expired:
+        return unproven(no_answer or f"Kafka accepted, but {expired}", **figures)
+    return proven(**figures, record=record)
+
+
+class _Before:
+    """The metadata before a request, and the record in which the request shows afterwards."""
+
+    def __init__(self, request: AdminRequest, image: MetadataImage) -> None:
+        self.told = told(request)
+        self._request = request
+        self._since = image.next_offset
+        self._was_set = isinstance(request, SetConfig) and (request.resource, request.config) in image.configs
+        self._leader_epoch = -1
+        if isinstance(request, Elect):
+            row = image.partitions.get(TopicPartition(request.topic, request.partition))
+            self._leader_epoch = -1 if row is None else row.leader_epoch
+        self._existed = isinstance(request, DeleteTopic) and any(one.topic == request.topic for one in image.partitions)
+
+    def record(self, image: MetadataImage) -> dict[str, Any] | None:
+        """What the request changed, from records newer than the request; None while there is none."""
+        match self._request:
+            case Reassign() | Elect():
+                return self._partition(image, self._request)
+            case SetConfig(resource=resource, config=config, value=None):
+                gone = self._was_set and (resource, config) not in image.configs
+                return {"value": None} if gone else None
+            case SetConfig(resource=resource, config=name, value=value):
+                return self._config(image, resource, name, value)
+            case SetFeature(feature=feature, level=level):
+                return self._config(image, f"feature:{feature}", "level", str(level))
+            case DeleteTopic(topic=topic):
+                gone = self._existed and all(one.topic != topic for one in image.partitions)
+                return {"partitions": []} if gone else None
+            case Unregister(broker=broker):
+                event = image.brokers.get(broker)
+                if event is None or event.event != "unregistered" or event.metadata_offset < self._since:
+                    return None
+                return {"metadata_offset": event.metadata_offset, "event": event.event}
+
+    def _partition(self, image: MetadataImage, request: Reassign | Elect) -> dict[str, Any] | None:
+        row = image.partitions.get(TopicPartition(request.topic, request.partition))
+        if row is None or row.metadata_offset < self._since:
+            return None
+        if isinstance(request, Elect):
+            elected = row.leader >= 0 and row.leader_epoch > self._leader_epoch
+            shown = elected and (request.unclean or row.leader == row.replicas[0])
+        elif request.replicas is None:
+            shown = not row.adding and not row.removing
+        else:
+            # While it goes on, those that will be removed stand behind the new ones.
+            shown = tuple(one for one in row.replicas if one not in row.removing) == request.replicas
+        if not shown:
+            return None
+        return {
+            "metadata_offset": row.metadata_offset,
+            "leader": row.leader,
+            "leader_epoch": row.leader_epoch,
+            "replicas": list(row.replicas),
+            "adding": list(row.adding),
+            "removing": list(row.removing),
+        }
+
+    def _config(self, image: MetadataImage, resource: str, name: str, value: str | None) -> dict[str, Any] | None:
+        row = image.config_rows.get((resource, name))
+        if row is None or row.metadata_offset < self._since or row.value != value:
+            return None
+        return {"metadata_offset": row.metadata_offset, "value": row.value}
+
+
+def told(request: AdminRequest) -> str:
+    """The request in words."""
+    match request:
+        case Reassign(topic=topic, partition=partition, replicas=None):
+            return f"cancel the reassignment of {topic}-{partition}"
+        case Reassign(topic=topic, partition=partition, replicas=replicas):
+            return f"reassign {topic}-{partition} to {list(replicas or ())}"
+        case Elect(topic=topic, partition=partition, unclean=unclean):
+            return f"elect a leader of {topic}-{partition}, {'unclean' if unclean else 'preferred'}"
+        case SetConfig(resource=resource, config=config, value=None):
+            return f"delete {config} of {resource}"
+        case SetConfig(resource=resource, config=config, value=value):
+            return f"set {config} of {resource} to {value}"
+        case SetFeature(feature=feature, level=level):
+            return f"set {feature} to level {level}"
+        case DeleteTopic(topic=topic):
+            return f"delete the topic {topic}"
+        case Unregister(broker=broker):
+            return f"unregister broker {broker}"

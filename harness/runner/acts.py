@@ -1,0 +1,281 @@
+"""How each kind of step is carried out: resolves its roles, injects the fault, and remembers what is broken.
+
+`plan` resolves everything before anything is touched; a step whose roles stand for nobody never fires.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from analysis.evidence.kraft.image import MetadataImage
+from analysis.evidence.segments import TopicPartition
+from faults import admin
+from faults.base import Effect, Part, composed, merged, part
+from faults.disk import Trouble, power_loss, wipe_disk
+from faults.network import between, flap, heal, one_way, partition
+from faults.process import kill, pause, restart, resume, start, stop
+from harness.runner.view import ClusterView, describe
+from harness.runtime.base import CLIENTS, Cut, LogLoss, Runtime
+from harness.scenario.model import ADMIN_KINDS, StepKind, StepSpec
+from harness.scenario.order import DISK_TROUBLES
+from harness.scenario.roles import parse_role
+from harness.scenario.words import duration_s
+from harness.waiting import WaitExpired, wait_until
+from workloads.admin_requests import (
+    AdminAnswer,
+    AdminRequest,
+    DeleteTopic,
+    Elect,
+    Reassign,
+    SetConfig,
+    SetFeature,
+    Unregister,
+)
+
+INJECT: dict[StepKind, Callable[[Runtime, int], Effect]] = {
+    "kill": kill,
+    "stop": stop,
+    "pause": pause,
+    "resume": resume,
+    "start": start,
+    "power-loss": power_loss,
+    "wipe-disk": wipe_disk,
+}
+_TAKES_DOWN = ("kill", "stop", "power-loss", "wipe-disk")
+_TROUBLES: dict[str, Callable[[Trouble], Effect]] = {
+    "fill-disk": Trouble.fill,
+    "read-only": Trouble.set_read_only,
+    "fail-disk": Trouble.fail,
+}
+
+
+class Administer(Protocol):
+    """The shape of `Workload.administer`."""
+
+    def __call__(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
+        """Kafka's answer; raises `HarnessError` when there is none."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """One step about to fire: the nodes that it acts on, what to say of it, and the act itself."""
+
+    nodes: tuple[int, ...]
+    told: str
+    act: Callable[[], Effect]
+
+
+class Acts:
+    """The acts of one run. `down`: nodes that a step stopped or whose death it may cause; `paused`; `cut`: any cut."""
+
+    def __init__(self, runtime: Runtime, view: ClusterView, administer: Administer, pump: Callable[[], None]) -> None:
+        """`pump` is called at every look of a wait: it reads what is new and raises when a process died unasked."""
+        self._runtime = runtime
+        self._view = view
+        self._administer = administer
+        self._pump = pump
+        self.down: set[int] = set()
+        self.paused: set[int] = set()
+        self.cut = False
+        self.deleted_topics: set[str] = set()
+        self._troubles: dict[int, Trouble] = {}
+        self._lost: dict[int, dict[str, LogLoss]] = {}
+
+    def plan(self, step: StepSpec) -> Plan:
+        """Resolve the step's roles. Raises `RoleUnresolved`."""
+        if step.step in ADMIN_KINDS:
+            return self._plan_request(step)
+        if step.step in ("partition", "isolate", "flap"):
+            return self._plan_cuts(step)
+        if step.step == "heal":
+            return Plan(nodes=(), told="", act=self.heal)
+        if step.step == "wait":
+            return Plan(nodes=(), told="", act=lambda: Effect(effect_ns=time.time_ns(), proof={"probe": "ok"}))
+        nodes = self._view.resolve(parse_role(step.target or "brokers"))
+        act: Callable[[], Effect]
+        match step.step:
+            case "restart":
+                act = partial(self._restart, nodes)
+            case "rolling":
+                act = partial(self._rolling, step, nodes)
+            case _:
+                act = partial(self._on_each, step.step, nodes)
+        return Plan(nodes=nodes, told=self.names(nodes), act=act)
+
+    def heal(self) -> Effect:
+        """Remove every cut."""
+        self.cut = False
+        return heal(self._runtime)
+
+    def inject(self, kind: StepKind, node: int) -> Effect:
+        """Act on one node, and keep the books on what is broken."""
+        # Noted before the fault, so that a watcher never takes the death for an unasked one.
+        if kind in _TAKES_DOWN or kind in DISK_TROUBLES:
+            self.down.add(node)
+        if kind == "pause":
+            self.paused.add(node)
+        if kind in DISK_TROUBLES:
+            self._troubles[node] = Trouble(self._runtime, node)
+            return _TROUBLES[kind](self._troubles[node])
+        if kind == "mend-disk":
+            return self._mend(node)
+        effect = INJECT[kind](self._runtime, node)
+        # A node on a volume in trouble may die again.
+        if kind == "start" and node not in self._troubles:
+            self.down.discard(node)
+        if kind == "resume":
+            self.paused.discard(node)
+        return effect
+
+    def troubled(self) -> tuple[int, ...]:
+        """Nodes whose volume is in trouble."""
+        return tuple(sorted(self._troubles))
+
+    def to_start(self) -> tuple[int, ...]:
+        """Nodes that a step left down."""
+        return tuple(node for node in sorted(self.down) if self._runtime.pid(node) is None)
+
+    def lost(self, node: int) -> dict[str, LogLoss]:
+        """What each log of the node had lost when its volume was mended last."""
+        return self._lost.get(node, {})
+
+    def names(self, nodes: Sequence[int]) -> str:
+        """The nodes by name."""
+        return ", ".join("clients" if node == CLIENTS else self._runtime.nodes[node].name for node in nodes)
+
+    def _on_each(self, kind: StepKind, nodes: tuple[int, ...]) -> Effect:
+        return merged(nodes, [self.inject(kind, node) for node in nodes])
+
+    def _mend(self, node: int) -> Effect:
+        trouble = self._troubles.pop(node)
+        effect, self._lost[node] = trouble.mend()
+        if self._runtime.pid(node) is not None:
+            self.down.discard(node)
+        return effect
+
+    def _restart(self, nodes: tuple[int, ...]) -> Effect:
+        parts: list[Part] = []
+        for node in nodes:
+            self.down.add(node)
+            done = restart(self._runtime, node)
+            parts += done
+            if len(done) > 1:
+                self.down.discard(node)
+        return composed(parts)
+
+    def _rolling(self, step: StepSpec, nodes: tuple[int, ...]) -> Effect:
+        """One node after the other goes down and comes back, each once the ISR of every partition is whole again."""
+        down: StepKind = "stop" if step.mode == "restart" or step.mode is None else step.mode
+        parts: list[Part] = []
+        for node in nodes:
+            parts.append(part(down, (node,), partial(self.inject, down, node)))
+            if parts[-1].effect.effect_ns is None:
+                break
+            parts.append(part("start", (node,), partial(self.inject, "start", node)))
+            try:
+                self._await_whole(node, step.deadline_s)
+            except WaitExpired as expired:
+                return composed(parts, why=f"after {self.names([node])}: {expired}")
+        return composed(parts)
+
+    def _await_whole(self, node: int, timeout_s: float) -> None:
+        def lacking() -> list[str]:
+            rows = self._view.image.partitions.values()
+            return [describe(row) for row in rows if row.leader < 0 or set(row.isr) != set(row.replicas)]
+
+        def whole() -> bool:
+            self._pump()
+            return not lacking()
+
+        self._runtime.wait_ready([node], timeout_s)
+        wait_until(
+            whole, awaited="the whole ISR", timeout_s=timeout_s, last_seen=lambda: "; ".join(lacking()), poll_s=0.05
+        )
+
+    def _plan_cuts(self, step: StepSpec) -> Plan:
+        cuts, told = self._cuts(step)
+        nodes = tuple(sorted({end for cut in cuts for end in (cut.source, cut.target)}))
+        if step.step == "flap":
+            return Plan(nodes=nodes, told=told, act=partial(self._flap, step, cuts))
+        return Plan(nodes=nodes, told=told, act=partial(self._partition, cuts))
+
+    def _partition(self, cuts: Sequence[Cut]) -> Effect:
+        self.cut = True
+        return partition(self._runtime, cuts)
+
+    def _flap(self, step: StepSpec, cuts: Sequence[Cut]) -> Effect:
+        self.cut = True
+        parts = flap(self._runtime, cuts, step.times or 1, duration_s(step.period or "1s"), self._wait)
+        self.cut = False
+        return composed(parts)
+
+    def _wait(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+
+        def over() -> bool:
+            self._pump()
+            return time.monotonic() >= ends
+
+        wait_until(over, awaited="the period to pass", timeout_s=seconds + 5.0)
+
+    def _cuts(self, step: StepSpec) -> tuple[list[Cut], str]:
+        """The cuts of a step, and who is cut from whom in words."""
+
+        def ids(roles: tuple[str, ...]) -> tuple[int, ...]:
+            return tuple(sorted(self._view.resolve_all(roles)))
+
+        if step.step == "isolate":
+            target = ids((step.target or "",))
+            others = ids(step.from_) if step.from_ else (CLIENTS, *self._runtime.nodes)
+            groups = [target, tuple(sorted(set(others) - set(target)))]
+        elif step.groups:
+            groups = [ids(group) for group in step.groups]
+        else:
+            sources, targets = ids(step.from_), ids(step.to)
+            return sorted(one_way(sources, targets)), f"{self.names(sources)} > {self.names(targets)}"
+        return sorted(between(groups)), " | ".join(map(self.names, groups))
+
+    def _plan_request(self, step: StepSpec) -> Plan:
+        request, nodes = self._request(step)
+
+        def look() -> MetadataImage:
+            self._pump()
+            return self._view.image
+
+        def act() -> Effect:
+            if isinstance(request, DeleteTopic):
+                self.deleted_topics.add(request.topic)
+            return admin.carry_out(
+                request, ask=self._administer, look=look, expect_error=step.expect_error, timeout_s=step.deadline_s
+            )
+
+        return Plan(nodes=nodes, told=admin.told(request), act=act)
+
+    def _request(self, step: StepSpec) -> tuple[AdminRequest, tuple[int, ...]]:
+        """The request, roles resolved, and the nodes that it is about."""
+        match step.step:
+            case "reassign":
+                replicas = None if step.cancel else self._view.resolve_all(step.replicas)
+                at = TopicPartition.parse(step.partition or "")
+                return Reassign(topic=at.topic, partition=at.partition, replicas=replicas), tuple(replicas or ())
+            case "elect":
+                at = TopicPartition.parse(step.partition or "")
+                return Elect(topic=at.topic, partition=at.partition, unclean=step.type == "unclean"), ()
+            case "set-config":
+                resource = self._view.config_resource(step.resource or "")
+                kind, _, name = resource.partition(":")
+                value = None if step.delete else step.value
+                request = SetConfig(resource=resource, config=step.config or "", value=value)
+                return request, ((int(name),) if kind == "broker" else ())
+            case "set-feature":
+                feature, level = step.feature or "", step.level or 0
+                downgrade = level < self._view.image.features.get(feature, 0)
+                return SetFeature(feature=feature, level=level, downgrade=downgrade), ()
+            case "delete-topic":
+                return DeleteTopic(topic=step.topic or ""), ()
+        (broker,) = self._view.resolve(parse_role(step.target or ""))
+        return Unregister(broker=broker), (broker,)

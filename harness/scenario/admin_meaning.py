@@ -1,0 +1,86 @@
+"""What the types of administrative steps cannot say: replicas, resources, features and errors that Kafka knows."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from itertools import combinations
+
+from harness.errors import UsageError
+from harness.scenario.check import suggestion
+from harness.scenario.model import Scenario, StepSpec
+from harness.scenario.roles import Role, overlap, parse_role
+
+FEATURES = (
+    "metadata.version",
+    "eligible.leader.replicas.version",
+    "kraft.version",
+    "transaction.version",
+    "group.version",
+    "share.version",
+    "streams.version",
+)
+"""The features that Kafka finalises, from its `Feature` enum, `MetadataVersion` and `KRaftVersion`."""
+
+_NO_REPLICAS = ("controller", "controllers", "clients")
+
+
+def feature_known(name: str, where: str) -> Iterator[UsageError]:
+    """A feature that no release has."""
+    if name not in FEATURES:
+        allowed = ", ".join(FEATURES) + suggestion(name, list(FEATURES))
+        yield UsageError("unknown feature", where=where, got=repr(name), allowed=allowed)
+
+
+def replicas(step: StepSpec, where: str, brokers: int) -> Iterator[UsageError]:
+    """Replicas that are no brokers, that stand twice, or that are more than there are brokers."""
+    roles: list[Role] = []
+    for text in step.replicas:
+        with contextlib.suppress(UsageError):
+            roles.append(parse_role(text))
+    for role in roles:
+        if role.kind in _NO_REPLICAS:
+            yield UsageError("no replica can be there", where=where, got=repr(str(role)), allowed="roles of brokers")
+    for one, other in combinations(roles, 2):
+        if overlap(one, other):
+            got = f"{str(one)!r} and {str(other)!r}"
+            yield UsageError("a broker holds a replica once", where=where, got=got, allowed="each broker once")
+    if len(roles) > brokers:
+        yield UsageError(
+            "more replicas than brokers", where=where, got=str(len(roles)), allowed=f"up to {brokers} (cluster.brokers)"
+        )
+
+
+def resource_form(text: str, where: str) -> Iterator[UsageError]:
+    """A config resource that is none of topic:NAME, broker:ROLE and cluster."""
+    kind, _, rest = text.partition(":")
+    if text != "cluster" and (kind not in ("topic", "broker") or not rest):
+        yield UsageError(
+            "not a config resource", where=where, got=repr(text), allowed="'topic:NAME', 'broker:ROLE' or 'cluster'"
+        )
+
+
+def error_known(name: str, where: str) -> Iterator[UsageError]:
+    """An error that Kafka does not have."""
+    # Imported here: few scenarios expect an error.
+    from kafka import errors
+
+    kinds = [one for one in vars(errors).values() if isinstance(one, type)]
+    names = sorted({str(vars(one)["message"]) for one in kinds if _is_answer(one, errors.BrokerResponseError)})
+    if name not in names:
+        allowed = "an error of Kafka's protocol, e.g. ELECTION_NOT_NEEDED" + suggestion(name, names)
+        yield UsageError("unknown error", where=where, got=repr(name), allowed=allowed)
+
+
+def deleted_topic(scenario: Scenario, topic: str, where: str) -> Iterator[UsageError]:
+    """A topic that clients use: what of its records is lost could not be judged."""
+    read = {name for consumer in scenario.consumers for name in consumer.topics}
+    if topic in read or any(producer.topic == topic for producer in scenario.producers):
+        yield UsageError(
+            "a topic that clients use", where=where, got=repr(topic), allowed="one without producers and consumers"
+        )
+
+
+def _is_answer(kind: type, base: type) -> bool:
+    """Whether it stands for an error code of the protocol."""
+    return issubclass(kind, base) and (vars(kind).get("errno") or -1) > 0

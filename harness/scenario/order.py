@@ -1,0 +1,121 @@
+"""Which step ends which fault, and whether a schedule's order makes sense as far as the file alone can tell.
+
+Roles are resolved when a step fires, so the file seldom says which node is meant. Refused is only what cannot be
+right whoever is meant: a heal with nothing cut, a start of a node that nothing can have stopped, a kill of one
+that is surely down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.scenario.model import StepKind, StepSpec
+from harness.scenario.roles import Role, parse_role
+
+HEALED_BY: Mapping[str, StepKind] = {
+    "kill": "start",
+    "stop": "start",
+    "power-loss": "start",
+    "wipe-disk": "start",
+    "pause": "resume",
+    "fill-disk": "mend-disk",
+    "read-only": "mend-disk",
+    "fail-disk": "mend-disk",
+    "partition": "heal",
+    "isolate": "heal",
+}
+"""The step that ends each fault's effect. Those that end by themselves (restart, rolling, flap) are not listed."""
+
+NETWORK_FAULTS = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "heal")
+DISK_TROUBLES = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "mend-disk")
+"""Faults under which a running node may end by itself; what is then needed is a mend-disk and a start."""
+
+_DOWN = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "start")
+_NEED_A_PROCESS = frozenset({"kill", "stop", "pause", "restart"})
+_NOT_BROKERS = ("controller", "controllers")
+
+
+class _Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault in force. `who`: what its target surely is: a broker's role, or the step that first resolved it."""
+
+    kind: StepKind
+    who: Role
+
+
+def order(steps: Sequence[StepSpec], told_wrong: Callable[[int], bool]) -> Iterator[UsageError]:
+    """What the order of the steps makes impossible; nothing from the first step on whose kind or target is wrong."""
+    open_: list[_Fault] = []
+    named: dict[str, Role] = {}
+    for index, step in enumerate(steps):
+        if told_wrong(index):
+            return
+        who = _who(step, index, named)
+        yield from _impossible(step, who, open_, f"steps[{index}]")
+        if step.name is not None and who is not None:
+            named[step.name] = who
+        open_ = [fault for fault in open_ if not _ends(step, who, fault)]
+        if step.step in HEALED_BY and (who is not None or step.step in NETWORK_FAULTS):
+            open_.append(_Fault(kind=step.step, who=who or Role(kind="clients")))
+
+
+def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where: str) -> Iterator[UsageError]:
+    healed = {kind for kind, healer in HEALED_BY.items() if healer == step.step}
+    if step.step == "start":
+        healed |= DISK_TROUBLES
+    candidates = [fault for fault in open_ if fault.kind in healed]
+    if step.step == "heal" and not candidates:
+        yield UsageError(
+            "nothing to heal: no cut is in force", where=f"{where}.step", got="heal", allowed="after a cut"
+        )
+    elif healed and who is not None and not any(_may_be(who, fault.who) for fault in candidates):
+        after = ", ".join(sorted(healed))
+        yield UsageError(
+            f"nothing to {step.step}: no earlier step left this node so",
+            where=f"{where}.target",
+            got=repr(step.target),
+            allowed=f"a node after {after}",
+        )
+    if step.step in _NEED_A_PROCESS and any(fault.kind in _DOWN and fault.who == who for fault in open_):
+        yield UsageError(
+            f"a {step.step} of a node that is down",
+            where=f"{where}.target",
+            got=repr(step.target),
+            allowed="start it first",
+        )
+    if step.step == "flap" and any(fault.kind in NETWORK_FAULTS for fault in open_):
+        yield UsageError(
+            "a flap heals every cut, also the one that is in force",
+            where=f"{where}.step",
+            got="flap",
+            allowed="heal first",
+        )
+
+
+def _who(step: StepSpec, index: int, named: dict[str, Role]) -> Role | None:
+    """A broker by its id is itself; any other role is whoever it was at this step, and `step(NAME)` the same again."""
+    if step.target is None:
+        return None
+    try:
+        role = parse_role(step.target)
+    except UsageError:
+        return None
+    if role.kind == "step":
+        return named.get(str(role.argument))
+    if role.kind in ("broker", *_NOT_BROKERS):
+        return role
+    return Role(kind=role.kind, argument=f"{role.argument} at step {index}")
+
+
+def _ends(step: StepSpec, who: Role | None, fault: _Fault) -> bool:
+    if HEALED_BY[fault.kind] != step.step:
+        return False
+    return step.step == "heal" or who == fault.who
+
+
+def _may_be(one: Role, other: Role) -> bool:
+    if one.kind == other.kind == "broker":
+        return one == other
+    return (one.kind in _NOT_BROKERS) == (other.kind in _NOT_BROKERS)

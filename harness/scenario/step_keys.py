@@ -1,0 +1,113 @@
+"""Which keys each kind of step needs, and which it may have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.scenario.model import ADMIN_KINDS, StepKind, StepSpec
+
+_ANY_KIND = frozenset({"step", "name", "trigger", "deadline_s"})
+_TARGET = ("target",)
+
+_NEEDED: dict[StepKind, tuple[str, ...]] = {
+    "kill": _TARGET,
+    "stop": _TARGET,
+    "pause": _TARGET,
+    "resume": _TARGET,
+    "start": _TARGET,
+    "restart": _TARGET,
+    "rolling": ("mode",),
+    "power-loss": _TARGET,
+    "wipe-disk": _TARGET,
+    "fill-disk": _TARGET,
+    "read-only": _TARGET,
+    "fail-disk": _TARGET,
+    "mend-disk": _TARGET,
+    "partition": (),
+    "isolate": _TARGET,
+    "flap": ("times", "period"),
+    "heal": (),
+    "reassign": ("partition",),
+    "elect": ("partition", "type"),
+    "set-config": ("resource", "config"),
+    "set-feature": ("feature", "level"),
+    "delete-topic": ("topic",),
+    "unregister": _TARGET,
+    "wait": ("trigger",),
+}
+_OPTIONAL: dict[StepKind, tuple[str, ...]] = {
+    "rolling": _TARGET,
+    "partition": ("groups", "from", "to"),
+    "isolate": ("from",),
+    "flap": ("groups", "from", "to"),
+    "reassign": ("replicas", "cancel"),
+    "set-config": ("value", "delete"),
+}
+_SHOWN = {
+    "target": "a role, e.g. 'leader(t-0)'",
+    "partition": "a partition, e.g. 't-0'",
+    "mode": "restart, kill or power-loss",
+    "times": "how often, e.g. 5",
+    "period": "how long one cut and heal take, e.g. '2s'",
+    "type": "preferred or unclean",
+    "resource": "'topic:NAME', 'broker:ROLE' or 'cluster'",
+    "config": "a config's name, e.g. 'min.insync.replicas'",
+    "feature": "a feature's name",
+    "level": "a whole number, 0 or more",
+    "topic": "a topic's name",
+    "trigger": "a trigger",
+}
+
+_EITHER: dict[StepKind, tuple[str, str]] = {"reassign": ("replicas", "cancel"), "set-config": ("value", "delete")}
+"""Two keys of which a step has exactly one."""
+
+CUTTING = ("partition", "flap")
+"""Kinds that say whom to cut from whom by groups, or by from and to."""
+
+
+def keys_of_kind(step: StepSpec, where: str, wrong: Callable[[str], bool]) -> Iterator[UsageError]:
+    """Keys that a step of this kind lacks, and keys that it has no use for."""
+    needed = _NEEDED[step.step]
+    known = {*_ANY_KIND, *needed, *_OPTIONAL.get(step.step, ())}
+    if step.step in ADMIN_KINDS:
+        known.add("expect_error")
+    for field in msgspec.structs.fields(step):
+        key, value = field.encode_name, getattr(step, field.name)
+        given = (value is not None and value != () and value is not False) or wrong(f"{where}.{key}")
+        if key in needed and not given:
+            yield UsageError(f"no {key}", where=f"{where}.{key}", allowed=_SHOWN[key])
+        elif given and key not in known:
+            allowed = ", ".join(sorted(known - {"step"}))
+            yield UsageError(f"a {step.step} has no {key}", where=f"{where}.{key}", allowed=allowed)
+    if step.step in _EITHER:
+        yield from _either(step, where, wrong, *_EITHER[step.step])
+    if step.step in CUTTING:
+        yield from _sides(step, where, wrong)
+
+
+def _either(step: StepSpec, where: str, wrong: Callable[[str], bool], one: str, other: str) -> Iterator[UsageError]:
+    given = [key for key in (one, other) if getattr(step, key) or wrong(f"{where}.{key}")]
+    if step.step == "set-config" and step.value == "":
+        given.insert(0, one)
+    if len(given) != 1:
+        got = " and ".join(given) or None
+        allowed = f"either {one}, or {other} = true"
+        yield UsageError(f"say what to {step.step} it to", where=f"{where}.{one}", got=got, allowed=allowed)
+
+
+def _sides(step: StepSpec, where: str, wrong: Callable[[str], bool]) -> Iterator[UsageError]:
+    sides = {"groups": step.groups, "from": step.from_, "to": step.to}
+    given = [key for key, roles in sides.items() if roles or wrong(f"{where}.{key}")]
+    if given not in (["groups"], ["from", "to"]):
+        missing = {"from": "to", "to": "from"}.get("".join(given), "groups")
+        yield UsageError(
+            "say whom to cut from whom",
+            where=f"{where}.{missing}",
+            got=" and ".join(given) or None,
+            allowed="groups = [[...], [...]], or from = [...] and to = [...]",
+        )
+    elif len(step.groups) == 1:
+        yield UsageError("one group is cut from nobody", where=f"{where}.groups", allowed="two groups or more")

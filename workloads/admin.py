@@ -1,0 +1,72 @@
+"""Puts one administrative request to the cluster: `python -m workloads.admin CONFIG.json`.
+
+A request is sent once. The next broker is tried only while none has taken it: one that was sent and not
+answered may have been carried out, and asking again would change what the experiment asks.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness.errors import HarnessError
+from harness.record.files import write_atomically
+from workloads.admin_requests import AdminAnswer, AdminRequest, ask
+from workloads.config import Endpoints, read_config
+from workloads.process import Stop, run_client
+from workloads.status import State, StatusFile
+from workloads.wire import BrokerConnection, WireError
+
+_CONNECT_TIMEOUT_S = 0.5
+
+
+class AdminConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One request; the answer is written to `result`. None by `timeout_s`: the process fails and says what it saw."""
+
+    endpoints: Endpoints
+    bootstrap: tuple[str, ...]
+    request: AdminRequest
+    result: str
+    timeout_s: float
+
+
+def put(bootstrap: Sequence[str], request: AdminRequest, timeout_s: float) -> AdminAnswer:
+    """Ask the first broker that takes a connection. Raises `HarnessError` when there is no answer."""
+    seen = "there is no broker to ask"
+    deadline = time.monotonic() + timeout_s
+    for address in bootstrap:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            break
+        with BrokerConnection(address, connect_timeout_s=_CONNECT_TIMEOUT_S, request_timeout_s=left_s) as broker:
+            try:
+                broker.connect()
+            except WireError as error:
+                seen = str(error)
+                continue
+            try:
+                return ask(broker, request, left_s)
+            except WireError as error:
+                seen = f"asked and not answered: {error}"
+                break
+    raise HarnessError(f"no broker answered within {timeout_s:g} s", got=seen)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Put the request of the configuration file and write the answer."""
+    config = read_config(Path(argv[0]), AdminConfig)
+
+    def body(_status: StatusFile, _stop: Stop) -> State:
+        answer = put(config.bootstrap, config.request, config.timeout_s)
+        write_atomically(Path(config.result), msgspec.json.encode(answer))
+        return State.DONE
+
+    return run_client(config.endpoints, 0, body)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

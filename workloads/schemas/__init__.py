@@ -1,0 +1,1 @@
+"""Requests that kafka-python has no definition of, in the form of Kafka's own."""
