@@ -133,7 +133,7 @@ def _guilty(evidence: Evidence, gone: Gone) -> Elected | None:
         for one in elections_of(evidence.timeline, gone.topic, gone.partition)
         if gone.until_epoch is None or one.epoch <= gone.until_epoch
     ]
-    later = [one for one in elections if one.epoch > gone.since_epoch]
+    later = [one for one in elections if one.epoch > gone.since_epoch and not _never_led(evidence, one)]
     earlier = [one for one in elections if one.epoch <= gone.since_epoch]
     if gone.until_epoch is None and earlier and _wrote_another(evidence, earlier[-1], gone):
         return earlier[-1]
@@ -154,6 +154,29 @@ def _guilty(evidence: Evidence, gone: Gone) -> Elected | None:
     if found is None and earlier and _at_one_time(earlier[-1], gone) and _could_explain(evidence, earlier[-1], gone):
         return earlier[-1]
     return found or suspects[0]
+
+
+def _never_led(evidence: Evidence, elected: Elected) -> bool:
+    """Whether the leader had lost power before it was elected and registered again only after its epoch.
+
+    A session lasts a while, so a controller may elect a broker that is dead; such a leader truncates nobody's log.
+    """
+    if "brokers" in evidence.timeline.missing:
+        return False
+    states = evidence.timeline.states(elected.after.topic, elected.after.partition)
+    ended = next((one.at_ns for one in states if one.leader_epoch > elected.epoch), None)
+    died = [
+        loss.done_ns
+        for loss in evidence.log_losses or ()
+        if loss.broker == elected.leader and loss.proven and loss.done_ns <= elected.after.at_ns
+    ]
+    if not died or ended is None:
+        return False
+    return not any(
+        event.event == "registered" and event.broker == elected.leader and died[-1] <= event.at_ns + MILLISECOND_NS
+        for event in evidence.timeline.brokers
+        if event.at_ns <= ended
+    )
 
 
 def _at_one_time(elected: Elected, gone: Gone) -> bool:

@@ -53,16 +53,23 @@ def road_of(before: PartitionState, after: PartitionState) -> Road:
 
     A leader in the ISR or ELR whose election began RECOVERING counts as unclean: the controller says so itself.
     One record may fence the last ISR member and elect from the ELR, so the ISR before it need not be empty. A
-    reassignment that completes elects from the ISR which the same record brings.
+    reassignment that completes elects from the ISR which the same record brings. The last known leader is elected
+    RECOVERING where ISR and ELR are empty, or become so by the same record: Kafka 4.0 elects it as it registers after
+    an unclean shutdown (KAFKA-19522).
     """
     leader = after.leader
     began_recovering = after.recovering and not before.recovering
+    others = {*before.isr, *before.elr} - {leader}
+    if (
+        leader in before.last_known_elr
+        and not others
+        and (began_recovering or leader not in {*before.isr, *before.elr})
+    ):
+        return "last-known-leader"
     if leader in before.isr and not began_recovering:
         return "isr"
     if leader in before.elr and not began_recovering:
         return "elr"
-    if not before.isr and not before.elr and leader in before.last_known_elr:
-        return "last-known-leader"
     if not began_recovering and leader in before.adding and not after.adding and leader in after.isr:
         return "reassignment"
     return "unclean"

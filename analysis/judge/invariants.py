@@ -18,6 +18,8 @@ from analysis.judge.outcome_checks import (
     no_hw_regression_unless_allowed,
     stale_join_rows,
 )
+from analysis.judge.trace_check import every_transition_allowed
+from analysis.spec.trace.check import Trace
 from analysis.verdict import Property
 from harness.record.steps import StepEntry
 
@@ -28,13 +30,18 @@ NO_HW_REGRESSION = "no-hw-regression-unless-allowed"
 HW_FROZEN = "hw-frozen-below-min-isr"
 NO_STALE_JOIN = "no-isr-join-with-an-old-broker-epoch"
 UNCLEAN_LEAVES = "unclean-broker-leaves-isr-and-elr"
+TRANSITIONS = "every-transition-is-one-the-protocol-allows"
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """What the checks look at: the facts, and the losses and regressions with their causes."""
+    """What the checks look at: the facts, and the losses and regressions with their causes.
+
+    `trace` checks the metadata log against the model when it is first asked for.
+    """
 
     record: Path
     evidence: Evidence
+    trace: Callable[[], Trace]
     steps: list[StepEntry] | None
     controllers: tuple[int, ...] = ()
     session_timeout_s: float
@@ -112,6 +119,12 @@ CLAUSES: tuple[Clause, ...] = (
         "KIP-903",
         no_join_with_an_old_broker_epoch,
         lambda case: no_join_with_an_old_broker_epoch(case.evidence, stale_join_rows(case.losses)),
+    ),
+    _clause(
+        TRANSITIONS,
+        "KIP-966/704/903",
+        every_transition_allowed,
+        lambda case: every_transition_allowed(case.trace()),
     ),
     _on_states("partition-epoch-rises-by-one", "KIP-631", states.partition_epoch_rises_by_one),
     _on_states("leader-epoch-rises-by-one", "KIP-631", states.leader_epoch_rises_by_one),

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.judge.invariants import HW_FROZEN, NO_COMMITTED_LOSS, NO_HW_REGRESSION, NO_STALE_JOIN, Checked
+from analysis.judge.invariants import (
+    HW_FROZEN,
+    NO_COMMITTED_LOSS,
+    NO_HW_REGRESSION,
+    NO_STALE_JOIN,
+    TRANSITIONS,
+    Checked,
+)
 from analysis.judge.outcome_checks import Blamed, by_election
 from analysis.judge.prediction import Comparison
 from analysis.verdict import Outcome
@@ -18,8 +25,9 @@ from harness.record.steps import StepEntry
 from harness.scenario.model import Scenario
 
 _SHOWN_MAX = 20
-_NOT_NEEDED = frozenset({NO_STALE_JOIN})
-"""Clauses of which no record format can carry the whole evidence."""
+_NOT_NEEDED = frozenset({NO_STALE_JOIN, TRANSITIONS})
+"""Clauses that may stay unknown: of the one no record can carry the whole evidence, the other needs a release that
+the model knows, and speaks in detail of what the clauses beside it say in general."""
 _OF_THE_HW = frozenset({HW_FROZEN, NO_HW_REGRESSION})
 
 

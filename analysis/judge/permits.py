@@ -14,6 +14,7 @@ from analysis.judge.elections import Elected
 from analysis.judge.evidence import Attribution, Evidence, Gone
 from analysis.judge.log_losses import LogLoss
 from analysis.judge.timeline import PartitionState
+from analysis.judge.tolerance import tolerated_losses
 from analysis.verdict import Cause
 
 
@@ -65,7 +66,7 @@ def _disks(evidence: Evidence, elected: Elected, gone: Gone) -> Attribution:
     held = evidence.timeline.at_time(gone.topic, gone.partition, min(loss.fired_ns for loss in losses)) or before
     pool = losers & ({*held.isr, *held.elr} | {leader})
     min_isr = evidence.rules.min_isr(held, held.metadata_offset)
-    if min_isr is not None and len(pool) >= min_isr:
+    if min_isr is not None and len(pool) > tolerated_losses(len(held.replicas), min_isr):
         return found(
             "beyond-tolerance",
             f"{len(pool)} members of ISR and ELR ({_list(sorted(pool))}) lost data; min ISR is {min_isr}",

@@ -7,13 +7,19 @@ from bisect import bisect_right
 from packaging.version import InvalidVersion, Version
 
 from analysis.judge.timeline import PartitionState, Timeline
-from analysis.spec.partition import MV_FETCH_CARRIES_BROKER_EPOCH
+from analysis.spec.partition import NO_EPOCH, Cluster, Partition
+from analysis.spec.protocol import Protocol
+from analysis.spec.variants import VARIANTS, protocol_for
+from harness.errors import UsageError
 from harness.record.manifest import Manifest
 
 METADATA_VERSION = "metadata.version"
 ELR_VERSION = "eligible.leader.replicas.version"
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
+
+OLDEST, NEWEST = "kraft", "elr_43"
+"""The variants that a release older or newer than the model knows is held to."""
 
 
 class Rules:
@@ -30,6 +36,8 @@ class Rules:
             self.release: Version | None = Version(manifest.kafka)
         except InvalidVersion:
             self.release = None
+        self.protocol = _variant(self.release)
+        """The variant that the release runs; None: the release is not known."""
         self._changes: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
         for change in timeline.configs:
             key = (change.resource, change.name)
@@ -62,21 +70,26 @@ class Rules:
         level = self._level(ELR_VERSION, at)
         if level is not None:
             return level >= 1
-        if (self.release is not None and self.release < Version("4.0")) or self._manifest.features:
+        if (self.protocol is not None and not self.protocol.has_elr) or self._manifest.features:
             return False
         return None
 
     def kip_903(self, at: int) -> bool | None:
         """KIP-903: whether an ISR member with an old broker epoch is refused; follows the metadata.version."""
         level = self._level(METADATA_VERSION, at)
-        if level is not None:
-            return level >= MV_FETCH_CARRIES_BROKER_EPOCH
-        return False if self.release is not None and self.release < Version("3.5") else None
+        if self.protocol is None:
+            return None
+        if not self.protocol.checks_epochs:
+            return False
+        if level is None:
+            return None
+        asked = Cluster(registered=1, unfenced=1, epochs=(0,), metadata_version=level)
+        return self.protocol.fetch_epoch(asked, 0) != NO_EPOCH
 
     @property
     def hw_waits_for_min_isr(self) -> bool | None:
         """KIP-966, Additional High Watermark advancement requirement: in every release from 3.7 on."""
-        return None if self.release is None else self.release >= Version("3.7.0.dev0")
+        return None if self.protocol is None else self.protocol.strict_min_isr
 
     def min_isr(self, state: PartitionState, at: int) -> int | None:
         """The effective min ISR, min(min.insync.replicas, replication factor), once `at` was applied.
@@ -88,7 +101,9 @@ class Rules:
         if configured is None or not state.replicas:
             return None
         first = self._timeline.at(state.topic, 0, at)
-        return min(configured, max(len(state.replicas), len(first.replicas) if first else 0))
+        counted = max(state.replicas, first.replicas if first else (), key=len)
+        known = Cluster(registered=0, unfenced=0, min_isr=configured)
+        return VARIANTS[NEWEST].effective_min_isr(Partition(replicas=counted, isr=0), known)
 
     def configured_min_isr(self, topic: str, at: int) -> int | None:
         """min.insync.replicas of the topic, else of the cluster, else as the topic was made."""
@@ -105,3 +120,12 @@ class Rules:
         """Metadata offsets at which a min.insync.replicas that bears on the topic was set or removed."""
         changes = self._changes.get((f"topic:{topic}", MIN_ISR), []) + self._changes.get(("cluster", MIN_ISR), [])
         return sorted(offset for offset, _ in changes)
+
+
+def _variant(release: Version | None) -> Protocol | None:
+    if release is None:
+        return None
+    try:
+        return protocol_for(str(release), {})
+    except UsageError:
+        return VARIANTS[NEWEST if release >= Version("4") else OLDEST]

@@ -1,0 +1,58 @@
+"""The clause that every transition in the metadata log is one that the protocol allows, and what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.judge.evidence import Evidence
+from analysis.judge.findings import Finding, Row, finding, state_row, unknown
+from analysis.spec.trace.check import Trace, Unexplained, check_timeline
+from harness.record.manifest import Manifest
+from harness.record.steps import StepEntry
+from harness.scenario.model import Scenario
+
+_KEEP_DIRECTORIES = frozenset(
+    {"kill", "stop", "pause", "resume", "start", "restart", "power-loss", "partition", "heal", "wait"}
+)
+"""Steps that leave a broker the log directories that it had; a power loss leaves the directory's id."""
+
+
+def trace_of(
+    evidence: Evidence, manifest: Manifest, scenario: Scenario | None, steps: Sequence[StepEntry] | None
+) -> Trace:
+    """The run's metadata log, checked against the model of its release."""
+    touched = {node for step in steps or () if step.step not in _KEEP_DIRECTORIES for node in step.nodes}
+    return check_timeline(
+        evidence.timeline,
+        evidence.rules,
+        manifest.kafka,
+        statics=scenario.cluster.controller_properties if scenario is not None else None,
+        touched_disks=frozenset(touched & set(manifest.topology.brokers)),
+    )
+
+
+def every_transition_allowed(trace: Trace) -> Finding:
+    """KIP-966, KIP-704, KIP-903: each record that changes a partition is one that the protocol of the release, at the
+    feature levels of that moment, lets the controller write.
+
+    A release that the model does not know, or a record that hangs on what the evidence lacks: unknown.
+    """
+    if trace.refused is not None:
+        return unknown(trace.refused)
+    violations = [_row(one) for one in trace.unexplained if not one.undecided]
+    undecided = [_row(one) for one in trace.unexplained if one.undecided]
+    return finding(exercised=len(trace.explained), violations=violations, unknown=undecided)
+
+
+def _row(one: Unexplained) -> Row:
+    before = state_row(one.before) if one.before is not None else None
+    nearest = [{"action": near.action, "by": near.by, "instead": near.instead} for near in one.nearest]
+    return state_row(one.after, why=one.why, before=before, nearest_allowed=nearest)
+
+
+def seen_actions(trace: Trace) -> dict[str, int]:
+    """Coverage facts: how many transitions were explained, and by which actions."""
+    return {
+        "transitions-explained": len(trace.explained),
+        **{f"action-{name}": count for name, count in trace.actions.items()},
+    }
