@@ -102,7 +102,7 @@ class Builder:
         after_change = partition._replace(
             replicas=replicas,
             isr=new_isr,
-            elr=self.final_elr(elr, replicas, after_completion=not (adding or removing)),
+            elr=self.final_elr(elr, new_isr, replicas, target, reassigning=bool(adding or removing)),
             last_known=last_known,
             last_known_leader=self.remember_leader(partition, leader),
             adding=adding,
@@ -167,7 +167,7 @@ class Builder:
             return 0
         return (partition.elr | partition.isr) & ~isr & ~target.unclean
 
-    def final_elr(self, elr: int, replicas: tuple[int, ...], *, after_completion: bool) -> int:
+    def final_elr(self, elr: int, isr: int, replicas: tuple[int, ...], target: Target, *, reassigning: bool) -> int:
         """The ELR as written; releases keep members that are no longer replicas."""
         return elr
 

@@ -34,7 +34,7 @@ class Elr40(StrictMinIsrIn39):
 
     def may_elect_last_known(self, partition: Partition, live: int) -> bool:
         """Exactly one is remembered; whether it lives is not asked (KAFKA-19522)."""
-        return self.use_last_known_leader and len(partition.last_known) == 1
+        return self.use_last_known_leader and len(partition.last_known) == 1 and partition.last_known[0] >= 0
 
     def remember(
         self, partition: Partition, isr: int, elr: int, leader: int, unclean: bool, target: Target

@@ -1,26 +1,160 @@
-"""What must hold in every state of a partition, as one table: name, KIP clause, predicate."""
+"""What must hold in every state of a partition, as one table: name, KIP clause, predicate.
+
+Each clause lists the variants in which it is promised. Where a release breaks a clause of the KIP by design (its
+ELR may hold brokers that are no replicas, or outlive min ISR after a reassignment), the release is not listed:
+docs/spec.md says so with the source.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from analysis.spec.partition import Cluster, Partition
+from analysis.spec.partition import NO_LEADER, Cluster, Partition, mask_of
+from analysis.spec.variants import VARIANTS
 
 
 class Invariant(NamedTuple):
-    """`holds(partition, cluster)` must be true after every event; `source` names the KIP clause or the code."""
+    """`holds(partition, cluster)` must be true after every event; `source` names the KIP clause or the code.
+
+    `across_features` is false where a change of eligible.leader.replicas.version may break it for good: the
+    fields of the old level stay until the partition changes, and the rules of the new level meet them.
+    """
 
     name: str
     source: str
     holds: Callable[[Partition, Cluster], bool]
+    across_features: bool = True
+
+
+_ALL = tuple(VARIANTS)
+_ELR = tuple(name for name, protocol in VARIANTS.items() if protocol.has_elr)
+_WITHOUT_ELR = tuple(name for name in _ALL if name not in _ELR)
+_KIP = ("kip966",)
+_SHIPPED_ELR = tuple(name for name in _ELR if name not in _KIP)
+
+
+def _effective_min_isr(partition: Partition, cluster: Cluster) -> int:
+    return min(cluster.min_isr, len(partition.replicas))
+
+
+_TABLE: tuple[tuple[tuple[str, ...], Invariant], ...] = (
+    (
+        _ALL,
+        Invariant(
+            "leader-in-isr",
+            "PartitionChangeBuilder; KIP-966, Leader election",
+            lambda p, _: p.leader == NO_LEADER or bool(p.isr >> p.leader & 1),
+        ),
+    ),
+    (
+        _ALL,
+        Invariant(
+            "isr-of-replicas",
+            "Replicas.validateIsr",
+            lambda p, _: not p.isr & ~mask_of(p.replicas),
+        ),
+    ),
+    (
+        _ALL,
+        Invariant(
+            "reassignment-of-replicas",
+            "PartitionReassignmentReplicas",
+            lambda p, _: not (p.adding | p.removing) & ~mask_of(p.replicas),
+        ),
+    ),
+    (
+        _ALL,
+        Invariant(
+            "recovering-alone",
+            "KIP-704, Leader and controller: RECOVERING means |ISR| = 1",
+            lambda p, _: not p.recovering or p.isr.bit_count() <= 1,
+        ),
+    ),
+    (
+        _WITHOUT_ELR,
+        Invariant(
+            "isr-not-empty",
+            "KIP-903, A notable exception: the last ISR member stays",
+            lambda p, _: p.isr != 0,
+        ),
+    ),
+    (
+        _WITHOUT_ELR,
+        Invariant("no-elr", "before KIP-966", lambda p, _: not p.elr and not p.last_known),
+    ),
+    (
+        _ELR,
+        Invariant(
+            "elr-not-in-isr",
+            "KIP-966, ELR invariants: the member of ELR should not be in ISR",
+            lambda p, _: not p.elr & p.isr,
+        ),
+    ),
+    (
+        _SHIPPED_ELR,
+        Invariant(
+            "elr-below-configured-min-isr",
+            "KIP-966, ELR invariants, as shipped: if ELR is not empty, the ISR is under the configured min ISR",
+            lambda p, c: not p.elr or p.isr.bit_count() < c.min_isr,
+            across_features=False,
+        ),
+    ),
+    (
+        _SHIPPED_ELR,
+        Invariant(
+            "one-last-known-leader",
+            "PartitionChangeBuilder.maybeUpdateLastKnownLeader",
+            lambda p, _: len(p.last_known) <= 1,
+        ),
+    ),
+    (
+        _KIP,
+        Invariant(
+            "elr-below-min-isr",
+            "KIP-966, ELR invariants: if ELR is not empty, the ISR is under min ISR",
+            lambda p, c: not p.elr or p.isr.bit_count() < _effective_min_isr(p, c),
+            across_features=False,
+        ),
+    ),
+    (
+        _KIP,
+        Invariant(
+            "elr-of-replicas",
+            "KIP-966, Other behaviors 4: the ELR only has replicas of the final list",
+            lambda p, _: not p.elr & ~mask_of(p.replicas),
+            across_features=False,
+        ),
+    ),
+    (
+        _KIP,
+        Invariant(
+            "last-known-elr-is-neither",
+            "KIP-966, Other behaviors 6: a last known ELR member was removed from the ELR",
+            lambda p, _: not mask_of(p.last_known) & (p.isr | p.elr),
+            across_features=False,
+        ),
+    ),
+    (
+        _KIP,
+        Invariant(
+            "last-known-leader-while-leaderless",
+            "KIP-966, Other behaviors 7c: it will be cleaned when a new leader is elected",
+            lambda p, _: p.leader == NO_LEADER or p.last_known_leader == NO_LEADER,
+        ),
+    ),
+)
+
+_OF_VARIANT: dict[str, tuple[Invariant, ...]] = {
+    name: tuple(invariant for promised, invariant in _TABLE if name in promised) for name in _ALL
+}
 
 
 def invariants_of(variant: str) -> tuple[Invariant, ...]:
-    """The invariants of a variant, in the order they are checked."""
-    raise NotImplementedError
+    """The invariants of a variant (a key of `VARIANTS`), in the order they are checked."""
+    return _OF_VARIANT[variant]
 
 
 def broken(variant: str, partition: Partition, cluster: Cluster) -> list[Invariant]:
     """Those that do not hold."""
-    return [rule for rule in invariants_of(variant) if not rule.holds(partition, cluster)]
+    return [rule for rule in _OF_VARIANT[variant] if not rule.holds(partition, cluster)]

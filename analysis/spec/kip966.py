@@ -48,9 +48,11 @@ class Kip966(Elr43):
         """KIP-966, Other behaviors 4a: all added replicas are in the ISR, and it is at min ISR."""
         return not adding & ~isr and isr.bit_count() >= min(min_isr, len(replicas))
 
-    def final_elr(self, elr: int, replicas: tuple[int, ...], *, after_completion: bool) -> int:
-        """KIP-966, Other behaviors 4: upon completion the ELR only has replicas of the final list."""
-        return elr & mask_of(replicas) if after_completion else elr
+    def final_elr(self, elr: int, isr: int, replicas: tuple[int, ...], target: Target, *, reassigning: bool) -> int:
+        """KIP-966, ELR invariants, also after an election from the ELR; no removed replicas (Other behaviors 4)."""
+        if isr.bit_count() >= target.min_isr:
+            return 0
+        return elr if reassigning else elr & mask_of(replicas)
 
     def min_isr_clears_elr(self, partition: Partition, cluster: Cluster) -> bool:
         """KIP-966, Other behaviors 2: the ELR is removed if the new min ISR <= the current ISR."""
