@@ -11,17 +11,15 @@ from harness.record.manifest import Manifest
 from harness.record.steps import StepEntry
 from harness.scenario.model import Scenario
 
-_KEEP_DIRECTORIES = frozenset(
-    {"kill", "stop", "pause", "resume", "start", "restart", "power-loss", "partition", "heal", "wait"}
-)
-"""Steps that leave a broker the log directories that it had; a power loss leaves the directory's id."""
+_TOUCH_DIRECTORIES = frozenset({"wipe-disk", "fill-disk", "read-only", "fail-disk", "mend-disk"})
+"""Steps after which a broker's log directory may be another, or offline; a power loss leaves it and its id."""
 
 
 def trace_of(
     evidence: Evidence, manifest: Manifest, scenario: Scenario | None, steps: Sequence[StepEntry] | None
 ) -> Trace:
     """The run's metadata log, checked against the model of its release."""
-    touched = {node for step in steps or () if step.step not in _KEEP_DIRECTORIES for node in step.nodes}
+    touched = {node for step in steps or () if step.step in _TOUCH_DIRECTORIES for node in step.nodes}
     return check_timeline(
         evidence.timeline,
         evidence.rules,
