@@ -1,4 +1,7 @@
-"""Clauses on the partition states of the metadata log, each checked on every state or transition."""
+"""Clauses on the partition states of the metadata log, each checked on every state or transition.
+
+What must hold of a state alone is a predicate of the specification's table, `analysis.spec.invariants`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,21 @@ from analysis.judge.elections import all_elections
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, election_row, finding, state_row
 from analysis.judge.timeline import PartitionState, Timeline
+from analysis.spec.invariants import invariants_of
+from analysis.spec.partition import Cluster
+from analysis.spec.trace.world import model_of
+from analysis.spec.variants import VARIANTS
+
+_TABLE = {rule.name: rule for variant in VARIANTS for rule in invariants_of(variant)}
+
+
+_ELR_BELOW = "elr-below-configured-min-isr"
+"""Given the effective min ISR; the KIP's own row caps it by the replicas of this partition, releases by another's."""
+
+
+def _breaks(invariant: str, state: PartitionState, min_isr: int = 0) -> bool:
+    """Whether the state breaks a rule of the specification's table."""
+    return not _TABLE[invariant].holds(model_of(state), Cluster(registered=0, unfenced=0, min_isr=min_isr))
 
 
 def _states(timeline: Timeline) -> list[PartitionState]:
@@ -16,7 +34,8 @@ def isr_elr_disjoint(evidence: Evidence) -> Finding:
     """KIP-966, ELR invariants: no member of the ELR stands in the ISR."""
     with_elr = [state for state in _states(evidence.timeline) if state.elr]
     return finding(
-        exercised=len(with_elr), violations=[state_row(state) for state in with_elr if set(state.elr) & set(state.isr)]
+        exercised=len(with_elr),
+        violations=[state_row(state) for state in with_elr if _breaks("elr-not-in-isr", state)],
     )
 
 
@@ -33,7 +52,7 @@ def elr_only_below_min_isr(evidence: Evidence) -> Finding:
         min_isr = evidence.rules.min_isr(state, state.metadata_offset)
         if min_isr is None:
             unknown.append(state_row(state, why="the effective min ISR is not known"))
-        elif len(state.isr) >= min_isr:
+        elif _breaks(_ELR_BELOW, state, min_isr):
             violations.append(state_row(state, min_isr=min_isr))
         violations += _kept_across_a_change(evidence, state)
     return finding(exercised=len(with_elr), violations=violations, unknown=unknown)
@@ -50,7 +69,7 @@ def _kept_across_a_change(evidence: Evidence, state: PartitionState) -> list[Row
         return []
     for at in evidence.rules.min_isr_changes(state.topic):
         min_isr = evidence.rules.min_isr(state, at)
-        if at > state.metadata_offset and min_isr is not None and len(state.isr) >= min_isr:
+        if at > state.metadata_offset and min_isr is not None and _breaks(_ELR_BELOW, state, min_isr):
             return [state_row(state, min_isr=min_isr, min_isr_changed_at=at)]
     return []
 
@@ -62,8 +81,10 @@ def recovering_has_an_isr_of_one(evidence: Evidence) -> Finding:
     member too (KIP-966: the ISR can be empty).
     """
     recovering = [state for state in _states(evidence.timeline) if state.recovering]
-    wrong = [state for state in recovering if len(state.isr) > 1 or (not state.isr and state.leader >= 0)]
-    return finding(exercised=len(recovering), violations=[state_row(state) for state in wrong])
+    return finding(
+        exercised=len(recovering),
+        violations=[state_row(state) for state in recovering if _breaks("recovering-alone", state)],
+    )
 
 
 def recovering_begins_with_an_election(evidence: Evidence) -> Finding:
@@ -90,7 +111,9 @@ def election_outside_candidates_shows_recovering(evidence: Evidence) -> Finding:
 def leader_in_isr(evidence: Evidence) -> Finding:
     """KIP-966, Leader election: who is elected stands in the ISR from the same record on, also out of the ELR."""
     led = [state for state in _states(evidence.timeline) if state.leader >= 0]
-    return finding(exercised=len(led), violations=[state_row(state) for state in led if state.leader not in state.isr])
+    return finding(
+        exercised=len(led), violations=[state_row(state) for state in led if _breaks("leader-in-isr", state)]
+    )
 
 
 def partition_epoch_rises_by_one(evidence: Evidence) -> Finding:
