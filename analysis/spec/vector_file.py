@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from analysis.spec.metadata_versions import METADATA_VERSIONS
+from analysis.spec.variants import protocol_for
 from harness.errors import EbbtideError, Problems, UsageError
 
 Json: TypeAlias = Any
@@ -248,9 +250,37 @@ def load(path: Path) -> list[Vector]:
                 UsageError(f"the id is that of line {seen[vector.id]}", where=f"{path}:{number}", got=vector.id)
             )
         seen.setdefault(vector.id, number)
+        problems += _mistakes(vector, f"{path}:{number}")
         vectors.append(vector)
     if not vectors and not problems:
         problems.append(UsageError("the file has no vectors", where=str(path)))
     if problems:
         raise Problems(str(path), problems)
     return vectors
+
+
+def _mistakes(vector: Vector, where: str) -> list[EbbtideError]:
+    """What is well-formed, but names something that there is not."""
+    mistakes: list[EbbtideError] = []
+    for release in dict.fromkeys((*vector.verified_on, *vector.differs)):
+        try:
+            protocol_for(release, {})
+        except UsageError as error:
+            mistakes.append(UsageError(error.what, where=where, got=release, allowed=error.allowed))
+    if not isinstance(vector, ShutdownVector) and vector.config.metadata_version not in METADATA_VERSIONS:
+        mistakes.append(
+            UsageError(
+                "no such metadata.version",
+                where=where,
+                got=vector.config.metadata_version,
+                allowed=", ".join(METADATA_VERSIONS),
+            )
+        )
+    event = vector.event
+    if (
+        isinstance(event, ControllerEvent)
+        and (event.type, event.name) == ("setConfig", "min.insync.replicas")
+        and not event.value.isdigit()
+    ):
+        mistakes.append(UsageError("min.insync.replicas is not a number", where=where, got=event.value))
+    return mistakes
