@@ -10,7 +10,9 @@ from analysis.spec.model.words import MAX_RECORDS
 from analysis.spec.variants import VARIANTS
 from harness.errors import UsageError
 
-AdminKind = Literal["reassign", "min-isr", "feature", "unregister", "first-partition", "preferred", "unclean"]
+AdminKind = Literal[
+    "reassign", "min-isr", "late-min-isr", "feature", "unregister", "first-partition", "preferred", "unclean"
+]
 ADMIN_KINDS: tuple[AdminKind, ...] = get_args(AdminKind)
 Acks = Literal["all", "1", "mixed"]
 
@@ -22,8 +24,10 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration and what may happen to it.
 
     `brokers` counts spares too. Budgets: `records` appended, `power_losses` (the unflushed log is gone),
-    `kills` (the process only), `disks` replaced while a broker is down, `stops` (clean), `admin` requests of
-    the kinds in `admin_kinds`. `steps` bounds the depth, None: none.
+    `kills` (the process only), `disks` replaced while a broker is down (`disks_outside`: only while it is in
+    neither ISR nor ELR, as a careful operator would), `stops` (clean), `admin` requests of the kinds in
+    `admin_kinds`. `late_configs`: the leader's broker may lag behind the controller in min.insync.replicas.
+    `steps` bounds the depth, None: none.
     Sessions may expire without a budget: a network may cut any running broker off at any time.
     """
 
@@ -34,9 +38,11 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     power_losses: int = 0
     kills: int = 0
     disks: int = 0
+    disks_outside: int = 0
     stops: int = 0
     admin: int = 0
     admin_kinds: tuple[AdminKind, ...] = ()
+    late_configs: bool = False
     acks: Acks = "all"
     steps: int | None = None
 
@@ -55,7 +61,7 @@ def check_bounds(variant: str, bounds: Bounds) -> None:
     if bounds.brokers:
         _within("number of brokers", bounds.brokers, bounds.rf, MAX_BROKERS, "--brokers")
     _within("number of records", bounds.records, 1, MAX_RECORDS, "--records")
-    for option in ("power_losses", "kills", "disks", "stops", "admin"):
+    for option in ("power_losses", "kills", "disks", "disks_outside", "stops", "admin"):
         _within(f"budget of {option.replace('_', ' ')}", getattr(bounds, option), 0, MAX_BUDGET, f"--{option}")
     unknown = [kind for kind in bounds.admin_kinds if kind not in ADMIN_KINDS]
     if unknown:

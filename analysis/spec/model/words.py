@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-MAX_RECORDS = 4
+MAX_RECORDS = 6
 DATA_BITS = 2 * MAX_RECORDS
 LOG = (1 << MAX_RECORDS) - 1
 DATA = (1 << DATA_BITS) - 1
@@ -58,7 +58,6 @@ class Shared(NamedTuple):
     first_replicas: int = 0
     recovering: bool = False
     in_flight: bool = False
-    proposed_recovering: bool = False
     power_losses: int = 0
     kills: int = 0
     disks: int = 0

@@ -1,0 +1,121 @@
+"""What a search can look for, by name: what a new leader owes, and what every state owes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from analysis.spec.explore.search import Check
+from analysis.spec.invariants import invariants_of
+from analysis.spec.model import words as w
+from analysis.spec.model.machine import Machine, Promise
+from analysis.spec.model.words import DATA_BITS, LOG, State, unpack
+from analysis.spec.partition import NO_LEADER
+
+
+class Property(NamedTuple):
+    """`promise` says what elections are held against; `check` makes the test of a state, if there is one."""
+
+    name: str
+    says: str
+    clause: str
+    promise: Promise = "committed"
+    check: Callable[[Machine], Check] | None = None
+
+
+def _elr_has_the_hw(machine: Machine) -> Check:
+    return _members_have_the_hw(w.IN_ELR)
+
+
+def _isr_has_the_hw(machine: Machine) -> Check:
+    return _members_have_the_hw(w.IN_ISR)
+
+
+def _members_have_the_hw(place: int) -> Check:
+    """Members that run unfenced, or stopped cleanly: the controller knows of no loss of theirs, and there is none.
+
+    One that was killed or lost power may lack records until it registers.
+    """
+    fine = ((w.UP | w.UNFENCED) << DATA_BITS, w.CLEAN << DATA_BITS)
+    member = place << DATA_BITS
+
+    def check(state: State) -> bool:
+        committed = unpack(state[1]).committed
+        return all(
+            not committed & ~word
+            for word in state[2:]
+            if word & member and any(word & flags == flags for flags in fine)
+        )
+
+    return check
+
+
+def _logs_match(machine: Machine) -> Check:
+    def check(state: State) -> bool:
+        logs = [word & LOG for word in state[2:]]
+        for at, one in enumerate(logs):
+            for other in logs[:at]:
+                differing = one ^ other
+                # Above the first record that only one of them has, they share none.
+                if one & other & ~((differing & -differing) - 1 if differing else LOG):
+                    return False
+        return True
+
+    return check
+
+
+def _led_if_electable(machine: Machine) -> Check:
+    known: dict[tuple[int, ...], bool] = {}
+
+    def check(state: State) -> bool:
+        key = (state[0], *[word >> DATA_BITS for word in state[2:]])
+        if key not in known:
+            partition, cluster = machine.partition(state)
+            known[key] = partition.leader != NO_LEADER or not (partition.isr or partition.elr) & cluster.live
+        return known[key]
+
+    return check
+
+
+def _invariants_hold(machine: Machine) -> Check:
+    rules = invariants_of(machine.protocol.name)
+    known: dict[tuple[int, ...], bool] = {}
+
+    def check(state: State) -> bool:
+        key = (state[0], *[word >> DATA_BITS for word in state[2:]])
+        if key not in known:
+            partition, cluster = machine.partition(state)
+            known[key] = all(rule.holds(partition, cluster) for rule in rules)
+        return known[key]
+
+    return check
+
+
+PROPERTIES: dict[str, Property] = {
+    one.name: one
+    for one in (
+        Property("committed", "no committed record is lost", "KIP-966, Motivation: min ISR - 1 unclean shutdowns"),
+        Property("acks-all", "no record acknowledged under acks=all is lost", "KIP-966, Motivation", "acks-all"),
+        Property("acks-1", "no record acknowledged under acks=1 is lost", "KIP-966, Ack=0/1 comparison", "acks-1"),
+        Property("hw", "the HW that leaders serve does not go back", "KIP-966, Eligible Leader Replicas", "hw"),
+        Property(
+            "isr-has-hw", "ISR members have the log up to the HW", "KIP-966, ISR invariants", check=_isr_has_the_hw
+        ),
+        Property(
+            "elr-has-hw", "ELR members have the log up to the HW", "KIP-966, ELR invariants", check=_elr_has_the_hw
+        ),
+        Property("log-matching", "logs that share a record share all before it", "KIP-101, KIP-279", check=_logs_match),
+        Property(
+            "available",
+            "a partition with a live ISR member, or no ISR and a live ELR member, has a leader",
+            "KIP-966, Leader election 1 and 2",
+            check=_led_if_electable,
+        ),
+        Property(
+            "invariants",
+            "every partition state keeps the invariants of the variant",
+            "analysis.spec.invariants",
+            check=_invariants_hold,
+        ),
+    )
+}

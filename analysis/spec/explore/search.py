@@ -1,0 +1,143 @@
+"""Breadth-first search: every state within the bounds once, the shortest counterexample first.
+
+A visited state is kept as its 64-bit hash, as TLC does: two states of one hash are taken for one. With n states
+the chance that this hid anything is about n * n / 2**65, which the result states. States are kept whole only while
+they wait to be expanded; the way to one is found again through the numbers of its moves.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from analysis.spec.model.machine import Machine, Move, canonical
+from analysis.spec.model.words import State
+
+BYTES_PER_STATE = 150
+"""Memory a distinct state costs, the states that wait included; measured by bench/explore.py."""
+
+Ending = Literal["exhausted", "violated", "steps", "states", "time"]
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a search. `path` holds the number of each move from the initial state to the violation.
+
+    `ending`: every reachable state was seen, a violation was found, or which limit ended it. `depth`: all states
+    at most so many moves away were expanded. `moves` counts every successor, `states` the distinct ones.
+    """
+
+    ending: Ending
+    states: int
+    moves: int
+    depth: int
+    elapsed_s: float
+    path: tuple[int, ...] = ()
+
+    @property
+    def states_per_s(self) -> float:
+        """Distinct states a second."""
+        return self.states / self.elapsed_s if self.elapsed_s else 0.0
+
+    @property
+    def omission(self) -> float:
+        """An upper bound for the chance that two states had one hash."""
+        return self.states * self.states / 2.0**65
+
+
+Check = Callable[[State], bool]
+"""Whether a state is as it must be, apart from what moves themselves say."""
+
+
+def search(
+    machine: Machine,
+    *,
+    check: Check | None = None,
+    accept: Callable[[tuple[int, ...]], bool] | None = None,
+    max_states: int | None = None,
+    max_time_s: float | None = None,
+) -> Found:
+    """Search `machine` breadth first until a violation, a limit, or the end.
+
+    A violation is a move that loses promised records, or a state that `check` refuses. `accept` may turn down a
+    violation by its path; the search then goes on.
+    """
+    begun = time.monotonic()
+    initial = machine.initial()
+    start = canonical(initial[0], initial[1], initial[2:])
+    visited = {hash(start)}
+    level, numbers = [start], array("q", [0])
+    parents, chosen = array("q", [-1]), array("H", [0])
+    depth = moved = 0
+    max_steps = machine.bounds.steps
+    moves = machine.moves
+
+    def found(ending: Ending, path: tuple[int, ...] = ()) -> Found:
+        return Found(
+            ending=ending,
+            states=len(parents),
+            moves=moved,
+            depth=depth,
+            elapsed_s=time.monotonic() - begun,
+            path=path,
+        )
+
+    def path_to(number: int, last: int) -> tuple[int, ...]:
+        path = [last]
+        while parents[number] >= 0:
+            path.append(chosen[number])
+            number = parents[number]
+        return tuple(reversed(path))
+
+    while level:
+        if max_steps is not None and depth >= max_steps:
+            return found("steps")
+        following: list[State] = []
+        following_numbers = array("q")
+        for at, state in enumerate(level):
+            number = numbers[at]
+            successors = moves(state)
+            moved += len(successors)
+            for which, (_, shared, data, words, lost) in enumerate(successors):
+                words.sort()
+                after = (shared, data, *words)
+                if lost:
+                    path = path_to(number, which)
+                    if accept is None or accept(path):
+                        return found("violated", path)
+                    continue
+                mark = hash(after)
+                if mark in visited:
+                    continue
+                visited.add(mark)
+                if check is not None and not check(after):
+                    path = path_to(number, which)
+                    if accept is None or accept(path):
+                        return found("violated", path)
+                following_numbers.append(len(parents))
+                parents.append(number)
+                chosen.append(which)
+                following.append(after)
+            if not at & 255:
+                if max_states is not None and len(parents) >= max_states:
+                    return found("states")
+                if max_time_s is not None and time.monotonic() - begun > max_time_s:
+                    return found("time")
+        level, numbers = following, following_numbers
+        depth += 1
+    return found("exhausted")
+
+
+def replay(machine: Machine, path: tuple[int, ...]) -> list[Move]:
+    """The moves of a path that `search` returned."""
+    initial = machine.initial()
+    state = canonical(initial[0], initial[1], initial[2:])
+    moves: list[Move] = []
+    for number in path:
+        move = machine.moves(state)[number]
+        moves.append(move)
+        state = canonical(move.shared, move.data, list(move.words))
+    return moves

@@ -1,0 +1,356 @@
+"""The controller's half of every action: which can happen where, and what `analysis.spec` makes of it.
+
+A decision depends on the brokers' control bits and on `Shared`, never on logs, so there are far fewer decisions
+than states and each is computed once. The order of the replica list, which breaks ties between electable
+brokers, is left open: an election gives one transition for each broker that some order would elect. That is
+more than one cluster can do (its order is fixed), so what holds here holds for every assignment; a
+counterexample is replayed under a fixed order before it is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from typing import NamedTuple
+
+from analysis.spec.model import words as w
+from analysis.spec.model.bounds import Bounds
+from analysis.spec.model.words import Shared
+from analysis.spec.partition import NO_EPOCH, NO_ERROR, AlterPartition, Cluster, Election, LogInfo, Outcome, Partition
+from analysis.spec.protocol import Protocol
+
+LOSES, ERASES, FLUSHES = 1, 2, 3
+"""What an action does to a broker's log: cut to what was flushed, delete, flush."""
+
+_PRESENT_EPOCH, _NEW_EPOCH, _OLD_EPOCH = 1, 2, 0
+_PARTITION_BITS = w.REPLICA | w.ADDING | w.REMOVING | w.IN_ISR | w.IN_ELR | w.LAST_KNOWN | w.LAST_LEADER | w.LEADER
+_CLUSTER_BITS = w.REGISTERED | w.UNFENCED | w.SHUTTING_DOWN
+_PROPOSAL_BITS = w.PROPOSED | w.STALE
+
+
+class Action(NamedTuple):
+    """What happens, to which broker (its position in the state; -1: to none) and how (a mask or a number)."""
+
+    kind: str
+    broker: int = -1
+    detail: int = 0
+
+
+class Transition(NamedTuple):
+    """An action and its effect. `elected` is who began a term as leader (-1: nobody); `disks` acts on logs.
+
+    `forgiven`: the election was an operator's unclean one, whose losses are his.
+    """
+
+    action: Action
+    shared: Shared
+    controls: tuple[int, ...]
+    elected: int = -1
+    disks: tuple[tuple[int, int], ...] = ()
+    forgiven: bool = False
+
+
+class Controls:
+    """All transitions that need no log, for one variant and one set of bounds."""
+
+    def __init__(self, protocol: Protocol, bounds: Bounds, metadata_version: int) -> None:
+        self._protocol = protocol
+        self._bounds = bounds
+        self._metadata_version = metadata_version
+        healthy = Cluster(1, 1, epochs=(_PRESENT_EPOCH,), metadata_version=metadata_version)
+        self._sends_epochs = protocol.fetch_epoch(healthy, 0) != NO_EPOCH
+
+    def transitions(self, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+        """Everything that brokers' processes, their sessions, the controller and operators can do here."""
+        for broker in range(len(controls)):
+            yield from self._of_broker(shared, controls, broker)
+        if shared.in_flight:
+            yield from self._delivered(shared, controls)
+        if shared.leader_min_isr != shared.min_isr:
+            yield Transition(Action("apply-config"), shared._replace(leader_min_isr=shared.min_isr), controls)
+        if shared.admin < self._bounds.admin:
+            for kind in self._bounds.admin_kinds:
+                yield from self._administered(kind, shared._replace(admin=shared.admin + 1), controls)
+
+    def _of_broker(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
+        control, bounds = controls[broker], self._bounds
+        if not control & (_PARTITION_BITS | w.PROPOSED):
+            return
+        protocol = self._protocol
+        if control & w.UNFENCED:
+            yield from self._outcomes(
+                Action("fence", broker), shared, controls, lambda p, c: protocol.fence(p, c, broker)
+            )
+        if control & w.UP:
+            if control & w.REGISTERED and not control & w.UNFENCED:
+                yield from self._outcomes(
+                    Action("unfence", broker), shared, controls, lambda p, c: protocol.unfence(p, c, broker)
+                )
+            yield from self._taken_down(shared, controls, broker)
+        elif not control & w.UNFENCED:
+            yield from self._started(shared, controls, broker)
+            electable = control & (w.IN_ISR | w.IN_ELR)
+            if shared.disks < bounds.disks or (shared.disks < bounds.disks_outside and not electable):
+                yield Transition(
+                    Action("replace-disk", broker),
+                    shared._replace(disks=shared.disks + 1),
+                    _with(controls, broker, clear=w.CLEAN),
+                    disks=((broker, ERASES),),
+                )
+
+    def _taken_down(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
+        bounds, protocol = self._bounds, self._protocol
+        down = _with(controls, broker, clear=w.UP)
+        if shared.power_losses < bounds.power_losses:
+            spent = shared._replace(power_losses=shared.power_losses + 1)
+            yield Transition(Action("power-loss", broker), spent, down, disks=((broker, LOSES),))
+        if shared.kills < bounds.kills:
+            yield Transition(Action("kill", broker), shared._replace(kills=shared.kills + 1), down)
+        if shared.stops < bounds.stops and controls[broker] & w.UNFENCED:
+
+            def stop(partition: Partition, cluster: Cluster) -> Outcome:
+                first = protocol.controlled_shutdown(partition, cluster, broker)
+                return protocol.fence(first.partition, first.cluster, broker)
+
+            for transition in self._outcomes(
+                Action("stop", broker), shared._replace(stops=shared.stops + 1), controls, stop
+            ):
+                stopped = _with(transition.controls, broker, clear=w.UP, add=w.CLEAN)
+                yield transition._replace(controls=stopped, disks=(*transition.disks, (broker, FLUSHES)))
+
+    def _started(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
+        control = controls[broker]
+        previous = _PRESENT_EPOCH if control & w.CLEAN else NO_EPOCH
+        up = _with(controls, broker, clear=w.CLEAN, add=w.UP | (w.STALE if control & w.PROPOSED else 0))
+        yield from self._outcomes(
+            Action("start", broker),
+            shared,
+            up,
+            lambda p, c: self._protocol.register(p, c, broker, epoch=_NEW_EPOCH, previous_epoch=previous),
+        )
+
+    def _delivered(self, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+        members = tuple(
+            (broker, (_OLD_EPOCH if control & w.STALE else _PRESENT_EPOCH) if self._sends_epochs else NO_EPOCH)
+            for broker, control in enumerate(controls)
+            if control & w.PROPOSED
+        )
+        leader = next(broker for broker, control in enumerate(controls) if control & w.LEADER)
+        request = AlterPartition(leader, 0, 0, members, broker_epoch=_PRESENT_EPOCH)
+        arrived = shared._replace(in_flight=False)
+        landed = tuple(control & ~_PROPOSAL_BITS for control in controls)
+        yield from self._outcomes(
+            Action("deliver", leader),
+            arrived,
+            landed,
+            lambda p, c: self._protocol.alter_partition(p, c, request),
+            answered=True,
+        )
+
+    def _administered(self, kind: str, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+        protocol = self._protocol
+        if kind == "reassign":
+            yield from self._reassigned(shared, controls)
+        elif kind in ("raise-min-isr", "lower-min-isr"):
+            above = range(shared.min_isr + 1, self._bounds.rf + 1)
+            for value in above if kind == "raise-min-isr" else range(1, shared.min_isr):
+                yield from self._min_isr_set(shared, controls, value)
+        elif kind == "feature":
+            wanted = not shared.elr
+            if protocol.has_elr:
+                yield from self._outcomes(
+                    Action("set-feature", detail=int(wanted)),
+                    shared,
+                    controls,
+                    lambda p, c: protocol.set_elr_feature(p, c, wanted),
+                )
+        elif kind == "unregister":
+            for broker, control in enumerate(controls):
+                if control & w.REGISTERED and not control & (w.UP | w.UNFENCED):
+                    yield from self._unregistered(shared, controls, broker)
+        elif kind == "first-partition":
+            for count in range(1, self._bounds.rf + 1):
+                if count != (shared.first_replicas or self._bounds.rf):
+                    yield Transition(
+                        Action("resize-first-partition", detail=count),
+                        shared._replace(first_replicas=count),
+                        controls,
+                    )
+        elif kind == "preferred":
+            yield from self._elected(Election.PREFERRED, shared, controls)
+        elif kind == "unclean":
+            yield from self._elected(Election.UNCLEAN, shared, controls)
+
+    def _reassigned(self, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+        protocol, brokers = self._protocol, range(len(controls))
+        present = {broker for broker in brokers if controls[broker] & w.REPLICA}
+        registered = [broker for broker in brokers if controls[broker] & w.REGISTERED]
+        for size in range(1, self._bounds.rf + 1):
+            for target in combinations(registered, size):
+                if set(target) == present:
+                    continue
+
+                def reassign(p: Partition, c: Cluster, target: tuple[int, ...] = target) -> Outcome:
+                    return protocol.reassign(p, c, tuple(sorted(target, key=p.replicas[:1].count, reverse=True)))
+
+                mask = sum(1 << broker for broker in target)
+                yield from self._outcomes(Action("reassign", detail=mask), shared, controls, reassign)
+        if any(control & (w.ADDING | w.REMOVING) for control in controls):
+            yield from self._outcomes(Action("cancel-reassignment"), shared, controls, protocol.cancel_reassignment)
+
+    def _min_isr_set(self, shared: Shared, controls: tuple[int, ...], value: int) -> Iterator[Transition]:
+        """A new min.insync.replicas, which the leader's broker may read from the metadata log some time later."""
+        for transition in self._outcomes(
+            Action("set-min-isr", detail=value),
+            shared,
+            controls,
+            lambda p, c: self._protocol.set_min_isr(p, c, value, topic=True),
+        ):
+            applied = shared.leader_min_isr if self._bounds.late_configs else value
+            after = transition.shared._replace(min_isr=value, leader_min_isr=applied)
+            yield transition._replace(shared=after)
+
+    def _unregistered(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
+        for transition in self._outcomes(
+            Action("unregister", broker), shared, controls, lambda p, c: self._protocol.unregister(p, c, broker)
+        ):
+            stale = w.STALE if transition.controls[broker] & w.PROPOSED else 0
+            yield transition._replace(controls=_with(transition.controls, broker, add=stale))
+
+    def _elected(self, election: Election, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+        for transition in self._outcomes(
+            Action("elect-preferred" if election == Election.PREFERRED else "elect-unclean"),
+            shared,
+            controls,
+            lambda p, c: self._protocol.elect(p, c, election),
+            orders_matter=True,
+        ):
+            yield transition._replace(forgiven=election == Election.UNCLEAN)
+
+    def recovered(
+        self, shared: Shared, controls: tuple[int, ...], replies: tuple[LogInfo, ...]
+    ) -> Iterator[Transition]:
+        """KIP-966's unclean recovery with these replies."""
+        yield from self._outcomes(
+            Action("recover", detail=len(replies)), shared, controls, lambda p, c: self._protocol.recover(p, c, replies)
+        )
+
+    def _outcomes(
+        self,
+        action: Action,
+        shared: Shared,
+        controls: tuple[int, ...],
+        decide: Callable[[Partition, Cluster], Outcome],
+        *,
+        answered: bool = False,
+        orders_matter: bool = False,
+    ) -> Iterator[Transition]:
+        """One transition for each different outcome that some order of the replica list gives."""
+        cluster = self.cluster(shared, controls)
+        replicas = [broker for broker, control in enumerate(controls) if control & w.REPLICA]
+        seen: set[tuple[Shared, tuple[int, ...]]] = set()
+        for first in replicas:
+            before = partition_of(shared, controls, first)
+            outcome = decide(before, cluster)
+            if outcome.error != NO_ERROR and outcome.partition == before and action.kind not in ("deliver", "start"):
+                continue
+            transition = _transition(action, shared, controls, before, outcome, answered=answered)
+            if (transition.shared, transition.controls) not in seen:
+                seen.add((transition.shared, transition.controls))
+                yield transition
+            if not orders_matter and transition.elected < 0:
+                break  # Nobody was elected: the order was not asked.
+
+    def cluster(self, shared: Shared, controls: tuple[int, ...]) -> Cluster:
+        """What the controller knows of the brokers, which it numbers by their positions."""
+        min_isr = min(shared.min_isr, shared.first_replicas or shared.min_isr)
+        return Cluster(
+            registered=_mask(controls, w.REGISTERED),
+            unfenced=_mask(controls, w.UNFENCED),
+            shutting_down=_mask(controls, w.SHUTTING_DOWN),
+            epochs=tuple(_PRESENT_EPOCH if control & w.REGISTERED else NO_EPOCH for control in controls),
+            min_isr=min_isr,
+            topic_min_isr=True,
+            elr=shared.elr,
+            metadata_version=self._metadata_version,
+        )
+
+
+def partition_of(shared: Shared, controls: tuple[int, ...], first: int) -> Partition:
+    """The controller's record, with `first` at the head of the replica list and every epoch at 0."""
+    replicas = [broker for broker, control in enumerate(controls) if control & w.REPLICA]
+    leader = _mask(controls, w.LEADER)
+    last_leader = _mask(controls, w.LAST_LEADER)
+    return Partition(
+        replicas=(first, *(broker for broker in replicas if broker != first)),
+        isr=_mask(controls, w.IN_ISR),
+        elr=_mask(controls, w.IN_ELR),
+        last_known=tuple(broker for broker, control in enumerate(controls) if control & w.LAST_KNOWN),
+        adding=_mask(controls, w.ADDING),
+        removing=_mask(controls, w.REMOVING),
+        leader=leader.bit_length() - 1,
+        recovering=shared.recovering,
+        last_known_leader=last_leader.bit_length() - 1,
+    )
+
+
+def _transition(
+    action: Action,
+    shared: Shared,
+    controls: tuple[int, ...],
+    before: Partition,
+    outcome: Outcome,
+    *,
+    answered: bool,
+) -> Transition:
+    partition, cluster = outcome.partition, outcome.cluster
+    changed = partition.partition_epoch != before.partition_epoch
+    keep = ~(_PARTITION_BITS | _CLUSTER_BITS | (_PROPOSAL_BITS if changed else 0))
+    replicas = sum(1 << broker for broker in partition.replicas)
+    last_known = sum(1 << broker for broker in partition.last_known)
+    after: list[int] = []
+    disks: list[tuple[int, int]] = []
+    for broker, control in enumerate(controls):
+        bit = 1 << broker
+        control &= keep
+        for flag, mask in (
+            (w.REPLICA, replicas),
+            (w.ADDING, partition.adding),
+            (w.REMOVING, partition.removing),
+            (w.IN_ISR, partition.isr),
+            (w.IN_ELR, partition.elr),
+            (w.LAST_KNOWN, last_known),
+            (w.REGISTERED, cluster.registered),
+            (w.UNFENCED, cluster.unfenced),
+            (w.SHUTTING_DOWN, cluster.shutting_down),
+        ):
+            if mask & bit:
+                control |= flag
+        if broker == partition.leader:
+            control |= w.LEADER
+        if broker == partition.last_known_leader:
+            control |= w.LAST_LEADER
+        after.append(control)
+        # A broker deletes the log of a replica that was taken from it, as soon as it runs and learns of it.
+        if control & w.UP and not control & w.REPLICA and controls[broker] & (w.REPLICA | w.UP):
+            disks.append((broker, ERASES))
+    shared = shared._replace(elr=cluster.elr, recovering=partition.recovering)
+    if changed:
+        shared = shared._replace(in_flight=False)
+        if not answered:
+            # The leader read this change in the metadata log, and with it every config before it.
+            shared = shared._replace(leader_min_isr=shared.min_isr)
+    began = partition.leader_epoch != before.leader_epoch and partition.leader >= 0
+    return Transition(action, shared, tuple(after), partition.leader if began else -1, tuple(disks))
+
+
+def _mask(controls: tuple[int, ...], flag: int) -> int:
+    mask = 0
+    for broker, control in enumerate(controls):
+        if control & flag:
+            mask |= 1 << broker
+    return mask
+
+
+def _with(controls: tuple[int, ...], broker: int, *, clear: int = 0, add: int = 0) -> tuple[int, ...]:
+    return (*controls[:broker], controls[broker] & ~clear | add, *controls[broker + 1 :])

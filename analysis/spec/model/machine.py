@@ -1,0 +1,295 @@
+"""The state machine: the initial state, and every action that can happen in a state.
+
+Each action names who acts in `analysis.spec.model.wording`. Some are one step here and several in Kafka, where
+the steps between cannot matter: docs/spec.md says which and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from operator import xor
+from typing import Literal, NamedTuple
+
+from analysis.spec.model import words as w
+from analysis.spec.model.bounds import Bounds
+from analysis.spec.model.control import ERASES, LOSES, Action, Controls, Transition, partition_of
+from analysis.spec.model.leading import Leading
+from analysis.spec.model.words import DATA_BITS, LOG, MAX_RECORDS, Data, Shared, State
+from analysis.spec.partition import Cluster, LogInfo, Partition
+from analysis.spec.protocol import Protocol
+
+Promise = Literal["committed", "acks-all", "acks-1", "hw"]
+"""What a new leader must have: the records that the HW passed, those acknowledged under acks=all or 1, or (hw) as
+many records as the HW counted, so that the HW that it serves does not go back."""
+
+_COMMITTED_AT, _OLDER_AT, _APPENDED_AT = 2 * MAX_RECORDS, 3 * MAX_RECORDS, 4 * MAX_RECORDS
+_ACKED_AT = MAX_RECORDS
+_ONE_APPENDED = 1 << _APPENDED_AT
+_NOT_OLDER = ~(LOG << _OLDER_AT)
+_NOT_FLUSHED = ~(LOG << MAX_RECORDS)
+_UP = w.UP << DATA_BITS
+_FETCHES = w.UP | w.UNFENCED | w.REPLICA
+
+
+class Move(NamedTuple):
+    """An action and the state after it, brokers at their old positions. `lost`: promised records that are gone.
+
+    They are gone for good where a broker that runs becomes leader without them: followers cut their logs to its.
+    """
+
+    action: Action
+    shared: int
+    data: int
+    words: list[int]
+    lost: int = 0
+
+
+class _Effect(NamedTuple):
+    """A `Transition` as the search applies it: control bits to flip at each position."""
+
+    action: Action
+    shared: int
+    flips: tuple[int, ...]
+    elected: int
+    disks: tuple[tuple[int, int], ...]
+    forgiven: bool
+
+
+class _Plan(NamedTuple):
+    """What can happen with these control bits, logs left open; -1: no leader that runs."""
+
+    leader: int
+    appends: tuple[int, ...]
+    fetchers: tuple[int, ...]
+    hw_over: tuple[int, ...] | None
+    tells_acked: bool
+    joiners: tuple[tuple[int, _Effect], ...]
+    members: tuple[int, ...]
+    effects: tuple[_Effect, ...]
+    recovers: bool
+
+
+class Machine:
+    """One variant under one set of bounds. `cluster` is a healthy cluster of the variant: feature levels."""
+
+    def __init__(self, protocol: Protocol, cluster: Cluster, bounds: Bounds, promise: Promise = "committed") -> None:
+        self.bounds = bounds
+        self.protocol = protocol
+        self._promise = promise
+        self._elr = cluster.elr
+        self._leading = Leading(protocol)
+        self.controls = Controls(protocol, bounds, cluster.metadata_version)
+        self._shared: list[Shared] = []
+        self._index: dict[Shared, int] = {}
+        self._plans: dict[tuple[int, ...], _Plan] = {}
+        self._promised_at = _ACKED_AT if promise.startswith("acks") else _COMMITTED_AT
+
+    def initial(self) -> list[int]:
+        """All replicas in the ISR and empty, the first one leads; spares run. Not sorted."""
+        bounds = self.bounds
+        shared = Shared(bounds.min_isr, bounds.min_isr, self._elr)
+        running = w.REGISTERED | w.UNFENCED | w.UP
+        replica = running | w.REPLICA | w.IN_ISR
+        brokers = [replica | w.LEADER] + [replica] * (bounds.rf - 1) + [running] * (bounds.size - bounds.rf)
+        return [self._shared_at(shared), Data().pack(), *(control << DATA_BITS for control in brokers)]
+
+    def shared(self, state: Sequence[int]) -> Shared:
+        """What the brokers of `state` share."""
+        return self._shared[state[0]]
+
+    def partition(self, state: Sequence[int]) -> tuple[Partition, Cluster]:
+        """The controller's view of `state`, brokers by position."""
+        shared, controls = self.shared(state), tuple(word >> DATA_BITS for word in state[2:])
+        first = next(at for at, control in enumerate(controls) if control & w.REPLICA)
+        return partition_of(shared, controls, first), self.controls.cluster(shared, controls)
+
+    def moves(self, state: Sequence[int]) -> list[Move]:
+        """Everything that can happen in `state`. Brokers with equal words are interchangeable: one acts for all."""
+        shared_at, data, *words = state
+        key = (shared_at, *[word >> DATA_BITS for word in words])
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = self._plan(key)
+        moves: list[Move] = []
+        if plan.leader >= 0:
+            self._led(plan, state, words, moves)
+        for effect in plan.effects:
+            at = effect.action.broker
+            if at > 0 and words[at] == words[at - 1]:
+                continue
+            moves.append(self._applied(effect, data, words))
+        if plan.recovers:
+            moves += self._recoveries(state)
+        return moves
+
+    def _led(self, plan: _Plan, state: Sequence[int], words: list[int], moves: list[Move]) -> None:
+        """What the leader does with its log and its followers'."""
+        shared_at, data = state[0], state[1]
+        leader = words[plan.leader]
+        log = leader & LOG
+        committed = data >> _COMMITTED_AT & LOG
+        appended = data >> _APPENDED_AT
+        if appended < self.bounds.records:
+            for strong in plan.appends:
+                grown = words.copy()
+                grown[plan.leader] = leader | 1 << appended
+                after = data + _ONE_APPENDED | strong << appended
+                if not strong and self._promise == "acks-1":
+                    after |= 1 << appended + _ACKED_AT
+                moves.append(Move(Action("append", plan.leader, strong), shared_at, after, grown))
+        previous = -1
+        for at in plan.fetchers:
+            word = words[at]
+            if word & LOG != log and word != previous:
+                fetched = words.copy()
+                fetched[at] = word & ~LOG & (_NOT_FLUSHED | log << MAX_RECORDS) | log
+                moves.append(Move(Action("fetch", at), shared_at, data, fetched))
+            previous = word
+        if plan.hw_over is not None:
+            reached = log
+            for at in plan.hw_over:
+                reached &= words[at]
+            if reached & ~committed:
+                after = data | reached << _COMMITTED_AT
+                if plan.tells_acked and self._promise == "acks-all":
+                    after |= (reached & data & LOG) << _ACKED_AT
+                moves.append(Move(Action("advance-hw", plan.leader), shared_at, after, words.copy()))
+        leo, epoch_start = log.bit_count(), (log & data >> _OLDER_AT).bit_count()
+        previous = -1
+        for at, effect in plan.joiners:
+            word = words[at]
+            # A log with a tail that the leader lacks is cut before it fetches.
+            fetching = word != previous and not word & LOG & ~log
+            if fetching and self._leading.joins((word & LOG).bit_count(), committed.bit_count(), epoch_start, leo):
+                moves.append(self._applied(effect, data, words))
+            previous = word
+        behind = [at for at in plan.members if self._leading.falls_out((words[at] & log).bit_count(), leo)]
+        if behind:
+            self._shrinks(plan, state, words, behind, moves)
+
+    def _shrinks(
+        self, plan: _Plan, state: Sequence[int], words: list[int], behind: list[int], moves: list[Move]
+    ) -> None:
+        """The leader asks for an ISR without some of those that are behind it."""
+        shared = self._shared_at(self._shared[state[0]]._replace(in_flight=True))
+        for count in range(1, len(behind) + 1):
+            for gone in combinations(behind, count):
+                # Of interchangeable brokers the first ones go.
+                if any(at - 1 in behind and at - 1 not in gone and words[at] == words[at - 1] for at in gone):
+                    continue
+                asked = words.copy()
+                for at in (plan.leader, *plan.members):
+                    if at not in gone:
+                        asked[at] |= w.PROPOSED << DATA_BITS
+                detail = sum(1 << at for at in gone)
+                moves.append(Move(Action("ask-shrink", plan.leader, detail), shared, state[1], asked))
+
+    def _applied(self, effect: _Effect, data: int, words: list[int]) -> Move:
+        after = list(map(xor, words, effect.flips))
+        for at, change in effect.disks:
+            word = after[at]
+            if change == LOSES:
+                kept = word >> MAX_RECORDS & LOG
+                after[at] = word & ~LOG | kept
+            elif change == ERASES:
+                after[at] = word >> DATA_BITS << DATA_BITS
+            else:
+                after[at] = word | (word & LOG) << MAX_RECORDS
+        lost = 0
+        if effect.elected >= 0:
+            everything = (1 << (data >> _APPENDED_AT)) - 1
+            data = data & _NOT_OLDER | everything << _OLDER_AT
+            leader = after[effect.elected]
+            if leader & _UP:
+                promised = data >> self._promised_at & LOG
+                lost = promised & ~leader
+                if self._promise == "hw" and (leader & LOG).bit_count() >= promised.bit_count():
+                    lost = 0
+                if lost and effect.forgiven:
+                    missing = LOG & ~leader
+                    data &= ~(missing << _COMMITTED_AT | missing << _ACKED_AT)
+                    lost = 0
+        return Move(effect.action, effect.shared, data, after, lost)
+
+    def _plan(self, key: tuple[int, ...]) -> _Plan:
+        shared, controls = self._shared[key[0]], key[1:]
+        effects = tuple(
+            self._effect(controls, transition) for transition in self.controls.transitions(shared, controls)
+        )
+        recovers = type(self.protocol).recover is not Protocol.recover and not any(c & w.LEADER for c in controls)
+        leader = next((at for at, control in enumerate(controls) if control & w.LEADER and control & w.UP), -1)
+        if leader < 0:
+            return _Plan(-1, (), (), None, False, (), (), effects, recovers)
+        replicas = sum(1 for control in controls if control & w.REPLICA)
+        others = [at for at in range(len(controls)) if at != leader]
+        isr = [at for at in others if controls[at] & w.IN_ISR]
+        maximal = [at for at in others if controls[at] & (w.IN_ISR | w.PROPOSED)]
+        sizes = (len(isr) + 1, len(maximal) + 1, replicas, shared.leader_min_isr)
+        # A member that is down does not fetch. That it may have, before it went down, is another order of events.
+        moving = self._leading.hw_moves(*sizes) and all(controls[at] & w.UP for at in maximal)
+        strong = self._leading.admits(sizes[0], replicas, shared.leader_min_isr)
+        wanted = {"all": (1,), "1": (0,), "mixed": (0, 1)}[self.bounds.acks]
+        joiners: list[tuple[int, _Effect]] = []
+        if not shared.in_flight:
+            for at in others:
+                if controls[at] & _FETCHES == _FETCHES and not controls[at] & (w.IN_ISR | w.SHUTTING_DOWN):
+                    joiners.append((at, self._joining(shared, controls, leader, isr, at)))
+        return _Plan(
+            leader=leader,
+            appends=tuple(acks for acks in wanted if strong or not acks),
+            fetchers=tuple(at for at in others if controls[at] & _FETCHES == _FETCHES),
+            hw_over=tuple(maximal) if moving else None,
+            tells_acked=self._leading.tells_acked(*sizes),
+            joiners=tuple(joiners),
+            members=() if shared.in_flight else tuple(isr),
+            effects=effects,
+            recovers=recovers,
+        )
+
+    def _joining(self, shared: Shared, controls: tuple[int, ...], leader: int, isr: list[int], joiner: int) -> _Effect:
+        """The leader asks for an ISR with `joiner`."""
+        asked = {leader, joiner, *isr}
+        flips = tuple((w.PROPOSED if at in asked else 0) << DATA_BITS for at in range(len(controls)))
+        in_flight = self._shared_at(shared._replace(in_flight=True))
+        return _Effect(Action("ask-expand", joiner), in_flight, flips, -1, (), False)
+
+    def _effect(self, controls: tuple[int, ...], transition: Transition) -> _Effect:
+        flips = tuple((old ^ new) << DATA_BITS for old, new in zip(controls, transition.controls, strict=True))
+        return _Effect(
+            transition.action,
+            self._shared_at(transition.shared),
+            flips,
+            transition.elected,
+            transition.disks,
+            transition.forgiven,
+        )
+
+    def _recoveries(self, state: Sequence[int]) -> list[Move]:
+        """KIP-966's unclean recovery: with the logs of all live replicas, and with only one's."""
+        shared, words = self.shared(state), list(state[2:])
+        controls = tuple(word >> DATA_BITS for word in words)
+        _, cluster = self.partition(state)
+        replies = [
+            LogInfo(at, cluster.epoch(at), (word & LOG).bit_length(), (word & LOG).bit_count())
+            for at, word in enumerate(words)
+            if controls[at] & _FETCHES == _FETCHES
+        ]
+        moves: list[Move] = []
+        for heard in [tuple(replies), *((reply,) for reply in replies)] if len(replies) > 1 else [tuple(replies)]:
+            for transition in self.controls.recovered(shared, controls, heard):
+                moves.append(self._applied(self._effect(controls, transition), state[1], words))
+        return moves
+
+    def _shared_at(self, shared: Shared) -> int:
+        at = self._index.get(shared)
+        if at is None:
+            at = self._index[shared] = len(self._shared)
+            self._shared.append(shared)
+        return at
+
+
+def canonical(shared: int, data: int, words: list[int]) -> State:
+    """The state up to a renaming of brokers; sorts `words` in place."""
+    words.sort()
+    return (shared, data, *words)
