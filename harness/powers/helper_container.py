@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 LABEL = "org.ebbtide.helper"
 """On the container; its value says for whom it is, so that one whose user died before the start is removed."""
 
+# `privileged` asks for all, and then does not start where the daemon itself lacks one.
+_CAPABILITIES = ("SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE", "DAC_READ_SEARCH")
+"""Beside Docker's default ones: namespaces and mounts, networks, and the user's own process."""
+
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _ELSEWHERE = 90
@@ -114,7 +118,9 @@ class Helper:
                 environment={name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
                 working_dir="/",
                 user="0",
-                privileged=True,
+                cap_add=list(_CAPABILITIES),
+                device_cgroup_rules=["a *:* rwm"],
+                security_opt=["seccomp=unconfined", "apparmor=unconfined", "label=disable"],
                 pid_mode="host",
                 network_mode="host",
                 ipc_mode="host",

@@ -1,8 +1,9 @@
 """Runs a command as root of namespaces of its own: user, mount and pid.
 
-As a program: `python -m harness.powers.user_namespace COMMAND...`. Three processes: the one that was started stays outside and passes signals on; it forks the first process of
-the pid namespace, which prepares the mounts and then waits; that one forks the command. However the first or
-second dies, the kernel ends everything in the pid namespace, and mounts and network namespaces go with it.
+As a program: `python -m harness.powers.user_namespace COMMAND...`. Three processes: the one that was started
+stays outside and passes signals on; it forks the first process of the pid namespace, which prepares the mounts
+and then waits; that one forks the command. However the first or second dies, the kernel ends everything in the
+pid namespace, and mounts and network namespaces go with it.
 
 The command has a session of its own: a Ctrl-C reaches only the process outside, and the command hears it once.
 """
