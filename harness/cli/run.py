@@ -22,6 +22,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="draw what the scenario leaves open from this (default: a new one)")
     parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="DIR", help="where records go (./runs)")
     parser.add_argument(
+        "--runtime",
+        choices=("auto", "docker", "local"),
+        default="auto",
+        help="where the nodes run: docker (containers), local (processes of this host), auto: docker where a daemon "
+        "answers and has an image of the release or can be given one (default)",
+    )
+    parser.add_argument("--image", metavar="REF", help="the Docker image to take, such as apache/kafka:3.9.1")
+    parser.add_argument(
         "--power-loss",
         choices=("auto", "fs-shutdown", "truncate"),
         default="auto",
@@ -51,6 +59,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.releases import ensure
     from harness.runner.display import OutlivingConsole, display_for
     from harness.runner.run import RunRequest, new_seed, run_scenario
+    from harness.runtime.choose import check_wish, choose_runtime
     from harness.runtime.storage import check_features
     from harness.scenario import catalogue
 
@@ -59,6 +68,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     for release in releases:
         parse_version(release)
         check_features(release, scenario.cluster.features)
+    check_wish(args.runtime, args.image, len(releases))
     require_host(step.step for step in scenario.steps)
     method, why_not = _power_loss_method(args.power_loss)
     seed = args.seed if args.seed is not None else new_seed()
@@ -66,13 +76,16 @@ def run(args: argparse.Namespace) -> ExitCode:
     with display_for(OutlivingConsole()) as display:
         if why_not is not None:
             display.note(f"power is lost by truncate, not by file system shutdown: {why_not}")
-        ensure(releases, lambda event: display.note(f"Kafka {event.version}: {event.phase}"))
+        runtimes = {release: choose_runtime(args.runtime, release, args.image, display.note) for release in releases}
+        local = [release for release, choice in runtimes.items() if choice.name == "local"]
+        ensure(local, lambda event: display.note(f"Kafka {event.version}: {event.phase}"))
         for release in releases:
             request = RunRequest(
                 scenario=scenario,
                 kafka=release,
                 seed=seed,
                 runs=args.runs,
+                runtime=runtimes[release],
                 power_loss_method=method,
                 hold_write_back=not args.keep_write_back,
             )

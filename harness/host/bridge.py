@@ -82,12 +82,14 @@ class BridgeNetwork:
         never shows on the host and goes when either end goes.
         """
         cable = f"n{node_id}"
+        # Always the same: the others remember it for half a minute after the node's namespace was replaced.
+        mac = f"02:eb:bd:00:00:{node_id:02x}"
         far_end = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
 
         def plug(routes: IPRoute) -> None:
             for old in routes.link_lookup(ifname=cable):
                 routes.link("del", index=old)
-            routes.link("add", ifname=cable, kind="veth", peer={"ifname": _PORT, "net_ns_fd": far_end})
+            routes.link("add", ifname=cable, kind="veth", peer={"ifname": _PORT, "net_ns_fd": far_end, "address": mac})
             bridge = routes.link_lookup(ifname=_BRIDGE)[0]
             routes.link("set", index=routes.link_lookup(ifname=cable)[0], master=bridge, state="up")
 

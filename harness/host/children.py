@@ -46,6 +46,10 @@ class Child:
             self._ledger.forget(self._entry)
         return status
 
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.exit_status() is None
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal; nothing happens when it is gone."""
         if self.exit_status() is None:

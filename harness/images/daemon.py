@@ -22,15 +22,17 @@ class DockerError(HarnessError):
     """The Docker daemon cannot be used, or refused what it was asked."""
 
 
-def connect() -> docker.DockerClient:
-    """A client of the daemon at DOCKER_HOST (default: the local socket) that has answered. The caller closes it.
+def connect(host: str | None = None) -> docker.DockerClient:
+    """A client of the daemon at `host` that has answered. The caller closes it.
+
+    Without `host` it is the one at DOCKER_HOST (default: the local socket).
 
     Raises `DockerError` when there is no daemon, no permission on its socket, or no answer within
     `ANSWER_TIMEOUT_S`.
     """
-    host = os.environ.get("DOCKER_HOST") or DEFAULT_HOST
+    host = host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST
     try:
-        client = docker.from_env(timeout=ANSWER_TIMEOUT_S)
+        client = docker.from_env(timeout=ANSWER_TIMEOUT_S, environment={**os.environ, "DOCKER_HOST": host})
     except (DockerException, OSError, ValueError) as error:
         raise _unusable(host, error) from None
     client.api.timeout = REQUEST_TIMEOUT_S

@@ -27,8 +27,8 @@ from harness.runner.draws import draw
 from harness.runner.host import client_versions, disk_is_full, host_facts, require_space
 from harness.runner.session import Session
 from harness.runtime.base import PowerLossMethod
+from harness.runtime.choose import Choice, LocalChoice, open_runtime
 from harness.runtime.jvm import ensure_class_archive, installation_of
-from harness.runtime.local import LocalRuntime
 from harness.runtime.properties import FIRST_CONTROLLER
 from harness.scenario.model import Scenario
 from harness.scenario.write import SCENARIO, text_of
@@ -45,6 +45,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     kafka: str
     seed: int
     runs: Path
+    runtime: Choice = LocalChoice()
     power_loss_method: PowerLossMethod = "fs-shutdown"
     hold_write_back: bool = True
 
@@ -77,15 +78,14 @@ class _Run:
         self.manifest = self._first_manifest(started)
 
     def carry_out(self) -> None:
-        installation = installation_of(self.request.kafka)
-        if not installation.archive().is_file():
-            self.display.note(f"Kafka {self.request.kafka}: making a class archive, once, for quick starts")
-        ensure_class_archive(installation)
+        if isinstance(self.request.runtime, LocalChoice):
+            self._ensure_class_archive()
         self._begin_record()
         with self._failure_is_recorded(), Ledger.open(self.run_id, self.record) as ledger:
-            runtime = LocalRuntime(
+            runtime = open_runtime(
+                self.request.runtime,
                 spec=self.scenario.cluster,
-                installation=installation,
+                kafka=self.request.kafka,
                 folder=self.record,
                 ledger=ledger,
                 power_loss_method=self.request.power_loss_method,
@@ -108,7 +108,7 @@ class _Run:
                         raw_omitted=omitted,
                         end_ns=time.time_ns(),
                     )
-                with session.timed("close"):
+                with self._left_to_clean() if not ended else contextlib.nullcontext(), session.timed("close"):
                     runtime.close()
             with session.timed("tables"):
                 torn_bytes = write_tables(self.record, self.run_id)
@@ -123,6 +123,20 @@ class _Run:
             )
         self.display.note(f"recorded in {self.record}")
 
+    def _ensure_class_archive(self) -> None:
+        installation = installation_of(self.request.kafka)
+        if not installation.archive().is_file():
+            self.display.note(f"Kafka {self.request.kafka}: making a class archive, once, for quick starts")
+        ensure_class_archive(installation)
+
+    @contextlib.contextmanager
+    def _left_to_clean(self) -> Iterator[None]:
+        """What could not be undone after a failure is told, and does not hide the failure."""
+        try:
+            yield
+        except EbbtideError as error:
+            self.display.note(str(error))
+
     def _begin_record(self) -> None:
         require_space(self.request.runs)
         self.record.mkdir(parents=True)
@@ -131,6 +145,7 @@ class _Run:
         as_run = msgspec.structs.replace(self.scenario, kafka=(self.request.kafka,))
         write_atomically(self.record / SCENARIO, text_of(as_run).encode())
         self.display.note(f"run {self.run_id}, seed {self.request.seed}")
+        self.display.note(self.request.runtime.why())
         for name, value in self.draws.lines().items():
             self.display.note(f"drawn: {name} = {value}")
 
@@ -171,7 +186,7 @@ class _Run:
             scenario=self.scenario.name,
             seed=self.request.seed,
             kafka=self.request.kafka,
-            runtime=LocalRuntime.name,
+            runtime=self.request.runtime.name,
             power_loss_method=self.request.power_loss_method,
             topology=Topology(
                 controllers=tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + cluster.controllers)),
@@ -185,7 +200,7 @@ class _Run:
             },
             producers={str(one.id): ProducerSetup(acks=ACKS[one.acks]) for one in self.scenario.producers},
             clients=client_versions(),
-            host=host_facts(),
+            host=host_facts() | self.request.runtime.facts(),
             draws=self.draws.lines(),
             start_ns=int(started.timestamp() * 1e9),
         )

@@ -44,6 +44,15 @@ _OPTIONS = (
 _TRAIN_TIMEOUT_S = 120.0
 
 
+class JavaProgram(msgspec.Struct, frozen=True, kw_only=True):
+    """A class with a `main`, its arguments, and what the JVM that runs it is told."""
+
+    main: str
+    arguments: tuple[str, ...]
+    heap_mb: int = HEAP_MB
+    options: tuple[str, ...] = ()
+
+
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
     """A Kafka release and the Java to run it; `folder` is where what is derived from both may be kept."""
 
@@ -81,19 +90,21 @@ def java_command(
 ) -> list[str]:
     """The command that runs class `main`, with the class archive where there is one."""
     archive = installation.archive()
-    shared = [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
     return [
         str(installation.java.executable),
-        f"-Xmx{heap_mb}m",
-        *_OPTIONS,
-        *shared,
-        *LOG_OPTIONS,
+        *jvm_options(heap_mb, archive if archive.is_file() else None),
         *options,
         "-cp",
         installation.class_path(),
         main,
         *arguments,
     ]
+
+
+def jvm_options(heap_mb: int, archive: Path | None) -> list[str]:
+    """What every JVM of Kafka's is told on every runtime; `archive`: its class archive."""
+    shared = [f"-XX:SharedArchiveFile={archive}"] if archive is not None else []
+    return [f"-Xmx{heap_mb}m", *_OPTIONS, *shared, *LOG_OPTIONS]
 
 
 def ensure_class_archive(installation: Installation) -> Path:

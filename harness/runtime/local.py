@@ -1,47 +1,20 @@
-"""The local runtime: every node is a `java` child of the harness in a network namespace and volume of its own.
-
-No Docker is needed, only root. Everything in the run folder's `cluster/` is the nodes' own and goes on
-`close`; `logs/` stays, compressed.
-"""
+"""The local runtime: every node is a `java` child of the harness in a network namespace of its own. No Docker."""
 
 from __future__ import annotations
 
-import gzip
-import shutil
-import signal
-import socket
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from analysis.evidence.kraft.quorum import QuorumLogs
-from analysis.evidence.segments import METADATA_FOLDER
-from harness.errors import HarnessError
-from harness.host.bridge import BridgeNetwork, address_of
 from harness.host.children import Child, start_child
-from harness.host.namespaces import in_namespace
-from harness.host.volumes import Volume
-from harness.host.writeback import WriteBackHold
-from harness.ledger import Ledger, shared_dir
-from harness.record.files import LOGS_DIR
-from harness.runtime import storage
-from harness.runtime.base import CLIENTS, NodeInfo, PowerLoss, PowerLossMethod
-from harness.runtime.jvm import SERVER, TOOL_HEAP_MB, Installation, died, java_command, tail_of
-from harness.runtime.log_losses import LogsBefore
-from harness.runtime.properties import BROKER_PORT, CONTROLLER_PORT, plan_cluster, properties_of, render
-from harness.runtime.truncate import cut_to_recovery_points
+from harness.ledger import Ledger
+from harness.runtime.base import NodeInfo, PowerLossMethod
+from harness.runtime.cluster import HostRuntime, NodeProcess
+from harness.runtime.jvm import Installation, JavaProgram, java_command
 from harness.scenario.model import ClusterSpec
-from harness.signals import held_back
-from harness.waiting import wait_until
-
-FORMAT_TIMEOUT_S = 60.0
 
 
-class LocalRuntime:
-    """See `harness.runtime.base.Runtime`. `folder` is the run's; the ledger is closed by `close`.
-
-    `hold_write_back=False` lets the kernel write pages back as it likes: for tests of what then is not lost.
-    """
+class LocalRuntime(HostRuntime):
+    """Nodes run from the release's jars with this host's Java."""
 
     name = "local"
 
@@ -55,239 +28,34 @@ class LocalRuntime:
         power_loss_method: PowerLossMethod = "fs-shutdown",
         hold_write_back: bool = True,
     ) -> None:
-        self._plan = plan_cluster(spec, address_of)
-        self.nodes: Mapping[int, NodeInfo] = self._plan.nodes
-        self.network = BridgeNetwork(ledger)
-        self.power_loss_method: PowerLossMethod = power_loss_method
+        super().__init__(
+            spec=spec,
+            kafka=installation.kafka,
+            folder=folder,
+            ledger=ledger,
+            power_loss_method=power_loss_method,
+            hold_write_back=hold_write_back,
+        )
         self._installation = installation
-        self._folder = folder.absolute()
-        self._ledger = ledger
-        self._hold_write_back = hold_write_back
         self._namespaces: dict[int, Path] = {}
-        self._volumes: dict[int, Volume] = {}
-        self._children: dict[int, Child] = {}
-        self._started_ns: dict[int, int] = {}
-        self._quorum = QuorumLogs(
-            {
-                node.id: self.data_dir(node.id) / METADATA_FOLDER
-                for node in self.nodes.values()
-                if node.role == "controller"
-            }
-        )
 
-    def prepare(self) -> None:
-        """Make namespaces, volumes and the write-back hold, and format. Raises `HarnessError`."""
-        self.network.open()
-        for node_id in (*self.nodes, CLIENTS):
-            self._namespaces[node_id] = self.network.add_namespace(node_id)
-        if self.power_loss_method == "fs-shutdown":
-            self._make_volumes()
-        for node in self.nodes.values():
-            self.data_dir(node.id).mkdir(parents=True)
-            properties = self._properties_file(node)
-            properties.parent.mkdir(exist_ok=True)
-            properties.write_text(render(properties_of(self._plan, node, self.data_dir(node.id))))
-        self._format()
-        # StorageTool does not fsync. A machine that loses power was not formatted the second before.
-        for volume in self._volumes.values():
-            volume.sync()
+    def _make_places(self) -> None:
+        self._namespaces = {node_id: self.network.add_namespace(node_id) for node_id in self.nodes}
 
-    def start(self, node_ids: Sequence[int]) -> None:
-        """Start the processes of nodes that are down; returns once they run, ready or not."""
+    def _start_formatting(self, node_ids: Sequence[int]) -> Mapping[int, NodeProcess]:
+        nodes = [self.nodes[node_id] for node_id in node_ids]
+        return {node.id: self._child(node, self._storage_tool(node), f"format of {node.name}", None) for node in nodes}
+
+    def _start_servers(self, node_ids: Sequence[int]) -> None:
         for node_id in node_ids:
             node = self.nodes[node_id]
-            if self.pid(node_id) is not None:
-                raise HarnessError(f"{node.name} runs already", got=f"pid {self.pid(node_id)}")
-            if node_id in self._volumes:
-                self._volumes[node_id].plant()
-            self._started_ns[node_id] = time.time_ns()
-            self._children[node_id] = start_child(
-                self._ledger,
-                java_command(
-                    self._installation,
-                    SERVER,
-                    [str(self._properties_file(node))],
-                    options=[f"-XX:ErrorFile={self._folder}/{LOGS_DIR}/{node.name}-hs_err_%p.log"],
-                ),
-                name=node.name,
-                output=self.log_file(node_id),
-                namespace=self._namespaces[node_id],
-            )
+            self._processes[node_id] = self._child(node, self._server(node), node.name, self._namespaces[node_id])
 
-    def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
-        """Wait until each process runs and answers, and each broker is registered anew and unfenced.
+    def _namespace(self, node_id: int) -> Path:
+        return self._namespaces[node_id]
 
-        Raises `HarnessError` with the end of its log when a process died, `WaitExpired` otherwise.
-        """
-        wait_until(
-            lambda: not self._lacking(node_ids),
-            awaited=f"{', '.join(self.nodes[id].name for id in node_ids)} to be ready",
-            timeout_s=timeout_s,
-            last_seen=lambda: "; ".join(self._lacking(node_ids)) or "all ready",
-            poll_s=0.05,
+    def _child(self, node: NodeInfo, program: JavaProgram, name: str, namespace: Path | None) -> Child:
+        command = java_command(
+            self._installation, program.main, program.arguments, heap_mb=program.heap_mb, options=program.options
         )
-
-    def stop(self, node_id: int, timeout_s: float = 30.0) -> None:
-        """Clean stop (SIGTERM); raises `WaitExpired` when the process outlives `timeout_s`."""
-        child = self._running(node_id)
-        child.send(signal.SIGTERM)
-        child.wait(timeout_s)
-
-    def kill(self, node_id: int) -> None:
-        """SIGKILL, and wait until the process is gone and reaped."""
-        self._running(node_id).kill()
-
-    def pause(self, node_id: int) -> None:
-        """SIGSTOP."""
-        self._running(node_id).send(signal.SIGSTOP)
-
-    def resume(self, node_id: int) -> None:
-        """SIGCONT."""
-        self._running(node_id).send(signal.SIGCONT)
-
-    def pid(self, node_id: int) -> int | None:
-        """The pid of the node's JVM; None while it is down."""
-        child = self._children.get(node_id)
-        return child.pid if child is not None and child.exit_status() is None else None
-
-    def exit_status(self, node_id: int) -> int | None:
-        """How the node's last process ended: its exit code, or minus the signal; None while one runs."""
-        child = self._children.get(node_id)
-        return None if child is None else child.exit_status()
-
-    def lose_power(self, node_id: int) -> PowerLoss:
-        """SIGKILL, then everything the node did not fsync is gone; the node stays down."""
-        if self.pid(node_id) is not None:
-            self.kill(node_id)
-        before = LogsBefore(self.data_dir(node_id), self._cluster / "before" / self.nodes[node_id].name)
-        try:
-            if self.power_loss_method == "fs-shutdown":
-                volume = self._volumes[node_id]
-                volume_down = volume.shut_down()
-                volume.unmount()
-                volume.mount()
-                unsynced_gone = not volume.planted_survives()
-            else:
-                cut_to_recovery_points(self.data_dir(node_id))
-                volume_down = unsynced_gone = True
-            logs = before.compare()
-        finally:
-            before.release()
-        return PowerLoss(
-            method=self.power_loss_method,
-            volume_down=volume_down,
-            unsynced_gone=unsynced_gone,
-            lost_bytes=sum(log.lost_bytes for log in logs.values()),
-            logs=logs,
-        )
-
-    def data_dir(self, node_id: int) -> Path:
-        """The node's log.dirs folder; below the mount point, since Kafka takes no `lost+found` in it."""
-        return self._cluster / "data" / self.nodes[node_id].name / "kafka"
-
-    def log_file(self, node_id: int) -> Path:
-        """The node's own log, appended over restarts; `close` compresses it to `<name>.log.gz`."""
-        return self._folder / LOGS_DIR / f"{self.nodes[node_id].name}.log"
-
-    def start_client(self, argv: Sequence[str], *, name: str, output: Path) -> Child:
-        """Start `argv` in the client namespace, stdout and stderr appended to `output`; it dies with the harness."""
-        return start_child(self._ledger, argv, name=name, output=output, namespace=self._namespaces[CLIENTS])
-
-    def bootstrap_servers(self) -> list[str]:
-        """`host:port` of every broker, as clients reach them."""
-        return [f"{node.address}:{BROKER_PORT}" for node in self.nodes.values() if node.role == "broker"]
-
-    def close(self) -> None:
-        """Kill what runs, undo the ledger, compress the logs; idempotent, never raises for what is gone.
-
-        Raises `HarnessError` when something on the host could not be undone.
-        """
-        with held_back():
-            for child in self._children.values():
-                child.kill()
-            self.network.close()
-            self._ledger.close()
-            shutil.rmtree(self._cluster, ignore_errors=True)
-            for log in (self._folder / LOGS_DIR).glob("*.log"):
-                _compress(log)
-
-    @property
-    def _cluster(self) -> Path:
-        return self._folder / "cluster"
-
-    def _properties_file(self, node: NodeInfo) -> Path:
-        return self._cluster / "properties" / f"{node.name}.properties"
-
-    def _running(self, node_id: int) -> Child:
-        if self.pid(node_id) is None:
-            raise HarnessError(f"{self.nodes[node_id].name} is down", next="start it first")
-        return self._children[node_id]
-
-    def _make_volumes(self) -> None:
-        for node in self.nodes.values():
-            volume = Volume(
-                image=str(self._cluster / "volumes" / f"{node.name}.img"),
-                folder=str(self._cluster / "data" / node.name),
-            )
-            self._ledger.make(volume, volume.create)
-            volume.mount()
-            self._volumes[node.id] = volume
-        if self._hold_write_back:
-            hold = WriteBackHold(run_id=self._ledger.run_id, shared=str(shared_dir(self._ledger.path.parent)))
-            self._ledger.make(hold, hold.acquire)
-
-    def _format(self) -> None:
-        cluster = storage.cluster_id(self._ledger.run_id)
-        features = self._plan.spec.features
-        tools = {}
-        for node in self.nodes.values():
-            properties = str(self._properties_file(node))
-            arguments = storage.format_arguments(self._installation.kafka, cluster, properties, features)
-            command = java_command(self._installation, storage.TOOL, arguments, heap_mb=TOOL_HEAP_MB)
-            log = self.log_file(node.id)
-            tools[node.id] = start_child(self._ledger, command, name=f"format of {node.name}", output=log)
-        ended = {node_id: tool.wait(FORMAT_TIMEOUT_S) for node_id, tool in tools.items()}
-        for node_id, status in ended.items():
-            if status != 0:
-                raise died(self.nodes[node_id].name, "could not be formatted", status, self.log_file(node_id))
-
-    def _lacking(self, node_ids: Sequence[int]) -> list[str]:
-        """What each node that is not ready lacks, in a sentence. Raises `HarnessError` when one died."""
-        lacking = []
-        brokers = self._quorum.poll().brokers
-        for node_id in node_ids:
-            node = self.nodes[node_id]
-            if self.pid(node_id) is None:
-                raise died(node.name, "ended before it was ready", self.exit_status(node_id), self.log_file(node_id))
-            event = brokers.get(node_id)
-            if not self._answers(node):
-                lacking.append(
-                    f"{node.name} does not answer on its port, its log ends: {tail_of(self.log_file(node_id), 1)}"
-                )
-            elif node.role == "controller":
-                continue
-            # The log has milliseconds.
-            elif event is None or event.at_ns < self._started_ns[node_id] - 1_000_000:
-                lacking.append(f"{node.name} is not registered")
-            elif event.event != "unfenced":
-                lacking.append(f"{node.name} is registered and fenced")
-        return lacking
-
-    def _answers(self, node: NodeInfo) -> bool:
-        """Whether its port accepts a connection, asked from its own namespace, where no cut can interfere."""
-        port = BROKER_PORT if node.role == "broker" else CONTROLLER_PORT
-
-        def connected() -> bool:
-            try:
-                socket.create_connection((node.address, port), timeout=0.5).close()
-            except OSError:
-                return False
-            return True
-
-        return in_namespace(self._namespaces[node.id], connected)
-
-
-def _compress(log: Path) -> None:
-    with log.open("rb") as plain, gzip.open(f"{log}.gz", "ab", compresslevel=6) as packed:
-        shutil.copyfileobj(plain, packed)
-    log.unlink()
+        return start_child(self._ledger, command, name=name, output=self.log_file(node.id), namespace=namespace)
