@@ -45,7 +45,8 @@ def every_transition_allowed(trace: Trace) -> Finding:
 def _row(one: Unexplained) -> Row:
     before = state_row(one.before) if one.before is not None else None
     nearest = [{"action": near.action, "by": near.by, "instead": near.instead} for near in one.nearest]
-    return state_row(one.after, why=one.why, before=before, nearest_allowed=nearest)
+    row = state_row(one.after, why=one.why, before=before, nearest_allowed=nearest)
+    return {**row, "metadata_offset": one.metadata_offset}
 
 
 def seen_actions(trace: Trace) -> dict[str, int]:

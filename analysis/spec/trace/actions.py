@@ -1,9 +1,10 @@
 """The actions that may have made a transition, each with the state that the protocol says it leads to.
 
 A broker event writes its partition records into the same batch: before its own record when a broker is fenced,
-registered or unregistered, behind it when one is unfenced or begins its controlled shutdown. A leader's AlterPartition and an operator's
-requests leave no record of their own, so every request that could lead to the state seen is tried. The broker
-epochs in an AlterPartition are taken as current: the metadata log does not have them.
+registered or unregistered, behind it when one is unfenced or begins its controlled shutdown. A leader's
+AlterPartition and an operator's requests leave no record of their own, so every request that could lead to the
+state seen is tried. The broker epochs in an AlterPartition are taken as current: the metadata log does not have
+them.
 """
 
 from __future__ import annotations

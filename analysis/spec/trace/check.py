@@ -58,8 +58,12 @@ class Near(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unexplained(msgspec.Struct, frozen=True, kw_only=True):
-    """A transition that no action explains; `undecided` says which evidence is wanting, if it is."""
+    """A transition that no action explains, or one that an event should have made and did not: `before` is `after`.
 
+    `metadata_offset` is the record at which it shows; `undecided`: the evidence lacks what the answer hangs on.
+    """
+
+    metadata_offset: int
     before: PartitionState | None
     after: PartitionState
     why: str
@@ -99,11 +103,17 @@ def check_timeline(
     checker = _Checker(timeline, rules, World(timeline, rules, kafka, statics), mask_of(touched_disks))
     try:
         results = [checker.check(before, after) for before, after in _transitions(timeline)]
+        omitted = list(checker.omissions())
     except UsageError as error:
         return Trace(refused=f"the model does not know this release: {error.got or error.what}")
     return Trace(
         explained=tuple(one for one in results if isinstance(one, Explained)),
-        unexplained=tuple(one for one in results if isinstance(one, Unexplained)),
+        unexplained=tuple(
+            sorted(
+                [*omitted, *(one for one in results if isinstance(one, Unexplained))],
+                key=lambda one: one.metadata_offset,
+            )
+        ),
     )
 
 
@@ -147,7 +157,9 @@ class _Checker:
         known = self._world.unclean_known(after.topic, after.metadata_offset)
         if not known and self._allowed_uncleanly(before, after):
             why = f"allowed only if the controllers' own properties enable unclean elections of {after.topic}"
-            return Unexplained(before=before, after=after, why=why, undecided=True)
+            return Unexplained(
+                metadata_offset=after.metadata_offset, before=before, after=after, why=why, undecided=True
+            )
         why, undecided = "no action that the protocol allows leads to this state", False
         if touched:
             why = f"it hangs on the log directories of brokers {list(members(touched))}, which the tables do not hold"
@@ -155,8 +167,56 @@ class _Checker:
         elif self._timeline.gaps:
             why, undecided = "no action explains it, but records of the metadata log may be missing", True
         return Unexplained(
-            before=before, after=after, why=why, undecided=undecided, nearest=self._nearest(before, after)
+            metadata_offset=after.metadata_offset,
+            before=before,
+            after=after,
+            why=why,
+            undecided=undecided,
+            nearest=self._nearest(before, after),
         )
+
+    def omissions(self) -> Iterator[Unexplained]:
+        """Partitions that a broker's event should have changed and that have no record in its batch.
+
+        A registration is none to ask: whether it followed a clean shutdown is in no record. Partitions that the
+        broker is no replica of are not asked either.
+        """
+        in_batch: dict[int, set[tuple[str, int]]] = {}
+        for states in self._timeline.partitions.values():
+            for state in states:
+                for event in self._causes.get(state.metadata_offset, ()):
+                    in_batch.setdefault(event.metadata_offset, set()).add((state.topic, state.partition))
+        for event in self._timeline.brokers:
+            changed = in_batch.get(event.metadata_offset, set())
+            for topic, number in self._timeline.partitions:
+                standing = self._timeline.at(topic, number, event.metadata_offset)
+                if event.event == "registered" or (topic, number) in changed or standing is None:
+                    continue
+                if event.broker not in standing.replicas or self._touched & mask_of(standing.replicas):
+                    continue
+                if self._lives_on(standing):
+                    yield from self._omission(event, standing)
+
+    def _lives_on(self, state: PartitionState) -> bool:
+        """Whether the partition surely was not deleted after this state: that leaves no row."""
+        states = self._timeline.states(state.topic, state.partition)
+        following = [one for one in states if one.metadata_offset > state.metadata_offset]
+        return bool(following) and not _created(following[0])
+
+    def _omission(self, event: BrokerEvent, state: PartitionState) -> Iterator[Unexplained]:
+        at = event.metadata_offset
+        partition, cluster = model_of(state), self._world.cluster(state.topic, at)
+        for candidate in of_events(self._world.protocol(at), partition, cluster, event):
+            if candidate.partition == partition:
+                continue
+            yield Unexplained(
+                metadata_offset=at,
+                before=state,
+                after=state,
+                why=f"{candidate.by}: the protocol changes the partition then, and no record does",
+                undecided=self._timeline.gaps or not self._world.unclean_known(state.topic, at),
+                nearest=(_near(candidate, partition),),
+            )
 
     def _allowed_uncleanly(self, before: PartitionState, after: PartitionState) -> bool:
         seen = model_of(after)
@@ -173,6 +233,8 @@ class _Checker:
         for event in self._causes.get(after.metadata_offset, ()):
             at = min(event.metadata_offset, after.metadata_offset)
             yield from of_events(protocol, partition, self._world.cluster(after.topic, at, unclean), event)
+            if event.event == "registered" and event.broker_epoch <= after.metadata_offset:
+                return  # a broker epoch is the offset at which the registration's batch begins
         for change in self._changes_between(before, after):
             cluster = self._world.cluster(after.topic, change.metadata_offset, unclean)
             yield from of_configs(protocol, partition, cluster, change)
@@ -196,17 +258,26 @@ class _Checker:
         made = Partition(replicas=after.replicas, isr=mask_of(isr), leader=isr[0] if isr else -1)
         if made == model_of(after):
             return Explained(before=None, after=after, action="create", by="an operator")
-        near = Near(action="create", by="an operator", instead=differences(made, model_of(after)))
+        near = _near(Candidate("create", "an operator", made), model_of(after))
         why = "a partition does not begin so"
-        return Unexplained(before=None, after=after, why=why, undecided=self._timeline.gaps, nearest=(near,))
+        return Unexplained(
+            metadata_offset=after.metadata_offset,
+            before=None,
+            after=after,
+            why=why,
+            undecided=self._timeline.gaps,
+            nearest=(near,),
+        )
 
     def _epochs(self, before: PartitionState, after: PartitionState) -> Unexplained:
         rise = after.partition_epoch - before.partition_epoch
         if rise > 1 and self._timeline.gaps:
             why = f"{rise - 1} records between are not in the evidence"
-            return Unexplained(before=before, after=after, why=why, undecided=True)
+            return Unexplained(
+                metadata_offset=after.metadata_offset, before=before, after=after, why=why, undecided=True
+            )
         why = f"the partition epoch rose by {rise}; each record raises it by 1"
-        return Unexplained(before=before, after=after, why=why)
+        return Unexplained(metadata_offset=after.metadata_offset, before=before, after=after, why=why)
 
     def _nearest(self, before: PartitionState, after: PartitionState) -> tuple[Near, ...]:
         """The allowed states with the fewest fields that differ from what was seen."""
@@ -216,9 +287,11 @@ class _Checker:
             if candidate.partition != standing:
                 found.setdefault(candidate.partition, candidate)
         ranked = sorted(found.values(), key=lambda one: len(differences(one.partition, seen)))
-        return tuple(
-            Near(action=one.name, by=one.by, instead=differences(one.partition, seen)) for one in ranked[:NEAREST_MAX]
-        )
+        return tuple(_near(one, seen) for one in ranked[:NEAREST_MAX])
+
+
+def _near(candidate: Candidate, seen: Partition) -> Near:
+    return Near(action=candidate.name, by=candidate.by, instead=differences(candidate.partition, seen))
 
 
 def differences(one: Partition, seen: Partition) -> dict[str, object]:
