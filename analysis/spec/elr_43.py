@@ -15,6 +15,7 @@ class Elr43(Elr41):
 
     def may_complete(self, isr: int, replicas: tuple[int, ...], adding: int, removing: int, min_isr: int) -> bool:
         """All added replicas are in the ISR, and where the partition gets fewer replicas, all of them are."""
-        if adding.bit_count() < removing.bit_count():
-            return StrictMinIsrIn38.may_complete(self, isr, replicas, adding, removing, min_isr)
-        return not adding & ~isr
+        if adding & ~isr:
+            return False
+        fewer = adding.bit_count() < removing.bit_count()
+        return not fewer or StrictMinIsrIn38.may_complete(self, isr, replicas, adding, removing, min_isr)
