@@ -34,7 +34,8 @@ def draw(scenario: Scenario, seed: int) -> Draws:
     brokers = range(1, scenario.cluster.brokers + 1)
     return Draws(
         assignments={
-            name: tuple(tuple(random.sample(brokers, topic.replication_factor)) for _ in range(topic.partitions))
+            name: topic.assignment
+            or tuple(tuple(random.sample(brokers, topic.replication_factor)) for _ in range(topic.partitions))
             for name, topic in scenario.topics.items()
         }
     )

@@ -17,7 +17,7 @@ from harness.runtime.properties import HARNESS_OWNED
 from harness.runtime.storage import check_features
 from harness.scenario.admin_meaning import deleted_topic, error_known, feature_known, replicas, resource_form
 from harness.scenario.check import suggestion
-from harness.scenario.model import OfPartitions, Scenario, StepSpec, Trigger
+from harness.scenario.model import OfPartitions, Scenario, StepSpec, TopicSpec, Trigger
 from harness.scenario.order import order
 from harness.scenario.roles import PARTITION_ROLES, Role, overlap, parse_role
 from harness.scenario.step_keys import keys_of_kind
@@ -117,6 +117,8 @@ def _topics(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
         yield from _limit(f"{where}.partitions", topic.partitions, 1, 100)
         yield from _limit(f"{where}.replication_factor", topic.replication_factor, 1, _brokers(scenario, wrong))
         yield from _limit(f"{where}.min_isr", topic.min_isr, 1)
+        if topic.assignment and not wrong(f"{where}.assignment"):
+            yield from _assignment(topic, f"{where}.assignment", _brokers(scenario, wrong))
         if "min.insync.replicas" in topic.config:
             yield UsageError(
                 "a config that has a key of its own",
@@ -124,6 +126,17 @@ def _topics(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
                 got="min.insync.replicas",
                 allowed="min_isr in the topic, and any other config here",
             )
+
+
+def _assignment(topic: TopicSpec, where: str, brokers: int) -> Iterator[UsageError]:
+    wanted = f"{topic.partitions} lists of {topic.replication_factor} different broker ids from 1 to {brokers}"
+    fits = len(topic.assignment) == topic.partitions and all(
+        len(replicas) == len(set(replicas)) == topic.replication_factor and set(replicas) <= set(range(1, brokers + 1))
+        for replicas in topic.assignment
+    )
+    if not fits:
+        got = str([list(replicas) for replicas in topic.assignment])
+        yield UsageError("not an assignment of this topic", where=where, got=got, allowed=wanted)
 
 
 def _topic_exists(scenario: Scenario, name: str, where: str, wrong: Wrong) -> Iterator[UsageError]:

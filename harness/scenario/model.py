@@ -70,11 +70,15 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class TopicSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One topic; `config` holds topic configs besides min.insync.replicas."""
+    """One topic; `config` holds topic configs besides min.insync.replicas.
+
+    `assignment` lists the broker ids of each partition, the preferred leader first; none: drawn from the seed.
+    """
 
     partitions: int = 1
     replication_factor: int = 3
     min_isr: int = 2
+    assignment: tuple[tuple[int, ...], ...] = ()
     config: dict[str, str] = {}
 
 

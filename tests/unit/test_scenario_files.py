@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from harness.errors import Problems, UsageError
+from harness.runner.draws import draw
 from harness.scenario import catalogue
 from harness.scenario.model import Scenario
 from harness.scenario.parse import load, parse
@@ -290,6 +291,17 @@ def test_durations_need_their_unit() -> None:
     assert (duration_s("500ms"), duration_s("2s"), duration_s("1.5m")) == (0.5, 2.0, 90.0)
     with pytest.raises(UsageError, match="with its unit"):
         duration_s("2")
+
+
+@pytest.mark.parametrize("lists", ["[[1, 2]]", "[[1, 2, 2]]", "[[1, 2, 4]]", "[[1, 2, 3], [3, 2, 1]]"])
+def test_an_assignment_that_does_not_fit_the_topic_is_refused(lists: str) -> None:
+    text = shipped("last-replica-standing").replace("min_isr = 2\n", f"min_isr = 2\nassignment = {lists}\n", 1)
+    assert set(problems_of(text)) == {"topics.t.assignment"}
+
+
+def test_an_assignment_takes_the_place_of_the_draw() -> None:
+    text = shipped("last-replica-standing").replace("min_isr = 2\n", "min_isr = 2\nassignment = [[3, 1, 2]]\n", 1)
+    assert draw(parse(text, file="x.toml"), seed=1).assignments == {"t": ((3, 1, 2),)}
 
 
 def test_scenario_structs_refuse_unknown_keys() -> None:
