@@ -1,15 +1,20 @@
-"""Undoes what dead runs left on the host, by their ledgers; live runs and everything else stay as they are."""
+"""Undoes what dead runs left on the host, by their ledgers; live runs and everything else stay as they are.
+
+Containers outlive the ledgers' folder at a reboot: those are found by their labels.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 from filelock import FileLock
 
 from harness.errors import EbbtideError
+from harness.host.containers import ownerless
 from harness.host.processes import is_alive
-from harness.ledger import ledgers_dir, read_ledger
+from harness.ledger import Entry, ledgers_dir, read_ledger
 
 
 class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,10 +29,13 @@ class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
 def clean(ledgers: Path | None = None) -> list[Cleaned]:
     """Undo every ledger whose harness is dead, newest entry first; what failed stays in its ledger."""
     home = ledgers or ledgers_dir()
-    if not home.is_dir():
-        return []
-    with FileLock(home / ".lock"):
-        return [_clean_one(path) for path in sorted(home.glob("*.jsonl"))]
+    by_ledger = []
+    if home.is_dir():
+        with FileLock(home / ".lock"):
+            by_ledger = [_clean_one(path) for path in sorted(home.glob("*.jsonl"))]
+    return by_ledger + [
+        _undone(container.run_id, [container]) for container in ownerless(known=[one.run_id for one in by_ledger])
+    ]
 
 
 def _clean_one(path: Path) -> Cleaned:
@@ -39,13 +47,18 @@ def _clean_one(path: Path) -> Cleaned:
         return Cleaned(run_id=path.stem, failed=(str(error),))
     if is_alive(ledger.opened.owner):
         return Cleaned(run_id=ledger.opened.run_id, live=True)
+    outcome = _undone(ledger.opened.run_id, ledger.standing)
+    if not outcome.failed:
+        path.unlink(missing_ok=True)
+    return outcome
+
+
+def _undone(run_id: str, standing: Sequence[Entry]) -> Cleaned:
     undone, failed = [], []
-    for entry in reversed(ledger.standing):
+    for entry in reversed(standing):
         try:
             if entry.undo():
                 undone.append(entry.describe())
         except (OSError, EbbtideError) as error:
             failed.append(f"{entry.describe()}: {error}")
-    if not failed:
-        path.unlink(missing_ok=True)
-    return Cleaned(run_id=ledger.opened.run_id, undone=tuple(undone), failed=tuple(failed))
+    return Cleaned(run_id=run_id, undone=tuple(undone), failed=tuple(failed))

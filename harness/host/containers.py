@@ -59,12 +59,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
         return f"container {self.name}"
 
 
-def remove_ownerless(known: Collection[str]) -> list[Container]:
-    """Remove the containers of runs whose owner is dead and that no ledger in `known` (run ids) speaks for.
-
-    Ledgers are gone after a reboot, containers are not. Without a daemon that answers there is nothing to do.
-    Raises `HarnessError` when a container cannot be removed.
-    """
+def ownerless(known: Collection[str]) -> list[Container]:
+    """The containers of runs whose owner is dead, without the run ids `known`; none where no daemon answers."""
     host = docker_host()
     if not os.path.exists(host.removeprefix("unix://")):
         return []
@@ -73,12 +69,11 @@ def remove_ownerless(known: Collection[str]) -> list[Container]:
             found = client.api.containers(all=True, filters={"label": RUN})
     except EbbtideError:
         return []
-    ownerless = [
+    return [
         Container(docker_host=host, name=one["Names"][0].lstrip("/"), run_id=one["Labels"][RUN])
         for one in found
         if one["Labels"][RUN] not in known and not _owner_lives(one["Labels"])
     ]
-    return [container for container in ownerless if container.undo()]
 
 
 def docker_host() -> str:

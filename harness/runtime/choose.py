@@ -10,6 +10,8 @@ import msgspec
 
 from harness.errors import EbbtideError, HarnessError, UsageError
 from harness.ledger import Ledger
+from harness.powers import held
+from harness.powers import held
 from harness.runtime.base import PowerLossMethod, Runtime
 from harness.scenario.model import ClusterSpec
 
@@ -78,6 +80,8 @@ def choose_runtime(asked: Asked, kafka: str, image: str | None, note: Callable[[
         return LocalChoice()
     if asked == "docker" or image is not None:
         return _docker(kafka, image, note)
+    if held() == "user namespace":
+        return LocalChoice(reason="a user namespace cannot enter what a Docker daemon makes")
     try:
         return _docker(kafka, None, note)
     except HarnessError as error:
@@ -127,7 +131,17 @@ def _docker(kafka: str, asked: str | None, note: Callable[[str], None]) -> Docke
     from harness.host.containers import asking, connected, docker_host
     from harness.images import build_image, can_build, find_image
 
+    if held() == "user namespace":
+        raise _unreachable("root's powers reach no further than a user namespace")
+    if not docker_host().startswith("unix://"):
+        raise _unreachable(f"DOCKER_HOST={docker_host()}")
     with connected(docker_host()) as client:
+        with asking("say what it is"):
+            facts = client.info()
+        if facts.get("OperatingSystem") == "Docker Desktop":
+            raise _unreachable("Docker Desktop, whose containers are in a virtual machine")
+        if any("rootless" in option for option in facts.get("SecurityOptions") or ()):
+            raise _unreachable("a daemon that is not root itself")
         image = find_image(client, kafka, asked)
         if image is None:
             if (lacking := can_build(kafka)) is not None:
@@ -135,9 +149,15 @@ def _docker(kafka: str, asked: str | None, note: Callable[[str], None]) -> Docke
                     f"no image of Kafka {kafka}, and none can be built", got=lacking, next="--image REFERENCE"
                 )
             image = build_image(client, kafka, note)
-        with asking("say its version"):
-            daemon = str(client.version()["Version"])
-    return DockerChoice(image=image, daemon=daemon)
+    return DockerChoice(image=image, daemon=str(facts["ServerVersion"]))
+
+
+def _unreachable(got: str) -> HarnessError:
+    return HarnessError(
+        "the docker runtime takes a daemon of this host that root runs: containers are broken from outside",
+        got=got,
+        next="--runtime local",
+    )
 
 
 def _in_a_clause(error: EbbtideError) -> str:

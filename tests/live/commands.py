@@ -13,15 +13,24 @@ import msgspec
 
 from harness.waiting import wait_until
 
+LOCAL = ("--runtime", "local")
+"""Of what runs a cluster and asks for no runtime: tests must not depend on whether a Docker daemon is there."""
+
 EBBTIDE = (sys.executable, "-m", "harness.cli.main")
+
+
+def command(*arguments: str | Path) -> list[str]:
+    """The words that run `ebbtide ARGUMENTS`."""
+    words = [str(argument) for argument in arguments]
+    return [*EBBTIDE, *words, *(LOCAL if words[:1] == ["run"] and "--runtime" not in words else ())]
 
 
 def ebbtide(
     *arguments: str | Path, timeout_s: float = 240.0, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end; never raises for its exit code."""
+    """Run the command to its end; never raises for its exit code. `run` takes the local runtime unless told."""
     return subprocess.run(
-        [*EBBTIDE, *map(str, arguments)],
+        command(*arguments),
         capture_output=True,
         text=True,
         timeout=timeout_s,
@@ -41,7 +50,7 @@ class Watched:
     def __init__(self, output: Path, *arguments: str | Path) -> None:
         self._output = output
         with output.open("wb") as file:
-            self.process = subprocess.Popen([*EBBTIDE, *map(str, arguments)], stdout=file, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(command(*arguments), stdout=file, stderr=subprocess.STDOUT)
 
     def text(self) -> str:
         """What it has said so far."""

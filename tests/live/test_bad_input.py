@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from host_state import HostState
-from live.commands import EBBTIDE, ebbtide, records_in
+from live.commands import EBBTIDE, command, ebbtide, records_in
 
 from harness.record.manifest import read_manifest
 from harness.scenario import catalogue
@@ -94,7 +94,7 @@ def test_a_disk_that_fills_up_while_recording_is_said_and_leaves_nothing(tmp_pat
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1100m", "tmpfs", str(small)], check=True)
     try:
         run = subprocess.Popen(
-            [*EBBTIDE, "run", "healthy", "--kafka", "3.9.1", "--runs", str(small / "runs")],
+            command("run", "healthy", "--kafka", "3.9.1", "--runs", small / "runs"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 import pytest
-from live.commands import EBBTIDE, Demo, ebbtide, records_in
+from live.commands import EBBTIDE, Demo, command, ebbtide, records_in
 
 from analysis.verdict import read_verdict
 from harness.record.manifest import read_manifest
@@ -38,7 +38,7 @@ def test_a_cluster_whose_leader_was_killed_last_settles_on_what_is_and_not_on_wh
 
 def test_a_run_goes_on_when_the_reader_of_its_output_is_gone(tmp_path: Path) -> None:
     run = subprocess.Popen(
-        [*EBBTIDE, "run", "last-replica-standing", "--kafka", "4.3.1", "--runs", str(tmp_path / "runs")],
+        command("run", "last-replica-standing", "--kafka", "4.3.1", "--runs", tmp_path / "runs"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
