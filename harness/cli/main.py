@@ -26,7 +26,7 @@ VERBS: dict[str, str] = {
     "runs": "list the recorded runs",
     "scenarios": "list the scenarios that come with ebbtide, or show one",
     "validate": "check scenario files without running them",
-    "spec": "compare the protocol specification with conformance vectors, and explore it",
+    "spec": "compare and explore the protocol specification",
     "kafka": "fetch Kafka releases, and list those that are here",
     "image": "build, list or remove Docker images with Kafka",
     "clean": "remove what a killed run left on this host",
