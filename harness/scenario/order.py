@@ -57,14 +57,16 @@ def order(steps: Sequence[StepSpec], told_wrong: Callable[[int], bool]) -> Itera
         if step.name is not None and who is not None:
             named[step.name] = who
         open_ = [fault for fault in open_ if not _ends(step, who, fault)]
-        if step.step in HEALED_BY and (who is not None or step.step in NETWORK_FAULTS):
+        # A node whose volume was mended may have ended before.
+        leaves_broken = step.step in HEALED_BY or step.step == "mend-disk"
+        if leaves_broken and (who is not None or step.step in NETWORK_FAULTS):
             open_.append(_Fault(kind=step.step, who=who or Role(kind="clients")))
 
 
 def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where: str) -> Iterator[UsageError]:
-    healed = {kind for kind, healer in HEALED_BY.items() if healer == step.step}
+    healed: set[str] = {kind for kind, healer in HEALED_BY.items() if healer == step.step}
     if step.step == "start":
-        healed |= DISK_TROUBLES
+        healed |= DISK_TROUBLES | {"mend-disk"}
     candidates = [fault for fault in open_ if fault.kind in healed]
     if step.step == "heal" and not candidates:
         yield UsageError(
@@ -110,7 +112,7 @@ def _who(step: StepSpec, index: int, named: dict[str, Role]) -> Role | None:
 
 
 def _ends(step: StepSpec, who: Role | None, fault: _Fault) -> bool:
-    if HEALED_BY[fault.kind] != step.step:
+    if HEALED_BY.get(fault.kind, "start") != step.step:
         return False
     return step.step == "heal" or who == fault.who
 
