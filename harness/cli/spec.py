@@ -9,6 +9,7 @@ from typing import Any
 from harness.errors import ExitCode
 
 _SUBCOMMANDS: dict[str, str] = {
+    "check": "whether a property holds in every state of a small configuration",
     "vectors": "compare the specification with conformance vectors",
 }
 """Each subcommand and its line in the help; its module is `harness.cli.spec_<name>`."""

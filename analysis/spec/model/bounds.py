@@ -7,7 +7,6 @@ from typing import Literal, get_args
 import msgspec
 
 from analysis.spec.model.words import MAX_RECORDS
-from analysis.spec.variants import VARIANTS
 from harness.errors import UsageError
 
 AdminKind = Literal[
@@ -52,10 +51,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.brokers, self.rf)
 
 
-def check_bounds(variant: str, bounds: Bounds) -> None:
+def check_bounds(bounds: Bounds) -> None:
     """Raise `UsageError` for what cannot be searched, the first mistake only."""
-    if variant not in VARIANTS:
-        raise UsageError("unknown protocol variant", got=variant, allowed=", ".join(VARIANTS))
     _within("replication factor", bounds.rf, 1, MAX_BROKERS, "--rf")
     _within("min.insync.replicas", bounds.min_isr, 1, bounds.rf, "--min-isr")
     if bounds.brokers:
@@ -63,6 +60,8 @@ def check_bounds(variant: str, bounds: Bounds) -> None:
     _within("number of records", bounds.records, 1, MAX_RECORDS, "--records")
     for option in ("power_losses", "kills", "disks", "disks_outside", "stops", "admin"):
         _within(f"budget of {option.replace('_', ' ')}", getattr(bounds, option), 0, MAX_BUDGET, f"--{option}")
+    if bounds.steps is not None:
+        _within("number of steps", bounds.steps, 1, 1000, "--steps")
     unknown = [kind for kind in bounds.admin_kinds if kind not in ADMIN_KINDS]
     if unknown:
         raise UsageError("unknown administrative action", got=unknown[0], allowed=", ".join(ADMIN_KINDS))

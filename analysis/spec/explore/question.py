@@ -1,0 +1,114 @@
+"""One question to the explorer: a variant, bounds and a property; the only entry that commands and tests need."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from analysis.spec.explore.properties import PROPERTIES, Property
+from analysis.spec.explore.search import BYTES_PER_STATE, Found, search
+from analysis.spec.explore.trace import Trace, trace
+from analysis.spec.model.bounds import Bounds, check_bounds
+from analysis.spec.model.machine import Machine
+from analysis.spec.variants import ELR_VERSION, VARIANTS, cluster_for
+from harness.errors import UsageError
+
+RELEASE_OF: dict[str, str] = {
+    "kraft": "3.4.1",
+    "kip903": "3.5.2",
+    "kip903_36": "3.6.2",
+    "strict_min_isr": "3.7.2",
+    "strict_min_isr_38": "3.8.1",
+    "strict_min_isr_39": "3.9.1",
+    "elr_40": "4.0.2",
+    "elr_410": "4.1.0",
+    "elr_41": "4.2.1",
+    "elr_43": "4.3.1",
+    "kip966": "4.3.1",
+}
+"""A release of each variant, for its feature levels; no release runs `kip966`, which takes the newest levels."""
+
+_MEMORY_SHARE = 0.8
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search found; `trace` is the counterexample, `turned_down` counts those that no replica order allows."""
+
+    found: Found
+    trace: Trace | None = None
+    turned_down: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Every reachable state was seen and none violates the property, under whatever replica order."""
+        return self.found.ending == "exhausted" and not self.turned_down
+
+
+def variant_named(name: str) -> str:
+    """The variant's key, hyphens allowed; UsageError if there is none."""
+    key = name.replace("-", "_").replace(".", "_")
+    if key not in VARIANTS:
+        allowed = ", ".join(known.replace("_", "-") for known in VARIANTS)
+        raise UsageError("unknown protocol variant", got=name, allowed=allowed)
+    return key
+
+
+def property_named(name: str) -> Property:
+    """The property; UsageError if there is none."""
+    if name not in PROPERTIES:
+        raise UsageError("unknown property", got=name, allowed=", ".join(PROPERTIES))
+    return PROPERTIES[name]
+
+
+def machine_for(variant: str, bounds: Bounds, asked: Property) -> Machine:
+    """The state machine of a variant, features as in a new cluster of its release with the ELR on where it is known."""
+    check_bounds(bounds)
+    protocol = VARIANTS[variant]
+    features = {ELR_VERSION: 1} if protocol.has_elr else {}
+    return Machine(protocol, cluster_for(RELEASE_OF[variant], features, (0,)), bounds, asked.promise)
+
+
+def ask(
+    variant: str,
+    bounds: Bounds,
+    asked: Property,
+    *,
+    max_states: int | None = None,
+    max_time_s: float | None = None,
+) -> Answer:
+    """Search. `max_states` defaults to what the memory that is free can hold; UsageError if it cannot hold it."""
+    machine = machine_for(variant, bounds, asked)
+    fitting = int(_free_bytes() * _MEMORY_SHARE / BYTES_PER_STATE)
+    if max_states is not None and max_states > fitting:
+        raise UsageError(
+            "so many states do not fit into memory",
+            where="--max-states",
+            got=f"{max_states:,} states of about {BYTES_PER_STATE} bytes: {max_states * BYTES_PER_STATE >> 20:,} MiB",
+            allowed=f"at most {fitting:,} here",
+        )
+    turned_down = 0
+    accepted: list[Trace] = []
+
+    def accept(path: tuple[int, ...]) -> bool:
+        nonlocal turned_down
+        with_ids = trace(machine, path)
+        if with_ids is None:
+            turned_down += 1
+            return False
+        accepted.append(with_ids)
+        return True
+
+    found = search(
+        machine,
+        check=asked.check(machine) if asked.check else None,
+        accept=accept,
+        max_states=fitting if max_states is None else max_states,
+        max_time_s=max_time_s,
+    )
+    return Answer(found=found, trace=accepted[0] if accepted else None, turned_down=turned_down)
+
+
+def _free_bytes() -> int:
+    """Memory that this process may still take, as far as the host says; cgroup limits are not read."""
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,145 @@
+"""A counterexample with broker ids: the search renames brokers at every step, a reader needs them to stay.
+
+Ids follow the replica assignment, 1 being the preferred leader. The search leaves the order of the replica list
+open; a trace has one under which each of its elections is what the controller would do, or is none (`None`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+from typing import NamedTuple
+
+from analysis.spec.model import words as w
+from analysis.spec.model.control import Action
+from analysis.spec.model.machine import Machine, Move
+from analysis.spec.model.words import DATA_BITS, Shared
+
+
+class Step(NamedTuple):
+    """One action: whom it concerns (0: nobody in particular), its number or broker ids, and the state after it."""
+
+    kind: str
+    broker: int
+    detail: int
+    brokers: tuple[int, ...]
+    shared: Shared
+    data: int
+    words: dict[int, int]
+    lost: int
+
+
+class Trace(NamedTuple):
+    """The initial words by broker id, and the steps. `orders[n]` is the order that the target of step n has."""
+
+    initial: dict[int, int]
+    shared: Shared
+    steps: tuple[Step, ...]
+    orders: dict[int, tuple[int, ...]]
+
+
+_MASKS = frozenset({"ask-shrink", "reassign"})
+"""Actions whose detail is a mask of positions."""
+
+
+def trace(machine: Machine, path: Sequence[int]) -> Trace | None:
+    """The trace of a path that `search` returned, or None if no order of the replica lists fits its elections."""
+    first = machine.initial()
+    ids = list(range(1, machine.bounds.size + 1))
+    words, ids = _sorted(first[2:], ids)
+    state = [first[0], first[1], *words]
+    initial = dict(zip(ids, words, strict=True))
+    steps: list[Step] = []
+    # Who has to stand before whom, since the replica list was last given; it begins with the initial leader.
+    before: set[tuple[int, int]] = {(1, other) for other in range(2, machine.bounds.rf + 1)}
+    given, lists = -1, {-1: (tuple(range(1, machine.bounds.rf + 1)), before)}
+    for number, chosen in enumerate(path):
+        moves = machine.moves(state)
+        move = moves[chosen]
+        if move.action.kind == "reassign":
+            given = number
+            replicas = [
+                ids[at]
+                for at in range(len(ids))
+                if move.words[at] >> DATA_BITS & w.REPLICA or move.action.detail >> at & 1
+            ]
+            lists[given] = (tuple(sorted(replicas)), set())
+        lists[given][1].update(_elected_before(move, moves, ids))
+        steps.append(_step(machine, move, ids))
+        sorted_words, ids = _sorted(move.words, ids)
+        state = [move.shared, move.data, *sorted_words]
+    orders = {number: _order(replicas, pairs) for number, (replicas, pairs) in lists.items()}
+    if any(order is None for order in orders.values()):
+        return None
+    known = {number: order for number, order in orders.items() if order is not None}
+    return _renamed(Trace(initial, machine.shared(first), tuple(steps), known))
+
+
+def _elected_before(move: Move, moves: list[Move], ids: list[int]) -> Iterator[tuple[int, int]]:
+    """Pairs that say: to elect whom this move elects, the one has to stand before the other."""
+    elected = _leader(move.words)
+    if elected < 0:
+        return
+    for other in moves:
+        rival = _leader(other.words)
+        if other.action == move.action and rival >= 0 and rival != elected:
+            yield ids[elected], ids[rival]
+    if move.action.kind == "elect-preferred":
+        for at, word in enumerate(move.words):
+            if at != elected and word >> DATA_BITS & w.REPLICA:
+                yield ids[elected], ids[at]
+
+
+def _leader(words: list[int]) -> int:
+    return next((at for at, word in enumerate(words) if word >> DATA_BITS & w.LEADER), -1)
+
+
+def _order(replicas: tuple[int, ...], pairs: set[tuple[int, int]]) -> tuple[int, ...] | None:
+    for order in permutations(replicas):
+        place = {broker: at for at, broker in enumerate(order)}
+        if all(place.get(one, -1) < place.get(other, len(order)) for one, other in pairs):
+            return order
+    return None
+
+
+def _sorted(words: list[int], ids: list[int]) -> tuple[list[int], list[int]]:
+    pairs = sorted(zip(words, ids, strict=True))
+    return [word for word, _ in pairs], [broker for _, broker in pairs]
+
+
+def _step(machine: Machine, move: Move, ids: list[int]) -> Step:
+    action: Action = move.action
+    masked = action.kind in _MASKS
+    return Step(
+        kind=action.kind,
+        broker=ids[action.broker] if action.broker >= 0 else 0,
+        detail=0 if masked else action.detail,
+        brokers=tuple(sorted(ids[at] for at in range(len(ids)) if action.detail >> at & 1)) if masked else (),
+        shared=machine.shared([move.shared]),
+        data=move.data,
+        words=dict(zip(ids, move.words, strict=True)),
+        lost=move.lost,
+    )
+
+
+def _renamed(found: Trace) -> Trace:
+    """With the initial replica list in ascending order of ids."""
+    order = found.orders[-1]
+    new = {old: at for at, old in enumerate(order, 1)}
+
+    def name(broker: int) -> int:
+        return new.get(broker, broker)
+
+    def words(old: dict[int, int]) -> dict[int, int]:
+        return dict(sorted((name(broker), word) for broker, word in old.items()))
+
+    steps = tuple(
+        step._replace(
+            broker=name(step.broker),
+            brokers=tuple(sorted(name(broker) for broker in step.brokers)),
+            words=words(step.words),
+        )
+        for step in found.steps
+    )
+    orders = {number: tuple(name(broker) for broker in one) for number, one in found.orders.items()}
+    return Trace(words(found.initial), found.shared, steps, orders)

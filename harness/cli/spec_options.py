@@ -1,0 +1,75 @@
+"""The options that `ebbtide spec check` and `ebbtide spec find` share: variant, bounds, property, limits."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from analysis.spec.explore.question import Answer
+    from analysis.spec.model.bounds import Bounds
+
+
+def add_question(parser: argparse.ArgumentParser) -> None:
+    """Declare what to search."""
+    parser.add_argument("--variant", required=True, metavar="NAME", help="the protocol variant, such as elr-43")
+    parser.add_argument("--rf", type=int, default=3, metavar="N", help="replication factor (default: 3)")
+    parser.add_argument("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (default: 2)")
+    parser.add_argument("--brokers", type=int, default=0, metavar="N", help="brokers, spares included (default: RF)")
+    parser.add_argument("--records", type=int, default=1, metavar="N", help="records that are sent (default: 1)")
+    parser.add_argument("--acks", default="all", choices=("all", "1", "mixed"), help="of the records (default: all)")
+    for option, what in (
+        ("power-losses", "brokers that lose power, and what they had not flushed"),
+        ("kills", "brokers that are killed"),
+        ("disks", "disks that are replaced, of any broker that is down"),
+        ("disks-outside", "disks that are replaced, of brokers in neither ISR nor ELR"),
+        ("stops", "clean stops"),
+        ("admin", "administrative requests of the kinds in --admin-kinds"),
+    ):
+        parser.add_argument(f"--{option}", type=int, default=0, metavar="N", help=f"{what} (default: 0)")
+    parser.add_argument("--admin-kinds", default="", metavar="KIND,...", help="default: all kinds if --admin is given")
+    parser.add_argument(
+        "--late-configs", action="store_true", help="the leader may learn of a new min.insync.replicas late"
+    )
+    parser.add_argument("--property", default="committed", metavar="NAME", help="what must hold (default: committed)")
+    parser.add_argument("--steps", type=int, metavar="N", help="how deep to search (default: to the end)")
+    parser.add_argument("--max-states", type=int, metavar="N", help="distinct states (default: what memory holds)")
+    parser.add_argument("--max-time", type=float, metavar="SECONDS", help="how long to search (default: to the end)")
+
+
+def bounds_of(args: argparse.Namespace) -> Bounds:
+    """The bounds that were typed."""
+    from analysis.spec.model.bounds import ADMIN_KINDS, Bounds, check_bounds
+
+    kinds = tuple(kind for kind in args.admin_kinds.split(",") if kind)
+    bounds = Bounds(
+        rf=args.rf,
+        min_isr=args.min_isr,
+        brokers=args.brokers,
+        records=args.records,
+        power_losses=args.power_losses,
+        kills=args.kills,
+        disks=args.disks,
+        disks_outside=args.disks_outside,
+        stops=args.stops,
+        admin=args.admin,
+        admin_kinds=kinds or (tuple(kind for kind in ADMIN_KINDS if kind != "unclean") if args.admin else ()),
+        late_configs=args.late_configs,
+        acks=args.acks,
+        steps=args.steps,
+    )
+    check_bounds(bounds)
+    return bounds
+
+
+def answer_to(args: argparse.Namespace) -> Answer:
+    """Search for what was typed."""
+    from analysis.spec.explore.question import ask, property_named, variant_named
+
+    return ask(
+        variant_named(args.variant),
+        bounds_of(args),
+        property_named(args.property),
+        max_states=args.max_states,
+        max_time_s=args.max_time,
+    )
