@@ -70,7 +70,7 @@ def road_of(before: PartitionState, after: PartitionState) -> Road:
         return "isr"
     if leader in before.elr and not began_recovering:
         return "elr"
-    if not began_recovering and leader in before.adding and not after.adding and leader in after.isr:
+    if not began_recovering and after.completes_reassignment(before) and leader in after.isr:
         return "reassignment"
     return "unclean"
 

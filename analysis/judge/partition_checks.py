@@ -5,6 +5,8 @@ What must hold of a state alone is a predicate of the specification's table, `an
 
 from __future__ import annotations
 
+import msgspec
+
 from analysis.judge.elections import all_elections
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, election_row, finding, state_row
@@ -43,13 +45,19 @@ def elr_only_below_min_isr(evidence: Evidence) -> Finding:
     """KIP-966, ELR invariants: "If ELR is not empty, the ISR is under min ISR."
 
     The min ISR is the effective one at that metadata offset. A change of min.insync.replicas is written before
-    the record that clears the ELR, so it is held against the next state of the partition.
+    the record that clears the ELR, so it is held against the next state of the partition. The record that completes
+    a reassignment counts the replicas before it: so all releases do.
     """
     with_elr = [state for state in _states(evidence.timeline) if state.elr]
+    counted = {
+        after.metadata_offset: msgspec.structs.replace(after, replicas=max(before.replicas, after.replicas, key=len))
+        for before, after in evidence.timeline.pairs()
+        if after.elr and after.completes_reassignment(before)
+    }
     violations: list[Row] = []
     unknown: list[Row] = []
     for state in with_elr:
-        min_isr = evidence.rules.min_isr(state, state.metadata_offset)
+        min_isr = evidence.rules.min_isr(counted.get(state.metadata_offset, state), state.metadata_offset)
         if min_isr is None:
             unknown.append(state_row(state, why="the effective min ISR is not known"))
         elif _breaks(_ELR_BELOW, state, min_isr):

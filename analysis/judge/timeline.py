@@ -51,6 +51,10 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the topic was deleted and made again in between: both epochs start anew."""
         return self.leader_epoch == 0 and self.partition_epoch == 0 and earlier.partition_epoch > 0
 
+    def completes_reassignment(self, earlier: PartitionState) -> bool:
+        """Whether the record ended a reassignment that was under way."""
+        return bool(earlier.adding or earlier.removing) and not (self.adding or self.removing)
+
 
 class BrokerEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One registration event: registered, fenced, unfenced, shutting_down or unregistered."""
