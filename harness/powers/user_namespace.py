@@ -5,7 +5,7 @@ stays outside and passes signals on; it forks the first process of the pid names
 and then waits; that one forks the command. However the first or second dies, the kernel ends everything in the
 pid namespace, and mounts and network namespaces go with it.
 
-The command has a session of its own: a Ctrl-C reaches only the process outside, and the command hears it once.
+The namespaces have a session of their own: a Ctrl-C reaches only the process outside, and the command hears it once.
 """
 
 from __future__ import annotations
@@ -98,13 +98,13 @@ def _make_namespaces() -> None:
 
 def _first_process(command: Sequence[str], alive: int, mask: set[int | signal.Signals]) -> int:
     """Process 1 of the pid namespace: it takes in orphans, and its end is the end of all others."""
+    os.setsid()
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL), "asking to die with the parent")
     if select.select([alive], [], [], 0)[0]:  # it died before it could be asked
         return ExitCode.HARNESS_FAILED
     _mount_private_folders()
     child = os.fork()
     if child == 0:
-        os.setsid()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         _end(lambda: _become(command))
     return _pass_on_until_ended(child)

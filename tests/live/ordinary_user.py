@@ -1,38 +1,93 @@
-"""Runs a command as a user who is not root, on a host where all that it needs may lie in root's folders.
+"""An ordinary user with a home, and the releases in it; and a command run as that user.
 
-As a program (root, in a mount namespace of its own): `ordinary_user.py GROUPS -- CMD...`. Closed folders on the
-way to the checkout, the interpreter and the releases are covered by open ones that show just these.
+As a program (root, in a mount namespace of its own): `ordinary_user.py GROUPS -- CMD...` becomes the user.
+Closed folders on the way to the checkout and the interpreter are covered by open ones that show just these.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import stat
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import msgspec
+from live.commands import EBBTIDE, Watched
+
+from harness.places import cache_dir
 
 USER = 65534
 _ROOT = Path(__file__).resolve().parents[2]
+_MS_BIND, _MS_REC = 0x1000, 0x4000
 
 
-def as_ordinary_user(*command: str, groups: Sequence[int] = ()) -> list[str]:
-    """The words that run `command` as `USER` with the supplementary `groups`. An ordinary user runs it as they are."""
-    if os.geteuid() != 0:
-        return list(command)
-    joined = ",".join(map(str, groups))
-    return [
-        "unshare",
-        "--mount",
-        "--propagation=slave",
-        "--",
-        sys.executable,
-        str(Path(__file__).resolve()),
-        joined,
-        "--",
-        *command,
-    ]
+class WatchedAs(Watched):
+    """A command in another folder and environment than the tests' own."""
+
+    def __init__(self, output: Path, words: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
+        self._output = output
+        with output.open("wb") as file:
+            self.process = subprocess.Popen(words, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=folder)
+
+
+class OrdinaryUser(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs the command in `home`; `groups` are supplementary. Whoever is no root runs it as themselves."""
+
+    home: Path
+    groups: tuple[int, ...] = ()
+
+    @classmethod
+    def at(cls, home: Path, *releases: str, groups: tuple[int, ...] = ()) -> OrdinaryUser:
+        """Make the home, and a cache of the user's own with `releases`."""
+        for release in releases:
+            shutil.copytree(cache_dir() / "kafka" / release, home / "cache" / "kafka" / release)
+        (home / "cache").mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0:
+            for path in (home, *home.rglob("*")):
+                os.chown(path, USER, USER)
+        return cls(home=home, groups=groups)
+
+    def run(self, *arguments: str, timeout_s: float = 240.0) -> subprocess.CompletedProcess[str]:
+        """Run `ebbtide ARGUMENTS` to its end; never raises for its exit code."""
+        return subprocess.run(
+            [*self._command(), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env=self._environment(),
+            cwd=self.home,
+            check=False,
+        )
+
+    def watch(self, *arguments: str) -> Watched:
+        """Start `ebbtide ARGUMENTS`; the pid is that of the user's own process."""
+        output = self.home.with_name(self.home.name + "-output")
+        return WatchedAs(output, [*self._command(), *arguments], self._environment(), self.home)
+
+    def _command(self) -> list[str]:
+        if os.geteuid() != 0:
+            return list(EBBTIDE)
+        groups = ",".join(map(str, self.groups))
+        become = [sys.executable, "-m", "live.ordinary_user", groups, "--"]
+        return ["unshare", "--mount", "--propagation=slave", "--", *become, *EBBTIDE]
+
+    def _environment(self) -> dict[str, str]:
+        # The cache stays where it was: a class archive counts only for jars of the same path.
+        own = {"HOME": str(self.home), "EBBTIDE_CACHE": str(cache_dir()), "PYTHONPATH": str(_ROOT / "tests")}
+        return {**os.environ, **own}
+
+
+def _become_ordinary(groups: Sequence[int]) -> None:
+    home = Path(os.environ["HOME"])
+    _open_up([_ROOT, Path(sys.prefix), Path(sys.base_prefix), home, cache_dir()])
+    _mount(str(home / "cache"), cache_dir(), None, _MS_BIND, None)
+    os.setgroups(groups)
+    os.setresgid(USER, USER, USER)
+    os.setresuid(USER, USER, USER)
 
 
 def _open_up(needed: Sequence[Path]) -> None:
@@ -48,7 +103,7 @@ def _open_up(needed: Sequence[Path]) -> None:
         _mount("tmpfs", parent, b"tmpfs", 0, b"mode=755")
         for path, handle in handles.items():
             path.mkdir(parents=True, exist_ok=True)
-            _mount(f"/proc/self/fd/{handle}", path, None, 0x1000 | 0x4000, None)
+            _mount(f"/proc/self/fd/{handle}", path, None, _MS_BIND | _MS_REC, None)
 
 
 def _mount(source: str, target: Path, kind: bytes | None, flags: int, data: bytes | None) -> None:
@@ -57,16 +112,7 @@ def _mount(source: str, target: Path, kind: bytes | None, flags: int, data: byte
         raise OSError(ctypes.get_errno(), f"mounting {target}")
 
 
-def main() -> None:
-    """Prepare, become the user, become the command."""
-    groups, command = sys.argv[1], sys.argv[3:]
-    cache = Path(os.environ["EBBTIDE_CACHE"])
-    _open_up([_ROOT, Path(sys.prefix), Path(sys.base_prefix), Path(os.environ["HOME"]), cache])
-    os.setgroups([int(group) for group in groups.split(",") if group])
-    os.setresgid(USER, USER, USER)
-    os.setresuid(USER, USER, USER)
-    os.execvp(command[0], command)
-
-
 if __name__ == "__main__":
-    main()
+    _become_ordinary([int(group) for group in sys.argv[1].split(",") if group])
+    os.chdir(os.environ["HOME"])
+    os.execvp(sys.argv[3], sys.argv[3:])

@@ -102,7 +102,7 @@ def test_a_full_disk_and_a_small_memory_are_seen(monkeypatch: pytest.MonkeyPatch
 def test_without_root_nothing_is_tried_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     statuses = {check.name: check.status for check in check_host()}
-    assert statuses["root"] == statuses["bridge and nft"] == statuses["ext4 shutdown"] == "missing"
+    assert statuses["powers"] == statuses["bridge and nft"] == statuses["ext4 shutdown"] == "missing"
     assert "unknown" not in statuses.values()
 
 

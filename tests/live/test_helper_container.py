@@ -1,0 +1,79 @@
+"""Without root, with Docker: a member of the socket's group gets root's powers through a helper container."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from host_state import HostState
+from live.commands import records_in
+from live.ordinary_user import OrdinaryUser
+
+from harness.images import connect
+from harness.powers.helper_container import LABEL
+from harness.record.manifest import read_manifest
+from harness.waiting import wait_until
+
+pytestmark = [pytest.mark.docker, pytest.mark.live]
+
+RUN = ("run", "last-replica-standing", "--kafka", "3.9.1")
+_SOCKET = Path("/var/run/docker.sock")
+
+
+@pytest.fixture(scope="module")
+def member(tmp_path_factory: pytest.TempPathFactory) -> OrdinaryUser:
+    """A user who may use the daemon."""
+    home = tmp_path_factory.mktemp("member") / "home"
+    return OrdinaryUser.at(home, "3.9.1", groups=(_SOCKET.stat().st_gid,))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    yield
+    wait_until(lambda: _helpers() == [], awaited="the helper container to be gone", timeout_s=30)
+
+
+def _helpers() -> list[str]:
+    client = connect()
+    try:
+        return [container["Id"] for container in client.api.containers(all=True, filters={"label": LABEL})]
+    finally:
+        client.close()
+
+
+def test_the_doctor_tries_everything_with_the_powers_of_the_helper(member: OrdinaryUser) -> None:
+    done = member.run("doctor")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "helper container" in done.stdout
+    assert done.stderr == "not root: through a helper container of the Docker daemon, as root\n"
+
+
+def test_a_run_belongs_to_the_user_who_started_it(member: OrdinaryUser) -> None:
+    before, seen = HostState.now(), set(records_in(member.home / "runs"))
+    done = member.run(*RUN)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (record,) = set(records_in(member.home / "runs")) - seen
+    manifest = read_manifest(record)
+    assert (manifest.power_loss_method, manifest.host["powers"]) == ("fs-shutdown", "helper container")
+    assert {path.stat().st_uid for path in (member.home, *member.home.rglob("*"))} == {member.home.stat().st_uid}
+    assert HostState.now().left_since(before, record.name, str(member.home)) == []
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGKILL, -9), (signal.SIGINT, 3)], ids=["kill", "Ctrl-C"])
+def test_a_run_whose_user_process_ends_undoes_everything_itself(
+    number: signal.Signals, status: int, member: OrdinaryUser
+) -> None:
+    before, seen = HostState.now(), set(records_in(member.home / "runs"))
+    run = member.watch(*RUN)
+    assert run.signal_once_it_says("power-loss broker", number) == status
+    wait_until(lambda: _helpers() == [], awaited="the helper container to end", timeout_s=60)
+    (record,) = set(records_in(member.home / "runs")) - seen
+    assert HostState.now().left_since(before, record.name, str(member.home)) == []
+    assert read_manifest(record).status == "interrupted"
+    assert record.stat().st_uid == member.home.stat().st_uid
+    assert not [path for path in record.rglob("*") if path.stat().st_uid != member.home.stat().st_uid]
+    assert "Traceback" not in run.text()
+    assert os.path.isdir(record / "raw" / "broker-1")
