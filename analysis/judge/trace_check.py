@@ -25,6 +25,7 @@ def trace_of(
         evidence.rules,
         manifest.kafka,
         statics=scenario.cluster.controller_properties if scenario is not None else None,
+        asked=frozenset(step.step for step in steps) if steps is not None else None,
         touched_disks=frozenset(touched & set(manifest.topology.brokers)),
     )
 

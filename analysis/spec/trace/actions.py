@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from analysis.judge.rules import ELR_VERSION, MIN_ISR
 from analysis.judge.timeline import BrokerEvent, ConfigChange
-from analysis.spec.partition import AlterPartition, Cluster, Election, Outcome, Partition, mask_of, members
+from analysis.spec.partition import AlterPartition, Cluster, Election, Partition, mask_of, members
 from analysis.spec.protocol import Protocol
 
 CLAUSES = {
@@ -127,28 +127,32 @@ def _altered(before: Partition, after: Partition) -> str:
     return "recovered"
 
 
-def of_operators(protocol: Protocol, partition: Partition, cluster: Cluster, after: Partition) -> Iterator[Candidate]:
-    """Elections by request or by the controller's own timers, reassignments, log directories."""
-    elections: tuple[tuple[str, str, Outcome], ...] = (
-        ("preferred-election", "the controller's balancing", protocol.balance(partition, cluster)),
-        ("preferred-election", "an operator", protocol.elect(partition, cluster, Election.PREFERRED)),
-        ("unclean-election", "the controller's sweep", protocol.sweep(partition, cluster)),
-        ("unclean-election", "an operator", protocol.elect(partition, cluster, Election.UNCLEAN)),
-    )
-    for name, by, found in elections:
-        yield Candidate(name, by, found.partition)
-    for target in dict.fromkeys((tuple(r for r in after.replicas if not after.removing >> r & 1), after.replicas)):
-        if target != partition.replicas or partition.adding or partition.removing:
-            yield Candidate(
-                "reassign", f"an operator, to {list(target)}", protocol.reassign(partition, cluster, target).partition
-            )
-    if partition.adding or partition.removing:
-        yield Candidate(
-            "cancel-reassignment", "an operator", protocol.cancel_reassignment(partition, cluster).partition
-        )
+def of_timers(protocol: Protocol, partition: Partition, cluster: Cluster) -> Iterator[Candidate]:
+    """What the controller does by itself from time to time, and a broker that says which directory a replica is in."""
+    balanced, swept = protocol.balance(partition, cluster), protocol.sweep(partition, cluster)
+    yield Candidate("preferred-election", "the controller's balancing", balanced.partition)
+    yield Candidate("unclean-election", "the controller's sweep", swept.partition)
     for broker in partition.replicas:
         found = protocol.assign_directory(partition, cluster, broker)
         yield Candidate("assign-directory", f"broker {broker}", found.partition)
+
+
+def of_operators(
+    protocol: Protocol, partition: Partition, cluster: Cluster, after: Partition, asked: frozenset[str] | None
+) -> Iterator[Candidate]:
+    """Elections and reassignments by request, of those kinds that were `asked` for; None: any may have been."""
+    if asked is None or "elect" in asked:
+        for name, kind in (("preferred-election", Election.PREFERRED), ("unclean-election", Election.UNCLEAN)):
+            yield Candidate(name, "an operator", protocol.elect(partition, cluster, kind).partition)
+    if asked is None or "reassign" in asked:
+        target = tuple(broker for broker in after.replicas if not after.removing >> broker & 1)
+        for replicas in dict.fromkeys((target, after.replicas)):
+            if replicas != partition.replicas or partition.adding or partition.removing:
+                found = protocol.reassign(partition, cluster, replicas)
+                yield Candidate("reassign", f"an operator, to {list(replicas)}", found.partition)
+        if partition.adding or partition.removing:
+            found = protocol.cancel_reassignment(partition, cluster)
+            yield Candidate("cancel-reassignment", "an operator", found.partition)
 
 
 def likely_isrs(before: Partition, after: Partition) -> list[int]:

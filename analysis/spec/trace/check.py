@@ -25,6 +25,7 @@ from analysis.spec.trace.actions import (
     of_events,
     of_operators,
     of_the_leader,
+    of_timers,
 )
 from analysis.spec.trace.world import World, model_of
 from harness.errors import UsageError
@@ -90,17 +91,19 @@ def check_timeline(
     kafka: str,
     *,
     statics: Mapping[str, str] | None = None,
+    asked: frozenset[str] | None = None,
     touched_disks: frozenset[int] = frozenset(),
 ) -> Trace:
     """Check every transition of the timeline against the variant of `kafka` at the feature levels of that moment.
 
-    `statics` are the controllers' own properties; None: not known. `touched_disks` are the brokers whose log
-    directory a step replaced or made fail: the tables do not hold directories, so what follows is undecided.
+    `statics` are the controllers' own properties; None: not known. `asked` are the kinds of request that operators
+    made, of elect and reassign, which leave no record of their own; None: not known. `touched_disks` are the brokers
+    whose log directory a step replaced or made fail: the tables do not hold directories, so what follows is undecided.
     """
     lacking = timeline.missing & {"partitions", "brokers"}
     if lacking:
         return Trace(refused=f"{' and '.join(sorted(lacking))}.parquet is missing")
-    checker = _Checker(timeline, rules, World(timeline, rules, kafka, statics), mask_of(touched_disks))
+    checker = _Checker(timeline, World(timeline, rules, kafka, statics), asked, mask_of(touched_disks))
     try:
         results = [checker.check(before, after) for before, after in _transitions(timeline)]
         omitted = list(checker.omissions())
@@ -132,10 +135,10 @@ def _created(state: PartitionState) -> bool:
 
 
 class _Checker:
-    def __init__(self, timeline: Timeline, rules: Rules, world: World, touched_disks: int) -> None:
+    def __init__(self, timeline: Timeline, world: World, asked: frozenset[str] | None, touched_disks: int) -> None:
         self._timeline = timeline
         self._world = world
-        self._rules = rules
+        self._asked = asked
         self._touched = touched_disks
         self._causes = _events_by_offset(timeline)
         self._configs = [
@@ -241,7 +244,8 @@ class _Checker:
         cluster = self._world.cluster(after.topic, after.metadata_offset, unclean)
         isrs = every_isr(partition) if every else likely_isrs(partition, seen)
         yield from of_the_leader(protocol, partition, cluster, isrs)
-        yield from of_operators(protocol, partition, cluster, seen)
+        yield from of_timers(protocol, partition, cluster)
+        yield from of_operators(protocol, partition, cluster, seen, self._asked)
 
     def _changes_between(self, before: PartitionState, after: PartitionState) -> list[ConfigChange]:
         bearing = {"cluster", f"topic:{after.topic}", f"feature:{ELR_VERSION}"}

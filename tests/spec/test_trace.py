@@ -1,0 +1,315 @@
+"""Real metadata logs against the model: each transition is explained, and a log changed by hand is caught where it was.
+
+The logs under timelines/ are of random fault schedules on real clusters: kills, stops, pauses, power losses, cuts,
+and in `reassignments-*` reassignments and config changes besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from analysis.judge.elections import all_elections
+from analysis.judge.rules import ELR_VERSION, UNCLEAN_ELECTION, Rules
+from analysis.judge.timeline import BrokerEvent, ConfigChange, PartitionState, Timeline, load_timeline
+from analysis.spec.trace.check import Trace, Unexplained, check_timeline
+from harness.record.manifest import read_manifest
+
+TIMELINES = Path(__file__).with_name("timelines")
+NAMES = sorted(path.name for path in TIMELINES.iterdir())
+
+
+def load(name: str) -> Timeline:
+    return load_timeline(TIMELINES / name)
+
+
+def check(
+    timeline: Timeline,
+    name: str,
+    *,
+    kafka: str | None = None,
+    statics: Mapping[str, str] | None = {},
+    asked: frozenset[str] | None = frozenset(),
+    touched: frozenset[int] = frozenset(),
+) -> Trace:
+    manifest = read_manifest(TIMELINES / name)
+    if kafka is not None:
+        manifest = msgspec.structs.replace(manifest, kafka=kafka)
+    if name.startswith("reassignments"):
+        asked = frozenset({"reassign"})
+    rules = Rules(manifest, timeline)
+    return check_timeline(timeline, rules, manifest.kafka, statics=statics, asked=asked, touched_disks=touched)
+
+
+def told(trace: Trace) -> list[tuple[int, str]]:
+    return [(one.metadata_offset, one.why) for one in trace.unexplained]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_transition_of_a_real_run_is_explained(name: str) -> None:
+    timeline = load(name)
+    trace = check(timeline, name)
+    assert trace.refused is None
+    assert told(trace) == []
+    assert len(trace.explained) == sum(len(states) for states in timeline.partitions.values())
+    assert all(one.clause and one.by for one in trace.explained)
+
+
+def test_the_real_runs_show_what_the_protocol_does_under_faults() -> None:
+    seen: set[str] = set()
+    for name in NAMES:
+        seen |= check(load(name), name).actions.keys()
+    assert seen >= {
+        "create",
+        "fence",
+        "unfence",
+        "controlled-shutdown",
+        "register-unclean",
+        "isr-expand",
+        "isr-shrink",
+        "reassign",
+        "reassignment-completed",
+    }
+
+
+def test_each_transition_names_who_made_it() -> None:
+    trace = check(load("churn-4.3.1"), "churn-4.3.1")
+    made = {(one.after.metadata_offset, one.after.topic): (one.action, one.by) for one in trace.explained}
+    assert made[58, "d"] == ("fence", "broker 1, fenced")
+    assert made[88, "d"] == ("register-unclean", "broker 2, registered after an unclean shutdown")
+    assert made[92, "u"] == ("unfence", "broker 2, unfenced")
+    assert made[157, "t"] == ("isr-expand", "leader 3, AlterPartition to [2, 3]")
+
+
+def test_a_release_that_the_model_does_not_know_is_not_judged() -> None:
+    trace = check(load("churn-4.3.1"), "churn-4.3.1", kafka="9.0.0")
+    assert trace.refused is not None
+    assert not trace.unexplained
+
+
+def test_the_fenced_last_known_leader_of_kafka_4_0_is_no_transition_of_4_1() -> None:
+    """KAFKA-19522: 4.0 elects it in the very record of its registration after an unclean shutdown."""
+    as_4_1 = check(load("churn-4.0.2-elr"), "churn-4.0.2-elr", kafka="4.1.2")
+    first = as_4_1.unexplained[0]
+    assert (first.metadata_offset, first.after.topic, first.after.leader) == (151, "d", 3)
+    assert first.nearest[0].instead["leader"] == -1
+
+
+def test_the_rules_follow_the_feature_level_of_the_moment() -> None:
+    """The log of a run without ELR, with a record that switches the ELR on in its middle: from there on it is wrong."""
+    timeline = load("churn-4.0.2")
+    switched = 60
+    level = ConfigChange(metadata_offset=switched, at_ns=0, resource=f"feature:{ELR_VERSION}", name="level", value="1")
+    configs = tuple(sorted((*timeline.configs, level), key=lambda one: one.metadata_offset))
+    trace = check(msgspec.structs.replace(timeline, configs=configs), "churn-4.0.2")
+    assert trace.unexplained
+    assert all(one.metadata_offset > switched for one in trace.unexplained)
+
+
+@pytest.mark.parametrize(("statics", "undecided"), [(None, {True}), ({}, {False}), ({UNCLEAN_ELECTION: "true"}, set())])
+def test_an_unclean_election_hangs_on_a_property_that_may_not_be_known(
+    statics: Mapping[str, str] | None, undecided: set[bool]
+) -> None:
+    timeline = load("churn-4.3.1")
+    configs = tuple(one for one in timeline.configs if one.name != UNCLEAN_ELECTION)
+    unsaid = msgspec.structs.replace(timeline, configs=configs)
+    found = check(unsaid, "churn-4.3.1", statics=statics).unexplained
+    assert {one.undecided for one in found if one.after.topic == "u" and one.after.leader == 2} == undecided
+
+
+def test_a_log_with_gaps_and_a_replaced_disk_are_undecided() -> None:
+    timeline = edit(load("churn-4.3.1"), 92, "u", 0, leader=1, isr=(1,))
+    gapped = check(msgspec.structs.replace(timeline, gaps=True), "churn-4.3.1")
+    assert {one.undecided for one in gapped.unexplained} == {True}
+    on_a_new_disk = check(timeline, "churn-4.3.1", touched=frozenset({1}))
+    assert {one.undecided for one in on_a_new_disk.unexplained} == {True}
+
+
+def test_a_record_that_is_missing_where_the_log_has_gaps_is_undecided() -> None:
+    timeline = drop(load("churn-4.3.1"), 145, "d", 1)
+    gapped = check(msgspec.structs.replace(timeline, gaps=True), "churn-4.3.1").unexplained
+    assert [(one.metadata_offset, one.undecided) for one in gapped] == [(156, True)]
+
+
+def edit(timeline: Timeline, offset: int, topic: str, partition: int, **changes: object) -> Timeline:
+    """The timeline with fields of one state changed; what follows is left as it was."""
+    return _with(
+        timeline,
+        topic,
+        partition,
+        lambda states: tuple(
+            msgspec.structs.replace(one, **changes) if one.metadata_offset == offset else one for one in states
+        ),
+    )
+
+
+def shift(timeline: Timeline, offset: int, topic: str, partition: int, **by: int) -> Timeline:
+    """The timeline with numbers raised in one state of the partition and all that follow."""
+    return _with(
+        timeline,
+        topic,
+        partition,
+        lambda states: tuple(
+            msgspec.structs.replace(one, **{key: getattr(one, key) + more for key, more in by.items()})
+            if one.metadata_offset >= offset
+            else one
+            for one in states
+        ),
+    )
+
+
+def drop(timeline: Timeline, offset: int, topic: str, partition: int) -> Timeline:
+    """The timeline without one state."""
+    return _with(timeline, topic, partition, lambda states: tuple(s for s in states if s.metadata_offset != offset))
+
+
+def insert(timeline: Timeline, event: BrokerEvent) -> Timeline:
+    """The timeline with one broker event more."""
+    events = sorted((*timeline.brokers, event), key=lambda one: one.metadata_offset)
+    return msgspec.structs.replace(timeline, brokers=tuple(events))
+
+
+def without(timeline: Timeline, offset: int) -> Timeline:
+    """The timeline without the broker event at `offset`."""
+    events = tuple(one for one in timeline.brokers if one.metadata_offset != offset)
+    return msgspec.structs.replace(timeline, brokers=events)
+
+
+def _with(
+    timeline: Timeline,
+    topic: str,
+    partition: int,
+    change: Callable[[tuple[PartitionState, ...]], tuple[PartitionState, ...]],
+) -> Timeline:
+    states = timeline.states(topic, partition)
+    changed = change(states)
+    assert changed != states, "the damage changes nothing"
+    return msgspec.structs.replace(timeline, partitions={**timeline.partitions, (topic, partition): changed})
+
+
+def registered(offset: int, broker: int) -> BrokerEvent:
+    return BrokerEvent(metadata_offset=offset, at_ns=0, broker=broker, broker_epoch=offset, event="registered")
+
+
+Damage = Callable[[Timeline], Timeline]
+
+DAMAGES: dict[str, tuple[str, int, Damage]] = {
+    "a broker that is fenced joins the ISR": (
+        "churn-4.3.1",
+        56,
+        lambda one: edit(one, 56, "t", 2, isr=(3, 1), elr=(2,)),
+    ),
+    "a follower that is down joins the ISR with the one that caught up": (
+        "churn-3.4.1",
+        123,
+        lambda one: without(edit(one, 123, "t", 0, isr=(3, 2, 1)), 109),
+    ),
+    "a follower joins after it registered anew and before it is unfenced": (
+        "churn-3.4.1",
+        118,
+        lambda one: insert(one, registered(115, 2)),
+    ),
+    "the ELR keeps a broker that registers after an unclean shutdown": (
+        "churn-4.3.1",
+        88,
+        lambda one: edit(one, 88, "d", 1, elr=(1, 2)),
+    ),
+    "the leader epoch jumps by two": ("churn-3.9.1", 100, lambda one: shift(one, 100, "t", 0, leader_epoch=1)),
+    "the leader changes without a leader epoch": (
+        "churn-3.9.1",
+        130,
+        lambda one: shift(one, 130, "t", 0, leader_epoch=-1),
+    ),
+    "the partition epoch skips one": ("shrinks-4.3.1", 97, lambda one: shift(one, 97, "t", 0, partition_epoch=1)),
+    "a leader from outside ISR and ELR is not RECOVERING": (
+        "churn-4.3.1",
+        92,
+        lambda one: edit(one, 92, "u", 0, leader_recovery_state=0),
+    ),
+    "a leader from outside ISR and ELR where unclean elections are disabled": (
+        "churn-4.3.1",
+        135,
+        lambda one: edit(one, 135, "t", 0, leader=2, isr=(2,), leader_recovery_state=1),
+    ),
+    "the ISR grows and RECOVERING stays": (
+        "churn-4.3.1",
+        161,
+        lambda one: edit(one, 161, "u", 0, leader_recovery_state=1),
+    ),
+    "the ELR stays when the ISR reaches min ISR": ("shrinks-4.3.1", 101, lambda one: edit(one, 101, "t", 0, elr=(2,))),
+    "the ELR misses who left the ISR below min ISR": ("shrinks-4.3.1", 97, lambda one: edit(one, 97, "t", 0, elr=())),
+    "another than the leader is the last known one": (
+        "churn-4.3.1",
+        58,
+        lambda one: edit(one, 58, "d", 1, last_known_elr=(2,)),
+    ),
+    "without ELR the ISR empties": ("churn-3.4.1", 53, lambda one: edit(one, 53, "t", 0, isr=())),
+    "a leader that is not the first live ISR member": (
+        "churn-3.9.1",
+        44,
+        lambda one: edit(one, 44, "t", 0, leader=2),
+    ),
+    "a fence leaves the broker in the ISR": (
+        "shrinks-4.3.1",
+        59,
+        lambda one: shift(drop(one, 52, "d", 0), 52, "d", 0, partition_epoch=-1, leader_epoch=-1),
+    ),
+    "an unfenced ELR member does not lead": (
+        "churn-4.3.1",
+        131,
+        lambda one: shift(drop(one, 135, "t", 0), 136, "t", 0, partition_epoch=-1),
+    ),
+    "a reassignment completes before the new replica is in the ISR": (
+        "reassignments-4.3.1",
+        117,
+        lambda one: edit(
+            one, 117, "d", 0, isr=(2,), replicas=(3, 2, 1), adding=(), removing=(), leader=2, leader_epoch=4
+        ),
+    ),
+    "a partition begins with a fenced broker in its ISR": (
+        "churn-4.3.1",
+        25,
+        lambda one: without(one, 20),
+    ),
+}
+
+
+def first_of(trace: Trace, offset: int) -> Unexplained:
+    first = trace.unexplained[0]
+    assert first.metadata_offset == offset, told(trace)
+    return first
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_timeline_is_caught_at_the_record(damage: str) -> None:
+    name, offset, change = DAMAGES[damage]
+    first = first_of(check(change(load(name)), name), offset)
+    assert not first.undecided
+
+
+def test_what_was_seen_is_told_with_what_would_have_been_allowed() -> None:
+    timeline = edit(load("shrinks-4.3.1"), 97, "t", 0, elr=())
+    first = first_of(check(timeline, "shrinks-4.3.1"), 97)
+    assert first.before is not None
+    assert (first.before.isr, first.after.isr, first.after.elr) == ((2, 3), (3,), ())
+    nearest = first.nearest[0]
+    assert (nearest.action, nearest.instead) == ("isr-shrink", {"elr": [2]})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_model_calls_an_election_unclean_where_the_judge_does(name: str) -> None:
+    timeline = load(name)
+    for one in all_elections(timeline):
+        outside = one.road in ("unclean", "last-known-leader")
+        began = one.after.recovering and not one.before.recovering
+        assert outside == began or (outside and one.before.recovering), one
+
+
+def test_the_timelines_hold_no_two_states_in_one_place() -> None:
+    for name in NAMES:
+        for states in load(name).partitions.values():
+            assert all(one.metadata_offset < other.metadata_offset for one, other in pairwise(states))
