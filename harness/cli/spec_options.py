@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from analysis.spec.explore.question import Answer
+    from analysis.spec.explore.trace import Trace
     from analysis.spec.model.bounds import Bounds
 
 
@@ -62,8 +64,8 @@ def bounds_of(args: argparse.Namespace) -> Bounds:
     return bounds
 
 
-def answer_to(args: argparse.Namespace) -> Answer:
-    """Search for what was typed."""
+def answer_to(args: argparse.Namespace, wanted: Callable[[Trace], bool] | None = None) -> Answer:
+    """Search for what was typed; `wanted` may turn down counterexamples."""
     from analysis.spec.explore.question import ask, property_named, variant_named
 
     return ask(
@@ -72,4 +74,5 @@ def answer_to(args: argparse.Namespace) -> Answer:
         property_named(args.property),
         max_states=args.max_states,
         max_time_s=args.max_time,
+        wanted=wanted,
     )

@@ -18,6 +18,27 @@ def text_of(scenario: Scenario) -> str:
     return tomli_w.dumps(given(scenario), multiline_strings=True)
 
 
+def brief_text_of(scenario: Scenario) -> str:
+    """The TOML text without what is as by default; parsing it yields the same scenario."""
+    return tomli_w.dumps(_brief(scenario), multiline_strings=True)
+
+
+def _brief(part: Any) -> Any:
+    if isinstance(part, msgspec.Struct):
+        fields = msgspec.structs.fields(part)
+        values = {field.encode_name: getattr(part, field.name) for field in fields if not _by_default(part, field)}
+        return {key: _brief(value) for key, value in values.items()}
+    if isinstance(part, dict):
+        return {key: _brief(value) for key, value in part.items()}
+    return [_brief(value) for value in part] if isinstance(part, list | tuple) else part
+
+
+def _by_default(part: msgspec.Struct, field: msgspec.structs.FieldInfo) -> bool:
+    factory = field.default_factory
+    default = factory() if callable(factory) else field.default
+    return bool(getattr(part, field.name) == default)
+
+
 def given(part: msgspec.Struct) -> dict[str, Any]:
     """A part of a scenario as TOML has it: plain values, without the keys that are not set."""
     plain = _without_none(msgspec.to_builtins(part))

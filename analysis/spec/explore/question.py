@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import msgspec
 
@@ -33,7 +34,8 @@ _MEMORY_SHARE = 0.8
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search found; `trace` is the counterexample, `turned_down` counts those that no replica order allows."""
+    """What a search found; `trace` is the counterexample, `turned_down` counts those that
+    no replica order allows, or that were not wanted."""
 
     found: Found
     trace: Trace | None = None
@@ -76,8 +78,12 @@ def ask(
     *,
     max_states: int | None = None,
     max_time_s: float | None = None,
+    wanted: Callable[[Trace], bool] | None = None,
 ) -> Answer:
-    """Search. `max_states` defaults to what the memory that is free can hold; UsageError if it cannot hold it."""
+    """Search. `max_states` defaults to what the memory that is free can hold; UsageError if it cannot hold it.
+
+    `wanted` may turn down a counterexample; the search then goes on to the next one.
+    """
     machine = machine_for(variant, bounds, asked)
     fitting = int(_free_bytes() * _MEMORY_SHARE / BYTES_PER_STATE)
     if max_states is not None and max_states > fitting:
@@ -93,7 +99,7 @@ def ask(
     def accept(path: tuple[int, ...]) -> bool:
         nonlocal turned_down
         with_ids = trace(machine, path)
-        if with_ids is None:
+        if with_ids is None or (wanted is not None and not wanted(with_ids)):
             turned_down += 1
             return False
         accepted.append(with_ids)

@@ -10,7 +10,14 @@ from analysis.spec.model.words import MAX_RECORDS
 from harness.errors import UsageError
 
 AdminKind = Literal[
-    "reassign", "min-isr", "late-min-isr", "feature", "unregister", "first-partition", "preferred", "unclean"
+    "reassign",
+    "raise-min-isr",
+    "lower-min-isr",
+    "feature",
+    "unregister",
+    "first-partition",
+    "preferred",
+    "unclean",
 ]
 ADMIN_KINDS: tuple[AdminKind, ...] = get_args(AdminKind)
 Acks = Literal["all", "1", "mixed"]

@@ -16,7 +16,17 @@ from typing import NamedTuple
 from analysis.spec.model import words as w
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.model.words import Shared
-from analysis.spec.partition import NO_EPOCH, NO_ERROR, AlterPartition, Cluster, Election, LogInfo, Outcome, Partition
+from analysis.spec.partition import (
+    NO_EPOCH,
+    NO_ERROR,
+    NO_LEADER,
+    AlterPartition,
+    Cluster,
+    Election,
+    LogInfo,
+    Outcome,
+    Partition,
+)
 from analysis.spec.protocol import Protocol
 
 LOSES, ERASES, FLUSHES = 1, 2, 3
@@ -285,7 +295,7 @@ def partition_of(shared: Shared, controls: tuple[int, ...], first: int) -> Parti
         replicas=(first, *(broker for broker in replicas if broker != first)),
         isr=_mask(controls, w.IN_ISR),
         elr=_mask(controls, w.IN_ELR),
-        last_known=tuple(broker for broker, control in enumerate(controls) if control & w.LAST_KNOWN),
+        last_known=_last_known(shared, controls),
         adding=_mask(controls, w.ADDING),
         removing=_mask(controls, w.REMOVING),
         leader=leader.bit_length() - 1,
@@ -307,7 +317,7 @@ def _transition(
     changed = partition.partition_epoch != before.partition_epoch
     keep = ~(_PARTITION_BITS | _CLUSTER_BITS | (_PROPOSAL_BITS if changed else 0))
     replicas = sum(1 << broker for broker in partition.replicas)
-    last_known = sum(1 << broker for broker in partition.last_known)
+    last_known = sum(1 << broker for broker in partition.last_known if broker >= 0)
     after: list[int] = []
     disks: list[tuple[int, int]] = []
     for broker, control in enumerate(controls):
@@ -334,7 +344,9 @@ def _transition(
         # A broker deletes the log of a replica that was taken from it, as soon as it runs and learns of it.
         if control & w.UP and not control & w.REPLICA and controls[broker] & (w.REPLICA | w.UP):
             disks.append((broker, ERASES))
-    shared = shared._replace(elr=cluster.elr, recovering=partition.recovering)
+    shared = shared._replace(
+        elr=cluster.elr, recovering=partition.recovering, nobody_known=NO_LEADER in partition.last_known
+    )
     if changed:
         shared = shared._replace(in_flight=False)
         if not answered:
@@ -342,6 +354,12 @@ def _transition(
             shared = shared._replace(leader_min_isr=shared.min_isr)
     began = partition.leader_epoch != before.leader_epoch and partition.leader >= 0
     return Transition(action, shared, tuple(after), partition.leader if began else -1, tuple(disks))
+
+
+def _last_known(shared: Shared, controls: tuple[int, ...]) -> tuple[int, ...]:
+    if shared.nobody_known:
+        return (NO_LEADER,)
+    return tuple(broker for broker, control in enumerate(controls) if control & w.LAST_KNOWN)
 
 
 def _mask(controls: tuple[int, ...], flag: int) -> int:

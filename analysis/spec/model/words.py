@@ -49,7 +49,8 @@ class Shared(NamedTuple):
 
     `min_isr` is the configured min.insync.replicas, `leader_min_isr` the value that the leader's broker has
     applied. `first_replicas` is the length of the replica list of the topic's partition 0, 0 while it is this
-    partition's own: releases cap the effective min ISR of all partitions by it.
+    partition's own: releases cap the effective min ISR of all partitions by it. `nobody_known`: LastKnownElr is
+    [-1], a bug of 4.0 and 4.1.0 (apache/kafka#20629).
     """
 
     min_isr: int
@@ -58,6 +59,7 @@ class Shared(NamedTuple):
     first_replicas: int = 0
     recovering: bool = False
     in_flight: bool = False
+    nobody_known: bool = False
     power_losses: int = 0
     kills: int = 0
     disks: int = 0

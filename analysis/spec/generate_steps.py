@@ -1,0 +1,140 @@
+"""A schedule of deeds as the steps of a scenario file, each fired by what the model says must have happened before.
+
+A step waits only for what every variant does at that point, so that one file runs on all releases; where they
+differ it waits for time to pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from analysis.spec.explore.eager import Deed, Played
+from analysis.spec.variants import ELR_VERSION
+from harness.scenario.model import BrokerTrigger, IsrTrigger, MemberTrigger, StepKind, StepSpec, Trigger
+
+FIRST_COUNT = 2000
+"""Acknowledged records before the first step."""
+_COMMIT_WAIT = "5s"
+"""Time for more records to be sent and committed, and for a change that no trigger sees in all releases."""
+
+_ON_A_BROKER: dict[str, StepKind] = {
+    "power-loss": "power-loss",
+    "kill": "kill",
+    "stop": "stop",
+    "start": "start",
+    "replace-disk": "wipe-disk",
+    "isolate": "isolate",
+    "unregister": "unregister",
+}
+
+
+def steps_of(
+    schedule: Sequence[Deed],
+    plays: Sequence[Played],
+    *,
+    partition: str,
+    brokers: Sequence[int],
+    resized: Sequence[int],
+) -> tuple[StepSpec, ...]:
+    """The steps; `resized` are the brokers for another partition of the topic, in the order they are taken."""
+    steps: list[StepSpec] = []
+    isolated: set[int] = set()
+    held_back: set[int] = set()
+    for number, deed in enumerate(schedule):
+        after = _triggers(number, plays, partition)
+        done = list(_steps(deed, partition, brokers, resized, isolated, held_back))
+        steps += [StepSpec(step="wait", trigger=trigger, deadline_s=60) for trigger in after[:-1]]
+        if after:
+            done[0] = msgspec.structs.replace(done[0], trigger=after[-1], deadline_s=60.0)
+        steps += done
+    # The end heals everything, which must not come before what the last deed brings about.
+    steps += [
+        StepSpec(step="wait", trigger=trigger, deadline_s=60) for trigger in _triggers(len(schedule), plays, partition)
+    ]
+    steps.append(StepSpec(step="wait", trigger=Trigger(after=_COMMIT_WAIT)))
+    return tuple(steps)
+
+
+def _triggers(phase: int, plays: Sequence[Played], partition: str) -> list[Trigger]:
+    """What every play has done by the end of a phase and not before it."""
+    if phase == 0:
+        return [Trigger(acked=FIRST_COUNT)]
+    now = [played.phases[phase] for played in plays]
+    before = [played.phases[phase - 1] for played in plays]
+    triggers: list[Trigger] = []
+    for event in now[0].events:
+        state = {"fence": "fenced", "unfence": "unfenced"}.get(event.kind)
+        if state is not None and all(event in one.events for one in now):
+            triggers.append(_broker_is(event.broker, state))
+    sizes = {len(one.isr) for one in now}
+    if len(sizes) == 1 and all(len(one.isr) != len(old.isr) for one, old in zip(now, before, strict=True)):
+        triggers.append(Trigger(isr=IsrTrigger(partition=partition, size=sizes.pop())))
+    leaders = {one.leader for one in now}
+    if len(leaders) == 1 and all(one.leader != old.leader for one, old in zip(now, before, strict=True)):
+        leader = leaders.pop()
+        triggers.append(
+            Trigger(leader_is=MemberTrigger(partition=partition, broker=f"broker({leader})" if leader else "none"))
+        )
+    if any(one.committed_anew for one in now):
+        triggers.append(Trigger(after=_COMMIT_WAIT))
+    return triggers
+
+
+def _broker_is(broker: int, state: str) -> Trigger:
+    return Trigger(broker_is=msgspec.convert({"broker": f"broker({broker})", "state": state}, BrokerTrigger))
+
+
+def _steps(
+    deed: Deed,
+    partition: str,
+    brokers: Sequence[int],
+    resized: Sequence[int],
+    isolated: set[int],
+    held_back: set[int],
+) -> Iterator[StepSpec]:
+    topic = partition.rpartition("-")[0]
+    if deed.kind in _ON_A_BROKER:
+        if deed.kind == "isolate":
+            isolated |= set(deed.brokers)
+        for broker in deed.brokers:
+            yield StepSpec(step=_ON_A_BROKER[deed.kind], target=f"broker({broker})")
+    elif deed.kind == "hold-back":
+        held_back |= set(deed.brokers)
+        yield _apart(deed.brokers, brokers)
+    elif deed.kind == "rejoin":
+        isolated -= set(deed.brokers)
+        held_back -= set(deed.brokers)
+        yield StepSpec(step="heal")
+        for broker in sorted(isolated):
+            yield StepSpec(step="isolate", target=f"broker({broker})")
+        if held_back:
+            yield _apart(sorted(held_back), brokers)
+    elif deed.kind == "reassign":
+        yield StepSpec(step="reassign", partition=partition, replicas=_roles(deed.brokers))
+    elif deed.kind == "cancel-reassignment":
+        yield StepSpec(step="reassign", partition=partition, cancel=True)
+    elif deed.kind == "resize-first-partition":
+        yield StepSpec(step="reassign", partition=f"{topic}-0", replicas=_roles(resized[: deed.value]))
+    elif deed.kind == "set-min-isr":
+        yield StepSpec(
+            step="set-config", resource=f"topic:{topic}", config="min.insync.replicas", value=str(deed.value)
+        )
+    elif deed.kind == "set-feature":
+        yield StepSpec(step="set-feature", feature=ELR_VERSION, level=deed.value)
+    elif deed.kind in ("elect-preferred", "elect-unclean"):
+        yield StepSpec(
+            step="elect", partition=partition, type="preferred" if deed.kind == "elect-preferred" else "unclean"
+        )
+    else:
+        raise AssertionError(f"no step for {deed.kind}")
+
+
+def _apart(some: Sequence[int], brokers: Sequence[int]) -> StepSpec:
+    others = [broker for broker in brokers if broker not in some]
+    return StepSpec(step="partition", groups=(_roles(some), _roles(others)))
+
+
+def _roles(brokers: Sequence[int]) -> tuple[str, ...]:
+    return tuple(f"broker({broker})" for broker in brokers)

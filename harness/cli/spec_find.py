@@ -1,0 +1,49 @@
+"""`ebbtide spec find`: a counterexample of the specification as a scenario that runs on real Kafka."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness.cli.spec_options import add_question, answer_to, bounds_of
+from harness.errors import ExitCode, UsageError
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the question and the file."""
+    parser.description = (
+        "Search as `ebbtide spec check` does, and write the counterexample as a scenario file, with a prediction per "
+        "release: what the model of that release's variant makes of the same schedule. Exit code 0: written, "
+        "1: nothing to write, the property holds within the bounds, 2: not exhausted, and nothing found."
+    )
+    add_question(parser)
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.toml", help="the scenario file to write")
+    parser.add_argument("--kafka", default="", metavar="VERSION,...", help="releases that the scenario runs by default")
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Search, write, say what to type next."""
+    from analysis.spec.explore.question import RELEASE_OF, variant_named
+    from analysis.spec.generate import Playable, scenario_of
+    from harness.scenario.parse import parse
+    from harness.scenario.write import brief_text_of
+
+    variant = variant_named(args.variant)
+    if variant == "kip966":
+        raise UsageError("no release runs this variant", got=args.variant, next="ebbtide spec check --variant kip966")
+    bounds = bounds_of(args)
+    answer = answer_to(args, Playable(variant, bounds))
+    if answer.trace is None:
+        why = "the property holds within the bounds" if answer.holds else "no counterexample that steps can bring about"
+        print(f"nothing written: {why}; {answer.found.states:,} states, {answer.turned_down:,} passed over")
+        return ExitCode.CONTRADICTED if answer.holds else ExitCode.INCONCLUSIVE
+    releases = tuple(text for text in args.kafka.split(",") if text) or (RELEASE_OF[variant],)
+    scenario = scenario_of(args.out.stem, variant, bounds, answer.trace, releases)
+    text = brief_text_of(scenario)
+    parse(text, file=str(args.out))
+    args.out.write_text(text, encoding="utf-8")
+    print(f"{args.out}: {len(scenario.steps)} steps, from a counterexample of {len(answer.trace.steps)}")
+    for prediction in scenario.predictions:
+        print(f"  {prediction.kafka:<14} committed loss: {prediction.loss.committed:<5} {prediction.clause}")
+    print(f"\nnext: ebbtide run {args.out} --kafka {','.join(releases)}")
+    return ExitCode.AS_PREDICTED
