@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 
 import docker
@@ -32,11 +33,20 @@ def connect(host: str | None = None) -> docker.DockerClient:
     """
     host = host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST
     try:
+        _knock(host)
         client = docker.from_env(timeout=ANSWER_TIMEOUT_S, environment={**os.environ, "DOCKER_HOST": host})
     except (DockerException, OSError, ValueError) as error:
         raise _unusable(host, error) from None
     client.api.timeout = REQUEST_TIMEOUT_S
     return client
+
+
+def _knock(host: str) -> None:
+    """Connect to a local socket once: the SDK hides the reason among others, and leaks its own socket."""
+    if host.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(ANSWER_TIMEOUT_S)
+            probe.connect(host.removeprefix("unix://"))
 
 
 def _unusable(host: str, error: Exception) -> DockerError:
