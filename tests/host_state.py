@@ -7,16 +7,19 @@ assert HostState.now().left_since(before, run_id, str(tmp_path)) == []
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+
+from harness.images import DockerError, connect
 
 _SYSCTLS = ("vm.dirty_writeback_centisecs", "vm.dirty_expire_centisecs", "net.ipv4.ip_forward")
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostState:
-    """Namespaces, mounts, loop devices, processes and interfaces, each as a line of text; and sysctls."""
+    """Namespaces, mounts, loop devices, processes, interfaces and containers, each as a line of text; and sysctls."""
 
     things: frozenset[str]
     sysctls: tuple[tuple[str, str], ...]
@@ -24,7 +27,7 @@ class HostState:
     @classmethod
     def now(cls) -> HostState:
         """The state of the host at this moment."""
-        things = [*_namespaces(), *_mounts(), *_loop_devices(), *_processes(), *_interfaces()]
+        things = [*_namespaces(), *_mounts(), *_loop_devices(), *_processes(), *_interfaces(), *_containers()]
         return cls(things=frozenset(things), sysctls=tuple((name, _sysctl(name)) for name in _SYSCTLS))
 
     def left_since(self, before: HostState, *marks: str) -> list[str]:
@@ -69,6 +72,15 @@ def _processes() -> list[str]:
 
 def _interfaces() -> list[str]:
     return [f"interface {name}" for _, name in socket.if_nameindex()]
+
+
+def _containers() -> list[str]:
+    try:
+        client = connect()
+    except DockerError:
+        return []
+    with contextlib.closing(client):
+        return [f"container {one['Names'][0].lstrip('/')}" for one in client.api.containers(all=True)]
 
 
 def _sysctl(name: str) -> str:
