@@ -30,6 +30,8 @@ _ACCEPTED = "NONE"
 _UNANSWERED_WAIT_S = 2.0
 """How long the record of a request without an answer is waited for: it was written long ago, or never."""
 
+_RECORD_WAIT_MIN_S = 1.0
+
 
 def carry_out(
     request: AdminRequest,
@@ -59,10 +61,10 @@ def carry_out(
         return proven(**figures)
     if answer is not None and answer.error != _ACCEPTED:
         return unproven(f"Kafka refused: {answer.error} {answer.message}".rstrip(), **figures)
-    if answer is None and isinstance(request, Elect):
-        # A new epoch without an answer may be another election's.
+    if answer is None and (isinstance(request, Elect) or (isinstance(request, Reassign) and request.replicas is None)):
+        # A new epoch without an answer may be another election's, and a move may have ended by itself.
         return unproven(no_answer, **figures)
-    left_s = _UNANSWERED_WAIT_S if answer is None else max(1.0, timeout_s - (time.monotonic() - began))
+    left_s = _UNANSWERED_WAIT_S if answer is None else max(_RECORD_WAIT_MIN_S, timeout_s - (time.monotonic() - began))
     try:
         record = wait_until(lambda: before.record(look()), awaited="the record in the metadata log", timeout_s=left_s)
     except WaitExpired as expired:
@@ -78,10 +80,10 @@ class _Before:
         self._request = request
         self._since = image.next_offset
         self._was_set = isinstance(request, SetConfig) and (request.resource, request.config) in image.configs
-        self._leader_epoch = -1
-        if isinstance(request, Elect):
-            row = image.partitions.get(TopicPartition(request.topic, request.partition))
-            self._leader_epoch = -1 if row is None else row.leader_epoch
+        at = TopicPartition(request.topic, request.partition) if isinstance(request, Reassign | Elect) else None
+        row = None if at is None else image.partitions.get(at)
+        self._leader_epoch = -1 if row is None else row.leader_epoch
+        self._moving = row is not None and bool(row.adding or row.removing)
         self._existed = isinstance(request, DeleteTopic) and any(one.topic == request.topic for one in image.partitions)
 
     def record(self, image: MetadataImage) -> dict[str, Any] | None:
@@ -113,7 +115,7 @@ class _Before:
             elected = row.leader >= 0 and row.leader_epoch > self._leader_epoch
             shown = elected and (request.unclean or row.leader == row.replicas[0])
         elif request.replicas is None:
-            shown = not row.adding and not row.removing
+            shown = self._moving and not row.adding and not row.removing
         else:
             # While it goes on, those that will be removed stand behind the new ones.
             shown = tuple(one for one in row.replicas if one not in row.removing) == request.replicas

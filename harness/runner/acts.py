@@ -15,7 +15,7 @@ import msgspec
 from analysis.evidence.kraft.image import MetadataImage
 from analysis.evidence.segments import TopicPartition
 from faults import admin
-from faults.base import Effect, Part, composed, merged, part
+from faults.base import Effect, Part, composed, merged, part, unproven
 from faults.disk import Trouble, power_loss, wipe_disk
 from faults.network import between, flap, heal, one_way, partition
 from faults.process import kill, pause, restart, resume, start, stop
@@ -47,6 +47,7 @@ INJECT: dict[StepKind, Callable[[Runtime, int], Effect]] = {
     "wipe-disk": wipe_disk,
 }
 _TAKES_DOWN = ("kill", "stop", "power-loss", "wipe-disk")
+_NEEDS_A_SOUND_VOLUME = DISK_TROUBLES | {"power-loss", "wipe-disk"}
 _TROUBLES: dict[str, Callable[[Trouble], Effect]] = {
     "fill-disk": Trouble.fill,
     "read-only": Trouble.set_read_only,
@@ -113,6 +114,8 @@ class Acts:
 
     def inject(self, kind: StepKind, node: int) -> Effect:
         """Act on one node, and keep the books on what is broken."""
+        if node in self._troubles and kind in _NEEDS_A_SOUND_VOLUME:
+            return unproven(f"the volume of {self.names([node])} is in trouble already: mend it first")
         # Noted before the fault, so that a watcher never takes the death for an unasked one.
         if kind in _TAKES_DOWN or kind in DISK_TROUBLES:
             self.down.add(node)
@@ -151,7 +154,9 @@ class Acts:
         return merged(nodes, [self.inject(kind, node) for node in nodes])
 
     def _mend(self, node: int) -> Effect:
-        trouble = self._troubles.pop(node)
+        trouble = self._troubles.pop(node, None)
+        if trouble is None:
+            return unproven(f"nothing is wrong with the volume of {self.names([node])}")
         effect, self._lost[node] = trouble.mend()
         if self._runtime.pid(node) is not None:
             self.down.discard(node)

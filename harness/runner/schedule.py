@@ -22,11 +22,6 @@ from harness.scenario.write import given
 from harness.waiting import WaitExpired, wait_until
 
 
-def _undone_by(step: str) -> tuple[str, ...]:
-    """The kinds of step whose effect `step` ends."""
-    return tuple(kind for kind, healer in HEALED_BY.items() if healer == step)
-
-
 class Schedule:
     """The steps of one run; `entries` is what has happened, written to steps.jsonl at each change."""
 
@@ -50,6 +45,8 @@ class Schedule:
         self._display = display
         self._pump = pump
         self._acts = Acts(runtime, view, administer, pump)
+        self._broken: dict[int, set[int]] = {}
+        """Steps whose effect lasts, by index: the nodes on which it does."""
         self.entries = [
             StepEntry(
                 index=index,
@@ -135,6 +132,8 @@ class Schedule:
     def _fire(self, index: int, step: StepSpec, plan: Plan) -> None:
         fired_ns = time.time_ns()
         self._change(index, nodes=plan.nodes, fired_ns=fired_ns)
+        if step.step in HEALED_BY:
+            self._broken[index] = set(plan.nodes)
         effect = plan.act()
         self._change(index, effect_ns=effect.effect_ns, proof=effect.proof, why=effect.why)
         if effect.effect_ns is not None:
@@ -147,12 +146,16 @@ class Schedule:
     def _healed(self, healer: StepKind, node: int | None) -> None:
         """Note that `healer` ended the effect of earlier steps on `node`, or everywhere."""
         now_ns = time.time_ns()
-        kinds = _undone_by(healer)
-        for entry in list(self.entries):
-            undone = entry.step in kinds and entry.fired_ns is not None and entry.healed_ns is None
-            if undone and (node is None or node in entry.nodes):
-                lost = self._acts.lost(node) if healer == "mend-disk" and node is not None else {}
-                self._change(entry.index, healed_ns=now_ns, proof=_with_losses(entry.proof, node, lost))
+        for index, broken in list(self._broken.items()):
+            entry = self.entries[index]
+            if HEALED_BY[entry.step] != healer or (node is not None and node not in broken):
+                continue
+            if healer == "mend-disk" and node is not None:
+                self._change(index, proof=_with_losses(entry.proof, node, self._acts.lost(node)))
+            self._broken[index] = broken = set() if node is None else broken - {node}
+            if not broken:
+                del self._broken[index]
+                self._change(index, healed_ns=now_ns)
 
     def _change(self, index: int, **changes: object) -> None:
         self.entries[index] = msgspec.structs.replace(self.entries[index], **changes)
@@ -175,7 +178,7 @@ def _parameters(step: StepSpec) -> dict[str, object]:
     return {key: value for key, value in given(step).items() if key not in ("step", "trigger") and value != []}
 
 
-def _with_losses(proof: dict[str, Any], node: int | None, lost: dict[str, LogLoss]) -> dict[str, Any]:
+def _with_losses(proof: dict[str, Any], node: int, lost: dict[str, LogLoss]) -> dict[str, Any]:
     """The proof of a fault whose losses showed only when the volume was mounted again."""
     if not lost:
         return proof

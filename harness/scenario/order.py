@@ -34,6 +34,7 @@ DISK_TROUBLES = frozenset(kind for kind, healer in HEALED_BY.items() if healer =
 """Faults under which a running node may end by itself; what is then needed is a mend-disk and a start."""
 
 _DOWN = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "start")
+_NEEDS_A_SOUND_VOLUME = DISK_TROUBLES | {"power-loss", "wipe-disk"}
 _NEED_A_PROCESS = frozenset({"kill", "stop", "pause", "restart"})
 _NOT_BROKERS = ("controller", "controllers")
 
@@ -86,6 +87,13 @@ def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where
             where=f"{where}.target",
             got=repr(step.target),
             allowed="start it first",
+        )
+    if step.step in _NEEDS_A_SOUND_VOLUME and any(fault.kind in DISK_TROUBLES and fault.who == who for fault in open_):
+        yield UsageError(
+            f"a {step.step} of a volume that is in trouble already",
+            where=f"{where}.target",
+            got=repr(step.target),
+            allowed="mend-disk first",
         )
     if step.step == "flap" and any(fault.kind in NETWORK_FAULTS for fault in open_):
         yield UsageError(

@@ -14,9 +14,10 @@ from harness.runner import acts
 from harness.runner.display import RunState
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
-from harness.runtime.base import CLIENTS, Cut, NodeInfo
+from harness.runtime.base import CLIENTS, Cut, LogLoss, NodeInfo
 from harness.scenario.model import IsrTrigger, StepSpec, Trigger
-from workloads.admin_requests import AdminAnswer, AdminRequest
+from harness.waiting import WaitExpired
+from workloads.admin_requests import AdminAnswer, AdminRequest, Reassign
 
 
 class Counters:
@@ -55,9 +56,25 @@ class StandIn:
         self.nodes: Mapping[int, NodeInfo] = {
             id: NodeInfo(id=id, role="broker", name=f"broker-{id}", address="") for id in (1, 2, 3)
         }
+        self.ready = True
 
     def pid(self, node_id: int) -> int | None:
         return None
+
+    def wait_ready(self, node_ids: list[int], timeout_s: float) -> None:
+        if not self.ready:
+            raise WaitExpired("the node to be ready", timeout_s, "nothing")
+
+
+class MendOnce:
+    """A volume in trouble that lost 9 bytes of its one log."""
+
+    def __init__(self, done: list[object]) -> None:
+        self._done = done
+
+    def mend(self) -> tuple[Effect, dict[str, LogLoss]]:
+        self._done.append("mend")
+        return proven(), {"t-0": LogLoss(bytes_before=9, bytes_after=0, lost_bytes=9, leo_before=1, leo_after=0)}
 
 
 class Bench:
@@ -75,6 +92,9 @@ class Bench:
         self.view.poll()
         for kind in acts.INJECT:
             monkeypatch.setitem(acts.INJECT, kind, self._inject(kind))
+        monkeypatch.setattr(acts, "Trouble", lambda _runtime, _node: MendOnce(self.done))
+        for kind in acts._TROUBLES:
+            monkeypatch.setitem(acts._TROUBLES, kind, lambda _trouble: proven())
         monkeypatch.setattr(acts, "partition", self._partition)
         monkeypatch.setattr(acts, "heal", lambda _runtime: self._effect("heal"))
 
@@ -160,6 +180,17 @@ def test_what_ends_a_fault_marks_it_healed(bench: Bench) -> None:
     assert second.healed_ns is None
 
 
+def test_a_fault_of_several_nodes_is_healed_with_the_last_of_them(bench: Bench) -> None:
+    bench.run(StepSpec(step="kill", target="followers(t-0)"), StepSpec(step="start", target="broker(1)"))
+    assert bench.entries()[0].healed_ns is None
+    bench.run(
+        StepSpec(step="kill", target="followers(t-0)"),
+        StepSpec(step="start", target="broker(1)"),
+        StepSpec(step="start", target="broker(3)"),
+    )
+    assert bench.entries()[0].healed_ns is not None
+
+
 def test_a_fault_without_proof_is_recorded_as_such_and_the_run_goes_on(bench: Bench) -> None:
     bench.fails.add("power-loss")
     _, finished = bench.run(StepSpec(step="power-loss", target="broker(1)"), StepSpec(step="start", target="broker(1)"))
@@ -206,3 +237,69 @@ def test_restoring_does_nothing_where_nothing_is_broken(bench: Bench) -> None:
     bench.done.clear()
     schedule.restore()
     assert bench.done == []
+
+
+def test_an_administrative_step_that_kafka_refuses_is_not_proven(bench: Bench) -> None:
+    bench.run(StepSpec(step="reassign", partition="t-0", replicas=("broker(3)", "leader(t-0)")))
+    (entry,) = bench.entries()
+    assert bench.done == [Reassign(topic="t", partition=0, replicas=(3, 2))]
+    assert (entry.nodes, entry.effect_ns) == ((3, 2), None)
+    assert "Kafka refused: NOT_CONTROLLER" in str(entry.why)
+
+
+def test_an_isolation_cuts_a_node_from_everyone_or_from_some(bench: Bench) -> None:
+    bench.run(
+        StepSpec(step="isolate", target="broker(1)"),
+        StepSpec(step="isolate", target="leader(t-0)", from_=("broker(3)", "clients")),
+    )
+    everyone = {(1, CLIENTS), (CLIENTS, 1), (1, 2), (2, 1), (1, 3), (3, 1)}
+    cuts = [cuts for kind, cuts in (one for one in bench.done if len(one) == 2)]  # type: ignore[misc, arg-type]
+    assert cuts == [everyone, {(2, 3), (3, 2), (2, CLIENTS), (CLIENTS, 2)}]
+
+
+def test_a_rolling_step_takes_one_broker_after_the_other_and_waits_for_the_whole_isr(bench: Bench) -> None:
+    schedule, _ = bench.run(StepSpec(step="rolling", mode="kill"))
+    order = [("kill", 1), ("start", 1), ("kill", 2), ("start", 2), ("kill", 3), ("start", 3)]
+    assert bench.done == order
+    (entry,) = bench.entries()
+    assert entry.effect_ns is not None
+    assert [(one["step"], *one["nodes"]) for one in entry.proof["parts"]] == order
+    assert schedule.down == set()
+
+
+def test_a_rolling_step_ends_unproven_at_the_first_broker_that_is_not_back_in_full(bench: Bench) -> None:
+    bench.runtime.ready = False
+    bench.run(StepSpec(step="rolling", mode="power-loss", deadline_s=0.05))
+    assert bench.done == [("power-loss", 1), ("start", 1)]
+    (entry,) = bench.entries()
+    assert entry.effect_ns is None
+    assert "after broker-1: waited 0.05 s" in str(entry.why)
+
+
+def test_what_a_volume_lost_is_noted_in_the_fault_once_it_is_mended(bench: Bench) -> None:
+    schedule, _ = bench.run(
+        StepSpec(step="fail-disk", target="followers(t-0)"),
+        StepSpec(step="mend-disk", target="broker(1)"),
+        StepSpec(step="start", target="broker(1)"),
+    )
+    fault = bench.entries()[0]
+    assert (fault.proof["lost_bytes"], fault.proof["nodes"]["1"]["logs"]["t-0"]["leo_after"]) == (9, 0)
+    assert schedule.down == {3}
+    bench.done.clear()
+    schedule.restore()
+    assert bench.done == ["mend", ("start", 3)]
+    fault = bench.entries()[0]
+    assert (fault.proof["lost_bytes"], fault.proof["nodes"]["3"]["lost_bytes"]) == (18, 9)
+
+
+def test_a_volume_in_trouble_takes_no_second_one_and_a_sound_one_is_not_mended(bench: Bench) -> None:
+    bench.run(
+        StepSpec(step="fill-disk", target="broker(1)"),
+        StepSpec(step="power-loss", target="leader(t-0)"),
+        StepSpec(step="power-loss", target="broker(1)"),
+        StepSpec(step="mend-disk", target="broker(3)"),
+    )
+    why = [entry.why for entry in bench.entries()]
+    assert why[:2] == [None, None]
+    assert "in trouble already" in str(why[2])
+    assert "nothing is wrong with the volume of broker-3" in str(why[3])

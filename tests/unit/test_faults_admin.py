@@ -1,0 +1,151 @@
+"""Administrative steps: proven by a new record in the metadata log, or by the refusal that was wanted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import evidence_builders as build
+import pytest
+
+from analysis.evidence.kraft.image import MetadataImage
+from faults import admin
+from faults.base import Effect
+from harness.errors import HarnessError
+from harness.runner.view import ClusterView
+from workloads.admin_requests import (
+    AdminAnswer,
+    AdminRequest,
+    DeleteTopic,
+    Elect,
+    Reassign,
+    SetConfig,
+    SetFeature,
+    Unregister,
+)
+
+MOVE = Reassign(topic="t", partition=0, replicas=(3, 2, 1))
+PREFERRED = Elect(topic="t", partition=0, unclean=False)
+MIN_ISR = SetConfig(resource="topic:t", config="min.insync.replicas", value="1")
+ELR = SetFeature(feature="eligible.leader.replicas.version", level=1, downgrade=False)
+
+
+class Kafka:
+    """A cluster that answers `error` (None: nothing) and writes `records` whatever it answers."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "log"
+        self._batches: list[bytes] = []
+        self._offset = 0
+        self.error: str | None = "NONE"
+        self.records: tuple[bytes, ...] = ()
+        self.write(
+            build.topic("t", "T"),
+            build.partition("T", 0, (2, 1, 3), 1),
+            build.config(2, "t", "min.insync.replicas", "2"),
+            build.register(2, 3, "I"),
+        )
+        self._view = ClusterView({100: self._folder}, {100: folder / "mirror"}, (1, 2, 3))
+
+    def write(self, *messages: bytes) -> None:
+        self._batches.append(build.metadata_batch(self._offset, *messages))
+        self._offset += len(messages)
+        build.write_log(self._folder, *self._batches)
+
+    def look(self) -> MetadataImage:
+        self._view.poll()
+        return self._view.image
+
+    def ask(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
+        if self.records:
+            self.write(*self.records)
+        if self.error is None:
+            raise HarnessError("no broker answered", got="timed out")
+        return AdminAnswer(broker="10.99.0.1:9092", error=self.error)
+
+
+@pytest.fixture
+def kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kafka:
+    monkeypatch.setattr(admin, "_UNANSWERED_WAIT_S", 0.05)
+    monkeypatch.setattr(admin, "_RECORD_WAIT_MIN_S", 0.05)
+    return Kafka(tmp_path)
+
+
+def carry_out(kafka: Kafka, request: AdminRequest, expect_error: str | None = None) -> Effect:
+    return admin.carry_out(request, ask=kafka.ask, look=kafka.look, expect_error=expect_error, timeout_s=0.05)
+
+
+@pytest.mark.parametrize(
+    ("request_", "record"),
+    [
+        (MOVE, build.change("T", 0, replicas=(3, 2, 1))),
+        (
+            Reassign(topic="t", partition=0, replicas=(4, 1, 3)),
+            build.change("T", 0, replicas=(4, 1, 3, 2), adding=(4,), removing=(2,)),
+        ),
+        (PREFERRED, build.change("T", 0, leader=2)),
+        (Elect(topic="t", partition=0, unclean=True), build.change("T", 0, leader=3)),
+        (MIN_ISR, build.config(2, "t", "min.insync.replicas", "1")),
+        (
+            SetConfig(resource="topic:t", config="min.insync.replicas", value=None),
+            build.config(2, "t", "min.insync.replicas", None),
+        ),
+        (ELR, build.feature("eligible.leader.replicas.version", 1)),
+        (DeleteTopic(topic="t"), build.remove_topic("T")),
+        (Unregister(broker=2), build.unregister(2, 3)),
+    ],
+)
+def test_a_request_is_proven_by_its_own_record_and_by_no_other(
+    kafka: Kafka, request_: AdminRequest, record: bytes
+) -> None:
+    kafka.records = (build.change("T", 0, isr=(2, 1)),)
+    other = carry_out(kafka, request_)
+    assert other.effect_ns is None
+    assert "Kafka accepted, but" in str(other.why)
+    kafka.records = (record,)
+    effect = carry_out(kafka, request_)
+    assert effect.effect_ns is not None, effect.why
+    assert effect.proof["answer"] == "NONE"
+
+
+def test_a_cancelled_reassignment_is_proven_where_one_was_under_way(kafka: Kafka) -> None:
+    cancel = Reassign(topic="t", partition=0, replicas=None)
+    kafka.records = (build.change("T", 0, replicas=(2, 1, 3), adding=(), removing=()),)
+    assert carry_out(kafka, cancel).effect_ns is None
+    kafka.write(build.change("T", 0, replicas=(4, 2, 1, 3), adding=(4,)))
+    assert carry_out(kafka, cancel).effect_ns is not None
+
+
+def test_a_state_that_was_so_before_is_no_proof(kafka: Kafka) -> None:
+    effect = carry_out(kafka, SetConfig(resource="topic:t", config="min.insync.replicas", value="2"))
+    assert effect.effect_ns is None
+
+
+def test_a_refusal_is_no_effect_unless_it_is_the_one_that_was_wanted(kafka: Kafka) -> None:
+    kafka.error = "ELECTION_NOT_NEEDED"
+    assert "Kafka refused: ELECTION_NOT_NEEDED" in str(carry_out(kafka, PREFERRED).why)
+    assert carry_out(kafka, PREFERRED, "ELECTION_NOT_NEEDED").effect_ns is not None
+    assert "not the PREFERRED_LEADER_NOT_AVAILABLE" in str(
+        carry_out(kafka, PREFERRED, "PREFERRED_LEADER_NOT_AVAILABLE").why
+    )
+
+
+def test_an_acceptance_where_a_refusal_was_wanted_is_not_proven(kafka: Kafka) -> None:
+    kafka.records = (build.change("T", 0, leader=2),)
+    assert "Kafka answered NONE" in str(carry_out(kafka, PREFERRED, "ELECTION_NOT_NEEDED").why)
+
+
+def test_no_answer_and_no_record_prove_nothing(kafka: Kafka) -> None:
+    kafka.error = None
+    for request in (MIN_ISR, PREFERRED):
+        effect = carry_out(kafka, request)
+        assert effect.effect_ns is None
+        assert "did not answer" in str(effect.why)
+    assert "did not answer" in str(carry_out(kafka, PREFERRED, "ELECTION_NOT_NEEDED").why)
+
+
+def test_the_record_of_a_request_without_an_answer_proves_it_but_for_an_election(kafka: Kafka) -> None:
+    kafka.error = None
+    kafka.records = (build.config(2, "t", "min.insync.replicas", "1"),)
+    assert carry_out(kafka, MIN_ISR).effect_ns is not None
+    kafka.records = (build.change("T", 0, leader=2),)
+    assert carry_out(kafka, PREFERRED).effect_ns is None

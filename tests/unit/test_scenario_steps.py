@@ -1,0 +1,156 @@
+"""The steps of a scenario file: which keys each kind takes, and orders that can do nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import Problems
+from harness.scenario import catalogue
+from harness.scenario.parse import parse
+
+FILE = """
+name = "x"
+title = "x"
+description = "x"
+kafka = ["4.3.1"]
+[topics.t]
+[topics.u]
+[[producers]]
+id = 1
+topic = "t"
+count = 10
+{steps}
+[[predictions]]
+kafka = ">=3.3"
+clause = "x"
+"""
+
+
+def problems(*steps: str) -> dict[str, str]:
+    text = FILE.format(steps="".join(f"[[steps]]\n{step}\n" for step in steps))
+    try:
+        parse(text, file="x.toml")
+    except Problems as found:
+        return {str(one.where): one.render() for one in found.problems}
+    return {}
+
+
+REASSIGN = 'step = "reassign"\npartition = "t-0"\n'
+SET_CONFIG = 'step = "set-config"\nconfig = "min.insync.replicas"\n'
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        REASSIGN + 'replicas = ["broker(3)", "leader(t-0)"]',
+        REASSIGN + "cancel = true\nexpect_error = 'NO_REASSIGNMENT_IN_PROGRESS'",
+        'step = "elect"\npartition = "t-0"\ntype = "unclean"',
+        SET_CONFIG + 'resource = "topic:t"\nvalue = "1"',
+        SET_CONFIG + 'resource = "broker:leader(t-0)"\ndelete = true',
+        SET_CONFIG + 'resource = "cluster"\nvalue = ""',
+        'step = "set-feature"\nfeature = "eligible.leader.replicas.version"\nlevel = 0',
+        'step = "delete-topic"\ntopic = "u"',
+        'step = "rolling"\nmode = "kill"',
+        'step = "isolate"\ntarget = "leader(t-0)"\nfrom = ["controllers"]',
+        'step = "flap"\ngroups = [["broker(1)"], ["clients"]]\ntimes = 3\nperiod = "2s"',
+        'step = "wait"\ntrigger = { reassigned = { partitions = ["t-0", "u-0"] } }',
+        'step = "wait"\ntrigger = { replicas = { partition = "t-0", are = ["broker(1)"] } }',
+        'step = "wait"\ntrigger = { recovery_state = { partition = "t-0", state = "recovering" } }',
+        'step = "wait"\ntrigger = { config_is = { resource = "topic:t", config = "x" } }',
+    ],
+)
+def test_a_step_with_what_it_needs_is_accepted(step: str) -> None:
+    assert problems(step) == {}
+
+
+@pytest.mark.parametrize(
+    ("step", "where", "said"),
+    [
+        (REASSIGN, "replicas", "either replicas, or cancel = true"),
+        (REASSIGN + 'replicas = ["broker(1)"]\ncancel = true', "replicas", "replicas and cancel"),
+        (REASSIGN + 'replicas = ["controller"]', "replicas", "no replica can be there"),
+        (REASSIGN + 'replicas = ["broker(1)", "brokers"]', "replicas", "once"),
+        (REASSIGN + 'replicas = ["broker(4)"]', "replicas[0]", "1 to 3"),
+        (
+            REASSIGN + 'replicas = ["broker(1)", "broker(2)", "broker(3)", "leader(t-0)"]',
+            "replicas",
+            "more replicas than brokers",
+        ),
+        (REASSIGN.replace("t-0", "t-1") + "cancel = true", "partition", "unknown partition"),
+        (REASSIGN + "cancel = true\nexpect_error = 'ELECTION_NOT_NEDED'", "expect_error", "'ELECTION_NOT_NEEDED'"),
+        ('step = "elect"\npartition = "t-0"', "type", "preferred or unclean"),
+        (SET_CONFIG + 'resource = "topic:t"', "value", "either value, or delete"),
+        (SET_CONFIG + 'resource = "topics"\nvalue = "1"', "resource", "'topic:NAME'"),
+        (SET_CONFIG + 'resource = "topic:tt"\nvalue = "1"', "resource", "unknown topic"),
+        (SET_CONFIG + 'resource = "broker:leeder(t-0)"\nvalue = "1"', "resource", "leader"),
+        ('step = "set-feature"\nfeature = "elr"\nlevel = 1', "feature", "unknown feature"),
+        ('step = "set-feature"\nfeature = "group.version"\nlevel = -1', "level", "0 or more"),
+        ('step = "delete-topic"\ntopic = "t"', "topic", "a topic that clients use"),
+        ('step = "rolling"', "mode", "power-loss"),
+        ('step = "kill"\ntarget = "broker(1)"\nmode = "kill"', "mode", "a kill has no mode"),
+        ('step = "flap"\ngroups = [["broker(1)"], ["clients"]]\ntimes = 0\nperiod = "2"', "times", "1 to 1000"),
+        ('step = "flap"\ntimes = 1\nperiod = "2s"', "groups", "whom to cut from whom"),
+        ('step = "isolate"', "target", "a role"),
+        ('step = "wait"\ntrigger = { reassigned = {} }', "trigger.reassigned.partition", "either partition"),
+        (
+            'step = "wait"\ntrigger = { isr = { partitions = ["t-0", "t-7"], size = 1 } }',
+            "trigger.isr.partitions[1]",
+            "unknown partition",
+        ),
+    ],
+)
+def test_what_a_step_lacks_or_cannot_use_is_named(step: str, where: str, said: str) -> None:
+    found = problems(step)
+    assert f"steps[0].{where}" in found, found
+    assert said in found[f"steps[0].{where}"]
+
+
+def step(kind: str, target: str | None = None, name: str | None = None) -> str:
+    return "\n".join(
+        line for line in (f'step = "{kind}"', target and f'target = "{target}"', name and f'name = "{name}"') if line
+    )
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [step("heal")],
+        [step("isolate", "broker(1)"), step("heal"), step("heal")],
+        [step("start", "broker(1)")],
+        [step("kill", "broker(1)"), step("start", "broker(2)")],
+        [step("kill", "broker(1)"), step("start", "broker(1)"), step("start", "broker(1)")],
+        [step("kill", "leader(t-0)", "k"), step("start", "step(k)"), step("start", "step(k)")],
+        [step("kill", "controller"), step("start", "broker(1)")],
+        [step("resume", "broker(1)")],
+        [step("kill", "broker(1)"), step("resume", "broker(1)")],
+        [step("mend-disk", "broker(1)")],
+        [step("wipe-disk", "broker(1)"), step("kill", "broker(1)")],
+        [step("stop", "leader(t-0)", "k"), step("pause", "step(k)")],
+        [step("fill-disk", "broker(1)"), step("power-loss", "broker(1)")],
+        [step("isolate", "broker(1)"), 'step = "flap"\nfrom = ["brokers"]\nto = ["clients"]\ntimes = 1\nperiod = "1s"'],
+    ],
+)
+def test_a_step_that_can_do_nothing_is_refused(steps: list[str]) -> None:
+    (where,) = problems(*steps)
+    assert where.startswith(f"steps[{len(steps) - 1}].")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [step("kill", "leader(t-0)"), step("start", "brokers")],
+        [step("kill", "leader(t-0)"), step("kill", "leader(t-0)")],
+        [step("kill", "broker(1)"), step("start", "broker(1)"), step("kill", "broker(1)")],
+        [step("kill", "leader(t-0)", "k"), step("wipe-disk", "step(k)"), step("start", "step(k)")],
+        [step("fill-disk", "broker(1)"), step("mend-disk", "broker(1)"), step("start", "broker(1)")],
+        [step("fail-disk", "broker(1)"), step("start", "broker(1)")],
+        [step("isolate", "broker(1)"), step("partition") + '\nfrom = ["brokers"]\nto = ["clients"]', step("heal")],
+    ],
+)
+def test_what_only_the_run_can_tell_is_accepted(steps: list[str]) -> None:
+    assert problems(*steps) == {}
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_no_shipped_scenario_has_a_step_that_can_do_nothing(name: str) -> None:
+    catalogue.find(name)
