@@ -7,8 +7,8 @@ BIN := .venv/bin
 .PHONY: help setup setup-dev demo test lint bench clean-host
 
 help:
-	@echo 'make demo        lose 2,000 acknowledged records on Kafka 3.9.1, and none on 4.3.1, and say why (root)'
-	@echo 'make test        all tests that this host can run (root: also those with real clusters)'
+	@echo 'make demo        lose 2,000 acknowledged records on Kafka 3.9.1, and none on 4.3.1, and say why'
+	@echo 'make test        all tests that this host can run (root: also those that need it)'
 	@echo 'make lint        ruff and mypy'
 	@echo 'make bench       the measurements in bench/'
 	@echo 'make setup       install what is missing: system packages, .venv, Kafka releases'

@@ -29,6 +29,7 @@ FREE_DISK_BYTES = 1 << 30
 FREE_MEMORY_BYTES = 2 << 30
 """A controller and three brokers at about 290 MB each, then Spark with half a GB, and the clients."""
 
+_NO_VOLUMES = "a user namespace cannot mount volumes"
 _MORE_POWERS = "sudo ebbtide ..., or a Docker daemon that you may use"
 
 Status = Literal["ok", "missing", "unknown"]
@@ -78,6 +79,8 @@ def require_host(steps: Iterable[str]) -> None:
 
 def why_no_volumes() -> str | None:
     """Why this host cannot lose power by file system shutdown; None when it can."""
+    if held() == "user namespace":
+        return _NO_VOLUMES
     return "; ".join(f"{check.name}: {check.detail}" for check in _lacking({VOLUMES})) or None
 
 
@@ -146,7 +149,7 @@ def _need_root() -> None:
 def _on_a_volume(trial: str, *arguments: str) -> str:
     """Run a trial that mounts one."""
     if held() == "user namespace":
-        raise HarnessError("a user namespace cannot mount volumes", next=_MORE_POWERS)
+        raise HarnessError(_NO_VOLUMES, next=_MORE_POWERS)
     return _as_root(trial, *arguments)
 
 
@@ -175,20 +178,13 @@ def _maven() -> str:
 
 
 def _docker() -> str:
-    host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
-    if host.startswith("unix://") and not Path(host.removeprefix("unix://")).exists():
-        raise HarnessError("no Docker daemon", got=f"{host} is not there")
-    import docker
-    from docker.errors import DockerException
+    from harness.images import connect
 
+    client = connect()
     try:
-        client = docker.from_env(timeout=5)
-        try:
-            return f"server {client.version()['Version']}"
-        finally:
-            client.close()
-    except DockerException as error:
-        raise HarnessError("the Docker daemon does not answer", got=str(error)) from None
+        return f"server {client.version()['Version']}"
+    finally:
+        client.close()
 
 
 def _user_namespaces() -> str:

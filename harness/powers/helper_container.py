@@ -35,14 +35,14 @@ _CAPABILITIES = ("SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE", "DAC_READ_SEARCH")
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-_ELSEWHERE = 90
+_ELSEWHERE = "elsewhere"
 # The container sees the daemon's processes. Ours is among them only where both are on one kernel, and the id of
 # its mount namespace, unique on a kernel, tells that it is ours.
 _SCRIPT = f"""
 process=$1 boot=$2 mounts=$3
 shift 3
-[ "$(cat /proc/sys/kernel/random/boot_id)" = "$boot" ] || exit {_ELSEWHERE}
-[ "$(readlink /proc/$process/ns/mnt)" = "$mounts" ] || exit {_ELSEWHERE}
+[ "$(cat /proc/sys/kernel/random/boot_id)" = "$boot" ] || {{ echo {_ELSEWHERE}; exit 1; }}
+[ "$(readlink /proc/$process/ns/mnt)" = "$mounts" ] || {{ echo {_ELSEWHERE}; exit 1; }}
 exec nsenter -t "$process" -m -r -- /bin/sh -c 'cd "/proc/$0/cwd" && exec "$@"' "$process" "$@"
 """
 
@@ -224,9 +224,9 @@ def _passing_on(control: socket.socket) -> Iterator[None]:
 
 
 def _ended_early(said: str) -> HarnessError:
-    if not said:
+    if said == _ELSEWHERE:
         return _remote("a helper container does not see this process")
-    return HarnessError("the helper container ended before the command did", got=said, next="ebbtide clean")
+    return HarnessError("the helper container ended before the command did", got=said or None, next="ebbtide clean")
 
 
 def _remote(got: str) -> Unusable:

@@ -6,13 +6,14 @@ Closed folders on the way to the checkout and the interpreter are covered by ope
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ from harness.places import cache_dir
 USER = 65534
 _ROOT = Path(__file__).resolve().parents[2]
 _MS_BIND, _MS_REC = 0x1000, 0x4000
+_MS_SLAVE, _MS_SHARED = 0x80000, 0x100000
 
 
 class WatchedAs(Watched):
@@ -73,7 +75,7 @@ class OrdinaryUser(msgspec.Struct, frozen=True, kw_only=True):
             return list(EBBTIDE)
         groups = ",".join(map(str, self.groups))
         become = [sys.executable, "-m", "live.ordinary_user", groups, "--"]
-        return ["unshare", "--mount", "--propagation=slave", "--", *become, *EBBTIDE]
+        return ["unshare", "--mount", "--propagation=unchanged", "--", *become, *EBBTIDE]
 
     def _environment(self) -> dict[str, str]:
         # The cache stays where it was: a class archive counts only for jars of the same path.
@@ -81,8 +83,26 @@ class OrdinaryUser(msgspec.Struct, frozen=True, kw_only=True):
         return {**os.environ, **own}
 
 
+@contextlib.contextmanager
+def shown_to_the_host(home: Path) -> Iterator[None]:
+    """While inside, what a user mounts below `home` is mounted for the host too, as without a namespace between."""
+    if os.geteuid() != 0:
+        yield
+        return
+    _mount(str(home), home, None, _MS_BIND, None)
+    _mount("none", home, None, _MS_SHARED, None)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(home)], check=True)
+
+
 def _become_ordinary(groups: Sequence[int]) -> None:
     home = Path(os.environ["HOME"])
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        if (point := Path(line.split()[4])) != home:
+            with contextlib.suppress(OSError):  # hidden below another one
+                _mount("none", point, None, _MS_SLAVE, None)
     _open_up([_ROOT, Path(sys.prefix), Path(sys.base_prefix), home, cache_dir()])
     _mount(str(home / "cache"), cache_dir(), None, _MS_BIND, None)
     os.setgroups(groups)

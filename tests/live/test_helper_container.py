@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from host_state import HostState
 from live.commands import records_in
-from live.ordinary_user import OrdinaryUser
+from live.ordinary_user import OrdinaryUser, shown_to_the_host
 
 from harness.images import connect
 from harness.powers.helper_container import LABEL
@@ -24,10 +24,12 @@ _SOCKET = Path("/var/run/docker.sock")
 
 
 @pytest.fixture(scope="module")
-def member(tmp_path_factory: pytest.TempPathFactory) -> OrdinaryUser:
+def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrdinaryUser]:
     """A user who may use the daemon."""
     home = tmp_path_factory.mktemp("member") / "home"
-    return OrdinaryUser.at(home, "3.9.1", groups=(_SOCKET.stat().st_gid,))
+    user = OrdinaryUser.at(home, "3.9.1", groups=(_SOCKET.stat().st_gid,))
+    with shown_to_the_host(home):
+        yield user
 
 
 @pytest.fixture(autouse=True)

@@ -247,6 +247,32 @@ def test_a_kernel_that_cannot_share_open_files_is_refused(monkeypatch: pytest.Mo
     assert helper_container.why_not() == "a helper container takes Linux 5.6 (5.4.0-generic)"
 
 
+@pytest.mark.parametrize(
+    ("seen", "error"), [("0", Unusable), (os.readlink("/proc/self/ns/mnt"), None)], ids=["elsewhere", "here"]
+)
+def test_a_helper_goes_nowhere_unless_it_sees_the_users_own_process(
+    seen: str, error: type[Unusable] | None, tmp_path: Path
+) -> None:
+    (tmp_path / "nsenter").write_text("#!/bin/sh\necho entered $*\n")
+    (tmp_path / "nsenter").chmod(0o755)
+    me = identify(os.getpid())
+    done = subprocess.run(
+        ["/bin/sh", "-c", helper_container._SCRIPT, "ebbtide-helper", str(me.pid), me.boot_id, seen, "python"],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if error is None:
+        assert done.stdout.startswith(f"entered -t {me.pid} -m -r -- ")
+    else:
+        assert isinstance(helper_container._ended_early(done.stdout.strip()), error)
+
+
+def test_a_helper_that_was_killed_is_no_reason_to_run_again_in_another_way() -> None:
+    assert not isinstance(helper_container._ended_early(""), Unusable)
+
+
 @pytest.fixture
 def helper(tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[bytes], socket.socket]]]:
     """Carries a shell script out as the inside of a helper container does; gives it and our end of the socket."""
