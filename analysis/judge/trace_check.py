@@ -20,13 +20,14 @@ def trace_of(
 ) -> Trace:
     """The run's metadata log, checked against the model of its release."""
     touched = {node for step in steps or () if step.step in _TOUCH_DIRECTORIES for node in step.nodes}
+    brokers = set(manifest.topology.brokers)
     return check_timeline(
         evidence.timeline,
         evidence.rules,
         manifest.kafka,
         statics=scenario.cluster.controller_properties if scenario is not None else None,
         asked=frozenset(step.step for step in steps) if steps is not None else None,
-        touched_disks=frozenset(touched & set(manifest.topology.brokers)),
+        touched_disks=frozenset(touched & brokers) if steps is not None else None,
     )
 
 

@@ -34,7 +34,7 @@ def check(
     kafka: str | None = None,
     statics: Mapping[str, str] | None = {},
     asked: frozenset[str] | None = frozenset(),
-    touched: frozenset[int] = frozenset(),
+    touched: frozenset[int] | None = frozenset(),
 ) -> Trace:
     manifest = read_manifest(TIMELINES / name)
     if kafka is not None:
@@ -125,8 +125,9 @@ def test_a_log_with_gaps_and_a_replaced_disk_are_undecided() -> None:
     timeline = edit(load("churn-4.3.1"), 92, "u", 0, leader=1, isr=(1,))
     gapped = check(msgspec.structs.replace(timeline, gaps=True), "churn-4.3.1")
     assert {one.undecided for one in gapped.unexplained} == {True}
-    on_a_new_disk = check(timeline, "churn-4.3.1", touched=frozenset({1}))
-    assert {one.undecided for one in on_a_new_disk.unexplained} == {True}
+    for touched in (None, frozenset({1})):
+        on_a_new_disk = check(timeline, "churn-4.3.1", touched=touched)
+        assert {one.undecided for one in on_a_new_disk.unexplained} == {True}
 
 
 def test_a_record_that_is_missing_where_the_log_has_gaps_is_undecided() -> None:

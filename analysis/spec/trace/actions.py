@@ -127,12 +127,19 @@ def _altered(before: Partition, after: Partition) -> str:
     return "recovered"
 
 
-def of_timers(protocol: Protocol, partition: Partition, cluster: Cluster) -> Iterator[Candidate]:
-    """What the controller does by itself from time to time, and a broker that says which directory a replica is in."""
+def of_timers(
+    protocol: Protocol, partition: Partition, cluster: Cluster, touched_disks: frozenset[int] | None
+) -> Iterator[Candidate]:
+    """What the controller does by itself from time to time, and brokers that say which directory a replica is in.
+
+    A broker with one directory has cause to say so only after its disk was replaced.
+    """
     balanced, swept = protocol.balance(partition, cluster), protocol.sweep(partition, cluster)
     yield Candidate("preferred-election", "the controller's balancing", balanced.partition)
     yield Candidate("unclean-election", "the controller's sweep", swept.partition)
     for broker in partition.replicas:
+        if touched_disks is not None and broker not in touched_disks:
+            continue
         found = protocol.assign_directory(partition, cluster, broker)
         yield Candidate("assign-directory", f"broker {broker}", found.partition)
 

@@ -92,18 +92,19 @@ def check_timeline(
     *,
     statics: Mapping[str, str] | None = None,
     asked: frozenset[str] | None = None,
-    touched_disks: frozenset[int] = frozenset(),
+    touched_disks: frozenset[int] | None = None,
 ) -> Trace:
     """Check every transition of the timeline against the variant of `kafka` at the feature levels of that moment.
 
     `statics` are the controllers' own properties; None: not known. `asked` are the kinds of request that operators
     made, of elect and reassign, which leave no record of their own; None: not known. `touched_disks` are the brokers
-    whose log directory a step replaced or made fail: the tables do not hold directories, so what follows is undecided.
+    whose log directory a step replaced or made fail (None: not known): the tables do not hold directories, so what
+    cannot be explained of their partitions is undecided.
     """
     lacking = timeline.missing & {"partitions", "brokers"}
     if lacking:
         return Trace(refused=f"{' and '.join(sorted(lacking))}.parquet is missing")
-    checker = _Checker(timeline, World(timeline, rules, kafka, statics), asked, mask_of(touched_disks))
+    checker = _Checker(timeline, World(timeline, rules, kafka, statics), asked, touched_disks)
     try:
         results = [checker.check(before, after) for before, after in _transitions(timeline)]
         omitted = list(checker.omissions())
@@ -135,7 +136,9 @@ def _created(state: PartitionState) -> bool:
 
 
 class _Checker:
-    def __init__(self, timeline: Timeline, world: World, asked: frozenset[str] | None, touched_disks: int) -> None:
+    def __init__(
+        self, timeline: Timeline, world: World, asked: frozenset[str] | None, touched_disks: frozenset[int] | None
+    ) -> None:
         self._timeline = timeline
         self._world = world
         self._asked = asked
@@ -156,7 +159,7 @@ class _Checker:
         for candidate in self._candidates(before, after, every=False):
             if candidate.partition == seen:
                 return Explained(before=before, after=after, action=candidate.name, by=candidate.by)
-        touched = self._touched & mask_of((*before.replicas, *after.replicas))
+        touched = self._touched_of({*before.replicas, *after.replicas})
         known = self._world.unclean_known(after.topic, after.metadata_offset)
         if not known and self._allowed_uncleanly(before, after):
             why = f"allowed only if the controllers' own properties enable unclean elections of {after.topic}"
@@ -165,7 +168,7 @@ class _Checker:
             )
         why, undecided = "no action that the protocol allows leads to this state", False
         if touched:
-            why = f"it hangs on the log directories of brokers {list(members(touched))}, which the tables do not hold"
+            why = f"it hangs on the log directories of brokers {sorted(touched)}, which the tables do not hold"
             undecided = True
         elif self._timeline.gaps:
             why, undecided = "no action explains it, but records of the metadata log may be missing", True
@@ -195,10 +198,14 @@ class _Checker:
                 standing = self._timeline.at(topic, number, event.metadata_offset)
                 if event.event == "registered" or (topic, number) in changed or standing is None:
                     continue
-                if event.broker not in standing.replicas or self._touched & mask_of(standing.replicas):
+                if event.broker not in standing.replicas or self._touched_of(set(standing.replicas)):
                     continue
                 if self._lives_on(standing):
                     yield from self._omission(event, standing)
+
+    def _touched_of(self, brokers: set[int]) -> set[int]:
+        """Those of whose log directories the evidence does not tell."""
+        return brokers if self._touched is None else brokers & self._touched
 
     def _lives_on(self, state: PartitionState) -> bool:
         """Whether the partition surely was not deleted after this state: that leaves no row."""
@@ -244,7 +251,7 @@ class _Checker:
         cluster = self._world.cluster(after.topic, after.metadata_offset, unclean)
         isrs = every_isr(partition) if every else likely_isrs(partition, seen)
         yield from of_the_leader(protocol, partition, cluster, isrs)
-        yield from of_timers(protocol, partition, cluster)
+        yield from of_timers(protocol, partition, cluster, self._touched)
         yield from of_operators(protocol, partition, cluster, seen, self._asked)
 
     def _changes_between(self, before: PartitionState, after: PartitionState) -> list[ConfigChange]:
