@@ -153,6 +153,18 @@ class RecordBuilder:
             self._add("replicas", row, columns)
         return self
 
+    def compacted(self) -> Self:
+        """The topic's cleanup policy is compaction."""
+        row = {
+            "metadata_offset": self._now,
+            "at_ns": self._tick(),
+            "resource": f"topic:{self._topic}",
+            "name": "cleanup.policy",
+            "value": "compact",
+        }
+        self.tables.setdefault("configs", []).append(row)
+        return self
+
     def producer(self, id_: int, *, idempotent: bool = False, transactional: bool = False) -> Self:
         """A producer's configuration, as the manifest has it."""
         self.producers[str(id_)] = ProducerSetup(acks=-1, idempotent=idempotent, transactional=transactional)

@@ -13,10 +13,12 @@ When it cannot tell: without sends or polls half of the evidence is missing; wha
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from analysis.reconcile.facts import Facts
+from analysis.reconcile.facts import Facts, runs_where
 from analysis.reconcile.items import item
 
 KIND = "duplicate"
@@ -27,7 +29,7 @@ def why_unknown(facts: Facts) -> str | None:
     return facts.without("sends", "polls")
 
 
-def items(facts: Facts) -> Column:
+def items(runs: Sequence[Facts]) -> Column:
     """The item of a row of the history, at the lowest place of the value; null when it is none."""
     places = F.array_sort(
         F.transform(
@@ -51,7 +53,19 @@ def items(facts: Facts) -> Column:
             details={
                 "places": places,
                 "producer": F.col("producer"),
-                "idempotent": F.coalesce(F.col("producer").isin(*facts.idempotent), F.lit(False)),
+                "idempotent": idempotent(runs),
             },
         ),
     )
+
+
+def idempotent(runs: Sequence[Facts]) -> Column:
+    """Whether the value's producer was idempotent: it must not append anything twice."""
+    found = F.lit(False)
+    for producers in sorted({facts.idempotent for facts in runs if facts.idempotent}):
+        found = found | (F.col("producer").isin(*producers) & runs_where(runs, _with_idempotent(producers)))
+    return F.coalesce(found, F.lit(False))
+
+
+def _with_idempotent(producers: tuple[int, ...]) -> Callable[[Facts], bool]:
+    return lambda facts: facts.idempotent == producers

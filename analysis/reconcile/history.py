@@ -11,8 +11,9 @@ Columns of a row: `topic`, `partition`, `offset` (null: sent, and no offset is k
 - `in_final`: the final read returned it there; `in_leader`: it stands there in the last leader's own log;
 - `evidenced`: acked or polled there; `damaged`: a consumer returned a null value at that offset;
 - `others`: what else stood at that offset, as structs (value, polled_ns: last time, epoch: lowest, evidenced);
-- of its value: `places`, everywhere it was seen, as structs (topic, partition, offset, evidenced, read, stands);
-  `producer` (null: no row in sends), `in_transaction`, `in_committed`;
+- of its value: `places`, everywhere it was seen, as structs (topic, partition, offset, evidenced, read, stands, seen,
+  shown: by a read_committed consumer);
+  `producer` (null: no row in sends), `in_transaction`, `in_committed`, `in_aborted`, `failed`;
 - of its partition: the columns of `facts.partition_facts`.
 
 A row that stands where it was acked or read, alone and nowhere else, is in no anomaly and is left out.
@@ -20,14 +21,20 @@ A row that stands where it was acked or read, alone and nowhere else, is in no a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from analysis.reconcile.facts import Facts, final_leaders, is_final
+from analysis.reconcile.blocks import in_transaction
+from analysis.reconcile.facts import Facts, final_leaders, runs_where
+from analysis.reconcile.narrowing import Narrowed
 from analysis.reconcile.tables import RecordTables
 
 _EVIDENCE = {
+    "run": "int",
     "topic": "string",
     "partition": "int",
     "offset": "bigint",
@@ -40,32 +47,45 @@ _EVIDENCE = {
     "producer": "int",
     "in_transaction": "boolean",
     "in_committed": "boolean",
+    "in_aborted": "boolean",
+    "failed": "boolean",
     "read_ns": "bigint",
     "reader": "int",
     "polled_ns": "bigint",
+    "shown": "boolean",
     "in_final": "boolean",
     "in_leader": "boolean",
     "epoch": "int",
 }
-_PLACE = ["topic", "partition", "offset"]
+_PLACE = ["run", "topic", "partition", "offset"]
 _LOWEST = ("read_ns", "epoch")
+_OF_VALUE = ("producer", "in_transaction", "in_committed", "in_aborted", "failed")
+_LEADERS = pa.schema(
+    [
+        pa.field("run", pa.int32()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("broker", pa.int32()),
+    ]
+)
+
+
+def all_evidence(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+    """Everything that puts a value at an offset; None when there is nothing to compare."""
+    placed = [part for part in (_acked(tables), _polled(tables), leader_logs(spark, tables, runs)) if part is not None]
+    return reduce(DataFrame.union, placed) if placed else None
 
 
 def suspicious_history(
-    spark: SparkSession, tables: RecordTables, facts: Facts, partitions: DataFrame
-) -> DataFrame | None:
-    """The rows that may be part of an anomaly; None when there is nothing to compare.
-
-    `partitions` is `facts.partition_facts`.
-    """
-    placed = [part for part in (_acked(tables), _polled(tables, facts), _of_leaders(spark, tables, facts)) if part]
-    if not placed:
-        return None
-    evidence = placed[0]
-    for part in placed[1:]:
-        evidence = evidence.union(part)
-    rows = _by_value(_by_offset(evidence), tables)
-    return rows.where(_suspicious(facts)).join(F.broadcast(partitions), ["topic", "partition"], "left")
+    tables: RecordTables, evidence: DataFrame, narrowed: Narrowed | None, runs: Sequence[Facts], partitions: DataFrame
+) -> DataFrame:
+    """The rows that may be part of an anomaly. `partitions` is `facts.partition_facts`."""
+    unplaced = _unplaced(tables)
+    if narrowed is not None:
+        evidence = narrowed.rows(evidence)
+        unplaced = narrowed.rows(unplaced) if unplaced is not None else None
+    rows = _by_value(_by_offset(evidence), unplaced)
+    return rows.where(_suspicious(runs)).join(F.broadcast(partitions), ["run", "topic", "partition"], "left")
 
 
 def _acked(tables: RecordTables) -> DataFrame | None:
@@ -84,43 +104,48 @@ def _unplaced(tables: RecordTables) -> DataFrame | None:
 
 
 def _of_sends() -> dict[str, Column]:
-    transactional = F.col("txn").isNotNull() | F.col("txn_outcome").isNotNull()
     same = {name: F.col(name) for name in ("acks", "sequence", "sent_ns", "done_ns", "producer")}
-    return {**same, "in_transaction": transactional, "in_committed": F.col("txn_outcome") == "committed"}
+    return {
+        **same,
+        "in_transaction": in_transaction(),
+        "in_committed": F.col("txn_outcome") == "committed",
+        "in_aborted": F.col("txn_outcome") == "aborted",
+        "failed": F.col("status") == "failed",
+    }
 
 
-def _polled(tables: RecordTables, facts: Facts) -> DataFrame | None:
+def _polled(tables: RecordTables) -> DataFrame | None:
     if tables.polls is None:
         return None
-    final = is_final(facts.final_consumer)
     return _evidence(
         tables.polls,
         offset=F.col("offset"),
-        read_ns=F.when(~final, F.col("polled_ns")),
-        reader=F.when(~final, F.col("consumer")),
+        read_ns=F.when(~F.col("final"), F.col("polled_ns")),
+        reader=F.when(~F.col("final"), F.col("consumer")),
         polled_ns=F.col("polled_ns"),
-        in_final=final,
+        shown=F.col("isolation") == "read_committed",
+        in_final=F.col("final"),
         epoch=F.col("leader_epoch"),
     )
 
 
-def _of_leaders(spark: SparkSession, tables: RecordTables, facts: Facts) -> DataFrame | None:
+def leader_logs(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
     """The log of each partition's last leader after the run, control records included (their value is null)."""
     leaders = [
-        {"topic": topic, "partition": partition, "broker": broker}
+        {"run": facts.run, "topic": topic, "partition": partition, "broker": broker}
+        for facts in runs
         for (topic, partition), broker in final_leaders(facts).items()
     ]
     if tables.replicas is None or not leaders:
         return None
-    schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("broker", pa.int32())])
-    small = spark.createDataFrame(pa.Table.from_pylist(leaders, schema=schema))
-    rows = tables.replicas.join(F.broadcast(small), ["topic", "partition", "broker"])
+    small = spark.createDataFrame(pa.Table.from_pylist(leaders, schema=_LEADERS))
+    rows = tables.replicas.join(F.broadcast(small), _LEADERS.names)
     return _evidence(rows, offset=F.col("offset"), in_leader=F.lit(True), epoch=F.col("leader_epoch"))
 
 
 def _evidence(rows: DataFrame, **columns: Column) -> DataFrame:
     """Rows with the columns `_EVIDENCE`: the partition and value as they are, what is not given is null."""
-    columns = {name: F.col(name) for name in ("topic", "partition", "value")} | columns
+    columns = {name: F.col(name) for name in ("run", "topic", "partition", "value")} | columns
     return rows.select(*(columns.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in _EVIDENCE.items()))
 
 
@@ -148,31 +173,34 @@ def _by_offset(evidence: DataFrame) -> DataFrame:
     )
 
 
-def _by_value(rows: DataFrame, tables: RecordTables) -> DataFrame:
+def _by_value(rows: DataFrame, unplaced: DataFrame | None) -> DataFrame:
     """The same rows, with everywhere else that their value was seen."""
-    unplaced = _unplaced(tables)
     if unplaced is not None:
         rows = rows.unionByName(unplaced, allowMissingColumns=True)
-    value = Window.partitionBy("value")
+    value = Window.partitionBy("run", "value")
     place = F.struct(
-        *_PLACE,
+        "topic",
+        "partition",
+        "offset",
         F.coalesce("evidenced", F.lit(False)).alias("evidenced"),
         F.col("read_ns").isNotNull().alias("read"),
         (F.coalesce("in_final", F.lit(False)) | F.coalesce("in_leader", F.lit(False))).alias("stands"),
+        F.col("polled_ns").isNotNull().alias("seen"),
+        F.coalesce("shown", F.lit(False)).alias("shown"),
     )
-    return rows.repartition("value").withColumns(
+    return rows.repartition("run", "value").withColumns(
         {
             "places": F.collect_list(F.when(F.col("offset").isNotNull(), place)).over(value),
-            **{name: F.max(name).over(value) for name in ("producer", "in_transaction", "in_committed")},
+            **{name: F.max(name).over(value) for name in _OF_VALUE},
         }
     )
 
 
-def _suspicious(facts: Facts) -> Column:
+def _suspicious(runs: Sequence[Facts]) -> Column:
     """Whether a row may be in an anomaly; a row for which this is false surely is in none."""
     crowded = F.col("evidenced") & (F.size("others") > 0)
     repeated = F.size(F.filter("places", lambda place: place["evidenced"])) > 1
-    if facts.final_consumer is None:
-        return crowded | repeated
     gone = F.col("evidenced") & ~F.coalesce("in_final", F.lit(False))
-    return crowded | repeated | gone
+    gone &= runs_where(runs, lambda facts: facts.final_consumer is not None)
+    forbidden = F.col("polled_ns").isNotNull() & (F.col("failed") | F.col("in_aborted"))
+    return F.coalesce(crowded | repeated | gone | forbidden, F.lit(False))

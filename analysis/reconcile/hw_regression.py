@@ -23,17 +23,19 @@ answer: n log n in all, with a window and no join.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from analysis.reconcile.facts import Facts
+from analysis.reconcile.facts import Facts, runs_where
 from analysis.reconcile.items import item
 from analysis.reconcile.tables import RecordTables
 
 KIND = "hw-regression"
 
 _SOURCE = "list_offsets"
-_WHERE = ("topic", "partition")
+_WHERE = ("run", "topic", "partition")
 _OBSERVED = ("high_watermark", "leader_epoch", "broker", "asked_ns", "at_ns")
 
 
@@ -53,11 +55,12 @@ def why_unknown(facts: Facts) -> str | None:
     return None
 
 
-def items(tables: RecordTables, facts: Facts) -> DataFrame | None:
+def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
     """One row an item; None: nothing can be judged."""
-    if tables.watermarks is None or why_unknown(facts) is not None:
+    if tables.watermarks is None or all(why_unknown(facts) for facts in runs):
         return None
-    observed = tables.watermarks.where((F.col("source") == _SOURCE) & F.col("leader_epoch").isNotNull())
+    judged = runs_where(runs, lambda facts: why_unknown(facts) is None)
+    observed = tables.watermarks.where((F.col("source") == _SOURCE) & F.col("leader_epoch").isNotNull() & judged)
     by_epoch = Window.partitionBy(*_WHERE).orderBy("leader_epoch")
     ranked = _suspected(observed.repartition(*_WHERE)).select(
         *_WHERE,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+RUN = {"run": "int"}
 PUBLIC = {
     "kind": "string",
     "topic": "string",
@@ -25,7 +26,7 @@ GROUPING = {
     "broker": "int",
     "earlier": "struct<high_watermark:bigint,at_ns:bigint,leader_epoch:int>",
 }
-ITEM = PUBLIC | GROUPING
+ITEM = RUN | PUBLIC | GROUPING
 
 
 def item(
@@ -36,11 +37,12 @@ def item(
     details: dict[str, Column],
     **grouping: Column,
 ) -> Column:
-    """A struct of type `ITEM` for the row at hand, whose partition is in the columns `topic` and `partition`.
+    """A struct of type `ITEM` for the row at hand, whose partition is in the columns `run`, `topic` and `partition`.
 
     A detail that is null is left out of the JSON.
     """
     columns = {
+        "run": F.col("run"),
         "kind": F.lit(kind),
         "topic": F.col("topic"),
         "partition": F.col("partition"),

@@ -22,17 +22,19 @@ the final read does not name. An empty polls table is a final read of nothing on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from analysis.reconcile.facts import Facts
+from analysis.reconcile.facts import Facts, runs_where
 from analysis.reconcile.items import item
 
 KIND = "lost"
 
 
-def why_unknown(facts: Facts) -> str | None:
-    """Why nothing, or not everything, could be judged."""
+def _why_nothing(facts: Facts) -> str | None:
+    """Why not even a part could be judged."""
     lacking = facts.without("sends") or ("polls is missing" if "polls" in facts.missing else None)
     if lacking is not None:
         return lacking
@@ -44,6 +46,16 @@ def why_unknown(facts: Facts) -> str | None:
         full = [name for name, ends in facts.final_offsets.items() if ends.high_watermark > ends.log_start]
         if full:
             return f"polls is empty, though the final log of {full[0]} is not"
+    return None
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Why nothing, or not everything, could be judged."""
+    why = _why_nothing(facts)
+    if why is not None:
+        return why
+    if facts.compacted:
+        return f"topic {facts.compacted[0].topic} is compacted: what it lacks may be compacted away"
     read = facts.final_offsets.keys()
     acked = {f"{one.topic}-{one.partition}" for one in facts.sends if one.status == "acked" and one.placed}
     unread = sorted(acked - read)
@@ -52,11 +64,8 @@ def why_unknown(facts: Facts) -> str | None:
     return None
 
 
-def items(facts: Facts) -> Column | None:
-    """The item of a row of the history; null when it is none. None: nothing can be judged."""
-    why = why_unknown(facts)
-    if why is not None and not why.startswith("the final read does not cover"):
-        return None
+def items(runs: Sequence[Facts]) -> Column:
+    """The item of a row of the history; null when it is none."""
     stands = F.exists("places", lambda place: place["stands"] & _here(place))
     read = F.exists("places", lambda place: place["read"] & _here(place))
     is_lost = (
@@ -65,6 +74,8 @@ def items(facts: Facts) -> Column | None:
         & (F.col("offset") >= F.col("log_start"))
         & ~stands
         & ~F.col("damaged")
+        & ~F.col("compacted")
+        & runs_where(runs, lambda facts: _why_nothing(facts) is None)
         & (~F.col("in_transaction") | F.coalesce("in_committed", F.lit(False)))
     )
     passed = _passed_by_hw()

@@ -17,9 +17,12 @@ has in them and by the records' hashes taken together; only the blocks that diff
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
 
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
@@ -30,6 +33,7 @@ KIND = "replica-divergence"
 _BLOCK_BITS = 10
 _CHECKPOINTS = pa.schema(
     [
+        pa.field("run", pa.int32()),
         pa.field("topic", pa.string()),
         pa.field("partition", pa.int32()),
         pa.field("broker", pa.int32()),
@@ -48,19 +52,33 @@ def why_unknown(facts: Facts) -> str | None:
     return None
 
 
-def items(spark: SparkSession, tables: RecordTables, facts: Facts) -> DataFrame | None:
-    """One row an item; None: nothing can be judged."""
-    if tables.replicas is None or why_unknown(facts) is not None:
+def items(
+    spark: SparkSession, tables: RecordTables, runs: Sequence[Facts], kept: list[DataFrame] | None
+) -> DataFrame | None:
+    """One row an item; None: nothing can be judged, or nothing differs.
+
+    With `kept`, blocks are compared at once and records are read again only if any differs; what must be kept
+    until the items have been read is added to it.
+    """
+    if tables.replicas is None or all(why_unknown(facts) for facts in runs):
         return None
     checkpoints = [
-        {"topic": one.topic, "partition": one.partition, "broker": one.broker, "checkpoint": one.high_watermark}
+        {
+            "run": facts.run,
+            "topic": one.topic,
+            "partition": one.partition,
+            "broker": one.broker,
+            "checkpoint": one.high_watermark,
+        }
+        for facts in runs
         for one in facts.checkpoints
     ]
     small = spark.createDataFrame(pa.Table.from_pylist(checkpoints, schema=_CHECKPOINTS))
     committed = (
-        tables.replicas.join(F.broadcast(small), ["topic", "partition", "broker"])
+        tables.replicas.join(F.broadcast(small), ["run", "topic", "partition", "broker"])
         .where("offset < checkpoint")
         .select(
+            "run",
             "topic",
             "partition",
             F.shiftright("offset", _BLOCK_BITS).alias("block"),
@@ -70,7 +88,7 @@ def items(spark: SparkSession, tables: RecordTables, facts: Facts) -> DataFrame 
             "leader_epoch",
         )
     )
-    block = ["topic", "partition", "block"]
+    block = ["run", "topic", "partition", "block"]
     blocks = (
         committed.groupBy(*block, "broker")
         .agg(F.count("*").alias("rows"), F.bit_xor(F.xxhash64("offset", "value", "leader_epoch")).alias("hashes"))
@@ -79,10 +97,15 @@ def items(spark: SparkSession, tables: RecordTables, facts: Facts) -> DataFrame 
         .where("least <> most")
         .select(*block)
     )
+    if kept is not None:
+        blocks = blocks.persist(StorageLevel.MEMORY_AND_DISK)
+        kept.append(blocks)
+        if blocks.isEmpty():
+            return None
     replica = F.struct("broker", "leader_epoch", "value")
     offsets = (
         committed.join(F.broadcast(blocks), block)
-        .groupBy("topic", "partition", "offset")
+        .groupBy("run", "topic", "partition", "offset")
         .agg(F.array_sort(F.collect_list(replica)).alias("replicas"))
     )
     differs = F.exists(

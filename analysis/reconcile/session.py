@@ -78,10 +78,15 @@ def session(master: str | None = None) -> Iterator[SparkSession]:
         jvm.close()
 
 
+def is_small(rows: int) -> bool:
+    """Whether tables of so many rows are so few that a job's own cost is what counts."""
+    return rows <= _INTERPRETED_ROWS_MAX
+
+
 @contextmanager
 def planned_for(spark: SparkSession, rows: int) -> Iterator[None]:
     """Plans of the block suit tables of so many rows: with few, compiling a plan takes longer than running it."""
-    if rows > _INTERPRETED_ROWS_MAX:
+    if not is_small(rows):
         yield
         return
     before = {key: spark.conf.get(key) for key in _INTERPRETED}

@@ -1,16 +1,17 @@
-"""anomalies/: every anomaly of a run as Parquet, replaced in one step."""
+"""anomalies/: every anomaly of a run as Parquet, written for many runs at once and replaced in one step each."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from analysis.reconcile.items import PUBLIC
+from analysis.reconcile.items import PUBLIC, RUN
 from harness.errors import HarnessError
 from harness.record.files import ANOMALIES_DIR
 
@@ -37,26 +38,39 @@ def check_writable(record: Path) -> None:
         )
 
 
-def store(record: Path, items: DataFrame | None) -> None:
-    """Replace the record's anomalies/ with `items`; None: there are none, which is a table without rows.
+def store(records: Sequence[Path], items: DataFrame | None, some: Sequence[bool]) -> None:
+    """Replace anomalies/ of each record with its items; `some`: which records have any. `run` is a record's index.
 
     Raises `HarnessError` when that cannot be done.
     """
+    written = records[0] / f".{ANOMALIES_DIR}.{os.getpid()}.all"
+    try:
+        if items is not None and any(some):
+            rows = items.select(*RUN, *PUBLIC).write.option("compression", "zstd")
+            rows.partitionBy("run").parquet(str(written))
+        for run, record in enumerate(records):
+            _replace(record, written / f"run={run}" if some[run] else None)
+    except OSError as error:
+        raise HarnessError("the anomalies cannot be stored", where=str(records[0]), got=str(error)) from None
+    finally:
+        shutil.rmtree(written, ignore_errors=True)
+
+
+def _replace(record: Path, rows: Path | None) -> None:
+    """Put the folder `rows` in the place of a record's anomalies/; None: a table without rows."""
     target = record / ANOMALIES_DIR
     part = record / f".{ANOMALIES_DIR}.{os.getpid()}.part"
     old = record / f".{ANOMALIES_DIR}.{os.getpid()}.old"
     try:
         shutil.rmtree(part, ignore_errors=True)
-        if items is not None:
-            items.select(*PUBLIC).write.option("compression", "zstd").parquet(str(part))
+        if rows is not None:
+            shutil.move(rows, part)
         else:
             part.mkdir()
             pq.write_table(ANOMALY_SCHEMA.empty_table(), part / "none.parquet", compression="zstd")
         if target.exists():
             os.replace(target, old)
         os.replace(part, target)
-    except OSError as error:
-        raise HarnessError("the anomalies cannot be stored", where=str(target), got=str(error)) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)

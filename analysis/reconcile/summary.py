@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from pyspark.sql import DataFrame, Window
@@ -15,8 +15,16 @@ from analysis.verdict import AnomalyCount
 
 EXAMPLES_MAX = 20
 
-_PARTITION = ["topic", "partition"]
-_GROUP = ["kind", *_PARTITION]
+_PARTITION = ["run", "topic", "partition"]
+_KIND = ["kind", "topic", "partition"]
+
+
+class _Kind(NamedTuple):
+    """One kind on one partition."""
+
+    kind: str
+    topic: str
+    partition: int
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,15 +55,20 @@ class _Drop(msgspec.Struct, frozen=True):
 _SECTIONS: dict[str, type[msgspec.Struct]] = {"example": _Example, "lost": LostRange, "drop": _Drop}
 
 
-def summarize(items: DataFrame) -> Summary:
-    """Count the items, and group them if there are any; collects groups and examples, never all items."""
-    counts = {(row[0], row[1], row[2]): row[3] for row in items.groupBy(*_GROUP).agg(F.count("*")).collect()}
-    if not counts:
-        return Summary()
-    order = Window.partitionBy(*_GROUP).orderBy(F.asc_nulls_last("offset"), F.asc_nulls_last("value"), "details")
+def summarize(items: DataFrame, runs: int) -> list[Summary]:
+    """Count the items, and group them if there are any; collects groups and examples, never all items.
+
+    One summary a run, in the order of `run`.
+    """
+    counts: list[dict[_Kind, int]] = [{} for _ in range(runs)]
+    for run, *kind, count in items.groupBy("run", *_KIND).agg(F.count("*")).collect():
+        counts[run][_Kind(*kind)] = count
+    if not any(counts):
+        return [Summary() for _ in counts]
+    order = Window.partitionBy("run", *_KIND).orderBy(F.asc_nulls_last("offset"), F.asc_nulls_last("value"), "details")
     numbered = items.withColumn("number", F.row_number().over(order)).where(F.col("number") <= EXAMPLES_MAX)
-    sections = {"example": numbered.select(*_GROUP, "number", "offset", "value", "details")}
-    kinds = {kind for kind, _, _ in counts}
+    sections = {"example": numbered.select("run", *_KIND, "number", "offset", "value", "details")}
+    kinds = {kind[0] for found in counts for kind in found}
     if lost.KIND in kinds:
         sections["lost"] = _lost_ranges(items)
     if hw_regression.KIND in kinds:
@@ -63,18 +76,23 @@ def summarize(items: DataFrame) -> Summary:
     union = reduce(
         DataFrame.union,
         [
-            rows.select(F.lit(name).alias("section"), F.to_json(F.struct(*rows.columns)).alias("row"))
+            rows.select(
+                F.lit(name).alias("section"), "run", F.to_json(F.struct(*rows.drop("run").columns)).alias("row")
+            )
             for name, rows in sections.items()
         ],
     )
-    found: dict[str, list[Any]] = {name: [] for name in _SECTIONS}
-    for name, row in union.collect():
-        found[name].append(msgspec.json.decode(row, type=_SECTIONS[name]))
-    return Summary(
-        anomalies=_anomalies(counts, found["example"]),
-        lost=sorted(found["lost"], key=lambda one: (one.topic, one.partition, one.first_offset, one.acks)),
-        regressions=_regressions(found["drop"]),
-    )
+    found: list[dict[str, list[Any]]] = [{name: [] for name in _SECTIONS} for _ in counts]
+    for name, run, row in union.collect():
+        found[run][name].append(msgspec.json.decode(row, type=_SECTIONS[name]))
+    return [
+        Summary(
+            anomalies=_anomalies(of_run, one["example"]),
+            lost=sorted(one["lost"], key=lambda one: (one.topic, one.partition, one.first_offset, one.acks)),
+            regressions=_regressions(one["drop"]),
+        )
+        for of_run, one in zip(counts, found, strict=True)
+    ]
 
 
 def _lost_ranges(items: DataFrame) -> DataFrame:
@@ -103,13 +121,13 @@ def _drops(items: DataFrame) -> DataFrame:
     )
 
 
-def _anomalies(counts: dict[tuple[str, str, int], int], examples: list[_Example]) -> list[AnomalyCount]:
-    shown: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+def _anomalies(counts: dict[_Kind, int], examples: list[_Example]) -> list[AnomalyCount]:
+    shown: dict[_Kind, list[dict[str, Any]]] = {}
     for one in sorted(examples, key=lambda example: example.number):
         place = {name: number for name, number in (("offset", one.offset), ("value", one.value)) if number is not None}
-        shown.setdefault((one.kind, one.topic, one.partition), []).append(place | msgspec.json.decode(one.details))
+        shown.setdefault(_Kind(one.kind, one.topic, one.partition), []).append(place | msgspec.json.decode(one.details))
     return [
-        AnomalyCount(kind=group[0], topic=group[1], partition=group[2], count=count, examples=shown[group])
+        AnomalyCount(kind=group.kind, topic=group.topic, partition=group.partition, count=count, examples=shown[group])
         for group, count in sorted(counts.items())
     ]
 

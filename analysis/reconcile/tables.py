@@ -1,47 +1,73 @@
-"""A run record's tables as DataFrames of the record format's columns and types."""
+"""Run records' tables as DataFrames of the record format's columns and types, those of several runs as one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pyarrow.types as pt
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from analysis.reconcile.files import TableFile, check_files
+from harness.record.manifest import Manifest
 from harness.record.tables import TABLES
 
 # Spark's own switch: paths are names, not patterns, and may hold colons and brackets.
 _AS_NAMES = {"__globPaths__": "false"}
 _SPARK_TYPES = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}
+_RUN_OF_FILE = pa.schema([pa.field("path", pa.string()), pa.field("run", pa.int32())])
+
+
+class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """A run whose files have been checked: its folder, its manifest, and the files of each table."""
+
+    record: Path
+    manifest: Manifest
+    files: dict[str, list[TableFile]]
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows of each table."""
+        return {table: sum(file.rows for file in self.files[table]) for table in TABLES}
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """The tables without a file."""
+        return frozenset(table for table in TABLES if not self.files[table])
+
+
+def run_files(record: Path, manifest: Manifest) -> RunFiles:
+    """The files of a run, by their footers. Raises `Problems` (a `UsageError`) with all that is wrong with them."""
+    return RunFiles(record=record, manifest=manifest, files=check_files(record))
 
 
 class RecordTables(msgspec.Struct, frozen=True, kw_only=True):
-    """One DataFrame a table, None when the table is missing; `rows` counts each table's rows."""
+    """One DataFrame a table, None when no run has rows of it.
+
+    Each has the columns of the record format and `run`, the index of the run; polls also has `final`, whether
+    the row is of the final read.
+    """
 
     sends: DataFrame | None
     polls: DataFrame | None
     watermarks: DataFrame | None
     partitions: DataFrame | None
-    brokers: DataFrame | None
     configs: DataFrame | None
     replicas: DataFrame | None
-    rows: dict[str, int]
 
 
-def load(spark: SparkSession, record: Path) -> RecordTables:
-    """The tables of a record; reads footers only.
+_READ = RecordTables.__struct_fields__
 
-    A missing nullable column reads as null, an unknown one is ignored. Raises `Problems` (a `UsageError`) that
-    names every damaged file, missing column and column of another type.
+
+def load(spark: SparkSession, runs: Sequence[RunFiles]) -> RecordTables:
+    """The tables of some runs, read from nowhere yet.
+
+    A missing nullable column reads as null, an unknown one is ignored.
     """
-    files = check_files(record)
-    return RecordTables(
-        **{table: _read(spark, table, files[table]) for table in TABLES},
-        rows={table: sum(file.rows for file in files[table]) for table in TABLES},
-    )
+    return RecordTables(**{table: _read(spark, table, runs) for table in _READ})
 
 
 def spark_type(kind: pa.DataType) -> str:
@@ -51,23 +77,41 @@ def spark_type(kind: pa.DataType) -> str:
     return _SPARK_TYPES.get(str(kind), str(kind))
 
 
-def _read(spark: SparkSession, table: str, files: list[TableFile]) -> DataFrame | None:
-    if not files:
-        return None
+def _read(spark: SparkSession, table: str, runs: Sequence[RunFiles]) -> DataFrame | None:
+    """All files of a table; those that differ in columns, or in who the final consumer is, are read apart."""
     wanted = {field.name: spark_type(field.type) for field in TABLES[table]}
-    shapes: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for file in files:
-        if file.rows:
-            shapes.setdefault(tuple(file.columns.items()), []).append(str(file.path.absolute()))
-    if not shapes:
-        return spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in wanted.items()))
+    shapes: dict[tuple[int | None, tuple[tuple[str, str], ...]], list[tuple[str, int]]] = {}
+    for run, files in enumerate(runs):
+        final = files.manifest.final_consumer if table == "polls" else None
+        for file in files.files[table]:
+            if file.rows:
+                key = (final, tuple(file.columns.items()))
+                shapes.setdefault(key, []).append((str(file.path.absolute()), run))
     read: DataFrame | None = None
-    for columns, paths in shapes.items():
+    for (final, columns), paths in shapes.items():
         has = dict(columns)
         schema = ", ".join(f"{name} {kind}" for name, kind in columns)
-        part = spark.read.options(**_AS_NAMES).schema(schema).parquet(*paths)
-        part = part.select(
-            *((F.col(name) if name in has else F.lit(None)).cast(kind).alias(name) for name, kind in wanted.items())
-        )
+        part = spark.read.options(**_AS_NAMES).schema(schema).parquet(*(path for path, _ in paths))
+        part, run_of = _run_of(spark, part, paths)
+        selected = [
+            (F.col(name) if name in has else F.lit(None)).cast(kind).alias(name) for name, kind in wanted.items()
+        ]
+        if table == "polls":
+            selected.append((F.lit(False) if final is None else F.col("consumer") == final).alias("final"))
+        part = part.select(run_of, *selected)
         read = part if read is None else read.unionByName(part)
     return read
+
+
+def _run_of(spark: SparkSession, part: DataFrame, paths: Sequence[tuple[str, int]]) -> tuple[DataFrame, Column]:
+    """Which run a row is of: a constant where all files are of one run, else by the file's name."""
+    runs = {run for _, run in paths}
+    if len(runs) == 1:
+        return part, F.lit(runs.pop()).alias("run")
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    # Spark names a file by its URI, in which Java's own escapes stand.
+    named = [{"path": jvm.org.apache.hadoop.fs.Path(path).toUri().getRawPath(), "run": run} for path, run in paths]
+    runs_of = spark.createDataFrame(pa.Table.from_pylist(named, schema=_RUN_OF_FILE))
+    path = F.regexp_replace("_metadata.file_path", "^file:/+", "/")
+    return part.withColumn("path", path).join(F.broadcast(runs_of), "path"), F.col("run")

@@ -17,10 +17,12 @@ is gone; a final read of a run that is not complete shows only what it passed by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from analysis.reconcile.facts import Facts
+from analysis.reconcile.facts import Facts, runs_where
 from analysis.reconcile.items import item
 
 KIND = "vanished"
@@ -33,18 +35,18 @@ def why_unknown(facts: Facts) -> str | None:
         return lacking
     if facts.final_consumer is None:
         return "there was no final read: only what a later poll shows replaced is known"
+    if facts.compacted:
+        return f"topic {facts.compacted[0].topic} is compacted: what it lacks may be compacted away"
     if not facts.complete:
         return "the run is not complete: what the final read did not reach is not known"
     return None
 
 
-def items(facts: Facts) -> Column | None:
-    """The item of a row of the history; null when it is none. None: nothing can be judged."""
-    if facts.without("polls") is not None:
-        return None
+def items(runs: Sequence[Facts]) -> Column:
+    """The item of a row of the history; null when it is none."""
     replacing = F.filter("others", lambda one: one["value"].isNotNull() & (one["polled_ns"] > F.col("read_ns")))
     replaced = F.size(replacing) > 0
-    reached = F.lit(facts.complete) | F.coalesce(
+    reached = runs_where(runs, lambda facts: facts.complete) | F.coalesce(
         (F.col("offset") < F.col("final_last")) | (F.col("offset") >= F.col("final_hw")), F.lit(False)
     )
     gone = (
@@ -53,7 +55,8 @@ def items(facts: Facts) -> Column | None:
         & ~F.coalesce("in_final", F.lit(False))
         & ~F.coalesce("in_leader", F.lit(False))
         & ~F.col("damaged")
-        & ~_hidden(facts)
+        & ~F.coalesce("compacted", F.lit(False))
+        & ~_hidden(runs)
     )
     below = F.col("offset") < F.col("log_start")
     is_vanished = F.col("read_ns").isNotNull() & ~F.coalesce(below, F.lit(False)) & (replaced | gone)
@@ -81,8 +84,9 @@ def items(facts: Facts) -> Column | None:
     )
 
 
-def _hidden(facts: Facts) -> Column:
-    if not facts.final_read_committed:
-        return F.lit(False)
+def _hidden(runs: Sequence[Facts]) -> Column:
+    """Whether a read_committed final read may have hidden the value."""
+    hides = runs_where(runs, lambda facts: facts.final_read_committed)
+    transactional = runs_where(runs, lambda facts: facts.transactional)
     uncommitted = F.col("in_transaction") & ~F.coalesce("in_committed", F.lit(False))
-    return F.coalesce(uncommitted, F.lit(facts.transactional))
+    return hides & F.coalesce(uncommitted, transactional)

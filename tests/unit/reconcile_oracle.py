@@ -6,6 +6,7 @@ Written from the rules' sentences, not from the Spark code; it shares nothing wi
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 from harness.record.manifest import Manifest
@@ -16,7 +17,7 @@ Item = tuple[str, str, int, int | None, int | None]
 
 
 def anomalies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
-    """Every item of the six kinds, sorted."""
+    """Every item of every kind, sorted."""
     items = [
         *_lost(tables, manifest),
         *_vanished(tables, manifest),
@@ -24,6 +25,12 @@ def anomalies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         *_duplicates(tables),
         *_regressions(tables),
         *_divergences(tables),
+        *_unseen(tables, manifest),
+        *_aborted_reads(tables),
+        *_disorder(tables, manifest),
+        *_poll_skips(tables, manifest),
+        *_poll_backs(tables),
+        *_damaged(tables),
     ]
     return sorted(items, key=repr)
 
@@ -110,6 +117,8 @@ def _was_committed(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -
     ]
     known = [epoch for epoch in others if epoch is not None and (era is None or epoch >= era)]
     replaced_in = min(known, default=None)
+    if replaced_in is None and None in others and era is not None:
+        replaced_in = era + 1
     for mark in tables["watermarks"]:
         if _at(mark) != _at(row) or mark["high_watermark"] <= row["offset"] or mark["at_ns"] < row["sent_ns"]:
             continue
@@ -213,3 +222,101 @@ def _divergences(tables: dict[str, list[Row]]) -> list[Item]:
             for other in rows
         )
     ]
+
+
+def _shown(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+    """Whether a read_committed consumer surely may see a row of the final read."""
+    sends = [send for send in tables["sends"] if send["value"] == row["value"]]
+    transactional = any(producer.transactional for producer in manifest.producers.values()) or any(
+        send["txn"] is not None or send["txn_outcome"] is not None for send in tables["sends"]
+    )
+    hides = any(poll["isolation"] == "read_committed" for poll in tables["polls"] if _is_final(poll, manifest))
+    if hides or not transactional:
+        return True
+    if row["value"] is None or not sends:
+        return False
+    return all(
+        (send["txn"] is None and send["txn_outcome"] is None) or send["txn_outcome"] == "committed" for send in sends
+    )
+
+
+def _may_see(session: Row, row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+    return session["isolation"] != "read_committed" or _shown(row, tables, manifest)
+
+
+def _unseen(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
+    items = set()
+    ordinary = [poll for poll in tables["polls"] if not _is_final(poll, manifest)]
+    for row in tables["polls"]:
+        if not _is_final(row, manifest):
+            continue
+        here = [poll for poll in ordinary if _at(poll) == _at(row)]
+        if any(poll["offset"] == row["offset"] for poll in here):
+            continue
+        for below in here:
+            for above in here:
+                same = all(below[name] == above[name] for name in ("consumer", "session", "isolation"))
+                over = same and below["offset"] < row["offset"] < above["offset"]
+                if over and _may_see(below, row, tables, manifest):
+                    items.add(("unseen", *_at(row), row["offset"], None))
+    return list(items)
+
+
+def _aborted_reads(tables: dict[str, list[Row]]) -> list[Item]:
+    places: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+    for poll in tables["polls"]:
+        for send in tables["sends"]:
+            if poll["value"] is None or poll["value"] != send["value"]:
+                continue
+            aborted = send["txn_outcome"] == "aborted" and poll["isolation"] == "read_committed"
+            if send["status"] == "failed" or aborted:
+                places[poll["value"]].append((*_at(poll), poll["offset"]))
+    return [("aborted-read", *min(got), value) for value, got in places.items()]
+
+
+def _disorder(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
+    logs = _leader_logs(tables)
+    producers: dict[tuple[str, int, int], list[Row]] = defaultdict(list)
+    for send in tables["sends"]:
+        if send["status"] == "acked" and send["offset"] is not None:
+            producers[(*_at(send), send["producer"])].append(send)
+    items: list[Item] = []
+    for sent in producers.values():
+        sent.sort(key=lambda send: send["sequence"])
+        for first, second in pairwise(sent):
+            final = [poll for poll in tables["polls"] if _is_final(poll, manifest) and _at(poll) == _at(first)]
+            stands = any(
+                row["offset"] == first["offset"] and row["value"] == first["value"]
+                for row in [*final, *logs[_at(first)]]
+            )
+            if second["offset"] < first["offset"] and stands and tables["polls"]:
+                items.append(("dirty-order", *_at(second), second["offset"], second["value"]))
+    return items
+
+
+def _poll_skips(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
+    return [
+        ("poll-skip", *_at(poll), poll["offset"], poll["value"])
+        for poll in tables["polls"]
+        if poll["prev_offset"] is not None
+        and any(
+            _is_final(row, manifest)
+            and _at(row) == _at(poll)
+            and poll["prev_offset"] < row["offset"] < poll["offset"]
+            and _may_see(poll, row, tables, manifest)
+            for row in tables["polls"]
+        )
+    ]
+
+
+def _poll_backs(tables: dict[str, list[Row]]) -> list[Item]:
+    return [
+        ("poll-back", *_at(poll), poll["offset"], poll["value"])
+        for poll in tables["polls"]
+        if poll["prev_offset"] is not None and poll["offset"] <= poll["prev_offset"]
+    ]
+
+
+def _damaged(tables: dict[str, list[Row]]) -> list[Item]:
+    places = {(*_at(poll), poll["offset"]) for poll in tables["polls"] if poll["value"] is None}
+    return [("damaged", *place, None) for place in places]

@@ -12,8 +12,9 @@ from records import RecordBuilder, write_table
 
 from analysis.reconcile import reconcile
 from analysis.reconcile.files import check_files
-from analysis.reconcile.tables import load
+from analysis.reconcile.tables import load, run_files
 from harness.errors import HarnessError, Problems, UsageError
+from harness.record.manifest import Manifest
 from harness.record.tables import TABLES
 
 
@@ -88,10 +89,10 @@ def test_files_of_different_shape_are_read_as_one_table(spark: SparkSession, rec
     index = other.schema.get_field_index("topic")
     other = other.set_column(index, "topic", other["topic"].dictionary_encode())
     pq.write_table(other.drop_columns(["txn_outcome"]), record / "sends.parquet")
-    sends = load(spark, record).sends
+    sends = load(spark, [run_files(record, Manifest(run_id="r"))]).sends
     assert sends is not None
-    assert sends.columns == TABLES["sends"].names
-    assert [kind for _, kind in sends.dtypes[:6]] == ["string", "int", "bigint", "int", "bigint", "tinyint"]
+    assert sends.columns == ["run", *TABLES["sends"].names]
+    assert [kind for _, kind in sends.dtypes[1:7]] == ["string", "int", "bigint", "int", "bigint", "tinyint"]
     assert sorted((row.topic, row.acks, row.txn, row.error) for row in sends.collect()) == [
         ("t", -1, None, None),
         ("t", -1, None, None),

@@ -1,115 +1,169 @@
-"""Random small records against the rules written a second time in plain Python."""
+"""Random small histories against the rules written a second time in plain Python."""
 
 from __future__ import annotations
 
 import random
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from reconcile_oracle import Item, anomalies, committed_lost
 from records import FINAL_CONSUMER, RecordBuilder
 
-from analysis.reconcile import reconcile
+from analysis.reconcile import reconcile_all, reconciling
 from harness.record.tables import TABLES
 
 pytestmark = pytest.mark.spark
 
-TOPICS = 30
-"""Small records that share one Spark job, each a topic with values of its own."""
+RUNS = 50
+TOPICS = 25
+"""Each topic of a run is a history with values of its own; all runs are reconciled in the same jobs."""
 
-_OFFSETS = st.integers(0, 6)
-_VALUES = st.integers(1, 6)
-_TIMES = st.integers(1, 40)
-_EPOCHS = st.integers(0, 4)
+KINDS = {kind.KIND for kind in reconciling.KINDS}
 
 
-def _fill(draw: st.DrawFn, builder: RecordBuilder, *, transactions: bool) -> None:
-    """A few rows of everything, over so few offsets, values and times that they meet."""
-    for value in draw(st.sets(_VALUES)):
-        outcome = draw(st.sampled_from([None, None, "committed", "aborted", "unknown"])) if transactions else None
+class Dice(random.Random):
+    """Draws, with few possible outcomes, so that rows meet."""
+
+    def maybe(self, drawn: int) -> int | None:
+        return self.choice([drawn, drawn, None])
+
+    def some(self, least: int, most: int) -> list[int]:
+        return [number for number in range(least, most + 1) if self.random() < 0.5]
+
+
+def _offset(dice: Dice) -> int:
+    """Few offsets, of which some share a block and some do not."""
+    return dice.choice([0, 1, 2, 3, 62, 63, 64])
+
+
+def _epoch(offset: int, value: int | None) -> int:
+    """A record is appended under one leader epoch."""
+    return (offset + (value or 0)) % 5
+
+
+def _sends(dice: Dice, builder: RecordBuilder, *, transactions: bool) -> None:
+    for value in dice.some(1, 6):
+        outcome = dice.choice([None, None, "committed", "aborted", "unknown"]) if transactions else None
         builder.send(
             value,
-            at=draw(st.none() | _OFFSETS),
-            status=draw(st.sampled_from(["acked", "acked", "failed", "unknown"])),
-            acks=draw(st.sampled_from([-1, 0, 1])),
+            at=dice.maybe(_offset(dice)),
+            status=dice.choice(["acked", "acked", "acked", "failed", "unknown"]),
+            acks=dice.choice([-1, 0, 1]),
             txn=None if outcome is None else 1,
             txn_outcome=outcome,
-            partition=draw(st.integers(0, 1)),
-            sent_ns=draw(_TIMES),
-            done_ns=draw(st.none() | _TIMES),
+            producer=dice.choice([1, 1, 2]),
+            partition=dice.randrange(2),
+            sent_ns=dice.randint(1, 40),
+            done_ns=dice.maybe(dice.randint(1, 40)),
         )
-    for consumer in (1, 2, FINAL_CONSUMER):
-        for _ in range(draw(st.integers(0, 5))):
+
+
+def _polls(dice: Dice, builder: RecordBuilder, *, final_isolation: str) -> None:
+    isolations = {
+        1: "read_uncommitted",
+        2: dice.choice(["read_uncommitted", "read_committed"]),
+        FINAL_CONSUMER: final_isolation,
+    }
+    for consumer, isolation in isolations.items():
+        final = consumer == FINAL_CONSUMER
+        for _ in range(dice.randint(0, 6)):
+            value, offset = None if dice.random() < 0.1 else dice.randint(1, 6), _offset(dice)
             builder.read(
-                draw(st.none() | _VALUES),
-                at=draw(_OFFSETS),
+                value,
+                at=offset,
                 consumer=consumer,
-                polled_ns=draw(_TIMES) + (40 if consumer == FINAL_CONSUMER else 0),
-                leader_epoch=draw(_EPOCHS),
-                partition=draw(st.integers(0, 1)),
+                session=1 if final else dice.choice([1, 1, 2]),
+                prev_offset=dice.maybe(_offset(dice)),
+                isolation=isolation,
+                polled_ns=dice.randint(1, 40) + (40 if final else 0),
+                leader_epoch=_epoch(offset, value),
+                partition=dice.randrange(2),
             )
-    for _ in range(draw(st.integers(0, 8))):
-        asked = draw(st.none() | _TIMES)
+
+
+def _as_acked(dice: Dice, builder: RecordBuilder, *, partition: int) -> None:
+    """A whole and healthy stretch, so that there are blocks that agree; and now and then a value out of place."""
+    at, first = 128, 20 + 20 * partition
+    for value in range(first, first + dice.randint(1, 5)):
+        builder.acked(value, at=at, partition=partition)
+        if dice.random() < 0.9:
+            builder.final(value, at=at, partition=partition, leader_epoch=0)
+        at += dice.choice([1, 1, 1, 64])
+    if dice.random() < 0.3:
+        builder.final(first, at=dice.choice([0, 63, 128, 500]), partition=dice.randrange(2))
+
+
+def _evidence(dice: Dice, builder: RecordBuilder) -> None:
+    for _ in range(dice.randint(0, 8)):
+        asked = dice.maybe(dice.randint(1, 40))
         builder.served(
-            draw(_OFFSETS),
-            epoch=draw(st.none() | st.integers(0, 9)),
-            source=draw(st.sampled_from(["list_offsets", "list_offsets", "fetch", "checkpoint"])),
-            broker=draw(st.integers(1, 3)),
+            dice.randint(0, 6),
+            epoch=dice.maybe(dice.randint(0, 9)),
+            source=dice.choice(["list_offsets", "list_offsets", "fetch", "checkpoint"]),
+            broker=dice.randint(1, 3),
             asked_ns=asked,
-            at_ns=(asked or 0) + draw(st.integers(0, 10)),
+            at_ns=(asked or 0) + dice.randint(0, 10),
         )
-    for broker in draw(st.sets(st.integers(1, 3))):
-        builder.checkpoint(broker, draw(_OFFSETS))
-        for offset in draw(st.sets(_OFFSETS, max_size=4)):
-            builder.replica(broker, draw(st.none() | _VALUES), at=offset, epoch=draw(_EPOCHS))
-    for epoch in sorted(draw(st.sets(_EPOCHS, max_size=3))):
-        builder.led_by(draw(st.sampled_from([-1, 1, 2, 3])), epoch=epoch, at_ns=draw(_TIMES))
-    builder.end(log_start=draw(st.integers(0, 2)), high_watermark=draw(st.integers(2, 7)))
-    if draw(st.integers(0, 5)) == 0:
-        builder.not_in_final_read()
+    for broker in dice.some(1, 3):
+        builder.checkpoint(broker, dice.randint(0, 6))
+        for offset in dice.some(0, 4):
+            value = None if dice.random() < 0.2 else dice.randint(1, 6)
+            builder.replica(broker, value, at=offset, epoch=_epoch(offset, value))
+    for epoch in dice.some(0, 3):
+        builder.led_by(dice.choice([-1, 1, 2, 3]), epoch=epoch, at_ns=dice.randint(1, 40))
 
 
-@st.composite
-def records(draw: st.DrawFn) -> RecordBuilder:
+def run(dice: Dice) -> RecordBuilder:
+    """One run, with a history a topic."""
     builder = RecordBuilder(
-        status=draw(st.sampled_from(["complete", "complete", "interrupted"])),
-        final_consumer=draw(st.sampled_from([FINAL_CONSUMER, FINAL_CONSUMER, FINAL_CONSUMER, None])),
+        status=dice.choice(["complete", "complete", "complete", "interrupted"]),
+        final_consumer=dice.choice([FINAL_CONSUMER] * 5 + [None]),
     )
-    transactions = draw(st.booleans())
-    builder.producer(1, transactional=transactions).empty(*TABLES)
+    transactions = dice.random() < 0.5
+    final_isolation = dice.choice(["read_uncommitted", "read_uncommitted", "read_committed"])
+    builder.producer(1, idempotent=dice.random() < 0.5, transactional=transactions and dice.random() < 0.5)
+    builder.empty(*TABLES)
+    moves = dice.random() < 0.5
     for topic in range(TOPICS):
-        _fill(draw, builder.on(f"topic-{topic}", base=topic * 100), transactions=transactions)
-    if transactions:
-        for row in builder.tables["polls"]:
-            row["isolation"] = "read_committed"
+        builder.on(f"topic-{topic}", base=topic * 100)
+        if dice.random() < 0.9:
+            _sends(dice, builder, transactions=transactions)
+        _polls(dice, builder, final_isolation=final_isolation)
+        for partition in (0, 1):
+            if dice.random() < 0.5:
+                _as_acked(dice, builder, partition=partition)
+            log_start = dice.choice([0, 0, 2, 64, 130]) if moves else 0
+            builder.end(partition=partition, log_start=log_start, high_watermark=dice.choice([2, 7, 100, 1000]))
+        _evidence(dice, builder)
+        if dice.random() < 0.1:
+            builder.not_in_final_read()
     return builder
 
 
-@settings(
-    max_examples=12,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
-@given(builder=records())
-def test_spark_and_plain_python_agree(spark: SparkSession, builder: RecordBuilder) -> None:
-    manifest = builder.manifest()
-    with tempfile.TemporaryDirectory() as folder:
-        record = builder.write(Path(folder, "run"))
-        reconciliation = reconcile(spark, record, manifest)
-        stored = pq.read_table(record / "anomalies").to_pylist()
-    found = sorted((_item(row) for row in stored), key=repr)
-    assert found == anomalies(builder.tables, manifest)
-    assert sum(one.count for one in reconciliation.anomalies) == len(found)
-    committed = [one for one in reconciliation.lost if one.committed]
-    assert sum(one.count for one in committed) == len(committed_lost(builder.tables, manifest))
+@pytest.mark.parametrize("narrows", [False, True], ids=["all rows at once", "only what differs"])
+def test_spark_and_plain_python_agree(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
+) -> None:
+    if narrows:
+        monkeypatch.setattr(reconciling, "is_small", lambda _: False)
+    dice = Dice(966 + narrows)
+    builders = [run(dice) for _ in range(RUNS // 2)]
+    records = [builder.write(tmp_path / f"run-{number}") for number, builder in enumerate(builders)]
+    found = reconcile_all(
+        spark, [(record, builder.manifest()) for record, builder in zip(records, builders, strict=True)]
+    )
+    kinds = set()
+    for record, builder, reconciliation in zip(records, builders, found, strict=True):
+        stored = sorted((_item(row) for row in pq.read_table(record / "anomalies").to_pylist()), key=repr)
+        assert stored == anomalies(builder.tables, builder.manifest())
+        assert sum(one.count for one in reconciliation.anomalies) == len(stored)
+        committed = [one for one in reconciliation.lost if one.committed]
+        assert sum(one.count for one in committed) == len(committed_lost(builder.tables, builder.manifest()))
+        kinds |= {item[0] for item in stored}
+    assert kinds == KINDS
 
 
 def _item(row: dict[str, Any]) -> Item:
@@ -131,7 +185,7 @@ def test_hw_regressions_agree_over_many_epochs_and_overlapping_questions(spark: 
                 at_ns=asked + dice.randrange(20),
             )
     record = builder.empty(*TABLES).write(tmp_path / "run")
-    reconcile(spark, record, builder.manifest())
+    reconcile_all(spark, [(record, builder.manifest())])
     found = sorted((_item(row) for row in pq.read_table(record / "anomalies").to_pylist()), key=repr)
     assert len(found) > 100
     assert found == anomalies(builder.tables, builder.manifest())

@@ -6,22 +6,15 @@ Cases that share a manifest are topics of one record, so that Spark runs once fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from reconcile_cases import Case, Expected, items_of, reconciled
 from records import RecordBuilder
 
-from analysis.reconcile import reconcile
 from analysis.reconcile.model import Reconciliation
 
 pytestmark = pytest.mark.spark
-
-Case = Callable[[RecordBuilder], object]
-Expected = dict[str, list[tuple[int | None, int | None]]]
-"""By kind, the (offset, value) of each item."""
-
-_VALUES_A_CASE = 1_000
 
 
 COMPLETE: dict[str, tuple[Case, Expected]] = {
@@ -67,7 +60,10 @@ COMPLETE: dict[str, tuple[Case, Expected]] = {
         lambda b: b.acked(1, at=0).led_by(1, epoch=0).led_by(-1, epoch=1).replica(1, 1),
         {"lost": [(0, 1)]},
     ),
-    "a record whose payload is damaged is not also lost": (lambda b: b.acked(1, 2, at=0).final(1, None), {}),
+    "a record whose payload is damaged is not also lost": (
+        lambda b: b.acked(1, 2, at=0).final(1, None),
+        {"damaged": [(1, None)]},
+    ),
     "a value that was acked twice is lost once": (
         lambda b: b.acked(1, at=0).acked(1, at=0),
         {"lost": [(0, 1)]},
@@ -101,8 +97,8 @@ COMPLETE: dict[str, tuple[Case, Expected]] = {
         lambda b: b.read(1, at=0).led_by(1, epoch=0).replica(1, 1),
         {},
     ),
-    "a damaged record has not vanished": (lambda b: b.read(1, at=0).final(None), {}),
-    "a null value cannot vanish": (lambda b: b.read(None, at=0), {}),
+    "a damaged record has not vanished": (lambda b: b.read(1, at=0).final(None), {"damaged": [(0, None)]}),
+    "a null value cannot vanish": (lambda b: b.read(None, at=0), {"damaged": [(0, None)]}),
     "the final read's own rows do not vanish": (lambda b: b.final(1), {}),
     # inconsistent-offset
     "an ack and a poll of two values at one offset are inconsistent": (
@@ -293,17 +289,9 @@ def _read_committed() -> RecordBuilder:
 def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reconciliation]:
     """Each setting's cases, reconciled together as topics of one record."""
     return {
-        setting: _reconciled(spark, tmp_path_factory.mktemp("rules"), builder(), cases)
+        setting: reconciled(spark, tmp_path_factory.mktemp("rules"), builder(), cases)
         for setting, (builder, cases) in SETTINGS.items()
     }
-
-
-def _reconciled(
-    spark: SparkSession, folder: Path, builder: RecordBuilder, cases: dict[str, tuple[Case, Expected]]
-) -> Reconciliation:
-    for number, (build, _) in enumerate(cases.values()):
-        build(builder.on(f"case-{number}", base=number * _VALUES_A_CASE))
-    return reconcile(spark, builder.write(folder / "run"), builder.manifest())
 
 
 @pytest.mark.parametrize(
@@ -311,13 +299,4 @@ def _reconciled(
 )
 def test_the_counting_rules(found: dict[str, Reconciliation], setting: str, name: str) -> None:
     cases = SETTINGS[setting][1]
-    number = list(cases).index(name)
-    items: Expected = {}
-    for anomaly in found[setting].anomalies:
-        if anomaly.topic == f"case-{number}":
-            assert anomaly.count == len(anomaly.examples)
-            for example in anomaly.examples:
-                value = example.get("value")
-                place = (example.get("offset"), None if value is None else value - number * _VALUES_A_CASE)
-                items.setdefault(anomaly.kind, []).append(place)
-    assert items == cases[name][1]
+    assert items_of(found[setting], list(cases).index(name)) == cases[name][1]

@@ -9,20 +9,15 @@ import pytest
 from pyspark.sql import SparkSession
 from records import RecordBuilder
 
-from analysis.reconcile import (
-    duplicate,
-    hw_regression,
-    inconsistent_offset,
-    lost,
-    reconcile,
-    replica_divergence,
-    vanished,
-)
-from analysis.reconcile.facts import CheckpointFacts, Facts, PollFacts, SendFacts, ServedFacts
+from analysis.reconcile import reconcile
+from analysis.reconcile.facts import CheckpointFacts, CompactedFacts, Facts, PollFacts, SendFacts, ServedFacts
+from analysis.reconcile.reconciling import KINDS
 from harness.record.manifest import FinalOffsets
 from harness.record.tables import TABLES
 
-KINDS = (lost, vanished, inconsistent_offset, duplicate, hw_regression, replica_divergence)
+BY_VALUE = {"inconsistent-offset", "duplicate", "aborted-read"}
+OF_POLLS = {"unseen", "poll-skip", "poll-back", "damaged"}
+OF_FINAL_READ = {"lost", "vanished", "unseen", "poll-skip", "dirty-order"}
 
 
 def facts(**changes: object) -> Facts:
@@ -59,16 +54,18 @@ def test_a_whole_record_leaves_nothing_unknown() -> None:
 @pytest.mark.parametrize(
     ("changed", "kinds"),
     [
-        (facts(rows=rows(sends=0)), {"lost", "inconsistent-offset", "duplicate"}),
+        (facts(rows=rows(sends=0)), {"lost", "dirty-order"} | BY_VALUE),
         (
             facts(rows=rows(polls=0), missing=frozenset({"polls"})),
-            {"lost", "vanished", "inconsistent-offset", "duplicate"},
+            {"lost", "vanished", "dirty-order"} | BY_VALUE | OF_POLLS,
         ),
         (facts(rows=rows(watermarks=0), served=[], checkpoints=[]), {"hw-regression", "replica-divergence"}),
         (facts(rows=rows(replicas=0)), {"replica-divergence"}),
         (facts(rows=rows(partitions=0, brokers=0, configs=0)), set()),
-        (facts(final_consumer=None), {"lost", "vanished"}),
-        (facts(complete=False), {"lost", "vanished"}),
+        (facts(final_consumer=None), OF_FINAL_READ),
+        (facts(complete=False), {"lost", "vanished", "unseen", "poll-skip"}),
+        (facts(compacted=[CompactedFacts("t")]), {"lost", "vanished"}),
+        (facts(polls=[PollFacts("t", 0, False, 2, 0, False)]), {"poll-skip", "poll-back"}),
         (facts(final_offsets={}), {"lost"}),
         (facts(checkpoints=[]), {"replica-divergence"}),
         (facts(served=[ServedFacts("t", 0, "fetch", 0, 1, 1, 1, 1)]), {"hw-regression"}),

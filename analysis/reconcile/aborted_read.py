@@ -1,0 +1,52 @@
+"""aborted-read: a consumer got a value that it never should have got.
+
+The rule: a value that surely was not appended (its send failed), got at either isolation; or a value of an aborted
+transaction, got by a read_committed consumer. One item a value, at the lowest place where it was got.
+
+The data: polls of every consumer, the final read's too; sends with status failed or txn_outcome aborted.
+
+Why it is sound: a send counts as failed only where the broker's answer rules out that the record was appended,
+and a transaction as aborted only where the coordinator said so. A transaction whose outcome is not known is no
+evidence, nor is a send whose outcome is not known.
+
+When it cannot tell: without sends or polls.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.items import item
+
+KIND = "aborted-read"
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Why nothing, or not everything, could be judged."""
+    return facts.without("sends", "polls")
+
+
+def items() -> Column:
+    """The item of a row of the history, at the lowest place that counts; null when it is none."""
+    failed = F.coalesce("failed", F.lit(False))
+    aborted = F.coalesce("in_aborted", F.lit(False))
+    got = F.array_sort(
+        F.transform(
+            F.filter("places", lambda place: (place["seen"] & failed) | (place["shown"] & aborted)),
+            lambda place: F.struct(
+                place["topic"].alias("topic"), place["partition"].alias("partition"), place["offset"].alias("offset")
+            ),
+        )
+    )
+    first = F.get(got, F.lit(0)) == F.struct("topic", "partition", "offset")
+    return F.when(
+        first,
+        item(
+            KIND,
+            offset=F.col("offset"),
+            value=F.col("value"),
+            details={"failed": failed, "aborted": aborted, "places": got, "producer": F.col("producer")},
+        ),
+    )

@@ -1,0 +1,224 @@
+"""Offsets taken together in blocks of 64: one pass over sends and polls, after which most rows need no second look.
+
+A block's row of one source (the acks, or one consumer's session) says how many rows it has, which of the 64
+offsets they stand at (`mask`, a bit each), and the rows' hashes taken together. Sources whose summaries are
+equal hold the same values at the same offsets, so what they hold is not compared row by row.
+
+The hashes: `xor` and `sum` of one 64-bit hash of (offset, value); `sum` of its upper 40 bits, which cannot
+overflow below 2^23 rows and is null beyond, which equals nothing. Two different sets of rows look the same with
+a chance below 2^-64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from analysis.reconcile.facts import Facts, runs_where
+from analysis.reconcile.tables import RecordTables
+
+BITS = 6
+BLOCK = ["run", "topic", "partition", "block"]
+PARTITION = ["run", "topic", "partition"]
+
+_SUMMARY = "struct<rows:bigint,mask:bigint,xor:bigint,sum:bigint>"
+
+
+def block_of(number: str) -> Column:
+    """The block of an offset or a value."""
+    return F.shiftright(number, BITS)
+
+
+def bit_of(number: str) -> Column:
+    """The bit of an offset or a value in the mask of its block."""
+    place = F.col(number).bitwiseAND(F.lit(2**BITS - 1)).cast("int")
+    return F.call_function("shiftleft", F.lit(1).cast("bigint"), place)
+
+
+def in_transaction() -> Column:
+    """Whether a row of sends is of a transaction."""
+    return F.col("txn").isNotNull() | F.col("txn_outcome").isNotNull()
+
+
+def may_be_hidden() -> Column:
+    """Whether a row of sends is of a transaction that is not known to be committed."""
+    return in_transaction() & ~F.coalesce(F.col("txn_outcome") == "committed", F.lit(False))
+
+
+def _summary(where: Column | None = None) -> Column:
+    def of(column: Column) -> Column:
+        return column if where is None else F.when(where, column)
+
+    hashed = F.xxhash64("offset", "value")
+    return F.struct(
+        F.count(of(F.lit(1))).alias("rows"),
+        F.coalesce(F.bit_or(of(bit_of("offset"))), F.lit(0)).cast("bigint").alias("mask"),
+        F.coalesce(F.bit_xor(of(hashed)), F.lit(0)).cast("bigint").alias("xor"),
+        F.try_sum(of(F.shiftright(hashed, 24))).alias("sum"),
+    )
+
+
+def send_blocks(tables: RecordTables) -> DataFrame | None:
+    """Sends by status and block (null where no offset is known).
+
+    `all` is the summary of the rows, `shown` of those that a read_committed consumer may get; `aborted` and
+    `in_txn` count rows of transactions.
+    """
+    if tables.sends is None:
+        return None
+    placed = F.when((F.col("status") == "acked") & F.col("offset").isNotNull(), block_of("offset"))
+    return tables.sends.groupBy(*PARTITION, "status", placed.alias("block")).agg(
+        _summary().alias("all"),
+        _summary(~may_be_hidden()).alias("shown"),
+        F.count("offset").alias("placed"),
+        F.count(F.when(F.col("txn_outcome") == "aborted", 1)).alias("aborted"),
+        F.count(F.when(in_transaction(), 1)).alias("in_txn"),
+    )
+
+
+def poll_blocks(tables: RecordTables) -> DataFrame | None:
+    """Polls by consumer, session, isolation and block; counts as in `PollFacts`."""
+    if tables.polls is None:
+        return None
+    previous = F.col("prev_offset")
+    committed = (F.col("isolation") == "read_committed").alias("read_committed")
+    return tables.polls.groupBy(
+        *PARTITION, "consumer", "session", "final", committed, block_of("offset").alias("block")
+    ).agg(
+        _summary().alias("all"),
+        F.min("offset").alias("first"),
+        F.max("offset").alias("last"),
+        F.count(F.when(F.col("value").isNull(), 1)).alias("damaged"),
+        F.count(F.when(F.col("offset") <= previous, 1)).alias("back"),
+        F.count(F.when(F.col("offset") - 1 > previous, 1)).alias("jumped"),
+        F.count(previous).alias("chained"),
+    )
+
+
+def compared(
+    sends: DataFrame | None, polls: DataFrame | None, partitions: DataFrame, runs: Sequence[Facts]
+) -> DataFrame | None:
+    """One row a block: what its sources hold, whether they agree, and which final offsets a consumer may see.
+
+    - `agree`: acks, consumers and the final read hold the same rows, an offset each, as far as each may see them;
+    - `final_mask`: the offsets of the final read; `shown_mask`: those of acks that a read_committed consumer may
+      get; `acks_final`: acks and the final read are the same;
+    - `ordinary_mask`: the offsets that any ordinary consumer returned.
+
+    `partitions` is `facts.partition_facts`. None: neither sends nor polls.
+    """
+    parts = []
+    if sends is not None:
+        placed = sends.where("block IS NOT NULL")
+        parts.append(placed.select(*BLOCK, *_columns(acks=F.col("all"), shown=F.col("shown"))))
+    if polls is not None:
+        by = {
+            "final": F.when(F.col("final"), F.col("all")),
+            "open": F.when(~F.col("read_committed"), F.col("all")),
+            "committed": F.when(F.col("read_committed"), F.col("all")),
+            "ordinary": F.when(~F.col("final"), F.col("all.mask")),
+        }
+        parts.append(polls.select(*BLOCK, *_columns(**by)))
+    if not parts:
+        return None
+    blocks = reduce(DataFrame.union, parts)
+    ends = partitions.select(*PARTITION, "final_read", "log_start")
+    grouped = blocks.groupBy(*BLOCK).agg(
+        *(F.max(name).alias(name) for name in ("acks", "shown", "final")),
+        *(f(name).alias(f"{name}_{f.__name__}") for name in ("open", "committed") for f in (F.min, F.max)),
+        *(F.bool_and(_once(name)).alias(f"{name}_once") for name in ("acks", "open", "committed")),
+        F.count("final").alias("finals"),
+        F.bit_or("final.mask").alias("final_mask"),
+        F.bit_or("ordinary").alias("ordinary_mask"),
+    )
+    joined = grouped.join(F.broadcast(ends), PARTITION, "left")
+    return joined.select(
+        *BLOCK,
+        _agree(runs).alias("agree"),
+        "final_mask",
+        F.col("shown.mask").alias("shown_mask"),
+        (F.coalesce(F.col("acks") == F.col("final"), F.lit(False)) & (F.col("finals") == 1)).alias("acks_final"),
+        "ordinary_mask",
+    )
+
+
+def _columns(**given: Column) -> list[Column]:
+    kinds = dict.fromkeys(("acks", "shown", "final", "open", "committed"), _SUMMARY) | {"ordinary": "bigint"}
+    return [given.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in kinds.items()]
+
+
+def _once(name: str) -> Column:
+    """Whether a source has one row an offset."""
+    return F.coalesce(F.col(f"{name}.rows") == F.bit_count(f"{name}.mask").cast("bigint"), F.lit(True))
+
+
+def _agree(runs: Sequence[Facts]) -> Column:
+    """See `compared`. Without a final read of the block there is nothing to agree with, but below the log start.
+
+    A block that has no acks agrees only if no log start moved: its values may have been acked at offsets gone since.
+    """
+    once = F.col("acks_once") & F.col("open_once") & F.col("committed_once")
+    alike = reduce(
+        Column.__and__,
+        [
+            F.coalesce(F.col(f"{name}_min") == F.col(f"{name}_max"), F.lit(True))
+            & F.coalesce(F.col(acked) == F.col(f"{name}_min"), F.lit(True))
+            for name, acked in (("open", "acks"), ("committed", "shown"))
+        ],
+    )
+    counted = reduce(
+        Column.__and__,
+        [F.col(name).isNull() | F.col(f"{name}.sum").isNotNull() for name in ("acks", "open_min", "committed_min")],
+    )
+    unmoved = runs_where(runs, lambda facts: all(ends.log_start == 0 for ends in facts.final_offsets.values()))
+    unacked = unmoved & F.coalesce(F.col("open_min") == F.col("committed_min"), F.lit(True))
+    read = (F.col("finals") == 1) & F.when(F.col("acks").isNull(), unacked).otherwise(F.lit(True))
+    removed = (F.col("finals") == 0) & F.col("acks").isNotNull() & (F.col("block") < block_of("log_start"))
+    return F.coalesce(F.col("final_read") & once & alike & counted & (read | removed), F.lit(False))
+
+
+def session_ranges(polls: DataFrame) -> DataFrame:
+    """How far each session of an ordinary consumer reached, as a list a partition: `sessions`."""
+    reached = (
+        polls.where("NOT final")
+        .groupBy(*PARTITION, "consumer", "session", "read_committed")
+        .agg(F.min("first").alias("first"), F.max("last").alias("last"))
+    )
+    return reached.groupBy(*PARTITION).agg(
+        F.collect_list(F.struct("consumer", "session", "read_committed", "first", "last")).alias("sessions")
+    )
+
+
+def readable(blocks: DataFrame, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame:
+    """The offsets of the final read by block: `open_mask`, and of those that read_committed lets through, `shown_mask`.
+
+    Where acks and final read are the same, the acks say which offsets hold values of transactions that may be
+    hidden; elsewhere each value of the final read is looked up in sends.
+    """
+    read = blocks.where("final_mask IS NOT NULL")
+    told = runs_where(runs, lambda facts: facts.final_read_committed or not facts.has_transactions)
+    unclear = runs_where(runs, lambda facts: not facts.final_read_committed and facts.has_transactions)
+    plain = read.select(
+        *BLOCK,
+        F.col("final_mask").alias("open_mask"),
+        F.when(told, F.col("final_mask"))
+        .when(F.col("acks_final"), F.col("shown_mask").bitwiseAND(F.col("final_mask")))
+        .alias("shown_mask"),
+    )
+    if tables.polls is None or not any(f.has_transactions and not f.final_read_committed for f in runs):
+        return plain
+    looked_up = read.where(unclear & ~F.col("acks_final")).select(*BLOCK)
+    rows = tables.polls.where("final AND value IS NOT NULL").withColumn("block", block_of("offset"))
+    rows = rows.join(looked_up, BLOCK, "left_semi").select(*BLOCK, "offset", "value")
+    shown = F.lit(False)
+    if tables.sends is not None:
+        of_value = tables.sends.groupBy("run", "value").agg(F.bool_or(may_be_hidden()).alias("hidden"))
+        rows = rows.join(of_value, ["run", "value"], "left")
+        shown = ~F.coalesce("hidden", F.lit(True))
+    seen = rows.groupBy(*BLOCK).agg(F.bit_or(F.when(shown, bit_of("offset"))).alias("looked_up"))
+    return plain.join(seen, BLOCK, "left").select(
+        *BLOCK, "open_mask", F.coalesce("shown_mask", "looked_up", F.lit(0)).alias("shown_mask")
+    )

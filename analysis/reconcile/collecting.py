@@ -1,0 +1,135 @@
+"""Collects the facts of some runs in one job, from blocks of their sends and polls and from their small tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from analysis.reconcile.blocks import PARTITION
+from analysis.reconcile.facts import (
+    CheckpointFacts,
+    CompactedFacts,
+    EpochFacts,
+    Facts,
+    PollFacts,
+    SendFacts,
+    ServedFacts,
+)
+from analysis.reconcile.tables import RecordTables, RunFiles
+
+_SHAPES: dict[str, type[msgspec.Struct]] = {
+    "sends": SendFacts,
+    "polls": PollFacts,
+    "served": ServedFacts,
+    "checkpoints": CheckpointFacts,
+    "epochs": EpochFacts,
+    "compacted": CompactedFacts,
+}
+
+
+def collect_facts(
+    tables: RecordTables, sends: DataFrame | None, polls: DataFrame | None, runs: Sequence[RunFiles]
+) -> list[Facts]:
+    """The facts of each run, in their order. `sends` and `polls` are `blocks.send_blocks` and `blocks.poll_blocks`."""
+    sections = []
+    if sends is not None:
+        sections.append(_sends(sends))
+    if polls is not None:
+        sections.append(_polls(polls))
+    if tables.watermarks is not None:
+        sections += [_served(tables.watermarks), _checkpoints(tables.watermarks)]
+    if tables.partitions is not None:
+        sections.append(_epochs(tables.partitions))
+    if tables.configs is not None:
+        sections.append(_compacted(tables.configs))
+    found: list[dict[str, list[Any]]] = [{name: [] for name in _SHAPES} for _ in runs]
+    if sections:
+        for section, run, row in reduce(DataFrame.union, sections).collect():
+            found[run][section].append(msgspec.json.decode(row, type=_SHAPES[section]))
+    return [_facts(number, run, found[number]) for number, run in enumerate(runs)]
+
+
+def _facts(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
+    manifest = run.manifest
+    return Facts(
+        run=number,
+        rows=run.rows,
+        missing=run.missing,
+        final_consumer=manifest.final_consumer,
+        final_offsets=manifest.final_offsets,
+        complete=manifest.status == "complete",
+        idempotent=tuple(
+            int(name) for name, producer in manifest.producers.items() if producer.idempotent and name.isdecimal()
+        ),
+        transactional=any(producer.transactional for producer in manifest.producers.values()),
+        **found,
+    )
+
+
+def _sends(blocks: DataFrame) -> DataFrame:
+    rows = blocks.groupBy(*PARTITION, "status").agg(
+        F.sum("all.rows").alias("rows"), *(F.sum(name).alias(name) for name in ("placed", "aborted", "in_txn"))
+    )
+    return _section("sends", rows)
+
+
+def _polls(blocks: DataFrame) -> DataFrame:
+    rows = blocks.groupBy(*PARTITION, "final", "read_committed").agg(
+        F.sum("all.rows").alias("rows"),
+        F.max("last").alias("last_offset"),
+        *(F.sum(name).alias(name) for name in ("damaged", "back", "jumped", "chained")),
+    )
+    return _section("polls", rows)
+
+
+def _served(watermarks: DataFrame) -> DataFrame:
+    rows = watermarks.groupBy(*PARTITION, "source", "leader_epoch").agg(
+        F.max(F.struct("high_watermark", "at_ns")).alias("highest"),
+        F.count("*").alias("rows"),
+        F.count("asked_ns").alias("asked"),
+    )
+    return _section("served", rows.select(*PARTITION, "source", "leader_epoch", "highest.*", "rows", "asked"))
+
+
+def _checkpoints(watermarks: DataFrame) -> DataFrame:
+    """Two last rows at one time: the lower HW is the one that both agree on."""
+    rows = (
+        watermarks.where("source = 'checkpoint'")
+        .groupBy(*PARTITION, "broker")
+        .agg(F.min(F.struct((-F.col("at_ns")).alias("age"), "high_watermark")).alias("last"))
+    )
+    return _section("checkpoints", rows.select(*PARTITION, "broker", F.col("last.high_watermark")))
+
+
+def _epochs(partitions: DataFrame) -> DataFrame:
+    rows = partitions.groupBy(*PARTITION, "leader_epoch").agg(
+        F.min(F.struct("metadata_offset", "at_ns")).alias("first"),
+        F.max(F.struct("metadata_offset", "leader")).alias("last"),
+    )
+    return _section(
+        "epochs",
+        rows.select(
+            *PARTITION,
+            "leader_epoch",
+            F.col("first.at_ns").alias("since_ns"),
+            F.col("last.metadata_offset").alias("last_metadata_offset"),
+            F.col("last.leader"),
+        ),
+    )
+
+
+def _compacted(configs: DataFrame) -> DataFrame:
+    policy = (F.col("name") == "cleanup.policy") & F.col("value").contains("compact")
+    rows = configs.where(policy & F.col("resource").startswith("topic:"))
+    return _section("compacted", rows.select("run", F.expr("substring(resource, 7)").alias("topic")).distinct())
+
+
+def _section(name: str, rows: DataFrame) -> DataFrame:
+    columns = [column for column in rows.columns if column != "run"]
+    row = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
+    return rows.select(F.lit(name).alias("section"), "run", row.alias("row"))

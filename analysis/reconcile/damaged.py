@@ -1,0 +1,43 @@
+"""damaged: a record that came back, but not as this run wrote it.
+
+The rule: a consumer returned a record whose CRC or run id is wrong, which polls shows as a null value. One item a
+(partition, offset), whoever returned it and however often.
+
+The data: polls of every consumer, the final read's too. Control records are never returned to a consumer.
+
+Why it is sound: each payload carries its own checksum and the run's id, so a record that passes is one of the
+run's, and one that does not pass was written by somebody else or changed on the way.
+
+When it cannot tell: without polls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.items import item
+from analysis.reconcile.tables import RecordTables
+
+KIND = "damaged"
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Why nothing, or not everything, could be judged."""
+    return facts.without("polls")
+
+
+def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+    """One row an item; None: there are none."""
+    if tables.polls is None or not any(polls.damaged for facts in runs for polls in facts.polls):
+        return None
+    places = (
+        tables.polls.where("value IS NULL")
+        .groupBy("run", "topic", "partition", "offset")
+        .agg(F.sort_array(F.collect_set("consumer")).alias("consumers"), F.min("polled_ns").alias("polled_ns"))
+    )
+    details = {name: F.col(name) for name in ("consumers", "polled_ns")}
+    return places.select(item(KIND, offset=F.col("offset"), details=details).alias("item")).select("item.*")

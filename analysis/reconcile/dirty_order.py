@@ -1,0 +1,79 @@
+"""dirty-order: the records of one producer stand in another order than it sent them.
+
+The rule: a producer's acked values of one partition, by `sequence`; one item a value whose offset is below that of
+the value before it.
+
+The data: sends with status acked and an offset; the final read and the last leader's own log.
+
+Why it is sound: a producer sends a partition's records in the order of their sequence, and an offset given later
+is higher, unless the log was cut in between. So only a pair counts whose first value still stands at its offset:
+then nothing was cut at or below it, and the second value got a lower offset although it was sent later.
+Without idempotence, retries with several requests under way may rightly do that; the details say.
+
+When it cannot tell: without sends or a final read; where the first value is not known to stand, be it lost,
+hidden, or below the log start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
+
+from analysis.reconcile.blocks import PARTITION
+from analysis.reconcile.duplicate import idempotent
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.items import item
+from analysis.reconcile.tables import RecordTables
+
+KIND = "dirty-order"
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Why nothing, or not everything, could be judged."""
+    lacking = facts.without("sends", "polls")
+    if lacking is not None:
+        return lacking
+    return "there was no final read" if facts.final_consumer is None else None
+
+
+def items(
+    tables: RecordTables, leaders: DataFrame | None, runs: Sequence[Facts], kept: list[DataFrame] | None
+) -> DataFrame | None:
+    """One row an item; None: there are none. `leaders` is `history.leader_logs`; `kept`: as in replica_divergence."""
+    if tables.sends is None or tables.polls is None:
+        return None
+    acked = tables.sends.where("status = 'acked' AND offset IS NOT NULL")
+    in_order = Window.partitionBy(*PARTITION, "producer").orderBy("sequence", "offset", "value")
+    before = F.lag(F.struct("offset", "value", "sequence")).over(in_order)
+    inverted = (
+        acked.select(*PARTITION, "producer", "sequence", "offset", "value")
+        .withColumn("before", before)
+        .where("offset < before.offset")
+    )
+    if kept is not None:
+        inverted = inverted.persist(StorageLevel.MEMORY_AND_DISK)
+        kept.append(inverted)
+        if inverted.isEmpty():
+            return None
+    stands = tables.polls.where("final AND value IS NOT NULL").select(*PARTITION, "offset", "value")
+    if leaders is not None:
+        stands = stands.union(leaders.where("value IS NOT NULL").select(*PARTITION, "offset", "value"))
+    stands = stands.select(*PARTITION, F.struct("offset", "value").alias("place"))
+    found = inverted.withColumn("place", F.struct("before.offset", "before.value")).join(
+        stands, [*PARTITION, "place"], "left_semi"
+    )
+    row = item(
+        KIND,
+        offset=F.col("offset"),
+        value=F.col("value"),
+        details={
+            "producer": F.col("producer"),
+            "sequence": F.col("sequence"),
+            "before": F.col("before"),
+            "idempotent": idempotent(runs),
+        },
+    )
+    return found.select(row.alias("item")).select("item.*")

@@ -1,0 +1,44 @@
+"""poll-back: within one session, a consumer's position went back, or stood still.
+
+The rule: one item a row whose offset is not above the offset that was returned before it in its session.
+
+The data: polls with a `prev_offset`, of every consumer. A session ends whenever the position is set (a start, a
+seek, a reset, a rebalance), so nothing but the broker or the client can move it within one.
+
+Why it is sound: a fetch response holds records in the order of their offsets, and the position after it is the
+last offset plus one.
+
+When it cannot tell: without polls, or when no row says what was returned before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.items import item
+from analysis.reconcile.tables import RecordTables
+
+KIND = "poll-back"
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Why nothing, or not everything, could be judged. One row a partition has no other before it."""
+    lacking = facts.without("polls")
+    if lacking is not None:
+        return lacking
+    if not any(polls.chained for polls in facts.polls) and any(polls.rows > 1 for polls in facts.polls):
+        return "what each poll returned before is not known (prev_offset)"
+    return None
+
+
+def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+    """One row an item; None: there are none."""
+    if tables.polls is None or not any(polls.back for facts in runs for polls in facts.polls):
+        return None
+    details = {name: F.col(name) for name in ("consumer", "session", "prev_offset", "polled_ns")}
+    row = item(KIND, offset=F.col("offset"), value=F.col("value"), details=details)
+    return tables.polls.where("offset <= prev_offset").select(row.alias("item")).select("item.*")

@@ -1,0 +1,80 @@
+"""poll-skip: within one session, a consumer jumped over an offset that exists.
+
+The rule: one item a row, however many offsets it jumped over; they must stand in the final log, and be such as
+the consumer may see.
+
+The data: polls with a `prev_offset`, of every consumer; the final read. For a read_committed consumer also sends:
+a value of a transaction that is not known to be committed may rightly be hidden from it, and so may, where there
+are transactions, a value without a row in sends.
+
+Why it is sound: between two offsets that one session returned one after the other, every record should have been
+returned. Only what exists counts: holes of lost records, control records, and below the log start are none.
+
+When it cannot tell: without polls or a final read, or when no row says what was returned before it. Where the run
+is not complete the final read may have stopped anywhere: what it did not reach is not known.
+
+How: the final read's offsets are counted up block by block, and each end of a jump looks up how many lie below
+it. A jump over many offsets costs what a jump over one costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from analysis.reconcile.blocks import BITS, BLOCK, PARTITION, block_of
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.items import item
+from analysis.reconcile.tables import RecordTables
+
+KIND = "poll-skip"
+
+_JUMP = ["offset", "value", "prev_offset", "consumer", "session", "polled_ns"]
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Why nothing, or not everything, could be judged."""
+    lacking = facts.without("polls")
+    if lacking is not None:
+        return lacking
+    if facts.final_consumer is None:
+        return "there was no final read"
+    if not any(polls.chained for polls in facts.polls) and any(polls.rows > 1 for polls in facts.polls):
+        return "what each poll returned before is not known (prev_offset)"
+    if not facts.complete:
+        return "the run is not complete: what the final read did not reach is not known"
+    return None
+
+
+def items(tables: RecordTables, runs: Sequence[Facts], readable: DataFrame | None) -> DataFrame | None:
+    """One row an item; None: there are none. `readable` is `blocks.readable`."""
+    if tables.polls is None or readable is None:
+        return None
+    if not any(polls.jumped for facts in runs for polls in facts.polls):
+        return None
+    committed = F.col("isolation") == "read_committed"
+    jumps = tables.polls.where("offset - 1 > prev_offset").select(
+        *PARTITION, *_JUMP, committed.alias("committed"), F.monotonically_increasing_id().alias("jump")
+    )
+    both = F.explode(F.array(F.col("prev_offset") + 1, F.col("offset"))).alias("end")
+    ends = jumps.select("*", both).withColumn("block", block_of("end"))
+    counted = ends.unionByName(readable, allowMissingColumns=True)
+    before = Window.partitionBy(*PARTITION).orderBy("block").rangeBetween(Window.unboundedPreceding, -1)
+    here = Window.partitionBy(*BLOCK)
+    place = F.col("end").bitwiseAND(F.lit(2**BITS - 1)).cast("int")
+    lower = F.bitwise_not(F.call_function("shiftleft", F.lit(-1).cast("bigint"), place))
+    below = {
+        name: F.coalesce(F.sum(F.bit_count(mask).cast("bigint")).over(before), F.lit(0))
+        + F.bit_count(F.coalesce(F.max(mask).over(here), F.lit(0)).bitwiseAND(lower))
+        for name, mask in (("open", "open_mask"), ("shown", "shown_mask"))
+    }
+    seen = counted.withColumns(below).where("jump IS NOT NULL")
+    found = seen.groupBy(*PARTITION, *_JUMP, "committed", "jump").agg(
+        *((F.max(name) - F.min(name)).alias(name) for name in below)
+    )
+    skipped = F.when(F.col("committed"), F.col("shown")).otherwise(F.col("open"))
+    details = {name: F.col(name) for name in ("consumer", "session", "prev_offset", "polled_ns")}
+    row = item(KIND, offset=F.col("offset"), value=F.col("value"), details={**details, "skipped": skipped})
+    return found.where(skipped > 0).select(row.alias("item")).select("item.*")

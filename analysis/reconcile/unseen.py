@@ -1,0 +1,76 @@
+"""unseen: a record of the final log that consumers passed by, and none of them ever got.
+
+The rule: one item an offset of the final read that one session of an ordinary consumer passed over, with rows
+below and above it, and that no ordinary consumer returned.
+
+The data: polls, the final read among them. For sessions of read_committed consumers also sends: a value of a
+transaction that is not known to be committed may rightly be hidden from them, and so may, where there are
+transactions, a value without a row in sends.
+
+Why it is sound: the record exists, for the final read got it, and a session that goes on behind it should have
+returned it. Between two sessions the position may have been set anywhere; that is not judged.
+
+When it cannot tell: without polls or a final read. Where the run is not complete the final read may have stopped
+anywhere: what it did not reach is not known.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from analysis.reconcile.blocks import BITS, BLOCK, PARTITION
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.items import item
+
+KIND = "unseen"
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Why nothing, or not everything, could be judged."""
+    lacking = facts.without("polls")
+    if lacking is not None:
+        return lacking
+    if facts.final_consumer is None:
+        return "there was no final read"
+    if not facts.complete:
+        return "the run is not complete: what the final read did not reach is not known"
+    return None
+
+
+def items(readable: DataFrame | None, blocks: DataFrame | None, sessions: DataFrame | None) -> DataFrame | None:
+    """One row an item; None: nothing can be judged.
+
+    `readable`, `blocks` and `sessions` are those of the module blocks: `readable`, `compared`, `session_ranges`.
+    """
+    if readable is None or blocks is None or sessions is None:
+        return None
+    returned = blocks.select(*BLOCK, F.coalesce("ordinary_mask", F.lit(0)).alias("returned"))
+    left = readable.join(returned, BLOCK).withColumns(
+        {name: F.col(name).bitwiseAND(F.bitwise_not("returned")) for name in ("open_mask", "shown_mask")}
+    )
+    left = left.where("open_mask <> 0").join(F.broadcast(sessions), PARTITION)
+    offset = F.shiftleft("block", BITS) + F.col("bit")
+    offsets = left.select("*", F.explode(F.sequence(F.lit(0), F.lit(2**BITS - 1))).alias("bit"))
+    offsets = offsets.where(_has("open_mask")).select(
+        *PARTITION, offset.alias("offset"), _has("shown_mask").alias("shown"), "sessions"
+    )
+    passed = F.filter(
+        "sessions",
+        lambda one: (
+            (one["first"] < F.col("offset"))
+            & (one["last"] > F.col("offset"))
+            & (~one["read_committed"] | F.col("shown"))
+        ),
+    )
+    by = F.get(F.array_sort(F.transform(passed, lambda one: F.struct(one["consumer"], one["session"]))), F.lit(0))
+    row = item(
+        KIND,
+        offset=F.col("offset"),
+        details={"passed_over_by": by, "sessions": F.size(passed)},
+    )
+    return offsets.where(F.size(passed) > 0).select(row.alias("item")).select("item.*")
+
+
+def _has(mask: str) -> Column:
+    return F.call_function("shiftright", F.col(mask), F.col("bit")).bitwiseAND(F.lit(1)) == 1
