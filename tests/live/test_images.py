@@ -111,7 +111,7 @@ def test_an_interrupted_build_leaves_nothing(client: DockerClient, tmp_path: Pat
             timeout_s=120,
             poll_s=0.1,
         )
-        build.send_signal(signal.SIGINT)
+        build.send_signal(signal.SIGTERM)
         assert build.wait(60) != 0
     assert _left_by_builds(client) == []
     assert find_image(client, "9.9.8") is None
