@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 
 import msgspec
-import platformdirs
 
 from harness.errors import EbbtideError, HarnessError, UsageError
 from harness.host.containers import Container
@@ -24,6 +23,7 @@ from harness.host.namespaces import Namespace
 from harness.host.processes import OwnedProcess, ProcessId, identify
 from harness.host.volumes import Volume
 from harness.host.writeback import WriteBackHold
+from harness.places import state_dir
 from harness.signals import held_back, unwinding
 
 Entry = Namespace | Volume | WriteBackHold | OwnedProcess | Container
@@ -56,8 +56,10 @@ Line = Opened | Made | Undone
 
 def ledgers_dir() -> Path:
     """The host-wide folder of ledgers; a user's own without root. Not created here."""
-    runtime = Path("/run/ebbtide") if os.geteuid() == 0 else platformdirs.user_runtime_path("ebbtide")
-    return runtime / "ledger"
+    if os.geteuid() == 0:
+        return Path("/run/ebbtide/ledger")
+    session = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(session, "ebbtide/ledger") if session else state_dir() / "ledger"
 
 
 def shared_dir(ledgers: Path) -> Path:

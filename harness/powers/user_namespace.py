@@ -58,7 +58,7 @@ def remedy(sysctls: Path = Path("/proc/sys")) -> str:
         setting = sysctls / name
         if setting.is_file() and setting.read_text().strip() == forbids:
             return f"sudo sysctl -w {name.replace('/', '.')}={allows}"
-    return "outside of chroots and containers"
+    return "run ebbtide outside of chroots and containers"
 
 
 def rerun(command: Sequence[str]) -> NoReturn:
