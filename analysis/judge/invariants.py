@@ -19,7 +19,7 @@ from analysis.judge.outcome_checks import (
     stale_join_rows,
 )
 from analysis.judge.trace_check import every_transition_allowed
-from analysis.spec.trace.check import Trace
+from analysis.spec.trace.results import Trace
 from analysis.verdict import Property
 from harness.record.steps import StepEntry
 

@@ -16,7 +16,8 @@ import pytest
 from analysis.judge.elections import all_elections
 from analysis.judge.rules import ELR_VERSION, UNCLEAN_ELECTION, Rules
 from analysis.judge.timeline import BrokerEvent, ConfigChange, PartitionState, Timeline, load_timeline
-from analysis.spec.trace.check import Trace, Unexplained, check_timeline
+from analysis.spec.trace.check import check_timeline
+from analysis.spec.trace.results import Trace, Unexplained
 from harness.record.manifest import read_manifest
 
 TIMELINES = Path(__file__).with_name("timelines")

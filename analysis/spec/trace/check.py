@@ -7,17 +7,13 @@ does not know, a record that is missing, a broker whose disk a step has touched.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-import msgspec
-
 from analysis.judge.rules import ELR_VERSION, MIN_ISR, Rules
 from analysis.judge.timeline import BrokerEvent, ConfigChange, PartitionState, Timeline
-from analysis.spec.partition import Partition, UncleanElection, mask_of, members
+from analysis.spec.partition import Partition, UncleanElection, mask_of
 from analysis.spec.trace.actions import (
-    CLAUSES,
     Candidate,
     every_isr,
     likely_isrs,
@@ -27,62 +23,13 @@ from analysis.spec.trace.actions import (
     of_the_leader,
     of_timers,
 )
+from analysis.spec.trace.results import Explained, Near, Trace, Unexplained, differences, near_to
 from analysis.spec.trace.world import World, model_of
 from harness.errors import UsageError
 
-NEAREST_MAX = 3
+_NEAREST_MAX = 3
 _WRITTEN_FIRST = ("unfenced", "shutting_down")
 """Events whose own record stands before the partition records of its batch; all others stand behind them."""
-_MASKS = ("isr", "elr", "adding", "removing")
-
-
-class Explained(msgspec.Struct, frozen=True, kw_only=True):
-    """A transition and the action that explains it; `before` None: the partition was created."""
-
-    before: PartitionState | None
-    after: PartitionState
-    action: str
-    by: str
-
-    @property
-    def clause(self) -> str:
-        """What the action stands on."""
-        return CLAUSES[self.action]
-
-
-class Near(msgspec.Struct, frozen=True, kw_only=True):
-    """What an action would have led to: the fields that differ from what was seen, as they would have been."""
-
-    action: str
-    by: str
-    instead: dict[str, object]
-
-
-class Unexplained(msgspec.Struct, frozen=True, kw_only=True):
-    """A transition that no action explains, or one that an event should have made and did not: `before` is `after`.
-
-    `metadata_offset` is the record at which it shows; `undecided`: the evidence lacks what the answer hangs on.
-    """
-
-    metadata_offset: int
-    before: PartitionState | None
-    after: PartitionState
-    why: str
-    undecided: bool = False
-    nearest: tuple[Near, ...] = ()
-
-
-class Trace(msgspec.Struct, frozen=True, kw_only=True):
-    """Every transition of a timeline in the order of its log; `refused` says why none could be checked."""
-
-    explained: tuple[Explained, ...] = ()
-    unexplained: tuple[Unexplained, ...] = ()
-    refused: str | None = None
-
-    @property
-    def actions(self) -> dict[str, int]:
-        """How often each action was seen."""
-        return dict(sorted(Counter(one.action for one in self.explained).items()))
 
 
 def check_timeline(
@@ -225,7 +172,7 @@ class _Checker:
                 after=state,
                 why=f"{candidate.by}: the protocol changes the partition then, and no record does",
                 undecided=self._timeline.gaps or not self._world.unclean_known(state.topic, at),
-                nearest=(_near(candidate, partition),),
+                nearest=(near_to(candidate, partition),),
             )
 
     def _allowed_uncleanly(self, before: PartitionState, after: PartitionState) -> bool:
@@ -269,7 +216,7 @@ class _Checker:
         made = Partition(replicas=after.replicas, isr=mask_of(isr), leader=isr[0] if isr else -1)
         if made == model_of(after):
             return Explained(before=None, after=after, action="create", by="an operator")
-        near = _near(Candidate("create", "an operator", made), model_of(after))
+        near = near_to(Candidate("create", "an operator", made), model_of(after))
         why = "a partition does not begin so"
         return Unexplained(
             metadata_offset=after.metadata_offset,
@@ -298,26 +245,7 @@ class _Checker:
             if candidate.partition != standing:
                 found.setdefault(candidate.partition, candidate)
         ranked = sorted(found.values(), key=lambda one: len(differences(one.partition, seen)))
-        return tuple(_near(one, seen) for one in ranked[:NEAREST_MAX])
-
-
-def _near(candidate: Candidate, seen: Partition) -> Near:
-    return Near(action=candidate.name, by=candidate.by, instead=differences(candidate.partition, seen))
-
-
-def differences(one: Partition, seen: Partition) -> dict[str, object]:
-    """The fields of `one` that are not as in `seen`; sets as sorted lists."""
-    return {
-        name: _plain(name, value)
-        for name, value, other in zip(Partition._fields, one, seen, strict=True)
-        if value != other
-    }
-
-
-def _plain(name: str, value: object) -> object:
-    if name in _MASKS and isinstance(value, int):
-        return list(members(value))
-    return list(value) if isinstance(value, tuple) else value
+        return tuple(near_to(one, seen) for one in ranked[:_NEAREST_MAX])
 
 
 def _events_by_offset(timeline: Timeline) -> dict[int, tuple[BrokerEvent, ...]]:
