@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import select
 import signal
 import socket
 import subprocess
@@ -201,6 +202,7 @@ def test_with_the_process_outside_everything_in_the_namespaces_dies(tmp_path: Pa
         assert outside.stdout is not None
         assert outside.stdout.readline() == "ready\n"
         outside.kill()
+        assert select.select([reader], [], [], 10)[0], "a process in the namespaces lives on"
         assert reader.read() == b""
     outside.stdout.close()
     outside.wait(10)
