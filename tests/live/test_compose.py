@@ -15,6 +15,7 @@ from kafka.admin import NewTopic
 from kafka.errors import KafkaError
 
 from harness.images import build_image, connect
+from harness.images.find import find_own
 from harness.waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.docker]
@@ -56,7 +57,8 @@ def _of_project() -> list[str]:
 @pytest.fixture
 def cluster() -> Iterator[None]:
     with closing(connect()) as client:
-        build_image(client, KAFKA, lambda text: None)
+        if find_own(client, KAFKA, "for compose") is None:
+            build_image(client, KAFKA, lambda text: None)
     try:
         _compose("up", "-d")
         yield
