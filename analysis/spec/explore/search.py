@@ -17,7 +17,7 @@ import msgspec
 from analysis.spec.model.machine import Machine, Move, canonical
 from analysis.spec.model.words import State
 
-BYTES_PER_STATE = 150
+BYTES_PER_STATE = 250
 """Memory a distinct state costs, the states that wait included; measured by bench/explore.py."""
 
 Ending = Literal["exhausted", "violated", "steps", "states", "time"]

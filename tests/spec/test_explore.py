@@ -1,0 +1,215 @@
+"""The explorer finds the losses that are known, and proves what KIP-966 promises, within small bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from analysis.spec.explore.properties import PROPERTIES
+from analysis.spec.explore.question import Answer, ask, machine_for, variant_named
+from analysis.spec.explore.search import BYTES_PER_STATE, replay, search
+from analysis.spec.explore.wording import lines
+from analysis.spec.model.bounds import Bounds
+from analysis.spec.model.machine import Machine, canonical
+from harness.errors import UsageError
+
+WITHOUT_ELR = ("kraft", "kip903", "kip903_36", "strict_min_isr", "strict_min_isr_38", "strict_min_isr_39")
+WITH_ELR = ("elr_40", "elr_410", "elr_41", "elr_43", "kip966")
+
+
+def asked(variant: str, name: str = "committed", **bounds: Any) -> Answer:
+    return ask(variant, Bounds(**bounds), PROPERTIES[name])
+
+
+def kinds(answer: Answer) -> list[str]:
+    assert answer.trace is not None
+    return [step.kind for step in answer.trace.steps]
+
+
+@pytest.mark.parametrize("variant", WITHOUT_ELR)
+def test_last_replica_standing_is_found_in_every_variant_without_elr(variant: str) -> None:
+    found = kinds(asked(variant, power_losses=1))
+    assert found.count("power-loss") == 1
+    assert found[-1] == "unfence"
+
+
+@pytest.mark.parametrize("variant", WITH_ELR)
+def test_one_power_loss_loses_nothing_in_any_variant_with_elr(variant: str) -> None:
+    assert asked(variant, power_losses=1, records=2).holds
+
+
+def test_the_stale_isr_join_is_found_before_kip_903() -> None:
+    """KAFKA-14139: an AlterPartition in flight, a replaced disk, and the request arrives."""
+    found = kinds(asked("kraft", rf=2, min_isr=1, kills=1, disks_outside=1))
+    asked_at = found.index("ask-expand")
+    assert asked_at < found.index("replace-disk") < found.index("deliver")
+
+
+@pytest.mark.parametrize("variant", ["kip903", "kip903_36", "strict_min_isr_39"])
+def test_no_stale_broker_joins_the_isr_with_kip_903(variant: str) -> None:
+    assert asked(variant, rf=2, min_isr=1, kills=1, disks_outside=1).holds
+
+
+@pytest.mark.parametrize(("rf", "min_isr"), [(3, 2), (5, 3)])
+def test_elr_tolerates_one_power_loss_less_than_min_isr(rf: int, min_isr: int) -> None:
+    assert asked("elr_43", rf=rf, min_isr=min_isr, power_losses=min_isr - 1).holds
+
+
+@pytest.mark.parametrize(("rf", "min_isr"), [(3, 2), (5, 3)])
+def test_as_many_power_losses_as_min_isr_lose_records(rf: int, min_isr: int) -> None:
+    found = kinds(asked("elr_43", rf=rf, min_isr=min_isr, power_losses=min_isr))
+    assert found.count("power-loss") == min_isr
+
+
+@pytest.mark.parametrize("name", [name for name in PROPERTIES if name != "acks-1"])
+def test_every_property_but_acks_1_holds_in_elr_43_without_operators(name: str) -> None:
+    assert asked("elr_43", name, power_losses=1, stops=1).holds
+
+
+def test_acks_1_loses_without_any_fault_but_a_cut() -> None:
+    assert kinds(asked("elr_43", "acks-1", acks="mixed")) == ["append", "fence"]
+
+
+@pytest.mark.parametrize("variant", ["kip903_36", "strict_min_isr"])
+def test_acks_1_records_are_committed_below_min_isr_only_before_the_strict_rule(variant: str) -> None:
+    """RF 3, ISR {leader}: KAFKA-15583. The leader's disk then takes what consumers had seen."""
+    machine = machine_for(variant, Bounds(acks="1", min_isr=3), PROPERTIES["committed"])
+    committed_alone = False
+
+    def look(state: tuple[int, ...]) -> bool:
+        nonlocal committed_alone
+        partition, _ = machine.partition(state)
+        committed = state[1] >> 2 * 6 & 63
+        holders = sum(1 for word in state[2:] if word & committed)
+        committed_alone |= bool(committed) and holders == 1 and partition.isr.bit_count() == 1
+        return True
+
+    assert search(machine, check=look).ending == "exhausted"
+    assert committed_alone == (variant == "kip903_36")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "last"),
+    [
+        ({"admin": 2, "admin_kinds": ("reassign",)}, "reassign"),
+        ({"admin": 1, "admin_kinds": ("raise-min-isr",), "power_losses": 1}, "unfence"),
+        ({"admin": 1, "admin_kinds": ("raise-min-isr",), "late_configs": True}, "fence"),
+        ({"admin": 1, "admin_kinds": ("first-partition",), "power_losses": 1}, "unfence"),
+        ({"admin": 2, "admin_kinds": ("feature", "lower-min-isr")}, "fence"),
+    ],
+)
+def test_operators_can_make_elr_43_lose_records_within_its_tolerance(bounds: dict[str, Any], last: str) -> None:
+    answer = asked("elr_43", **bounds)
+    assert kinds(answer)[-1] == last
+
+
+@pytest.mark.parametrize("kind", ["reassign", "unregister", "preferred"])
+def test_the_text_of_kip_966_survives_what_operators_do(kind: str) -> None:
+    assert asked("kip966", admin=2, admin_kinds=(kind,), stops=1).holds
+
+
+def test_what_an_unclean_election_loses_is_the_operators_loss() -> None:
+    assert asked("elr_43", admin=1, admin_kinds=("unclean",), stops=1).holds
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    one, other = (asked("elr_43", power_losses=2) for _ in range(2))
+    assert (one.found.states, one.found.path) == (other.found.states, other.found.path)
+
+
+def test_a_search_that_a_limit_ended_does_not_hold() -> None:
+    for limited in (
+        ask("elr_43", Bounds(power_losses=1, steps=3), PROPERTIES["committed"]),
+        ask("elr_43", Bounds(power_losses=1), PROPERTIES["committed"], max_states=100),
+        ask("elr_43", Bounds(rf=5, min_isr=3, power_losses=2), PROPERTIES["committed"], max_time_s=0.0),
+    ):
+        assert limited.found.ending in ("steps", "states", "time")
+        assert not limited.holds
+        assert limited.trace is None
+
+
+def test_hashes_stand_for_whole_states() -> None:
+    """The same search with whole states instead of hashes sees as many."""
+    machine = machine_for("elr_43", Bounds(power_losses=1, records=2), PROPERTIES["committed"])
+    hashed = search(machine).states
+    first = machine.initial()
+    waiting = [canonical(first[0], first[1], first[2:])]
+    seen = set(waiting)
+    while waiting:
+        for move in machine.moves(waiting.pop()):
+            state = canonical(move.shared, move.data, move.words)
+            if not move.lost and state not in seen:
+                seen.add(state)
+                waiting.append(state)
+    assert len(seen) == hashed
+
+
+def test_renaming_brokers_loses_no_state() -> None:
+    """Without the symmetry, the search reaches the same states up to a renaming of brokers."""
+    machine = machine_for("elr_43", Bounds(power_losses=1), PROPERTIES["committed"])
+    reduced = search(machine).states
+    seen: set[tuple[int, ...]] = set()
+    waiting = [tuple(machine.initial())]
+    while waiting:
+        state = waiting.pop()
+        for move in _moves_of_all(machine, state):
+            named = (move.shared, move.data, *move.words)
+            if not move.lost and named not in seen:
+                seen.add(named)
+                waiting.append(named)
+    assert len({canonical(state[0], state[1], list(state[2:])) for state in seen}) == reduced
+    assert len(seen) > 3 * reduced
+
+
+def _moves_of_all(machine: Machine, state: tuple[int, ...]) -> Any:
+    """The moves where no broker acts for another: equal words are told apart by a mark that no rule reads."""
+    marked = (state[0], state[1], *[word | at << 40 for at, word in enumerate(state[2:])])
+    for move in machine.moves(marked):
+        yield move._replace(words=[word & (1 << 40) - 1 for word in move.words])
+
+
+def test_a_counterexample_can_be_replayed() -> None:
+    machine = machine_for("strict_min_isr", Bounds(power_losses=1), PROPERTIES["committed"])
+    path = search(machine).path
+    moves = replay(machine, path)
+    assert len(moves) == len(path)
+    assert [bool(move.lost) for move in moves] == [False] * (len(path) - 1) + [True]
+
+
+def test_a_counterexample_is_told_with_who_what_and_why() -> None:
+    answer = asked("strict_min_isr", power_losses=1)
+    assert answer.trace is not None
+    told = list(lines(answer.trace))
+    assert any("environment broker 1 loses power" in line and "KIP-966" in line for line in told)
+    assert told[-1].strip() == "LOST: the new leader does not have a"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "where"),
+    [
+        ({"rf": 0}, "--rf"),
+        ({"rf": 8}, "--rf"),
+        ({"min_isr": 4}, "--min-isr"),
+        ({"min_isr": 0}, "--min-isr"),
+        ({"brokers": 2}, "--brokers"),
+        ({"records": 7}, "--records"),
+        ({"power_losses": -1}, "--power-losses"),
+        ({"steps": 0}, "--steps"),
+    ],
+)
+def test_bounds_that_cannot_be_are_refused(bounds: dict[str, Any], where: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        asked("elr_43", **bounds)
+    assert refused.value.where == where
+
+
+def test_an_unknown_variant_is_refused_with_those_that_there_are() -> None:
+    assert variant_named("elr-43") == "elr_43"
+    with pytest.raises(UsageError, match="elr-43"):
+        variant_named("elr-99")
+
+
+def test_more_states_than_memory_holds_are_refused() -> None:
+    with pytest.raises(UsageError, match="do not fit"):
+        ask("elr_43", Bounds(), PROPERTIES["committed"], max_states=(1 << 50) // BYTES_PER_STATE)
