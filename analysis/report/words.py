@@ -152,7 +152,7 @@ def plain(value: object) -> str:
     return str(value)
 
 
-_TOLD_OTHERWISE = ("probe", "cuts", "dropped", "logs")
+_TOLD_OTHERWISE = ("probe", "cuts", "dropped", "logs", "parts")
 
 
 def _log_ends(logs: object) -> Iterator[tuple[str, str]]:
@@ -160,6 +160,18 @@ def _log_ends(logs: object) -> Iterator[tuple[str, str]]:
     for name, log in logs.items() if isinstance(logs, Mapping) else ():
         if isinstance(log, Mapping) and not name.startswith("__") and "leo_after" in log:
             yield f"{name} log end", f"{log.get('leo_before', '?')} before and {log['leo_after']} after"
+
+
+def _parts(step: StepEntry) -> str:
+    """What a step that is made of others did, in order."""
+    parts = step.proof.get("parts")
+    told = [
+        f"{one['step']} {nodes(tuple(one.get('nodes') or ()))}".rstrip()
+        + ("" if one.get("effect_ns") else " (no proof)")
+        for one in (parts if isinstance(parts, list) else ())
+        if isinstance(one, Mapping) and "step" in one
+    ]
+    return ", ".join(told)
 
 
 def cut(step: StepEntry) -> str:
@@ -170,7 +182,7 @@ def cut(step: StepEntry) -> str:
         source, _, target = str(arrow).partition(">")
         if source.isdigit() and target.isdigit():
             pairs.add((int(source), int(target)))
-    one_way = "from" in step.parameters if not pairs else any((target, source) not in pairs for source, target in pairs)
+    one_way = "to" in step.parameters if not pairs else any((target, source) not in pairs for source, target in pairs)
     roles = _roles(step.parameters.get("from"), step.parameters.get("to")) or _roles(
         *step.parameters.get("groups") or ()
     )
@@ -206,7 +218,9 @@ def proof(step: StepEntry) -> str:
         return step.why or "its trigger never came"
     shown = {key: value for key, value in step.proof.items() if key not in _TOLD_OTHERWISE}
     shown |= dict(_log_ends(step.proof.get("logs")))
-    text = "; ".join(filter(None, (cut(step) if step.step == "partition" else "", plain(shown))))
+    text = "; ".join(
+        filter(None, (cut(step) if step.step in ("partition", "isolate") else "", _parts(step), plain(shown)))
+    )
     if step.step == "wait":
         return text or "its trigger came"
     if step.effect_ns is None:

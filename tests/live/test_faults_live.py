@@ -1,0 +1,63 @@
+"""Every kind of step that the catalogue's demos do not play, on one real cluster: each takes effect and proves it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.record.steps import StepEntry, read_steps
+from harness.runner.display import PlainDisplay
+from harness.runner.run import RunRequest, run_scenario
+from harness.scenario.parse import load
+
+pytestmark = pytest.mark.live
+
+SCENARIO = Path(__file__).with_name("every_step.toml")
+
+
+@pytest.fixture(scope="module")
+def told() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory: pytest.TempPathFactory, told: io.StringIO) -> list[StepEntry]:
+    request = RunRequest(
+        scenario=load(SCENARIO), kafka="4.3.1", seed=1, runs=tmp_path_factory.mktemp("every-step") / "runs"
+    )
+    record = run_scenario(request, PlainDisplay(Console(file=told, width=200)))
+    return read_steps(record) or []
+
+
+def of_kind(steps: list[StepEntry], kind: str) -> list[StepEntry]:
+    return [step for step in steps if step.step == kind]
+
+
+def test_every_step_took_effect(steps: list[StepEntry], told: io.StringIO) -> None:
+    unproven = {f"{step.index} {step.step}": step.why for step in steps if step.effect_ns is None}
+    assert unproven == {}, told.getvalue()
+
+
+def test_a_request_names_its_record(steps: list[StepEntry]) -> None:
+    moved, _, reordered = of_kind(steps, "reassign")
+    assert moved.proof["record"]["adding"] == [4]
+    assert (moved.proof["record"]["removing"], reordered.proof["record"]["adding"]) == ([3], [])
+    elected = next(step for step in of_kind(steps, "elect") if step.parameters["type"] == "preferred")
+    assert elected.proof["record"]["leader"] == elected.proof["record"]["replicas"][0]
+
+
+def test_a_spoilt_volume_says_what_it_lost_once_it_was_mended(steps: list[StepEntry]) -> None:
+    for kind in ("read-only", "fail-disk", "wipe-disk"):
+        (step,) = of_kind(steps, kind)
+        assert step.healed_ns is not None
+        assert step.proof["lost_bytes"] > 0
+    (full,) = of_kind(steps, "fill-disk")
+    assert "lost_bytes" not in full.proof
+
+
+def test_a_flap_is_as_many_cuts_and_heals(steps: list[StepEntry]) -> None:
+    (flap,) = of_kind(steps, "flap")
+    assert [part["step"] for part in flap.proof["parts"]] == ["partition", "heal"] * 2
