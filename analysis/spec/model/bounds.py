@@ -11,6 +11,7 @@ from harness.errors import UsageError
 
 AdminKind = Literal[
     "reassign",
+    "move",
     "raise-min-isr",
     "lower-min-isr",
     "feature",
@@ -32,8 +33,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     `brokers` counts spares too. Budgets: `records` appended, `power_losses` (the unflushed log is gone),
     `kills` (the process only), `disks` replaced while a broker is down (`disks_outside`: only while it is in
     neither ISR nor ELR, as a careful operator would), `stops` (clean), `admin` requests of the kinds in
-    `admin_kinds`. `late_configs`: the leader's broker may lag behind the controller in min.insync.replicas.
-    `steps` bounds the depth, None: none.
+    `admin_kinds`: `reassign` to any set of at most RF brokers, `move` only to sets of RF. `late_configs`: the
+    leader's broker may lag behind the controller in min.insync.replicas. `steps` bounds the depth, None: none.
     Sessions may expire without a budget: a network may cut any running broker off at any time.
     """
 

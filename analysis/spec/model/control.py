@@ -159,8 +159,8 @@ class Controls:
 
     def _administered(self, kind: str, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
         protocol = self._protocol
-        if kind == "reassign":
-            yield from self._reassigned(shared, controls)
+        if kind in ("reassign", "move"):
+            yield from self._reassigned(shared, controls, 1 if kind == "reassign" else self._bounds.rf)
         elif kind in ("raise-min-isr", "lower-min-isr"):
             above = range(shared.min_isr + 1, self._bounds.rf + 1)
             for value in above if kind == "raise-min-isr" else range(1, shared.min_isr):
@@ -191,11 +191,11 @@ class Controls:
         elif kind == "unclean":
             yield from self._elected(Election.UNCLEAN, shared, controls)
 
-    def _reassigned(self, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+    def _reassigned(self, shared: Shared, controls: tuple[int, ...], smallest: int) -> Iterator[Transition]:
         protocol, brokers = self._protocol, range(len(controls))
         present = {broker for broker in brokers if controls[broker] & w.REPLICA}
         registered = [broker for broker in brokers if controls[broker] & w.REGISTERED]
-        for size in range(1, self._bounds.rf + 1):
+        for size in range(smallest, self._bounds.rf + 1):
             for target in combinations(registered, size):
                 if set(target) == present:
                     continue
