@@ -6,20 +6,18 @@ a heal works at once instead of waiting for neighbour entries to be asked for ag
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from harness.errors import HarnessError
-from harness.host.namespaces import enter
+from harness.host.packet_filter import nft
 from harness.runtime.base import Cut
 
 _TABLE = "bridge ebbtide"
 _CHAIN = f"{_TABLE} cuts"
+_NEEDS = "a kernel with nf_tables for bridges (NF_TABLES_BRIDGE), and root"
 
 
 class CutRules:
@@ -32,8 +30,6 @@ class CutRules:
 
     def install(self) -> None:
         """Make the empty rule set. Raises `HarnessError` without nft or without privilege."""
-        if shutil.which("nft") is None:
-            raise HarnessError("the command nft is missing", next="apt-get install nftables")
         self._apply(f"add table {_TABLE}\nadd chain {_CHAIN} {{ type filter hook forward priority 0; }}\n")
 
     def add(self, cuts: Iterable[Cut]) -> None:
@@ -56,28 +52,14 @@ class CutRules:
 
     def dropped(self) -> dict[Cut, int]:
         """Packets that each cut in force has dropped, as the kernel counts them."""
-        listing = msgspec.json.decode(self._nft(["-j", "list", "chain", *_CHAIN.split()]), type=_Listing)
+        listing = msgspec.json.decode(
+            nft(self._namespace, ["-j", "list", "chain", *_CHAIN.split()], needs=_NEEDS), type=_Listing
+        )
         return dict(_counted(item.rule) for item in listing.nftables if item.rule is not None)
 
     def _apply(self, script: str) -> None:
         """Run the lines of `script` as one transaction."""
-        self._nft(["-f", "-"], script)
-
-    def _nft(self, words: list[str], script: str = "") -> bytes:
-        result = subprocess.run(
-            [*enter(self._namespace), "nft", *words],
-            input=script.encode(),
-            capture_output=True,
-            check=False,
-        )
-        if result.returncode != 0:
-            raise HarnessError(
-                "the packet filter refused a rule",
-                where=f"nft in {self._namespace}",
-                got=result.stderr.decode(errors="replace").strip(),
-                next="a kernel with nf_tables for bridges (NF_TABLES_BRIDGE), and root",
-            )
-        return result.stdout
+        nft(self._namespace, ["-f", "-"], script, needs=_NEEDS)
 
 
 class _Rule(msgspec.Struct):

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from harness.host.volumes import Volume
+from harness.host.wire.messages import Command, Event
 
 CLIENTS = 0
 """The node id that stands for the client namespace in network cuts and probes."""
@@ -98,6 +99,19 @@ class Network(Protocol):
         """Packets dropped so far, by cut in force."""
 
 
+class Wire(Protocol):
+    """Kafka-aware proxies between nodes and those they connect to."""
+
+    def intercept(self, nodes: Mapping[int, str]) -> None:
+        """Have all connections of these nodes (id to name; CLIENTS too) pass a proxy; called before `prepare`."""
+
+    def send(self, node_id: int, command: Command) -> None:
+        """Tell the node's proxy. Raises `HarnessError` when there is none, or it died."""
+
+    def poll(self) -> list[tuple[int, Event]]:
+        """What happened at which node since the last call. Raises `HarnessError` when a proxy died."""
+
+
 class ClientProcess(Protocol):
     """One started client process; `pid` is on this host."""
 
@@ -127,6 +141,10 @@ class Runtime(Protocol):
     @property
     def network(self) -> Network:
         """Where cuts are made."""
+
+    @property
+    def wire(self) -> Wire:
+        """Where requests are held, delayed and dropped."""
 
     def prepare(self) -> None:
         """Make namespaces and volumes and format them; starts nothing. Raises `HarnessError`."""

@@ -23,6 +23,7 @@ from harness.host.bridge import BridgeNetwork, address_of
 from harness.host.children import Child, start_child
 from harness.host.namespaces import in_namespace
 from harness.host.volumes import Volume
+from harness.host.wire.tap import Taps
 from harness.host.writeback import WriteBackHold
 from harness.ledger import Ledger, shared_dir
 from harness.record.files import LOGS_DIR
@@ -81,6 +82,7 @@ class HostRuntime(ABC):
         self._plan = plan_cluster(spec, address_of)
         self.nodes: Mapping[int, NodeInfo] = self._plan.nodes
         self.network = BridgeNetwork(ledger)
+        self.wire = Taps(ledger, ports=(BROKER_PORT, CONTROLLER_PORT), logs=folder.absolute() / LOGS_DIR)
         self.power_loss_method: PowerLossMethod = power_loss_method
         self._kafka = kafka
         self._folder = folder.absolute()
@@ -102,6 +104,7 @@ class HostRuntime(ABC):
         """Make namespaces, volumes and the write-back hold, and format. Raises `HarnessError`."""
         self.network.open()
         self._client_namespace = self.network.add_namespace(CLIENTS)
+        self.wire.open({CLIENTS: self._client_namespace})
         self._make_places()
         if self.power_loss_method == "fs-shutdown":
             self._make_volumes()
@@ -248,6 +251,7 @@ class HostRuntime(ABC):
         with held_back():
             for process in self._processes.values():
                 process.kill()
+            self.wire.close()
             self.network.close()
             self._ledger.close()
             shutil.rmtree(self._cluster, ignore_errors=True)

@@ -100,6 +100,8 @@ class DockerRuntime(HostRuntime):
             self._containers[node_id].check_sees(self.data_dir(node_id), process.pid)
             if task == "run":
                 self.network.attach(node_id, _namespace_of(process))
+        if task == "run":
+            self.wire.open({node_id: _namespace_of(process) for node_id, process in started.items()})
         for node_id, process in started.items():
             self._containers[node_id].let_go(task, process)
         return started

@@ -47,6 +47,7 @@ class LocalRuntime(HostRuntime):
         return {node.id: self._child(node, self._storage_tool(node), f"format of {node.name}", None) for node in nodes}
 
     def _start_servers(self, node_ids: Sequence[int]) -> None:
+        self.wire.open({node_id: self._namespaces[node_id] for node_id in node_ids})
         for node_id in node_ids:
             node = self.nodes[node_id]
             self._processes[node_id] = self._child(node, self._server(node), node.name, self._namespaces[node_id])

@@ -1,0 +1,72 @@
+"""Kafka's framing, as far as a proxy needs it: where each request and each answer begins, and which API it is of.
+
+A request is a length (4 bytes), then API key (2), version (2) and correlation id (4); an answer is a length and
+the correlation id of its request (Kafka protocol guide, request and response headers). All headers begin so, in
+every version. The rest passes unread.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from typing import NamedTuple
+
+REQUEST_HEAD = struct.Struct(">ihhi")
+RESPONSE_HEAD = struct.Struct(">ii")
+LENGTH_BYTES = 4
+LENGTH_MAX = 1 << 30
+
+
+class Head(NamedTuple):
+    """The beginning of a frame of `size_bytes`, its length field included; an answer has the API of its request.
+
+    `rule`: the number of the rule that stopped the request.
+    """
+
+    api: int
+    version: int
+    correlation: int
+    size_bytes: int
+    rule: int | None = None
+
+
+class NotKafka(Exception):
+    """The bytes are no frame of Kafka's: nothing about this stream can be known any more."""
+
+
+class Requests:
+    """Reads the requests of one connection, and remembers those that wait for an answer."""
+
+    head_bytes = REQUEST_HEAD.size
+
+    def __init__(self) -> None:
+        self.waiting: deque[Head] = deque()
+
+    def read(self, data: bytes, at: int) -> Head:
+        """The head of the frame at `at`, of which at least `head_bytes` are there. Raises `NotKafka`."""
+        length, api, version, correlation = REQUEST_HEAD.unpack_from(data, at)
+        if not self.head_bytes - LENGTH_BYTES <= length <= LENGTH_MAX:
+            raise NotKafka
+        return Head(api, version, correlation, length + LENGTH_BYTES)
+
+
+class Responses:
+    """Reads the answers of one connection; Kafka answers a connection's requests in their order."""
+
+    head_bytes = RESPONSE_HEAD.size
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    def read(self, data: bytes, at: int) -> Head:
+        """The head of the frame at `at`, of which at least `head_bytes` are there. Raises `NotKafka`."""
+        length, correlation = RESPONSE_HEAD.unpack_from(data, at)
+        if not self.head_bytes - LENGTH_BYTES <= length <= LENGTH_MAX:
+            raise NotKafka
+        waiting = self._requests.waiting
+        while waiting:
+            # A produce request with acks=0 is never answered, so that it is passed over here.
+            request = waiting.popleft()
+            if request.correlation == correlation:
+                return request._replace(size_bytes=length + LENGTH_BYTES)
+        raise NotKafka
