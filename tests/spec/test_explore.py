@@ -109,6 +109,11 @@ def test_the_text_of_kip_966_survives_what_operators_do(kind: str) -> None:
     assert asked("kip966", admin=2, admin_kinds=(kind,), stops=1).holds
 
 
+@pytest.mark.parametrize(("variant", "holds"), [("elr_41", True), ("elr_43", False), ("kip966", True)])
+def test_moving_replicas_there_and_back_loses_records_since_4_3_only(variant: str, holds: bool) -> None:
+    assert asked(variant, brokers=4, admin=2, admin_kinds=("move",)).holds == holds
+
+
 def test_what_an_unclean_election_loses_is_the_operators_loss() -> None:
     assert asked("elr_43", admin=1, admin_kinds=("unclean",), stops=1).holds
 

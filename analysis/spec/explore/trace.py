@@ -11,8 +11,8 @@ from itertools import permutations
 from typing import NamedTuple
 
 from analysis.spec.model import words as w
-from analysis.spec.model.control import Action
 from analysis.spec.model.machine import Machine, Move
+from analysis.spec.model.transition import Action
 from analysis.spec.model.words import DATA_BITS, Shared
 
 

@@ -11,15 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import combinations
-from typing import NamedTuple
 
 from analysis.spec.model import words as w
 from analysis.spec.model.bounds import Bounds
+from analysis.spec.model.transition import (
+    ERASES,
+    FLUSHES,
+    LOSES,
+    PARTITION_BITS,
+    PROPOSAL_BITS,
+    Action,
+    Transition,
+    mask,
+    partition_of,
+    transition_of,
+    with_bits,
+)
 from analysis.spec.model.words import Shared
 from analysis.spec.partition import (
     NO_EPOCH,
     NO_ERROR,
-    NO_LEADER,
     AlterPartition,
     Cluster,
     Election,
@@ -29,35 +40,7 @@ from analysis.spec.partition import (
 )
 from analysis.spec.protocol import Protocol
 
-LOSES, ERASES, FLUSHES = 1, 2, 3
-"""What an action does to a broker's log: cut to what was flushed, delete, flush."""
-
 _PRESENT_EPOCH, _NEW_EPOCH, _OLD_EPOCH = 1, 2, 0
-_PARTITION_BITS = w.REPLICA | w.ADDING | w.REMOVING | w.IN_ISR | w.IN_ELR | w.LAST_KNOWN | w.LAST_LEADER | w.LEADER
-_CLUSTER_BITS = w.REGISTERED | w.UNFENCED | w.SHUTTING_DOWN
-_PROPOSAL_BITS = w.PROPOSED | w.STALE
-
-
-class Action(NamedTuple):
-    """What happens, to which broker (its position in the state; -1: to none) and how (a mask or a number)."""
-
-    kind: str
-    broker: int = -1
-    detail: int = 0
-
-
-class Transition(NamedTuple):
-    """An action and its effect. `elected` is who began a term as leader (-1: nobody); `disks` acts on logs.
-
-    `forgiven`: the election was an operator's unclean one, whose losses are his.
-    """
-
-    action: Action
-    shared: Shared
-    controls: tuple[int, ...]
-    elected: int = -1
-    disks: tuple[tuple[int, int], ...] = ()
-    forgiven: bool = False
 
 
 class Controls:
@@ -84,7 +67,7 @@ class Controls:
 
     def _of_broker(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
         control, bounds = controls[broker], self._bounds
-        if not control & (_PARTITION_BITS | w.PROPOSED):
+        if not control & (PARTITION_BITS | w.PROPOSED):
             return
         protocol = self._protocol
         if control & w.UNFENCED:
@@ -104,13 +87,13 @@ class Controls:
                 yield Transition(
                     Action("replace-disk", broker),
                     shared._replace(disks=shared.disks + 1),
-                    _with(controls, broker, clear=w.CLEAN),
+                    with_bits(controls, broker, clear=w.CLEAN),
                     disks=((broker, ERASES),),
                 )
 
     def _taken_down(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
         bounds, protocol = self._bounds, self._protocol
-        down = _with(controls, broker, clear=w.UP)
+        down = with_bits(controls, broker, clear=w.UP)
         if shared.power_losses < bounds.power_losses:
             spent = shared._replace(power_losses=shared.power_losses + 1)
             yield Transition(Action("power-loss", broker), spent, down, disks=((broker, LOSES),))
@@ -125,13 +108,13 @@ class Controls:
             for transition in self._outcomes(
                 Action("stop", broker), shared._replace(stops=shared.stops + 1), controls, stop
             ):
-                stopped = _with(transition.controls, broker, clear=w.UP, add=w.CLEAN)
+                stopped = with_bits(transition.controls, broker, clear=w.UP, add=w.CLEAN)
                 yield transition._replace(controls=stopped, disks=(*transition.disks, (broker, FLUSHES)))
 
     def _started(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
         control = controls[broker]
         previous = _PRESENT_EPOCH if control & w.CLEAN else NO_EPOCH
-        up = _with(controls, broker, clear=w.CLEAN, add=w.UP | (w.STALE if control & w.PROPOSED else 0))
+        up = with_bits(controls, broker, clear=w.CLEAN, add=w.UP | (w.STALE if control & w.PROPOSED else 0))
         yield from self._outcomes(
             Action("start", broker),
             shared,
@@ -148,7 +131,7 @@ class Controls:
         leader = next(broker for broker, control in enumerate(controls) if control & w.LEADER)
         request = AlterPartition(leader, 0, 0, members, broker_epoch=_PRESENT_EPOCH)
         arrived = shared._replace(in_flight=False)
-        landed = tuple(control & ~_PROPOSAL_BITS for control in controls)
+        landed = tuple(control & ~PROPOSAL_BITS for control in controls)
         yield from self._outcomes(
             Action("deliver", leader),
             arrived,
@@ -203,8 +186,8 @@ class Controls:
                 def reassign(p: Partition, c: Cluster, target: tuple[int, ...] = target) -> Outcome:
                     return protocol.reassign(p, c, tuple(sorted(target, key=p.replicas[:1].count, reverse=True)))
 
-                mask = sum(1 << broker for broker in target)
-                yield from self._outcomes(Action("reassign", detail=mask), shared, controls, reassign)
+                wanted = sum(1 << broker for broker in target)
+                yield from self._outcomes(Action("reassign", detail=wanted), shared, controls, reassign)
         if any(control & (w.ADDING | w.REMOVING) for control in controls):
             yield from self._outcomes(Action("cancel-reassignment"), shared, controls, protocol.cancel_reassignment)
 
@@ -225,7 +208,7 @@ class Controls:
             Action("unregister", broker), shared, controls, lambda p, c: self._protocol.unregister(p, c, broker)
         ):
             stale = w.STALE if transition.controls[broker] & w.PROPOSED else 0
-            yield transition._replace(controls=_with(transition.controls, broker, add=stale))
+            yield transition._replace(controls=with_bits(transition.controls, broker, add=stale))
 
     def _elected(self, election: Election, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
         for transition in self._outcomes(
@@ -264,7 +247,7 @@ class Controls:
             outcome = decide(before, cluster)
             if outcome.error != NO_ERROR and outcome.partition == before and action.kind not in ("deliver", "start"):
                 continue
-            transition = _transition(action, shared, controls, before, outcome, answered=answered)
+            transition = transition_of(action, shared, controls, before, outcome, answered=answered)
             if (transition.shared, transition.controls) not in seen:
                 seen.add((transition.shared, transition.controls))
                 yield transition
@@ -275,100 +258,12 @@ class Controls:
         """What the controller knows of the brokers, which it numbers by their positions."""
         min_isr = min(shared.min_isr, shared.first_replicas or shared.min_isr)
         return Cluster(
-            registered=_mask(controls, w.REGISTERED),
-            unfenced=_mask(controls, w.UNFENCED),
-            shutting_down=_mask(controls, w.SHUTTING_DOWN),
+            registered=mask(controls, w.REGISTERED),
+            unfenced=mask(controls, w.UNFENCED),
+            shutting_down=mask(controls, w.SHUTTING_DOWN),
             epochs=tuple(_PRESENT_EPOCH if control & w.REGISTERED else NO_EPOCH for control in controls),
             min_isr=min_isr,
             topic_min_isr=True,
             elr=shared.elr,
             metadata_version=self._metadata_version,
         )
-
-
-def partition_of(shared: Shared, controls: tuple[int, ...], first: int) -> Partition:
-    """The controller's record, with `first` at the head of the replica list and every epoch at 0."""
-    replicas = [broker for broker, control in enumerate(controls) if control & w.REPLICA]
-    leader = _mask(controls, w.LEADER)
-    last_leader = _mask(controls, w.LAST_LEADER)
-    return Partition(
-        replicas=(first, *(broker for broker in replicas if broker != first)),
-        isr=_mask(controls, w.IN_ISR),
-        elr=_mask(controls, w.IN_ELR),
-        last_known=_last_known(shared, controls),
-        adding=_mask(controls, w.ADDING),
-        removing=_mask(controls, w.REMOVING),
-        leader=leader.bit_length() - 1,
-        recovering=shared.recovering,
-        last_known_leader=last_leader.bit_length() - 1,
-    )
-
-
-def _transition(
-    action: Action,
-    shared: Shared,
-    controls: tuple[int, ...],
-    before: Partition,
-    outcome: Outcome,
-    *,
-    answered: bool,
-) -> Transition:
-    partition, cluster = outcome.partition, outcome.cluster
-    changed = partition.partition_epoch != before.partition_epoch
-    keep = ~(_PARTITION_BITS | _CLUSTER_BITS | (_PROPOSAL_BITS if changed else 0))
-    replicas = sum(1 << broker for broker in partition.replicas)
-    last_known = sum(1 << broker for broker in partition.last_known if broker >= 0)
-    after: list[int] = []
-    disks: list[tuple[int, int]] = []
-    for broker, control in enumerate(controls):
-        bit = 1 << broker
-        control &= keep
-        for flag, mask in (
-            (w.REPLICA, replicas),
-            (w.ADDING, partition.adding),
-            (w.REMOVING, partition.removing),
-            (w.IN_ISR, partition.isr),
-            (w.IN_ELR, partition.elr),
-            (w.LAST_KNOWN, last_known),
-            (w.REGISTERED, cluster.registered),
-            (w.UNFENCED, cluster.unfenced),
-            (w.SHUTTING_DOWN, cluster.shutting_down),
-        ):
-            if mask & bit:
-                control |= flag
-        if broker == partition.leader:
-            control |= w.LEADER
-        if broker == partition.last_known_leader:
-            control |= w.LAST_LEADER
-        after.append(control)
-        # A broker deletes the log of a replica that was taken from it, as soon as it runs and learns of it.
-        if control & w.UP and not control & w.REPLICA and controls[broker] & (w.REPLICA | w.UP):
-            disks.append((broker, ERASES))
-    shared = shared._replace(
-        elr=cluster.elr, recovering=partition.recovering, nobody_known=NO_LEADER in partition.last_known
-    )
-    if changed:
-        shared = shared._replace(in_flight=False)
-        if not answered:
-            # The leader read this change in the metadata log, and with it every config before it.
-            shared = shared._replace(leader_min_isr=shared.min_isr)
-    began = partition.leader_epoch != before.leader_epoch and partition.leader >= 0
-    return Transition(action, shared, tuple(after), partition.leader if began else -1, tuple(disks))
-
-
-def _last_known(shared: Shared, controls: tuple[int, ...]) -> tuple[int, ...]:
-    if shared.nobody_known:
-        return (NO_LEADER,)
-    return tuple(broker for broker, control in enumerate(controls) if control & w.LAST_KNOWN)
-
-
-def _mask(controls: tuple[int, ...], flag: int) -> int:
-    mask = 0
-    for broker, control in enumerate(controls):
-        if control & flag:
-            mask |= 1 << broker
-    return mask
-
-
-def _with(controls: tuple[int, ...], broker: int, *, clear: int = 0, add: int = 0) -> tuple[int, ...]:
-    return (*controls[:broker], controls[broker] & ~clear | add, *controls[broker + 1 :])

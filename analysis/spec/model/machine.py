@@ -13,8 +13,9 @@ from typing import Literal, NamedTuple
 
 from analysis.spec.model import words as w
 from analysis.spec.model.bounds import MAX_BROKERS, Bounds
-from analysis.spec.model.control import ERASES, LOSES, Action, Controls, Transition, partition_of
+from analysis.spec.model.control import Controls
 from analysis.spec.model.leading import Leading
+from analysis.spec.model.transition import ERASES, LOSES, Action, Transition, partition_of
 from analysis.spec.model.words import DATA_BITS, LOG, MAX_RECORDS, Data, Shared, State
 from analysis.spec.partition import Cluster, LogInfo, Partition
 from analysis.spec.protocol import Protocol

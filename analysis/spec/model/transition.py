@@ -1,0 +1,129 @@
+"""An action and its effect: the controller's outcome, translated from control bits and back to them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from analysis.spec.model import words as w
+from analysis.spec.model.words import Shared
+from analysis.spec.partition import NO_LEADER, Outcome, Partition
+
+LOSES, ERASES, FLUSHES = 1, 2, 3
+"""What an action does to a broker's log: cut to what was flushed, delete, flush."""
+
+PARTITION_BITS = w.REPLICA | w.ADDING | w.REMOVING | w.IN_ISR | w.IN_ELR | w.LAST_KNOWN | w.LAST_LEADER | w.LEADER
+_CLUSTER_BITS = w.REGISTERED | w.UNFENCED | w.SHUTTING_DOWN
+PROPOSAL_BITS = w.PROPOSED | w.STALE
+
+
+class Action(NamedTuple):
+    """What happens, to which broker (its position in the state; -1: to none) and how (a mask or a number)."""
+
+    kind: str
+    broker: int = -1
+    detail: int = 0
+
+
+class Transition(NamedTuple):
+    """An action and its effect. `elected` is who began a term as leader (-1: nobody); `disks` acts on logs.
+
+    `forgiven`: the election was an operator's unclean one, whose losses are his.
+    """
+
+    action: Action
+    shared: Shared
+    controls: tuple[int, ...]
+    elected: int = -1
+    disks: tuple[tuple[int, int], ...] = ()
+    forgiven: bool = False
+
+
+def partition_of(shared: Shared, controls: tuple[int, ...], first: int) -> Partition:
+    """The controller's record, with `first` at the head of the replica list and every epoch at 0."""
+    replicas = [broker for broker, control in enumerate(controls) if control & w.REPLICA]
+    leader = mask(controls, w.LEADER)
+    last_leader = mask(controls, w.LAST_LEADER)
+    return Partition(
+        replicas=(first, *(broker for broker in replicas if broker != first)),
+        isr=mask(controls, w.IN_ISR),
+        elr=mask(controls, w.IN_ELR),
+        last_known=_last_known(shared, controls),
+        adding=mask(controls, w.ADDING),
+        removing=mask(controls, w.REMOVING),
+        leader=leader.bit_length() - 1,
+        recovering=shared.recovering,
+        last_known_leader=last_leader.bit_length() - 1,
+    )
+
+
+def transition_of(
+    action: Action,
+    shared: Shared,
+    controls: tuple[int, ...],
+    before: Partition,
+    outcome: Outcome,
+    *,
+    answered: bool,
+) -> Transition:
+    """`action` with the outcome that the controller made of it. `answered`: the leader learns of it by an answer."""
+    partition, cluster = outcome.partition, outcome.cluster
+    changed = partition.partition_epoch != before.partition_epoch
+    keep = ~(PARTITION_BITS | _CLUSTER_BITS | (PROPOSAL_BITS if changed else 0))
+    replicas = sum(1 << broker for broker in partition.replicas)
+    last_known = sum(1 << broker for broker in partition.last_known if broker >= 0)
+    after: list[int] = []
+    disks: list[tuple[int, int]] = []
+    for broker, control in enumerate(controls):
+        bit = 1 << broker
+        control &= keep
+        for flag, holders in (
+            (w.REPLICA, replicas),
+            (w.ADDING, partition.adding),
+            (w.REMOVING, partition.removing),
+            (w.IN_ISR, partition.isr),
+            (w.IN_ELR, partition.elr),
+            (w.LAST_KNOWN, last_known),
+            (w.REGISTERED, cluster.registered),
+            (w.UNFENCED, cluster.unfenced),
+            (w.SHUTTING_DOWN, cluster.shutting_down),
+        ):
+            if holders & bit:
+                control |= flag
+        if broker == partition.leader:
+            control |= w.LEADER
+        if broker == partition.last_known_leader:
+            control |= w.LAST_LEADER
+        after.append(control)
+        # A broker deletes the log of a replica that was taken from it, as soon as it runs and learns of it.
+        if control & w.UP and not control & w.REPLICA and controls[broker] & (w.REPLICA | w.UP):
+            disks.append((broker, ERASES))
+    shared = shared._replace(
+        elr=cluster.elr, recovering=partition.recovering, nobody_known=NO_LEADER in partition.last_known
+    )
+    if changed:
+        shared = shared._replace(in_flight=False)
+        if not answered:
+            # The leader read this change in the metadata log, and with it every config before it.
+            shared = shared._replace(leader_min_isr=shared.min_isr)
+    began = partition.leader_epoch != before.leader_epoch and partition.leader >= 0
+    return Transition(action, shared, tuple(after), partition.leader if began else -1, tuple(disks))
+
+
+def _last_known(shared: Shared, controls: tuple[int, ...]) -> tuple[int, ...]:
+    if shared.nobody_known:
+        return (NO_LEADER,)
+    return tuple(broker for broker, control in enumerate(controls) if control & w.LAST_KNOWN)
+
+
+def mask(controls: tuple[int, ...], flag: int) -> int:
+    """The positions whose control bits have `flag`."""
+    found = 0
+    for broker, control in enumerate(controls):
+        if control & flag:
+            found |= 1 << broker
+    return found
+
+
+def with_bits(controls: tuple[int, ...], broker: int, *, clear: int = 0, add: int = 0) -> tuple[int, ...]:
+    """The control bits with those of one broker changed."""
+    return (*controls[:broker], controls[broker] & ~clear | add, *controls[broker + 1 :])
