@@ -72,6 +72,7 @@ def test_the_real_runs_show_what_the_protocol_does_under_faults() -> None:
         "register-unclean",
         "isr-expand",
         "isr-shrink",
+        "clear-elr",
         "reassign",
         "reassignment-completed",
     }
