@@ -42,9 +42,15 @@ def test_every_step_took_effect(steps: list[StepEntry], told: io.StringIO) -> No
 
 
 def test_a_request_names_its_record(steps: list[StepEntry]) -> None:
-    moved, _, reordered = of_kind(steps, "reassign")
-    assert moved.proof["record"]["adding"] == [4]
-    assert (moved.proof["record"]["removing"], reordered.proof["record"]["adding"]) == ([3], [])
+    moved, refused, reordered = of_kind(steps, "reassign")
+    record = moved.proof["record"]
+    assert [one for one in record["replicas"] if one not in record["removing"]] == [1, 2, 4]
+    assert refused.proof == {
+        "probe": "ok",
+        "request": "cancel the reassignment of t-0",
+        "answer": "NO_REASSIGNMENT_IN_PROGRESS",
+    }
+    assert reordered.proof["record"]["replicas"] == list(reordered.nodes)
     elected = next(step for step in of_kind(steps, "elect") if step.parameters["type"] == "preferred")
     assert elected.proof["record"]["leader"] == elected.proof["record"]["replicas"][0]
 
