@@ -30,6 +30,9 @@ from analysis.reconcile.tables import RecordTables
 
 KIND = "dirty-order"
 
+BROADCAST_MAX = 300_000
+"""As many pairs go to every worker; more are shuffled."""
+
 
 def why_unknown(facts: Facts) -> str | None:
     """Why nothing, or not everything, could be judged."""
@@ -53,18 +56,22 @@ def items(
         .withColumn("before", before)
         .where("offset < before.offset")
     )
+    few = True
     if kept is not None:
         inverted = inverted.persist(StorageLevel.MEMORY_AND_DISK)
         kept.append(inverted)
-        if inverted.isEmpty():
+        pairs_found = inverted.count()
+        if not pairs_found:
             return None
+        few = pairs_found <= BROADCAST_MAX
     stands = tables.polls.where("final AND value IS NOT NULL").select(*PARTITION, "offset", "value")
     if leaders is not None:
         stands = stands.union(leaders.where("value IS NOT NULL").select(*PARTITION, "offset", "value"))
-    stands = stands.select(*PARTITION, F.struct("offset", "value").alias("place"))
-    found = inverted.withColumn("place", F.struct("before.offset", "before.value")).join(
-        stands, [*PARTITION, "place"], "left_semi"
-    )
+    pairs = inverted.withColumn("place", F.struct("before.offset", "before.value"))
+    if few:
+        pairs = F.broadcast(pairs)
+    found = stands.select(*PARTITION, F.struct("offset", "value").alias("place")).join(pairs, [*PARTITION, "place"])
+    found = found.dropDuplicates([*PARTITION, "offset", "value"])
     row = item(
         KIND,
         offset=F.col("offset"),

@@ -7,7 +7,8 @@ whether the values fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from harness.errors import EbbtideError, Problems, UsageError
+from harness.record.manifest import MANIFEST, Manifest
 from harness.record.tables import TABLES, table_files
 
 _INTEGERS = {
@@ -39,12 +41,12 @@ class TableFile(msgspec.Struct, frozen=True, kw_only=True):
     columns: Mapping[str, str]
 
 
-def check_files(record: Path) -> dict[str, list[TableFile]]:
+def check_files(record: Path, manifest: Manifest | None = None) -> dict[str, list[TableFile]]:
     """The files of each table of a record; a table without files is missing.
 
-    Raises `Problems` with everything that is wrong with the files at once.
+    Raises `Problems` with everything that is wrong with the files, and with the manifest if given, at once.
     """
-    problems: list[EbbtideError] = []
+    problems = check_manifest(record, manifest) if manifest is not None else []
     tables = {}
     for table in TABLES:
         files = [_check_file(path, table, problems) for path in table_files(record, table)]
@@ -52,6 +54,31 @@ def check_files(record: Path) -> dict[str, list[TableFile]]:
     if problems:
         raise Problems(str(record), problems)
     return tables
+
+
+def rows_of(records: Iterable[Path]) -> int:
+    """About how many rows some records have; a file that cannot be read counts as none."""
+    rows = 0
+    for record in records:
+        for path in (path for table in TABLES for path in table_files(record, table)):
+            with contextlib.suppress(OSError, pa.ArrowException):
+                rows += pq.read_metadata(path).num_rows
+    return rows
+
+
+def check_manifest(record: Path, manifest: Manifest) -> list[EbbtideError]:
+    """What is wrong with the final offsets: partitions that are none, and numbers that are no offsets."""
+    problems: list[EbbtideError] = []
+    where = f"{record / MANIFEST}: final_offsets"
+    for name, ends in manifest.final_offsets.items():
+        topic, _, partition = name.rpartition("-")
+        if not (topic and partition.isascii() and partition.isdigit() and int(partition) < 2**31):
+            problems.append(UsageError("no partition", where=where, got=repr(name), allowed="topic-partition"))
+        if not 0 <= ends.log_start <= ends.high_watermark < 2**63:
+            got = f"{name}: log_start {ends.log_start}, high_watermark {ends.high_watermark}"
+            allowed = "0 <= log_start <= high_watermark < 2^63"
+            problems.append(UsageError("these are no offsets", where=where, got=got, allowed=allowed))
+    return problems
 
 
 def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFile | None:

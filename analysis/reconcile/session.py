@@ -36,10 +36,13 @@ LOCAL_MASTER = "local[2]"
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _INTERPRETED_ROWS_MAX = 100_000
 
-_HEAP_MIB_MIN, _HEAP_MIB_MAX = 1024, 4096
+_HEAP_MIB_MIN, _HEAP_MIB_MAX = 1024, 2048
 _JVM_EXIT_S = 60.0
 """The first JVM on a host writes its class archive as it exits: 5 to 10 s."""
-_START_FLAGS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto"
+_START_FLAGS = "-XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
+_QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+_QUICK_ROWS_MAX = 3_000_000
+"""From so many rows on, the slow compiler's code repays its making: at 20 million it halves the work."""
 _LOGGING = """\
 status = off
 rootLogger.level = error
@@ -66,12 +69,15 @@ def spark_session(master: str | None = None) -> SparkSession:
 
 
 @contextmanager
-def session(master: str | None = None) -> Iterator[SparkSession]:
-    """A Spark session for the length of a block; one that was there already goes on. Raises as `spark_session`."""
+def session(master: str | None = None, *, rows: int = 0) -> Iterator[SparkSession]:
+    """A Spark session for the length of a block; one that was there already goes on. Raises as `spark_session`.
+
+    `rows`: about how many there will be to read.
+    """
     if SparkContext._active_spark_context is not None:
         yield SparkSession.builder.getOrCreate()
         return
-    jvm = _Jvm(master or LOCAL_MASTER)
+    jvm = _Jvm(master or LOCAL_MASTER, rows=rows)
     try:
         yield jvm.spark
     finally:
@@ -102,7 +108,7 @@ def planned_for(spark: SparkSession, rows: int) -> Iterator[None]:
 class _Jvm:
     """A Java process with a Spark session, and its scratch folder; both end with `close`."""
 
-    def __init__(self, master: str) -> None:
+    def __init__(self, master: str, *, rows: int = 0) -> None:
         # py4j logs the traceback of every call that an interrupt cut short, to the root logger, which would print it.
         logging.getLogger().addHandler(logging.NullHandler())
         java = require_java()
@@ -113,7 +119,7 @@ class _Jvm:
         environment = {
             "SPARK_HOME": str(spark_home),
             "JAVA_HOME": str(java.executable.resolve().parent.parent),
-            "SPARK_LAUNCHER_OPTS": _START_FLAGS,
+            "SPARK_LAUNCHER_OPTS": f"{_START_FLAGS} {_QUICK_COMPILER}",
         }
         if _is_local(master):
             environment["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -123,7 +129,8 @@ class _Jvm:
             # A Ctrl-C in the middle would leave a JVM that nobody knows of. SparkContext takes Ctrl-C for itself and
             # never gives it back; what was before is restored here.
             with held_back(), said.open("wb") as stderr, _environment(environment):
-                flags = f"{_START_FLAGS} {self._archive.flags} -Djava.io.tmpdir={self._scratch}"
+                compiler = _QUICK_COMPILER if rows <= _QUICK_ROWS_MAX else ""
+                flags = f"{_START_FLAGS} {compiler} {self._archive.flags} -Djava.io.tmpdir={self._scratch}"
                 conf = _conf(master, self._scratch, flags)
                 self._gateway = launch_gateway(  # type: ignore[no-untyped-call]
                     conf, {"stdout": subprocess.DEVNULL, "stderr": stderr}

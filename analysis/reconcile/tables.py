@@ -41,7 +41,7 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_files(record: Path, manifest: Manifest) -> RunFiles:
     """The files of a run, by their footers. Raises `Problems` (a `UsageError`) with all that is wrong with them."""
-    return RunFiles(record=record, manifest=manifest, files=check_files(record))
+    return RunFiles(record=record, manifest=manifest, files=check_files(record, manifest))
 
 
 class RecordTables(msgspec.Struct, frozen=True, kw_only=True):

@@ -59,10 +59,11 @@ def judge_all(records: Sequence[Path], *, as_json: bool = False, master: str | N
             readable.append(record)
     done: list[Judged] = []
     if readable:
+        from analysis.reconcile.files import rows_of
         from analysis.reconcile.session import session
         from harness.signals import unwinding
 
-        with unwinding(), session(master) as spark:
+        with unwinding(), session(master, rows=rows_of(readable)) as spark:
             for record in readable:
                 try:
                     verdict = judge(record, spark)

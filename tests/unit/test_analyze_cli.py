@@ -26,7 +26,7 @@ def stories(monkeypatch: pytest.MonkeyPatch) -> dict[Path, Story]:
     told: dict[Path, Story] = {}
 
     @contextmanager
-    def session(master: str | None = None) -> Iterator[None]:
+    def session(master: str | None = None, *, rows: int = 0) -> Iterator[None]:
         yield None
 
     def judge(record: Path, _: object) -> Verdict:

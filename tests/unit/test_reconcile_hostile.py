@@ -1,0 +1,109 @@
+"""Records that are cut, foreign or made to harm: one clear error or unknown, never a traceback or a wrong verdict."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from records import RecordBuilder
+
+from analysis.reconcile import reconcile, reconcile_all
+from harness.errors import EbbtideError, Problems, UsageError
+from harness.record.manifest import FinalOffsets, Manifest, read_manifest
+
+
+@pytest.mark.parametrize(
+    ("ends", "what"),
+    [
+        ({"no partition": FinalOffsets(log_start=0, high_watermark=1)}, "no partition"),
+        ({"t-²": FinalOffsets(log_start=0, high_watermark=1)}, "no partition"),
+        ({"t-99999999999": FinalOffsets(log_start=0, high_watermark=1)}, "no partition"),
+        ({"t-0": FinalOffsets(log_start=0, high_watermark=2**70)}, "no offsets"),
+        ({"t-0": FinalOffsets(log_start=-1, high_watermark=1)}, "no offsets"),
+        ({"t-0": FinalOffsets(log_start=5, high_watermark=1)}, "no offsets"),
+    ],
+)
+def test_final_offsets_that_cannot_be_are_refused(tmp_path: Path, ends: dict[str, FinalOffsets], what: str) -> None:
+    builder = RecordBuilder().acked(1, at=0).final(1)
+    record = builder.write(tmp_path / "run")
+    manifest = msgspec.structs.replace(builder.manifest(), final_offsets=ends)
+    with pytest.raises(Problems, match=what):
+        reconcile(None, record, manifest)  # type: ignore[arg-type]
+
+
+def test_a_manifest_with_numbers_of_another_type_or_a_newer_version_is_refused(tmp_path: Path) -> None:
+    record = RecordBuilder().acked(1, at=0).write(tmp_path / "run")
+    (record / "manifest.json").write_text('{"record_version": 1, "run_id": "r", "final_consumer": "zero"}')
+    with pytest.raises(UsageError, match="does not fit"):
+        read_manifest(record)
+    (record / "manifest.json").write_text('{"record_version": 2, "run_id": "r"}')
+    with pytest.raises(UsageError, match="newer version"):
+        read_manifest(record)
+
+
+@pytest.mark.spark
+def test_names_that_look_like_paths_stay_names(spark: SparkSession, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    builder = RecordBuilder().on(f"../../{outside.name}/x").acked(1, 2, at=0).final(1)
+    record = builder.write(tmp_path / "runs" / "run")
+    manifest = msgspec.structs.replace(builder.manifest(), run_id="../../outside")
+    found = reconcile(spark, record, manifest)
+    assert [(one.kind, one.topic, one.count) for one in found.anomalies] == [("lost", "../../outside/x", 1)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["run"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda b: b.read(1, at=2**63 - 1, prev_offset=-(2**63)).final(1),
+        lambda b: b.read(1, at=-(2**63), prev_offset=2**63 - 1).final(1),
+        lambda b: b.acked(1, at=2**63 - 2).served(2**63 - 1, asked_ns=-(2**63), at_ns=2**63 - 1).final(1),
+        lambda b: b.final(1, at=0).read(1, at=0).read(1, at=2**62, prev_offset=0).final(1, at=2**62),
+    ],
+    ids=["highest offset", "lowest offset", "highest times", "a jump over almost all offsets"],
+)
+def test_numbers_at_the_ends_of_their_types_end_in_anomalies_or_in_one_clear_error(
+    spark: SparkSession, tmp_path: Path, build: Callable[[RecordBuilder], RecordBuilder]
+) -> None:
+    builder = build(RecordBuilder())
+    record = builder.write(tmp_path / "run")
+    with contextlib.suppress(EbbtideError):
+        found = reconcile(spark, record, builder.manifest())
+        assert all(one.count < 10 for one in found.anomalies)
+
+
+@pytest.mark.spark
+def test_one_damaged_record_among_many_is_named_before_any_is_touched(spark: SparkSession, tmp_path: Path) -> None:
+    runs: list[tuple[Path, Manifest]] = []
+    for number in range(3):
+        builder = RecordBuilder().acked(1, 2, at=0).final(1)
+        runs.append((builder.write(tmp_path / f"run-{number}"), builder.manifest()))
+    path = runs[1][0] / "sends" / "part-0.parquet"
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(Problems, match="damaged") as caught:
+        reconcile_all(spark, runs)
+    assert "run-1" in str(caught.value)
+    assert not any((record / "anomalies").exists() for record, _ in runs)
+
+
+@pytest.mark.spark
+def test_many_records_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:
+    """The same values at the same offsets in runs of which only some lost them."""
+    runs = []
+    for number in range(4):
+        builder = RecordBuilder(final_consumer=9999 if number != 3 else None).acked(1, 2, at=0)
+        builder.final(*((1, 2) if number % 2 else (1,)))
+        runs.append((builder.write(tmp_path / f"run {number} %é"), builder.manifest()))
+    found = reconcile_all(spark, runs)
+    assert [[one.kind for one in run.anomalies] for run in found] == [["lost"], [], ["lost"], []]
+    assert [run.counts.polls for run in found] == [1, 2, 1, 2]
+    assert ["lost" in run.unknown for run in found] == [False, False, False, True]
+    assert [pq.read_table(record / "anomalies").num_rows for record, _ in runs] == [1, 0, 1, 0]
+    assert not [path for record, _ in runs for path in record.glob(".anomalies*")]
