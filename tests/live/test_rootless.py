@@ -47,7 +47,7 @@ def test_the_demo_comes_to_the_same_verdicts_by_truncate(home: Path) -> None:
     assert lost is not None
     assert kept is not None
     assert {(loss.cause, loss.committed) for loss in lost.losses} == {("last-replica-standing", True)}
-    assert kept.losses == ()
+    assert not kept.losses
     assert (lost.outcome, kept.outcome) == ("as-predicted", "as-predicted")
     assert HostState.now().left_since(before, without_elr.name, with_elr.name, str(home)) == []
 
