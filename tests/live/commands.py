@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -58,6 +58,10 @@ class Watched:
 
     def signal_once_it_says(self, words: str, number: signal.Signals, timeout_s: float = 90.0) -> int:
         """Send a signal when `words` stand in the output; returns the exit status."""
+        return self.once_it_says(words, lambda: self.process.send_signal(number), timeout_s)
+
+    def once_it_says(self, words: str, act: Callable[[], None], timeout_s: float = 90.0) -> int:
+        """Do something when `words` stand in the output; returns the exit status."""
 
         def said() -> bool:
             assert self.process.poll() is None, f"ended before it said {words!r}:\n{self.text()}"
@@ -65,7 +69,7 @@ class Watched:
 
         try:
             wait_until(said, awaited=f"{words!r}", timeout_s=timeout_s, last_seen=self.text)
-            self.process.send_signal(number)
+            act()
             return self.process.wait(60)
         finally:
             if self.process.poll() is None:
