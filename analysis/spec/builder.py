@@ -24,12 +24,17 @@ _UNCHANGED = -2
 """Kafka's NO_LEADER_CHANGE: the record does not name a leader, so that the leader epoch stays."""
 
 
+class NotAssigned(Exception):
+    """Kafka's IllegalArgumentException "Replica N is not assigned to this partition": the event has no effect."""
+
+
 class Target(NamedTuple):
     """What an event asks of the builder; `None` keeps what the partition has.
 
     `live` are the brokers that may lead; `unclean` those that just registered after an unclean shutdown and may
     not enter the ELR; `elr` whether the builder is told that the feature is on; `touched` whether something that
-    the specification leaves out (log directories) changes, so that a record is written in any case.
+    the specification leaves out (log directories) changes, so that a record is written in any case; `unassigned`
+    are brokers that the change adds: whether they may lead cannot be asked, since it goes by their log directory.
     """
 
     live: int
@@ -44,6 +49,7 @@ class Target(NamedTuple):
     recovering: bool | None = None
     unclean: int = 0
     touched: bool = False
+    unassigned: int = 0
 
 
 class Builder:
@@ -123,17 +129,20 @@ class Builder:
         """The leader to have and whether that is an unclean election; `NO_LEADER` if none can lead.
 
         The order is: the preferred replica (PREFERRED only), the current leader, assignment order; then the last
-        known leader; then, for UNCLEAN, any live replica in assignment order.
+        known leader; then, for UNCLEAN, any live replica in assignment order. NotAssigned: the turn came to an
+        unassigned member of ISR or ELR.
         """
-        valid = (isr if isr else elr) & target.live
+        candidates = isr if isr else elr
+        valid = candidates & target.live
         if target.election is Election.PREFERRED and valid >> replicas[0] & 1:
             return replicas[0], False
         if partition.leader >= 0 and valid >> partition.leader & 1:
             return partition.leader, False
-        if valid:
-            for replica in replicas:
-                if valid >> replica & 1:
-                    return replica, False
+        for replica in replicas:
+            if candidates & target.unassigned & 1 << replica:
+                raise NotAssigned
+            if valid >> replica & 1:
+                return replica, False
         if target.elr and not isr and not elr and self.may_elect_last_known(partition, target.live):
             return partition.last_known[0], True
         if target.election is Election.UNCLEAN:

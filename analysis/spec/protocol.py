@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.spec.builder import Builder
+from analysis.spec.builder import Builder, NotAssigned
 from analysis.spec.leader import LeaderRules
 from analysis.spec.partition import (
     MV_ELR,
@@ -42,12 +42,12 @@ class Protocol(Builder, LeaderRules):
     """The KIP or JIRA that it starts with, and the releases that run it."""
     has_elr: bool = False
     """Whether the code knows the ELR at all; `Cluster.elr` says whether the feature is on."""
-    has_log_dirs: bool = False
-    """Whether a broker can lose one log directory and live on (KIP-858)."""
     reads_unclean_config: bool = False
     """Whether unclean.leader.election.enable has an effect (KAFKA-12670)."""
     reads_clean_shutdown_file: bool = False
     """Whether a broker sends the epoch in its clean-shutdown file (KAFKA-15582)."""
+    has_log_dirs: bool = False
+    """Whether a broker can lose one log directory and live on (KIP-858)."""
     keeps_epoch_of_same_incarnation: bool = False
     """Whether a broker that registers again without a restart keeps its epoch (KAFKA-16952)."""
 
@@ -174,16 +174,26 @@ class Protocol(Builder, LeaderRules):
         return self.elect(partition, cluster, Election.UNCLEAN)._replace(error="NONE")
 
     def reassign(self, partition: Partition, cluster: Cluster, target: tuple[int, ...]) -> Outcome:
-        """An operator starts a reassignment to `target`; it may complete at once. Elections are ONLINE here."""
+        """An operator starts a reassignment to `target`; it may complete at once. Elections are ONLINE here.
+
+        UNKNOWN_SERVER_ERROR: without a leader, an ELR member that comes back as a replica would be asked for the log
+        directory that it does not have yet (seen on 4.3.1: "Replica 1 is not assigned to this partition").
+        """
         wanted, current = mask_of(target), mask_of(partition.replicas)
         if not target or wanted.bit_count() != len(target) or wanted & ~cluster.registered:
             return Outcome(partition, cluster, "INVALID_REPLICA_ASSIGNMENT")
         removing, adding = current & ~wanted, wanted & ~current
         # An empty list leaves what an earlier, unfinished reassignment has in that field.
         change = self.target(partition, cluster)._replace(
-            replicas=(*target, *members(removing)), removing=removing or None, adding=adding or None
+            replicas=(*target, *members(removing)),
+            removing=removing or None,
+            adding=adding or None,
+            unassigned=adding if self.has_log_dirs else 0,
         )
-        return Outcome(self.build(partition, change), cluster)
+        try:
+            return Outcome(self.build(partition, change), cluster)
+        except NotAssigned:
+            return Outcome(partition, cluster, "UNKNOWN_SERVER_ERROR")
 
     def cancel_reassignment(self, partition: Partition, cluster: Cluster) -> Outcome:
         """An operator cancels the reassignment: the added replicas go, the ones to be removed stay."""
