@@ -76,7 +76,7 @@ def test_last_replica_standing_is_generated_with_both_predictions() -> None:
 @pytest.mark.parametrize(
     "limits",
     [
-        {"admin": 2, "admin_kinds": ("reassign",)},
+        {"admin": 2, "admin_kinds": ("move",), "brokers": 4},
         {"admin": 1, "admin_kinds": ("raise-min-isr",), "power_losses": 1},
         {"admin": 1, "admin_kinds": ("first-partition",), "power_losses": 1},
         {"admin": 2, "admin_kinds": ("feature", "lower-min-isr")},
@@ -85,7 +85,7 @@ def test_last_replica_standing_is_generated_with_both_predictions() -> None:
 def test_what_is_generated_reads_back_the_same(limits: dict[str, Any]) -> None:
     scenario = generated("elr_43", **limits)
     assert parse(brief_text_of(scenario), file="found.toml") == scenario
-    assert scenario.predictions[0].loss.committed == "some"
+    assert any(one.loss.committed == "some" for one in scenario.predictions)
 
 
 def test_releases_that_do_different_things_get_predictions_of_their_own() -> None:
