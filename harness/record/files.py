@@ -14,6 +14,9 @@ JOURNAL_DIR = "journal"
 ANOMALIES_DIR = "anomalies"
 """Folder of a record: every anomaly that reconciling found."""
 
+WIRE_FILE = "wire.jsonl"
+"""File of a record: what the wire proxies held, let go, delayed and dropped, one event a line."""
+
 LOGS_DIR = "logs"
 """Folder of a record: what each node and each client printed."""
 

@@ -19,9 +19,10 @@ from faults.base import Effect, Part, composed, merged, part, unproven
 from faults.disk import Trouble, power_loss, wipe_disk
 from faults.network import between, flap, heal, one_way, partition
 from faults.process import kill, pause, restart, resume, start, stop
+from faults.wire import ACTIONS, Armed, Matter, WireFaults
 from harness.runner.view import ClusterView, describe
 from harness.runtime.base import CLIENTS, Cut, LogLoss, Runtime
-from harness.scenario.model import ADMIN_KINDS, StepKind, StepSpec
+from harness.scenario.model import ADMIN_KINDS, WIRE_KINDS, StepKind, StepSpec
 from harness.scenario.order import DISK_TROUBLES
 from harness.scenario.roles import parse_role
 from harness.scenario.words import duration_s
@@ -67,18 +68,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     nodes: tuple[int, ...]
     told: str
-    act: Callable[[], Effect]
+    act: Callable[[], Effect | Armed]
+    """What it did; or what it armed, which takes effect later."""
 
 
 class Acts:
     """The acts of one run. `down`: nodes that a step stopped or whose death it may cause; `paused`; `cut`: any cut."""
 
-    def __init__(self, runtime: Runtime, view: ClusterView, administer: Administer, pump: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        view: ClusterView,
+        administer: Administer,
+        pump: Callable[[], None],
+        wire: WireFaults,
+    ) -> None:
         """`pump` is called at every look of a wait: it reads what is new and raises when a process died unasked."""
         self._runtime = runtime
         self._view = view
         self._administer = administer
         self._pump = pump
+        self.wire = wire
         self.down: set[int] = set()
         self.paused: set[int] = set()
         self.cut = False
@@ -92,6 +102,10 @@ class Acts:
             return self._plan_request(step)
         if step.step in ("partition", "isolate", "flap"):
             return self._plan_cuts(step)
+        if step.step in WIRE_KINDS:
+            return self._plan_rule(step)
+        if step.step == "release":
+            return self._plan_release(step)
         if step.step == "heal":
             return Plan(nodes=(), told="", act=self.heal)
         if step.step == "wait":
@@ -207,6 +221,25 @@ class Acts:
         if step.step == "flap":
             return Plan(nodes=nodes, told=told, act=partial(self._flap, step, cuts))
         return Plan(nodes=nodes, told=told, act=partial(self._partition, cuts))
+
+    def _plan_rule(self, step: StepSpec) -> Plan:
+        nodes = self._view.resolve(parse_role(step.target or ""))
+        matter = Matter(
+            action=ACTIONS[step.step],
+            nodes=nodes,
+            api=step.api or "",
+            direction=step.direction or "request",
+            peers=self._view.resolve_all(step.to),
+            delay_s=duration_s(step.delay) if step.delay is not None else 0.0,
+            times=step.times,
+        )
+        return Plan(nodes=nodes, told=f"{matter.api} {self.names(nodes)}", act=lambda: self.wire.arm(matter))
+
+    def _plan_release(self, step: StepSpec) -> Plan:
+        nodes = None if step.target is None else self._view.resolve(parse_role(step.target))
+        rules = self.wire.in_force(nodes)
+        ended = tuple(sorted({node for rule in rules for node in rule.matter.nodes}))
+        return Plan(nodes=ended, told=self.names(ended), act=lambda: self.wire.release(rules))
 
     def _partition(self, cuts: Sequence[Cut]) -> Effect:
         self.cut = True

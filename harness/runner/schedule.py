@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from faults.base import Effect
+from faults.wire import Armed, WireFaults
 from harness.record.steps import StepEntry, write_steps
 from harness.runner.acts import Acts, Administer, Plan
 from harness.runner.display import Display
@@ -44,7 +45,8 @@ class Schedule:
         self._counters = counters
         self._display = display
         self._pump = pump
-        self._acts = Acts(runtime, view, administer, pump)
+        self._acts = Acts(runtime, view, administer, pump, WireFaults(runtime, record))
+        self._armed: dict[int, Armed] = {}
         self._broken: dict[int, set[int]] = {}
         """Steps whose effect lasts, by index: the nodes on which it does."""
         self.entries = [
@@ -87,12 +89,19 @@ class Schedule:
         return self._acts.deleted_topics
 
     def restore(self) -> None:
-        """Undo what the steps left broken, so that the run can settle: cuts, frozen nodes, volumes, dead nodes.
+        """Undo what the steps left broken, so that the run can settle: rules on the wire, cuts, frozen nodes,
+        volumes, dead nodes.
 
         What was asked of Kafka stays. Volumes come before the nodes that live on them, and a frozen node runs again
         before it may have to end.
         """
         acts = self._acts
+        rules = acts.wire.in_force()
+        if rules:
+            self._display.note("releasing what is held on the wire")
+            acts.wire.release(rules)
+            self.look_at_wire()
+            self._healed("release", None)
         if acts.cut:
             self._display.note("healing the cuts that are left")
             acts.heal()
@@ -113,10 +122,23 @@ class Schedule:
                 self._healed("start", node)
         acts.down.clear()
 
+    def look_at_wire(self) -> None:
+        """Read what the wire proxies told, and note which rules took effect. Raises `HarnessError` when one died."""
+        self._acts.wire.poll()
+        for index, armed in list(self._armed.items()):
+            effect, entry = armed.effect(), self.entries[index]
+            if effect.effect_ns is not None and entry.effect_ns is None:
+                self._display.note(f"{entry.step} of step {index}: took effect")
+            elif armed.in_force:
+                continue
+            self._change(index, effect_ns=effect.effect_ns, proof=effect.proof, why=effect.why)
+            if not armed.in_force:
+                del self._armed[index]
+
     def _await(self, step: StepSpec) -> None:
         if step.trigger is None:
             return
-        watch = Watch(step.trigger, self._view, self._counters)
+        watch = Watch(step.trigger, self._view, self._counters, self._acts.wire.held)
 
         def fired() -> bool:
             self._pump()
@@ -134,14 +156,20 @@ class Schedule:
         self._change(index, nodes=plan.nodes, fired_ns=fired_ns)
         if step.step in HEALED_BY:
             self._broken[index] = set(plan.nodes)
-        effect = plan.act()
+        done = plan.act()
+        effect = done.effect() if isinstance(done, Armed) else done
         self._change(index, effect_ns=effect.effect_ns, proof=effect.proof, why=effect.why)
         if effect.effect_ns is not None:
             for node in plan.nodes or (None,):
                 self._healed(step.step, node)
         if step.name is not None:
             self._view.remember(step.name, plan.nodes)
-        self._display.note(_told(step, plan.told, effect))
+        if isinstance(done, Armed):
+            self._armed[index] = done
+            self._display.note(f"{step.step} {plan.told}: armed")
+        else:
+            self._display.note(_told(step, plan.told, effect))
+        self.look_at_wire()
 
     def _healed(self, healer: StepKind, node: int | None) -> None:
         """Note that `healer` ended the effect of earlier steps on `node`, or everywhere."""

@@ -12,6 +12,7 @@ import msgspec
 from analysis.evidence.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
 from analysis.evidence.rows import PartitionRow
 from analysis.evidence.segments import METADATA_FOLDER, TopicPartition
+from faults.wire import tapped
 from harness.errors import HarnessError
 from harness.record.files import RAW_DIR
 from harness.record.manifest import FinalOffsets
@@ -87,6 +88,7 @@ class Session:
     def carry_out(self) -> End:
         """Raises `HarnessError` when the harness, a client or a node failed without having been told to."""
         with self.timed("prepare"):
+            self._runtime.wire.intercept(tapped(self._scenario.steps, self._runtime.nodes))
             self._runtime.prepare()
         with self.timed("start cluster"):
             self._runtime.start(tuple(self._runtime.nodes))
@@ -139,6 +141,7 @@ class Session:
             if row.topic in self._scenario.topics:
                 self._display.note(describe(row))
         self._show()
+        self._schedule.look_at_wire()
         self._workload.check()
         for node in self._runtime.nodes.values():
             if node.id not in self._schedule.down and self._runtime.pid(node.id) is None:

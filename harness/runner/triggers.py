@@ -6,6 +6,7 @@ Each answers whether it has fired and what was seen, so that a deadline that exp
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -29,6 +30,10 @@ class Counters(Protocol):
         """The highest HW sampled so far."""
 
 
+Held = Callable[[tuple[int, ...], str], int]
+"""How many requests or answers of an API are held now at some nodes (`faults.wire.WireFaults.held`)."""
+
+
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a trigger has fired, and what it looked at."""
 
@@ -39,10 +44,11 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 class Watch:
     """One trigger while its step waits; `after` counts from the making of the watch."""
 
-    def __init__(self, trigger: Trigger, view: ClusterView, counters: Counters) -> None:
+    def __init__(self, trigger: Trigger, view: ClusterView, counters: Counters, held: Held) -> None:
         self._trigger = trigger
         self._view = view
         self._counters = counters
+        self._held = held
         self._since = time.monotonic()
 
     def look(self) -> Seen:
@@ -64,6 +70,9 @@ class Watch:
             event = self._view.image.brokers.get(broker)
             state = "not registered yet" if event is None else event.event
             return Seen(fired=state == trigger.broker_is.state, what=f"broker {broker} {state}")
+        if trigger.held is not None:
+            held = self._held(self._view.resolve(parse_role(trigger.held.node)), trigger.held.api)
+            return Seen(fired=held >= trigger.held.at_least, what=f"{held} {trigger.held.api} held")
         looks = [self._look_at_partition(trigger, partition) for partition in _on(trigger).asked]
         return Seen(fired=all(look.fired for look in looks), what="; ".join(look.what for look in looks))
 

@@ -17,10 +17,11 @@ from harness.runtime.properties import HARNESS_OWNED
 from harness.runtime.storage import check_features
 from harness.scenario.admin_meaning import deleted_topic, error_known, feature_known, replicas, resource_form
 from harness.scenario.check import suggestion
-from harness.scenario.model import OfPartitions, Scenario, StepSpec, TopicSpec, Trigger
+from harness.scenario.model import WIRE_KINDS, OfPartitions, Scenario, StepSpec, TopicSpec, Trigger
 from harness.scenario.order import order
 from harness.scenario.roles import PARTITION_ROLES, Role, overlap, parse_role
 from harness.scenario.step_keys import keys_of_kind
+from harness.scenario.wire_meaning import held_trigger, wire_step
 from harness.scenario.words import duration_s
 
 MAX_BROKERS = 6
@@ -44,6 +45,8 @@ def meaning(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
     names: set[str] = set()
     for index, step in enumerate(scenario.steps):
         yield from _step(scenario, step, f"steps[{index}]", names, wrong)
+        if step.trigger is not None and step.trigger.held is not None:
+            yield from held_trigger(step.trigger.held, scenario.steps[:index], f"steps[{index}].trigger.held")
         if step.name in names:
             yield UsageError(
                 "name taken by an earlier step", where=f"steps[{index}].name", got=repr(step.name), allowed="another"
@@ -188,7 +191,8 @@ def _step(scenario: Scenario, step: StepSpec, where: str, names: set[str], wrong
     yield from _overlaps(step, f"{where}.groups")
     yield from _limit(f"{where}.deadline_s", step.deadline_s, 0.1)
     if step.target is not None:
-        yield from _role(scenario, step.target, f"{where}.target", names, wrong, clients=False)
+        clients = step.step in WIRE_KINDS or step.step == "release"
+        yield from _role(scenario, step.target, f"{where}.target", names, wrong, clients=clients)
     for at, group in enumerate(step.groups):
         for member, role in enumerate(group):
             yield from _role(scenario, role, f"{where}.groups[{at}][{member}]", names, wrong, clients=True)
@@ -200,6 +204,7 @@ def _step(scenario: Scenario, step: StepSpec, where: str, names: set[str], wrong
     if step.period is not None:
         yield from _at(f"{where}.period", partial(duration_s, step.period))
     yield from _admin(scenario, step, where, names, wrong)
+    yield from wire_step(step, where)
     if step.trigger is not None:
         yield from _trigger(scenario, step.trigger, f"{where}.trigger", names, wrong)
 
@@ -315,6 +320,8 @@ def _trigger(scenario: Scenario, trigger: Trigger, where: str, names: set[str], 
         asked = getattr(trigger, key)
         if asked is not None and not (key == "leader_is" and asked.broker == "none"):
             yield from _role(scenario, asked.broker, f"{where}.{key}.broker", names, wrong, clients=False)
+    if trigger.held is not None:
+        yield from _role(scenario, trigger.held.node, f"{where}.held.node", names, wrong, clients=True)
     if trigger.replicas is not None:
         for at, role in enumerate(trigger.replicas.are):
             yield from _role(scenario, role, f"{where}.replicas.are[{at}]", names, wrong, clients=False)

@@ -35,12 +35,18 @@ StepKind = Literal[
     "set-feature",
     "delete-topic",
     "unregister",
+    "hold-request",
+    "delay-request",
+    "drop-request",
+    "release",
     "wait",
 ]
 ADMIN_KINDS: frozenset[StepKind] = frozenset(
     {"reassign", "elect", "set-config", "set-feature", "delete-topic", "unregister"}
 )
 """Steps that ask Kafka for something: they touch the cluster only, and nothing undoes them."""
+WIRE_KINDS: frozenset[StepKind] = frozenset({"hold-request", "delay-request", "drop-request"})
+"""Steps that arm a rule at a wire proxy; they take effect when something comes by that it is about."""
 Acks = Literal["0", "1", "all"]
 Isolation = Literal["read_uncommitted", "read_committed"]
 AllowedCause = Literal[
@@ -170,6 +176,14 @@ class ConfigTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     value: str | None = None
 
 
+class HeldTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`at_least` requests, or answers, of `api` are held or delayed now on connections of `node` (a role)."""
+
+    node: str
+    api: str
+    at_least: int = 1
+
+
 class Trigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a step waits for; exactly one is set. None at all: the step fires at once."""
 
@@ -184,6 +198,7 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     recovery_state: RecoveryTrigger | None = None
     config_is: ConfigTrigger | None = None
     broker_is: BrokerTrigger | None = None
+    held: HeldTrigger | None = None
     after: str | None = None
 
 
@@ -217,6 +232,9 @@ class StepSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     level: int | None = None
     topic: str | None = None
     expect_error: str | None = None
+    api: str | None = None
+    direction: Literal["request", "response"] | None = None
+    delay: str | None = None
     trigger: Trigger | None = None
     deadline_s: float = 30.0
 

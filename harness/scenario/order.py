@@ -26,6 +26,9 @@ HEALED_BY: Mapping[str, StepKind] = {
     "fail-disk": "mend-disk",
     "partition": "heal",
     "isolate": "heal",
+    "hold-request": "release",
+    "delay-request": "release",
+    "drop-request": "release",
 }
 """The step that ends each fault's effect. Those that end by themselves (restart, rolling, flap) are not listed."""
 
@@ -36,6 +39,11 @@ DISK_TROUBLES = frozenset(kind for kind, healer in HEALED_BY.items() if healer =
 _DOWN = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "start")
 _NEEDS_A_SOUND_VOLUME = DISK_TROUBLES | {"power-loss", "wipe-disk"}
 _NEED_A_PROCESS = frozenset({"kill", "stop", "pause", "restart"})
+_HEAL_ALL: Mapping[str, tuple[str, str]] = {
+    "heal": ("nothing to heal: no cut is in force", "after a cut"),
+    "release": ("nothing to release: no rule is in force", "after a hold-request, delay-request or drop-request"),
+}
+"""Steps that, without a target, end every fault of their family: what to say when there is none."""
 _NOT_BROKERS = ("controller", "controllers")
 
 
@@ -69,10 +77,9 @@ def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where
     if step.step == "start":
         healed |= DISK_TROUBLES | {"mend-disk"}
     candidates = [fault for fault in open_ if fault.kind in healed]
-    if step.step == "heal" and not candidates:
-        yield UsageError(
-            "nothing to heal: no cut is in force", where=f"{where}.step", got="heal", allowed="after a cut"
-        )
+    if step.step in _HEAL_ALL and step.target is None and not candidates:
+        nothing, allowed = _HEAL_ALL[step.step]
+        yield UsageError(nothing, where=f"{where}.step", got=step.step, allowed=allowed)
     elif healed and who is not None and not any(_may_be(who, fault.who) for fault in candidates):
         after = ", ".join(sorted(healed))
         yield UsageError(
@@ -122,7 +129,7 @@ def _who(step: StepSpec, index: int, named: dict[str, Role]) -> Role | None:
 def _ends(step: StepSpec, who: Role | None, fault: _Fault) -> bool:
     if HEALED_BY.get(fault.kind, "start") != step.step:
         return False
-    return step.step == "heal" or who == fault.who
+    return step.target is None or who == fault.who
 
 
 def _may_be(one: Role, other: Role) -> bool:

@@ -36,6 +36,10 @@ _NEEDED: dict[StepKind, tuple[str, ...]] = {
     "set-feature": ("feature", "level"),
     "delete-topic": ("topic",),
     "unregister": _TARGET,
+    "hold-request": ("target", "api"),
+    "delay-request": ("target", "api", "delay"),
+    "drop-request": ("target", "api"),
+    "release": (),
     "wait": ("trigger",),
 }
 _OPTIONAL: dict[StepKind, tuple[str, ...]] = {
@@ -45,6 +49,10 @@ _OPTIONAL: dict[StepKind, tuple[str, ...]] = {
     "flap": ("groups", "from", "to"),
     "reassign": ("replicas", "cancel"),
     "set-config": ("value", "delete"),
+    "hold-request": ("to", "direction", "times"),
+    "delay-request": ("to", "direction", "times"),
+    "drop-request": ("to", "direction", "times"),
+    "release": _TARGET,
 }
 _SHOWN = {
     "target": "a role, e.g. 'leader(t-0)'",
@@ -58,6 +66,8 @@ _SHOWN = {
     "feature": "a feature's name",
     "level": "a whole number, 0 or more",
     "topic": "a topic's name",
+    "api": "a Kafka API, e.g. 'AlterPartition'",
+    "delay": "how long, e.g. '500ms'",
     "trigger": "a trigger",
 }
 

@@ -63,8 +63,12 @@ def nodes(view: ClusterView, role: str) -> tuple[int, ...]:
     return view.resolve(parse_role(role))
 
 
+def _none_held(nodes: tuple[int, ...], api: str) -> int:
+    return 0
+
+
 def fired(view: ClusterView, **asked: object) -> bool:
-    return Watch(Trigger(**asked), view, Counters()).look().fired  # type: ignore[arg-type]
+    return Watch(Trigger(**asked), view, Counters(), _none_held).look().fired  # type: ignore[arg-type]
 
 
 def test_roles_follow_the_newest_state(view: ClusterView, log: Log) -> None:
@@ -124,7 +128,7 @@ def test_partition_triggers_fire_on_the_state_they_ask_for(view: ClusterView, lo
 
 
 def test_a_partition_that_does_not_exist_yet_fires_nothing(view: ClusterView) -> None:
-    seen = Watch(Trigger(isr=IsrTrigger(partition="u-0", size=1)), view, Counters()).look()
+    seen = Watch(Trigger(isr=IsrTrigger(partition="u-0", size=1)), view, Counters(), _none_held).look()
     assert (seen.fired, seen.what) == (False, "u-0 does not exist yet")
 
 

@@ -271,7 +271,7 @@ def test_a_heal_that_healed_nothing_is_not_proven(runtime: FakeRuntime) -> None:
 
 
 def test_every_fault_has_a_heal() -> None:
-    asks, heals = ADMIN_KINDS, {"start", "resume", "heal", "mend-disk"}
+    asks, heals = ADMIN_KINDS, {"start", "resume", "heal", "mend-disk", "release"}
     end_by_themselves = {"restart", "rolling", "flap", "wait"}
     assert set(HEALED_BY) == set(get_args(StepKind)) - asks - heals - end_by_themselves
     assert set(HEALED_BY.values()) == heals

@@ -1,0 +1,223 @@
+"""Wire faults on a stand-in for the proxies: what each proves, and what a hold that held nothing does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults import wire
+from faults.base import Effect
+from faults.wire import Armed, Matter, WireFaults, tapped
+from harness.host.wire.messages import Arm, Command, Direction, Event
+from harness.runtime.base import CLIENTS, NodeInfo
+from harness.scenario.api_keys import API_KEYS, API_NAMES
+from harness.scenario.model import StepSpec
+from harness.waiting import WaitExpired
+
+ALTER_PARTITION = 56
+
+
+class FakeWire:
+    """Proxies that say yes to everything; `todo` is what they will tell next. `deaf`: they say nothing."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, Command]] = []
+        self.todo: list[tuple[int, Event]] = []
+        self.passed = {1: 5}
+        self.deaf = False
+
+    def send(self, node_id: int, command: Command) -> None:
+        self.sent.append((node_id, command))
+        armed = isinstance(command, Arm)
+        number = command.rule.number if isinstance(command, Arm) else command.number
+        if not self.deaf:
+            what = Event(event="armed" if armed else "released", at_ns=1, rule=number, passed=dict(self.passed))
+            self.todo.append((node_id, what))
+
+    def poll(self) -> list[tuple[int, Event]]:
+        events, self.todo = self.todo, []
+        return events
+
+
+class FakeRuntime:
+    """Two brokers and a controller."""
+
+    def __init__(self) -> None:
+        self.nodes = {
+            id: NodeInfo(
+                id=id, role="controller" if id == 100 else "broker", name=f"node-{id}", address=f"10.99.0.{id}"
+            )
+            for id in (1, 2, 100)
+        }
+        self.wire = FakeWire()
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> FakeRuntime:
+    monkeypatch.setattr(wire, "ANSWER_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(wire, "PROXY_TIMEOUT_S", 0.05)
+    return FakeRuntime()
+
+
+@pytest.fixture
+def faults(runtime: FakeRuntime, tmp_path: Path) -> WireFaults:
+    return WireFaults(runtime, tmp_path)  # type: ignore[arg-type]
+
+
+def _hold(faults: WireFaults, direction: Direction = "request") -> Armed:
+    return faults.arm(
+        Matter(action="hold", nodes=(1,), api="AlterPartition", direction=direction, peers=(100,), times=None)
+    )
+
+
+def _tell(faults: WireFaults, runtime: FakeRuntime, *events: str, rule: int = 1, **more: Any) -> None:
+    runtime.wire.todo += [
+        (1, Event(event=event, at_ns=7, rule=rule, api=ALTER_PARTITION, peer="10.99.0.100", size_bytes=99, **more))  # type: ignore[arg-type]
+        for event in events
+    ]
+    faults.poll()
+
+
+def _proven(effect: Effect) -> bool:
+    assert (effect.effect_ns is None) == (effect.why is not None)
+    assert effect.proof["probe"] == ("failed" if effect.effect_ns is None else "ok")
+    return effect.effect_ns is not None
+
+
+def test_a_rule_names_addresses_and_keys(faults: WireFaults, runtime: FakeRuntime) -> None:
+    _hold(faults)
+    ((node, command),) = runtime.wire.sent
+    assert isinstance(command, Arm)
+    assert (node, command.rule.api, command.rule.peers) == (1, ALTER_PARTITION, ("10.99.0.100",))
+
+
+def test_a_hold_is_proven_once_a_request_is_held(faults: WireFaults, runtime: FakeRuntime) -> None:
+    hold = _hold(faults)
+    assert not _proven(hold.effect())
+    assert faults.held([1], "AlterPartition") == 0
+    _tell(faults, runtime, "held", seen={18: 1, ALTER_PARTITION: 2})
+    assert _proven(hold.effect())
+    assert hold.effect().effect_ns == 7
+    assert hold.effect().proof["first"]["connection_saw"] == {"ApiVersions": 1, "AlterPartition": 2}
+    assert faults.held([1], "AlterPartition") == 1
+    assert faults.held([2], "AlterPartition") == 0
+
+
+def test_a_hold_that_held_nothing_says_what_did_pass(faults: WireFaults, runtime: FakeRuntime) -> None:
+    hold = _hold(faults)
+    runtime.wire.passed = {1: 8, 63: 2}
+    assert not _proven(faults.release([hold]))
+    assert not _proven(hold.effect())
+    assert hold.effect().why == "no AlterPartition request of node-1 to node-100 came by"
+    assert hold.effect().proof["passed"] == {"Fetch": 3, "BrokerHeartbeat": 2}
+
+
+def test_a_release_is_proven_by_the_bytes_that_went_on_and_tells_the_answers(
+    faults: WireFaults, runtime: FakeRuntime
+) -> None:
+    hold = _hold(faults)
+    _tell(faults, runtime, "held")
+    runtime.wire.todo += [(1, Event(event="forwarded", at_ns=8, rule=1, api=ALTER_PARTITION, size_bytes=99))]
+    runtime.wire.todo += [(1, Event(event="answered", at_ns=9, rule=1, api=ALTER_PARTITION))]
+    effect = faults.release([hold])
+    assert _proven(effect)
+    assert (effect.proof["forwarded_bytes"], effect.proof["answered"]) == (99, 1)
+    assert faults.held([1], "AlterPartition") == 0
+    assert not faults.in_force()
+
+
+def test_a_release_does_not_wait_for_ever_for_an_answer(faults: WireFaults, runtime: FakeRuntime) -> None:
+    hold = _hold(faults)
+    _tell(faults, runtime, "held", "forwarded")
+    effect = faults.release([hold])
+    assert _proven(effect)
+    assert effect.proof["answered"] == 0
+
+
+def test_a_release_of_what_its_sender_gave_up_is_not_proven(faults: WireFaults, runtime: FakeRuntime) -> None:
+    hold = _hold(faults)
+    _tell(faults, runtime, "held")
+    _tell(faults, runtime, "abandoned", waited_s=30.25)
+    assert faults.held([1], "AlterPartition") == 0
+    effect = faults.release([hold])
+    assert not _proven(effect)
+    assert "closed after 30.2 s" in (effect.why or "")
+
+
+def test_a_release_where_no_rule_is_in_force_is_not_proven(faults: WireFaults) -> None:
+    assert not _proven(faults.release([]))
+
+
+def test_a_delay_is_proven_by_what_was_delayed_for_so_long(faults: WireFaults, runtime: FakeRuntime) -> None:
+    delay = faults.arm(Matter(action="delay", nodes=(1,), api="AlterPartition", delay_s=0.5))
+    _tell(faults, runtime, "held")
+    _tell(faults, runtime, "forwarded", waited_s=0.2)
+    assert not _proven(delay.effect())
+    _tell(faults, runtime, "forwarded", waited_s=0.501)
+    assert _proven(delay.effect())
+    assert delay.effect().proof["waited_ms_min"] == 501.0
+
+
+def test_a_drop_is_proven_by_a_connection_that_was_closed(faults: WireFaults, runtime: FakeRuntime) -> None:
+    drop = faults.arm(Matter(action="drop", nodes=(1,), api="AlterPartition"))
+    assert not _proven(drop.effect())
+    _tell(faults, runtime, "dropped")
+    assert _proven(drop.effect())
+    assert _proven(faults.release([drop]))
+
+
+def test_a_rule_of_one_node_is_not_ended_with_those_of_another(faults: WireFaults) -> None:
+    hold = _hold(faults)
+    assert faults.in_force([2]) == []
+    assert faults.in_force([1, 2]) == [hold]
+
+
+def test_a_proxy_that_does_not_answer_is_waited_for_only_so_long(faults: WireFaults, runtime: FakeRuntime) -> None:
+    runtime.wire.deaf = True
+    with pytest.raises(WaitExpired, match="the wire proxies to say armed"):
+        _hold(faults)
+
+
+def test_the_record_keeps_every_event(faults: WireFaults, runtime: FakeRuntime, tmp_path: Path) -> None:
+    _hold(faults)
+    _tell(faults, runtime, "held", seen={ALTER_PARTITION: 1})
+    rows = [json.loads(line) for line in (tmp_path / "wire.jsonl").read_text().splitlines()]
+    assert [row["event"] for row in rows] == ["armed", "held"]
+    assert rows[0]["passed"] == {"Fetch": 5}
+    assert rows[1] == {
+        "at_ns": 7, "node": 1, "event": "held", "rule": 1, "peer": 100, "api": "AlterPartition", "size_bytes": 99,
+        "seen": {"AlterPartition": 1},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("leader(t-0)", {1, 2}),
+        ("brokers", {1, 2}),
+        ("broker(2)", {2}),
+        ("controller", {100}),
+        ("clients", {CLIENTS}),
+        ("step(first)", {2}),
+    ],
+)
+def test_a_proxy_is_put_before_every_node_that_a_role_may_stand_for(
+    runtime: FakeRuntime, target: str, expected: set[int]
+) -> None:
+    steps = [
+        StepSpec(step="kill", name="first", target="broker(2)"),
+        StepSpec(step="hold-request", target=target, api="Fetch"),
+        StepSpec(step="release"),
+    ]
+    assert tapped(steps, runtime.nodes).keys() == expected
+
+
+def test_a_schedule_without_wire_steps_needs_no_proxy(runtime: FakeRuntime) -> None:
+    assert tapped([StepSpec(step="kill", target="leader(t-0)"), StepSpec(step="heal")], runtime.nodes) == {}
+
+
+def test_every_api_key_has_a_name_that_leads_back() -> None:
+    assert {API_KEYS[name] for name in API_NAMES.values()} == set(API_KEYS.values()) == set(range(93))
