@@ -74,9 +74,9 @@ def check_manifest(record: Path, manifest: Manifest) -> list[EbbtideError]:
         topic, _, partition = name.rpartition("-")
         if not (topic and partition.isascii() and partition.isdigit() and int(partition) < 2**31):
             problems.append(UsageError("no partition", where=where, got=repr(name), allowed="topic-partition"))
-        if not 0 <= ends.log_start <= ends.high_watermark < 2**63:
+        if not (0 <= ends.log_start < 2**63 and 0 <= ends.high_watermark < 2**63):
             got = f"{name}: log_start {ends.log_start}, high_watermark {ends.high_watermark}"
-            allowed = "0 <= log_start <= high_watermark < 2^63"
+            allowed = "0 to 2^63 - 1"
             problems.append(UsageError("these are no offsets", where=where, got=got, allowed=allowed))
     return problems
 

@@ -35,6 +35,8 @@ LOCAL_MASTER = "local[2]"
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _INTERPRETED_ROWS_MAX = 100_000
+_ROWS_OF_A_PART = 5_000_000
+_PARTS_MIN, _PARTS_MAX = 2, 200
 
 _HEAP_MIB_MIN, _HEAP_MIB_MAX = 1024, 2048
 _JVM_EXIT_S = 60.0
@@ -92,11 +94,10 @@ def is_small(rows: int) -> bool:
 @contextmanager
 def planned_for(spark: SparkSession, rows: int) -> Iterator[None]:
     """Plans of the block suit tables of so many rows: with few, compiling a plan takes longer than running it."""
-    if not is_small(rows):
-        yield
-        return
-    before = {key: spark.conf.get(key) for key in _INTERPRETED}
-    for key, value in _INTERPRETED.items():
+    parts = min(_PARTS_MAX, max(_PARTS_MIN, rows // _ROWS_OF_A_PART))
+    settings = {"spark.sql.shuffle.partitions": str(parts)} | (_INTERPRETED if is_small(rows) else {})
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
         spark.conf.set(key, value)
     try:
         yield
@@ -145,7 +146,7 @@ class _Jvm:
             raise HarnessError(
                 "Spark does not start",
                 where=f"master {master}, {java.executable} ({java.version})",
-                got="\n           ".join([str(error).partition("\n")[0], *last]),
+                got="\n           ".join([_said_by(error), *last]),
                 next="ebbtide analyze --help    (--master names another Spark master)",
             ) from (None if isinstance(error, PySparkException) else error)
 
@@ -170,6 +171,14 @@ class _Jvm:
                 gateway.proc.wait()
             self._archive.finish()
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _said_by(error: Exception) -> str:
+    """The first line of an error; one of a JVM that has exited since can no longer be asked."""
+    try:
+        return str(error).partition("\n")[0]
+    except Exception:
+        return f"{type(error).__name__}: the Java process has ended"
 
 
 def _is_local(master: str) -> bool:
@@ -199,7 +208,6 @@ def _conf(master: str, scratch: Path, jvm_flags: str) -> SparkConf:
             "spark.sql.adaptive.enabled": "false",
             "spark.python.sql.dataFrameDebugging.enabled": "false",
             "spark.sql.dataFrameQueryContext.enabled": "false",
-            "spark.sql.shuffle.partitions": "2",
         }
     conf = SparkConf(loadDefaults=False)
     for key, value in settings.items():

@@ -25,7 +25,6 @@ from harness.record.manifest import FinalOffsets, Manifest, read_manifest
         ({"t-99999999999": FinalOffsets(log_start=0, high_watermark=1)}, "no partition"),
         ({"t-0": FinalOffsets(log_start=0, high_watermark=2**70)}, "no offsets"),
         ({"t-0": FinalOffsets(log_start=-1, high_watermark=1)}, "no offsets"),
-        ({"t-0": FinalOffsets(log_start=5, high_watermark=1)}, "no offsets"),
     ],
 )
 def test_final_offsets_that_cannot_be_are_refused(tmp_path: Path, ends: dict[str, FinalOffsets], what: str) -> None:

@@ -1,0 +1,142 @@
+"""Other Spark masters than this process: separate executors, and a standalone cluster that loses a worker."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+from records import RecordBuilder
+
+from analysis.reconcile import reconcile, reconciling
+from analysis.reconcile.session import session
+from harness.java import require_java
+from harness.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+HOME = Path(pyspark.__file__).parent
+START_S = 60.0
+
+
+def made() -> RecordBuilder:
+    """A record with anomalies of several kinds."""
+    builder = RecordBuilder()
+    for partition in range(4):
+        base = partition * 10_000
+        builder.acked(*range(base, base + 500), at=0, partition=partition)
+        builder.final(*range(base, base + 400), at=0, partition=partition)
+        builder.read(*range(base, base + 450), at=0, partition=partition)
+    return builder.final(1, at=700).read(None, at=701)
+
+
+def stored(record: Path) -> list[tuple[Any, ...]]:
+    rows = pq.read_table(record / "anomalies").to_pylist()
+    return sorted((row["kind"], row["partition"], row["offset"], row["value"] or 0, row["details"]) for row in rows)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
+    """What this process alone finds."""
+    record = made().write(tmp_path_factory.mktemp("local") / "run")
+    with session() as spark:
+        reconcile(spark, record, made().manifest())
+    found = stored(record)
+    assert {item[0] for item in found} == {"lost", "vanished", "duplicate", "damaged", "unseen"}
+    return found
+
+
+def test_executors_of_their_own_find_the_same(tmp_path: Path, expected: list[tuple[Any, ...]]) -> None:
+    record = made().write(tmp_path / "run")
+    with session("local-cluster[2,1,1024]") as spark:
+        reconcile(spark, record, made().manifest())
+    assert stored(record) == expected
+
+
+class Daemon:
+    """A Spark daemon as a child process, with what it says in a file."""
+
+    def __init__(self, folder: Path, name: str, main: str, *arguments: str) -> None:
+        self._said = folder / f"{name}.log"
+        command = [str(require_java().executable), "-Xmx256m", "-cp", f"{HOME}/jars/*", main, *arguments]
+        # A worker starts executors only if it knows its Scala, which Spark's own start scripts would tell it.
+        environment = os.environ | {
+            "SPARK_HOME": str(HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_SCALA_VERSION": "2.13",
+        }
+        with self._said.open("wb") as said:
+            self.process = subprocess.Popen(
+                command, stdout=said, stderr=said, cwd=folder, env=environment, start_new_session=True
+            )
+
+    def said(self, pattern: str) -> str | None:
+        found = re.search(pattern, self._said.read_text(errors="replace"))
+        return found.group(1) if found else None
+
+    def await_said(self, pattern: str) -> str:
+        return wait_until(lambda: self.said(pattern), awaited=f"{self._said.name} says {pattern}", timeout_s=START_S)
+
+    def kill(self) -> None:
+        """SIGKILL to the daemon and its executors, which are of its process group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[str, list[Daemon]]]:
+    """A standalone master and two workers on loopback."""
+    daemons: list[Daemon] = []
+    try:
+        main = "org.apache.spark.deploy"
+        daemons.append(
+            Daemon(
+                tmp_path, "master", f"{main}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
+            )
+        )
+        url = daemons[0].await_said(r"Starting Spark master at (spark://\S+)")
+        for number in (1, 2):
+            options = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1200m", "--webui-port", "0")
+            folder = ("--work-dir", str(tmp_path / f"work-{number}"))
+            daemons.append(Daemon(tmp_path, f"worker-{number}", f"{main}.worker.Worker", *options, *folder, url))
+        for worker in daemons[1:]:
+            worker.await_said(r"(Successfully registered with master)")
+        yield url, daemons[1:]
+    finally:
+        for daemon in reversed(daemons):
+            daemon.kill()
+
+
+def test_a_standalone_cluster_that_loses_a_worker_finds_the_same(
+    tmp_path: Path,
+    cluster: tuple[str, list[Daemon]],
+    expected: list[tuple[Any, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url, workers = cluster
+    record = made().write(tmp_path / "run")
+    summarize = reconciling.summarize
+
+    def lose_a_worker(*arguments: Any) -> Any:
+        """Its blocks that were kept and its shuffle files are gone in the middle of the work."""
+        workers[0].kill()
+        return summarize(*arguments)
+
+    monkeypatch.setattr(reconciling, "summarize", lose_a_worker)
+    with session(url) as spark:
+        reconcile(spark, record, made().manifest())
+    assert workers[0].process.returncode == -signal.SIGKILL
+    assert stored(record) == expected
