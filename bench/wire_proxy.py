@@ -1,0 +1,151 @@
+"""What the wire proxy costs: `python -m bench.wire_proxy [ROUNDS]`, from the root of a checkout, as root; no Kafka.
+
+Two namespaces on a switch, as in a run: in one a server that answers framed requests, in the other connections
+through the proxy and connections that bear its mark and so go directly. Rounds alternate between the two. Targets:
+less than 1 ms more for a request (median), and 50 MB/s or more through the proxy. Exit code 1 when one is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import socket
+import struct
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from harness.host.bridge import BridgeNetwork, address_of
+from harness.host.children import start_child
+from harness.host.namespaces import in_namespace
+from harness.host.wire.tap import MARK, Taps
+from harness.ledger import Ledger
+from harness.runtime.properties import BROKER_PORT, CONTROLLER_PORT
+from harness.waiting import wait_until
+
+NODE, PEER = 1, 2
+FETCH = 1
+REQUESTS = 1000
+BIG_BYTES = 1 << 20
+BIG_ANSWERS = 200
+MORE_MS_MAX = 1.0
+MB_PER_S_MIN = 50.0
+
+
+def serve() -> None:
+    """Answer each request, whose body says how many bytes of body the answer has; one connection after the other."""
+    with socket.create_server((address_of(PEER), BROKER_PORT)) as listener:
+        while True:
+            connection, _ = listener.accept()
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with connection, contextlib.suppress(ConnectionError):
+                while head := connection.recv(16, socket.MSG_WAITALL):
+                    _, _, _, correlation, wanted = struct.unpack(">ihhii", head)
+                    connection.sendall(struct.pack(">ii", 4 + wanted, correlation) + bytes(wanted))
+
+
+def connect(namespace: Path, *, direct: bool) -> socket.socket:
+    """A connection from the node to the peer."""
+
+    def connected() -> socket.socket:
+        end = socket.socket()
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if direct:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, MARK)
+        end.connect((address_of(PEER), BROKER_PORT))
+        return end
+
+    return in_namespace(namespace, connected)
+
+
+def ask(end: socket.socket, correlation: int, wanted: int) -> None:
+    """One request and its whole answer."""
+    end.sendall(struct.pack(">ihhii", 12, FETCH, 0, correlation, wanted))
+    left = 8 + wanted
+    while left:
+        left -= len(end.recv(min(left, 1 << 18)))
+
+
+def request_ms(end: socket.socket) -> list[float]:
+    """How long each of many small requests took."""
+    took = []
+    for number in range(REQUESTS):
+        began = time.perf_counter()
+        ask(end, number, 100)
+        took.append((time.perf_counter() - began) * 1000)
+    return took
+
+
+def mb_per_s(end: socket.socket) -> float:
+    """How fast large answers come in."""
+    began = time.perf_counter()
+    for number in range(BIG_ANSWERS):
+        ask(end, number, BIG_BYTES)
+    return BIG_ANSWERS * BIG_BYTES / 1e6 / (time.perf_counter() - began)
+
+
+def measure(ledger: Ledger, folder: Path, rounds: int) -> dict[bool, tuple[list[float], list[float]]]:
+    """By whether it went directly: milliseconds a request, and MB/s a round."""
+    network = BridgeNetwork(ledger)
+    taps = Taps(ledger, ports=(BROKER_PORT, CONTROLLER_PORT), logs=folder)
+    results: dict[bool, tuple[list[float], list[float]]] = {True: ([], []), False: ([], [])}
+    try:
+        network.open()
+        node, peer = network.add_namespace(NODE), network.add_namespace(PEER)
+        argv = [sys.executable, "-m", "bench.wire_proxy", "--serve"]
+        server = start_child(ledger, argv, name="server", output=folder / "server.log", namespace=peer)
+        taps.intercept({NODE: "node"})
+        taps.open({NODE: node})
+
+        def answers() -> bool:
+            assert server.is_running(), (folder / "server.log").read_text()
+            with contextlib.suppress(OSError):
+                connect(node, direct=True).close()
+                return True
+            return False
+
+        wait_until(answers, awaited="the server", timeout_s=10)
+        for _ in range(rounds):
+            for direct in (True, False):
+                with connect(node, direct=direct) as end:
+                    ask(end, 0, 100)
+                    results[direct][0].extend(request_ms(end))
+                    results[direct][1].append(mb_per_s(end))
+        server.kill()
+    finally:
+        taps.close()
+        network.close()
+    return results
+
+
+def main() -> int:
+    """Measure, and print medians side by side."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rounds", nargs="?", type=int, default=5)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.serve:
+        serve()
+    with (
+        tempfile.TemporaryDirectory(prefix="ebbtide-wire-") as folder,
+        Ledger.open(f"bench-wire-{os.getpid()}", Path(folder)) as ledger,
+    ):
+        results = measure(ledger, Path(folder), args.rounds)
+    print("            request (median)   99 %        large answers (median)")
+    for direct, (took_ms, speeds) in results.items():
+        late = sorted(took_ms)[len(took_ms) * 99 // 100]
+        name = "direct" if direct else "proxied"
+        print(f"{name:<11} {median(took_ms):>11.3f} ms {late:>11.3f} ms {median(speeds):>14.0f} MB/s", flush=True)
+    more_ms = median(results[False][0]) - median(results[True][0])
+    speed = median(results[False][1])
+    good = more_ms < MORE_MS_MAX and speed >= MB_PER_S_MIN
+    print(f"the proxy adds {more_ms:.3f} ms (target under {MORE_MS_MAX:g}) and passes {speed:.0f} MB/s "
+          f"(target {MB_PER_S_MIN:g} or more): {'met' if good else 'MISSED'}")  # fmt: skip
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
