@@ -12,12 +12,14 @@ import msgspec
 
 from analysis.spec.explore.eager import Deed, Played
 from analysis.spec.variants import ELR_VERSION
-from harness.scenario.model import BrokerTrigger, IsrTrigger, MemberTrigger, StepKind, StepSpec, Trigger
+from harness.scenario.model import BrokerTrigger, HeldTrigger, IsrTrigger, MemberTrigger, StepKind, StepSpec, Trigger
 
 FIRST_COUNT = 2000
 """Acknowledged records before the first step."""
-_COMMIT_WAIT = "5s"
-"""Time for more records to be sent and committed, and for a change that no trigger sees in all releases."""
+_COMMIT_WAIT = "2s"
+"""Time for more records to be sent and committed; less than replica.lag.time.max.ms, after which the ISR changes."""
+_END_WAIT = "5s"
+"""Time for what the last deed brings about, where no trigger sees it in all releases."""
 
 _ON_A_BROKER: dict[str, StepKind] = {
     "power-loss": "power-loss",
@@ -28,6 +30,9 @@ _ON_A_BROKER: dict[str, StepKind] = {
     "isolate": "isolate",
     "unregister": "unregister",
 }
+
+_HELD = {"hold-requests": "AlterPartition", "hold-metadata": "Fetch"}
+"""What of a broker is held on its way to the controllers: it fetches the metadata log from them."""
 
 
 def steps_of(
@@ -53,7 +58,7 @@ def steps_of(
     steps += [
         StepSpec(step="wait", trigger=trigger, deadline_s=60) for trigger in _triggers(len(schedule), plays, partition)
     ]
-    steps.append(StepSpec(step="wait", trigger=Trigger(after=_COMMIT_WAIT)))
+    steps.append(StepSpec(step="wait", trigger=Trigger(after=_END_WAIT)))
     return tuple(steps)
 
 
@@ -68,6 +73,10 @@ def _triggers(phase: int, plays: Sequence[Played], partition: str) -> list[Trigg
         state = {"fence": "fenced", "unfence": "unfenced"}.get(event.kind)
         if state is not None and all(event in one.events for one in now):
             triggers.append(_broker_is(event.broker, state))
+    held = {one.held for one in now}
+    if len(held) == 1 and held != {0} and before[0].held == 0:
+        role = f"broker({held.pop()})"
+        triggers.append(Trigger(held=HeldTrigger(node=role, api="AlterPartition")))
     sizes = {len(one.isr) for one in now}
     if len(sizes) == 1 and all(len(one.isr) != len(old.isr) for one, old in zip(now, before, strict=True)):
         triggers.append(Trigger(isr=IsrTrigger(partition=partition, size=sizes.pop())))
@@ -111,6 +120,16 @@ def _steps(
             yield StepSpec(step="isolate", target=f"broker({broker})")
         if held_back:
             yield _apart(sorted(held_back), brokers)
+    elif deed.kind in _HELD:
+        yield StepSpec(
+            step="hold-request",
+            name=f"{deed.kind}-{deed.brokers[0]}",
+            target=f"broker({deed.brokers[0]})",
+            api=_HELD[deed.kind],
+            to=("controllers",),
+        )
+    elif deed.kind == "release":
+        yield StepSpec(step="release", target=f"step(hold-requests-{deed.brokers[0]})")
     elif deed.kind == "reassign":
         yield StepSpec(step="reassign", partition=partition, replicas=_roles(deed.brokers))
     elif deed.kind == "cancel-reassignment":

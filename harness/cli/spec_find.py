@@ -24,7 +24,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> ExitCode:
     """Search, write, say what to type next."""
     from analysis.spec.explore.question import RELEASE_OF, variant_named
-    from analysis.spec.generate import Playable, scenario_of
+    from analysis.spec.generate import scenario_of
+    from analysis.spec.generate_schedule import Playable
     from harness.scenario.parse import parse
     from harness.scenario.write import brief_text_of
 

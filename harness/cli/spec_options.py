@@ -55,7 +55,7 @@ def bounds_of(args: argparse.Namespace) -> Bounds:
         disks_outside=args.disks_outside,
         stops=args.stops,
         admin=args.admin,
-        admin_kinds=kinds or (tuple(kind for kind in ADMIN_KINDS if kind not in ("move", "unclean")) if args.admin else ()),
+        admin_kinds=kinds or tuple(kind for kind in ADMIN_KINDS if args.admin and kind not in ("move", "unclean")),
         late_configs=args.late_configs,
         acks=args.acks,
         steps=args.steps,

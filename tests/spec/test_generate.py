@@ -10,7 +10,8 @@ import pytest
 from analysis.spec.explore.eager import Deed, Played, play
 from analysis.spec.explore.properties import PROPERTIES
 from analysis.spec.explore.question import ask, machine_for
-from analysis.spec.generate import Playable, scenario_of
+from analysis.spec.generate import scenario_of
+from analysis.spec.generate_schedule import Playable
 from analysis.spec.model.bounds import Bounds
 from harness.cli.main import main
 from harness.scenario.model import Scenario
@@ -98,9 +99,22 @@ def test_releases_that_do_different_things_get_predictions_of_their_own() -> Non
     ]
 
 
-def test_counterexamples_that_hang_on_a_request_in_flight_are_passed_over() -> None:
-    bounds = Bounds(rf=2, min_isr=1, kills=1, disks_outside=1)
-    answer = ask("kraft", bounds, PROPERTIES["committed"], wanted=Playable("kraft", bounds))
+def test_the_stale_isr_join_is_brought_about_by_holding_the_request() -> None:
+    scenario = generated("kraft", rf=2, min_isr=1, kills=1, disks_outside=1)
+    kinds = [step.step for step in scenario.steps]
+    assert kinds.index("hold-request") < kinds.index("wipe-disk") < kinds.index("release")
+    predicted = {one.kafka: one.loss.committed for one in scenario.predictions}
+    assert predicted == {">=4.0,<4.5": "none", ">=3.3,<3.5": "some", ">=3.5,<4.5": "none"}
+
+
+def test_a_config_that_is_read_late_is_brought_about_by_holding_the_metadata() -> None:
+    scenario = generated("elr_43", admin=1, admin_kinds=("raise-min-isr",), late_configs=True)
+    assert ("hold-request", "Fetch") in [(step.step, step.api) for step in scenario.steps]
+
+
+def test_what_no_schedule_brings_about_is_passed_over() -> None:
+    bounds = Bounds(power_losses=1)
+    answer = ask("strict_min_isr", bounds, PROPERTIES["committed"], wanted=lambda found: False)
     assert answer.trace is None
     assert answer.turned_down > 0
     assert not answer.holds

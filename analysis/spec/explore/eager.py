@@ -21,7 +21,8 @@ class Deed(NamedTuple):
     """One thing that someone does to the cluster. `brokers`: whom, or the replicas that a reassignment asks for.
 
     Kinds besides the explorer's: `isolate` (cut from everyone), `hold-back` (cut from the other brokers, not from
-    the controller), `rejoin` (neither any more).
+    the controller), `rejoin` (neither any more), `hold-requests` (the AlterPartition requests of a broker do not
+    arrive), `hold-metadata` (it reads nothing more of the metadata log), `release` (the requests arrive).
     """
 
     kind: str
@@ -37,13 +38,14 @@ class Event(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A deed and what came of it; `leader` 0: none."""
+    """A deed and what came of it; `leader` 0: none. `held`: whose AlterPartition is held then, 0: nobody's."""
 
     deed: Deed | None
     events: tuple[Event, ...]
     leader: int
     isr: tuple[int, ...]
     committed_anew: bool
+    held: int = 0
 
 
 class Played(NamedTuple):
@@ -77,6 +79,9 @@ class _Cluster:
         self._order = list(self._ids)
         self._isolated: set[int] = set()
         self._held_back: set[int] = set()
+        self._held_requests: set[int] = set()
+        self._held_metadata: set[int] = set()
+        self._waits = False
         self._lost = False
         self._from_elr = False
 
@@ -100,6 +105,12 @@ class _Cluster:
         elif deed.kind == "rejoin":
             self._isolated -= set(deed.brokers)
             self._held_back -= set(deed.brokers)
+        elif deed.kind == "hold-requests":
+            self._held_requests |= set(deed.brokers)
+        elif deed.kind == "hold-metadata":
+            self._held_metadata |= set(deed.brokers)
+        elif deed.kind == "release":
+            self._held_requests -= set(deed.brokers)
         else:
             if deed.kind == "reassign":
                 self._order = [*deed.brokers, *(one for one in self._order if one not in deed.brokers)]
@@ -118,6 +129,7 @@ class _Cluster:
         return self._choose(move for move in self._moves() if move.action == (deed.kind, at, detail))
 
     def _settle(self, deed: Deed | None) -> Phase:
+        self._waits = deed is not None and deed.kind == "hold-back"
         events: list[Event] = []
         committed = unpack(self._state[1]).committed
         sent = False
@@ -133,6 +145,7 @@ class _Cluster:
             next(iter(self._having(w.LEADER)), 0),
             self._having(w.IN_ISR),
             bool(unpack(self._state[1]).committed & ~committed),
+            next((one for one in self._having(w.LEADER) if one in self._held_requests and self._having(w.PROPOSED)), 0),
         )
 
     def _next(self, sent: bool) -> tuple[Move, Event] | None:
@@ -155,19 +168,24 @@ class _Cluster:
     def _willing(self, kind: str) -> tuple[int, ...]:
         """The brokers that this happens to by itself; (0,): it concerns none in particular."""
         connected = [one for one in self._ids if one not in self._isolated]
+        leaders = set(self._having(w.LEADER))
+        if (kind == "deliver" and leaders & self._held_requests) or (
+            kind == "apply-config" and leaders & self._held_metadata
+        ):
+            return ()
         if kind == "fence":
             return tuple(one for one in sorted(self._ids) if one in self._isolated or not self._control(one) & w.UP)
         if kind == "unfence":
             return tuple(sorted(connected))
         if kind in ("fetch", "ask-expand"):
-            leader = set(self._having(w.LEADER))
-            if leader & (self._isolated | self._held_back):
+            if leaders & (self._isolated | self._held_back):
                 return ()
             return tuple(sorted(one for one in connected if one not in self._held_back))
         if kind == "ask-shrink":
-            behind = self._held_back & set(self._having(w.IN_ISR))
-            return (0,) if behind and not behind & set(self._having(w.LEADER)) else ()
-        if kind == "append" and set(self._having(w.LEADER)) & self._isolated:
+            # It takes replica.lag.time.max.ms, which only what holds a follower back waits for.
+            behind = self._held_back & set(self._having(w.IN_ISR)) if self._waits else set()
+            return (0,) if behind and not behind & leaders else ()
+        if kind == "append" and leaders & self._isolated:
             return ()
         return (0,)
 

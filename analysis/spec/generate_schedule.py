@@ -1,0 +1,192 @@
+"""From a counterexample to a schedule: what someone does to the cluster, enough of it and in an order that works.
+
+The counterexample's own deeds come first. Where the loss does not show when they are played, followers are held
+back from their leader, or the deeds are put in another order; then each deed that the loss does not need is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, permutations
+
+import msgspec
+
+from analysis.spec.explore.eager import Deed, play
+from analysis.spec.explore.question import RELEASE_OF
+from analysis.spec.explore.trace import Step, Trace
+from analysis.spec.model import words as w
+from analysis.spec.model.bounds import ADMIN_KINDS, MAX_BUDGET, Bounds
+from analysis.spec.model.machine import Machine
+from analysis.spec.model.words import DATA_BITS, MAX_RECORDS
+from analysis.spec.variants import ELR_VERSION, VARIANTS, cluster_for
+from harness.errors import UsageError
+
+_PERMUTED = 6
+"""Longer schedules are not tried in all orders."""
+
+_DIRECT = frozenset(
+    {
+        "power-loss",
+        "kill",
+        "stop",
+        "start",
+        "replace-disk",
+        "reassign",
+        "cancel-reassignment",
+        "set-min-isr",
+        "set-feature",
+        "unregister",
+        "resize-first-partition",
+        "elect-preferred",
+        "elect-unclean",
+    }
+)
+
+
+def told(deed: Deed) -> str:
+    """A deed in a word or two."""
+    whom = " ".join(map(str, deed.brokers))
+    number = str(deed.value) if deed.kind.startswith(("set-", "resize-")) else ""
+    return " ".join(part for part in (deed.kind, whom, number) if part)
+
+
+def schedule_of(variant: str, bounds: Bounds, found: Trace) -> list[Deed]:
+    loses = _loses(variant, bounds)
+    deeds = _deeds(found)
+    schedule = next((one for one in _varied(deeds, bounds) if loses(one)), None)
+    if schedule is None:
+        raise UsageError(
+            "no scenario can bring this counterexample about",
+            got=", ".join(told(deed) for deed in deeds),
+            allowed="counterexamples that do not hang on a request in flight, or on a config that is read late",
+            next="ebbtide spec check with the same options shows it",
+        )
+    return _needed(schedule, loses)
+
+
+class Playable:
+    """Which counterexamples steps can bring about; each schedule is tried once, and at most `TRIES` of them."""
+
+    TRIES = 200
+
+    def __init__(self, variant: str, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._loses = _loses(variant, bounds)
+        self._tried: set[tuple[Deed, ...]] = set()
+
+    def __call__(self, found: Trace) -> bool:
+        deeds = _deeds(found)
+        if tuple(deeds) in self._tried:
+            return False
+        self._tried.add(tuple(deeds))
+        # Beyond the last try, any is taken, and `scenario_of` says that it cannot be brought about.
+        return len(self._tried) > self.TRIES or any(self._loses(one) for one in _varied(deeds, self._bounds))
+
+
+def _loses(variant: str, bounds: Bounds) -> Callable[[Sequence[Deed]], bool]:
+    machine = ample_machine(variant, bounds, elr=VARIANTS[variant].has_elr)
+
+    def loses(deeds: Sequence[Deed]) -> bool:
+        played = play(machine, deeds)
+        return played.impossible < 0 and played.lost_at > 0
+
+    return loses
+
+
+def _deeds(found: Trace) -> list[Deed]:
+    """What someone did in a counterexample: sessions of running brokers expire because they are cut off."""
+    deeds: list[Deed] = []
+    words, cut, asking = found.initial, set[int](), 0
+    for number, step in enumerate(found.steps):
+        leader = _leader(words)
+        running = bool(step.broker and words[step.broker] >> DATA_BITS & w.UP)
+        words = step.words
+        late = step.kind in ("ask-expand", "ask-shrink") and _arrives_late(found.steps[number:])
+        if late:
+            asking = leader
+            # What makes the leader ask is the last cut that healed, or the next one.
+            at = len(deeds) - (step.kind == "ask-expand" and bool(deeds) and deeds[-1].kind == "rejoin")
+            deeds.insert(at, Deed("hold-requests", (leader,)))
+        elif step.kind == "deliver" and asking:
+            deeds.append(Deed("release", (asking,)))
+            asking = 0
+        elif step.kind == "set-min-isr" and step.shared.leader_min_isr != step.shared.min_isr:
+            deeds.append(Deed("hold-metadata", (leader,)))
+        if step.kind == "fence" and running and step.broker not in cut:
+            cut.add(step.broker)
+            deeds.append(Deed("isolate", (step.broker,)))
+        elif step.kind in ("unfence", "ask-expand", "start") and step.broker in cut:
+            cut.discard(step.broker)
+            deeds.append(Deed("rejoin", (step.broker,)))
+        elif step.kind == "ask-shrink":
+            behind = tuple(broker for broker in step.brokers if broker not in cut)
+            cut |= set(behind)
+            deeds.append(Deed("hold-back", behind))
+        if step.kind == "reassign":
+            order = found.orders.get(number, step.brokers)
+            deeds.append(Deed("reassign", tuple(broker for broker in order if broker in step.brokers)))
+        elif step.kind in _DIRECT:
+            deeds.append(Deed(step.kind, (step.broker,) if step.broker else (), step.detail))
+    return deeds
+
+
+def _leader(words: Mapping[int, int]) -> int:
+    return next((broker for broker, word in words.items() if word >> DATA_BITS & w.LEADER), 0)
+
+
+def _arrives_late(steps: Sequence[Step]) -> bool:
+    """Whether something is done to the cluster between a request, the first of `steps`, and its arrival."""
+    for step in steps[1:]:
+        if step.kind == "deliver":
+            return False
+        if step.kind not in ("append", "fetch", "advance-hw"):
+            return any(later.kind == "deliver" for later in steps)
+    return False
+
+
+def _varied(deeds: list[Deed], bounds: Bounds) -> Iterator[list[Deed]]:
+    """The schedule; with nothing held on the wire; with some brokers held back from some point on; in another order.
+
+    In the counterexample a session may outlive its broker; where it does not, the same deeds may have to come
+    in another order.
+    """
+    yield deeds
+    at_once = [deed for deed in deeds if deed.kind not in ("hold-requests", "release")]
+    if at_once != deeds and len(at_once) <= _PERMUTED:
+        yield from (list(order) for order in permutations(at_once))
+    for count in range(1, bounds.size):
+        for brokers in combinations(range(1, bounds.size + 1), count):
+            for at in range(len(deeds) + 1):
+                yield [*deeds[:at], Deed("hold-back", brokers), *deeds[at:]]
+    if at_once == deeds and len(deeds) <= _PERMUTED:
+        yield from (list(order) for order in permutations(deeds))
+
+
+def _needed(schedule: list[Deed], loses: Callable[[Sequence[Deed]], bool]) -> list[Deed]:
+    """Without the deeds that the loss does not need."""
+    at = 0
+    while at < len(schedule):
+        without = schedule[:at] + schedule[at + 1 :]
+        if loses(without):
+            schedule, at = without, 0
+        else:
+            at += 1
+    return schedule
+
+
+def ample_machine(variant: str, bounds: Bounds, *, elr: bool) -> Machine:
+    """The variant with budgets for any schedule."""
+    unbounded = msgspec.structs.replace(
+        bounds,
+        records=MAX_RECORDS,
+        power_losses=MAX_BUDGET,
+        kills=MAX_BUDGET,
+        disks=MAX_BUDGET,
+        stops=MAX_BUDGET,
+        admin=MAX_BUDGET,
+        admin_kinds=ADMIN_KINDS,
+        late_configs=True,
+        acks="all",
+    )
+    cluster = cluster_for(RELEASE_OF[variant], {ELR_VERSION: int(elr)}, (0,))
+    return Machine(VARIANTS[variant], cluster, unbounded)
