@@ -64,7 +64,7 @@ def _essence(verdict: Verdict) -> object:
         [(loss.topic, loss.committed, loss.cause, loss.count == verdict.counts.acked) for loss in verdict.losses],
         [(fall.topic, fall.cause, fall.to) for fall in verdict.regressions],
         sorted((anomaly.kind, anomaly.topic) for anomaly in verdict.anomalies),
-        {one.name: one.status for one in verdict.properties},
+        {one.name for one in verdict.properties if one.status == "violated"},
         verdict.coverage.get("elections-from-elr"),
     )
 
