@@ -8,7 +8,7 @@ import evidence_builders as build
 import pytest
 
 from harness.errors import Problems
-from harness.host.wire.messages import Arm, Command, Event
+from harness.host.wire.messages import Arm, Command, Event, Release
 from harness.record.steps import read_steps
 from harness.runner.display import RunState
 from harness.runner.schedule import Schedule
@@ -67,8 +67,10 @@ class FakeWire:
 
     def __init__(self) -> None:
         self.todo: list[tuple[int, Event]] = []
+        self.sent: list[Command] = []
 
     def send(self, node_id: int, command: Command) -> None:
+        self.sent.append(command)
         armed = isinstance(command, Arm)
         number = command.rule.number if isinstance(command, Arm) else command.number
         self.todo.append((node_id, Event(event="armed" if armed else "released", at_ns=1, rule=number, passed={})))
@@ -161,6 +163,7 @@ def test_what_a_schedule_leaves_held_is_released_at_its_end(bench: Bench) -> Non
     schedule = bench.schedule(HOLD, HELD)
     schedule.run()
     schedule.restore()
+    assert bench.wire.sent[1:] == [Release(1)]
     (hold, _) = read_steps(bench.record) or []
     assert hold.healed_ns is not None
     assert hold.effect_ns == 5
