@@ -44,6 +44,20 @@ _RANGES: tuple[tuple[str, str, str], ...] = (
 """Each variant, the first release that runs it, and the first that no longer does."""
 
 
+_REQUESTS = frozenset(
+    {
+        "reassign",
+        "cancel-reassignment",
+        "set-min-isr",
+        "set-feature",
+        "unregister",
+        "resize-first-partition",
+        "elect-preferred",
+        "elect-unclean",
+    }
+)
+
+
 class _Part(msgspec.Struct, frozen=True):
     """What one variant, ELR on or off, makes of the schedule on the releases from `first` to before `end`."""
 
@@ -66,14 +80,16 @@ def scenario_of(name: str, variant: str, bounds: Bounds, found: Trace, kafka: Se
     first = any(deed.kind == "resize-first-partition" for deed in schedule)
     later = any(phase.committed_anew for phase in shown.phases[1 : shown.lost_at + 1])
     assignment = tuple(range(1, bounds.rf + 1))
-    unplugged = {broker for deed in schedule if deed.kind in ("power-loss", "kill") for broker in deed.brokers}
     return Scenario(
         name=name,
         title=f"Found by the specification's explorer in {variant.replace('_', '-')}, RF {bounds.rf}, "
         f"min.insync.replicas {bounds.min_isr}",
         description=_description(schedule),
         kafka=tuple(kafka),
-        cluster=ClusterSpec(brokers=bounds.size),
+        cluster=ClusterSpec(
+            brokers=bounds.size + _unreachable(schedule, bounds.size),
+            features={ELR_VERSION: 1} if _sets_feature(schedule) else {},
+        ),
         topics={
             "t": TopicSpec(
                 partitions=2 if first else 1,
@@ -93,10 +109,34 @@ def scenario_of(name: str, variant: str, bounds: Bounds, found: Trace, kafka: Se
             plays,
             partition="t-1" if first else "t-0",
             brokers=range(1, bounds.size + 1),
-            resized=[broker for broker in reversed(assignment) if broker not in unplugged] + sorted(unplugged),
+            resized=sorted(assignment, key=lambda broker: _troubles(schedule, broker)),
         ),
-        predictions=tuple(_predictions(parts)),
+        predictions=tuple(_predictions(parts, formatted=_sets_feature(schedule))),
     )
+
+
+def _sets_feature(schedule: Sequence[Deed]) -> bool:
+    return any(deed.kind == "set-feature" for deed in schedule)
+
+
+def _troubles(schedule: Sequence[Deed], broker: int) -> tuple[bool, bool]:
+    """Whether it is out of reach when partition 0 is given to it, and whether it then takes records with it."""
+    kinds = [deed.kind if broker in deed.brokers or deed.kind == "resize-first-partition" else "" for deed in schedule]
+    at = kinds.index("resize-first-partition") if "resize-first-partition" in kinds else 0
+    return "isolate" in kinds[:at], any(kind in ("power-loss", "kill", "replace-disk") for kind in kinds)
+
+
+def _unreachable(schedule: Sequence[Deed], size: int) -> bool:
+    """Whether an operator has a request when no broker can be reached; the scenario then needs one more."""
+    gone: set[int] = set()
+    for deed in schedule:
+        if deed.kind in ("isolate", "power-loss", "kill", "stop"):
+            gone |= set(deed.brokers)
+        elif deed.kind in ("rejoin", "start"):
+            gone -= set(deed.brokers)
+        elif deed.kind in _REQUESTS and len(gone) == size:
+            return True
+    return False
 
 
 def _description(schedule: Sequence[Deed]) -> str:
@@ -109,7 +149,7 @@ def _parts(searched: str, bounds: Bounds, schedule: list[Deed]) -> list[_Part]:
     parts: list[_Part] = []
     for elr in (True, False):
         for variant, first, end in _RANGES:
-            if not VARIANTS[variant].has_elr and (elr or any(deed.kind == "set-feature" for deed in schedule)):
+            if (elr and not VARIANTS[variant].has_elr) or (not elr and _sets_feature(schedule)):
                 continue
             played = play(ample_machine(variant, bounds, elr=elr), schedule)
             if played.impossible < 0:
@@ -117,8 +157,8 @@ def _parts(searched: str, bounds: Bounds, schedule: list[Deed]) -> list[_Part]:
     return parts
 
 
-def _predictions(parts: list[_Part]) -> Iterator[Prediction]:
-    """One prediction for neighbouring releases that do the same."""
+def _predictions(parts: list[_Part], *, formatted: bool) -> Iterator[Prediction]:
+    """One prediction for neighbouring releases that do the same; `formatted`: all begin with the ELR on."""
     at = 0
     while at < len(parts):
         first = last = parts[at]
@@ -132,7 +172,8 @@ def _predictions(parts: list[_Part]) -> Iterator[Prediction]:
         what = "loses committed records" if lost else "loses no committed record"
         yield Prediction(
             kafka=f">={first.first},<{last.end}",
-            features={ELR_VERSION: 1} if first.elr else {},
+            # Which level a run ends with says nothing where the schedule sets it.
+            features={ELR_VERSION: 1} if first.elr and not formatted else {},
             clause=f"the model of {names.replace('_', '-')}, ELR {elr}, {what} on this schedule",
             loss=LossExpectation(committed="some" if lost else "none"),
         )
