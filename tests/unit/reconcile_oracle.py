@@ -102,22 +102,14 @@ def _was_committed(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -
             began[state["leader_epoch"]] = state["at_ns"]
     acked_ns = row["sent_ns"] if row["done_ns"] is None else row["done_ns"]
     era = max((epoch for epoch, at_ns in began.items() if at_ns <= acked_ns), default=None)
-    others: list[int | None] = [
-        other["leader_epoch"]
-        for other in [*tables["polls"], *_leader_logs(tables)[_at(row)]]
-        if _at(other) == _at(row) and other["offset"] == row["offset"] and other["value"] != row["value"]
-    ]
-    others += [
-        None
-        for other in tables["sends"]
-        if _at(other) == _at(row)
-        and other["status"] == "acked"
-        and other["offset"] == row["offset"]
-        and other["value"] != row["value"]
-    ]
-    known = [epoch for epoch in others if epoch is not None and (era is None or epoch >= era)]
+    others: dict[int | None, set[int]] = defaultdict(set)
+    acked = [other for other in tables["sends"] if other["status"] == "acked"]
+    for other in [*tables["polls"], *_leader_logs(tables)[_at(row)], *acked]:
+        if _at(other) == _at(row) and other["offset"] == row["offset"] and other["value"] != row["value"]:
+            others[other["value"]] |= {other["leader_epoch"]} if other.get("leader_epoch") is not None else set()
+    known = [min(epochs) for epochs in others.values() if epochs and (era is None or min(epochs) >= era)]
     replaced_in = min(known, default=None)
-    if replaced_in is None and None in others and era is not None:
+    if replaced_in is None and era is not None and not all(others.values()):
         replaced_in = era + 1
     for mark in tables["watermarks"]:
         if _at(mark) != _at(row) or mark["high_watermark"] <= row["offset"] or mark["at_ns"] < row["sent_ns"]:

@@ -87,8 +87,9 @@ def _polls(dice: Dice, builder: RecordBuilder, *, final_isolation: str) -> None:
 def _as_acked(dice: Dice, builder: RecordBuilder, *, partition: int) -> None:
     """A whole and healthy stretch, so that there are blocks that agree; and now and then a value out of place."""
     at, first = 128, 20 + 20 * partition
+    backwards = dice.random() < 0.3
     for value in range(first, first + dice.randint(1, 5)):
-        builder.acked(value, at=at, partition=partition)
+        builder.acked(value, at=at, partition=partition, sequence=100 - value if backwards else value)
         if dice.random() < 0.9:
             builder.final(value, at=at, partition=partition, leader_epoch=0)
         at += dice.choice([1, 1, 1, 64])
