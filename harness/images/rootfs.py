@@ -66,7 +66,8 @@ def make_rootfs(into: Path) -> None:
         [
             str(jlink),
             f"--add-modules={','.join(_MODULES)}",
-            "--strip-debug",
+            # Not --strip-debug, which takes binutils: a packaged Java's libraries have no symbols left to strip.
+            "--strip-java-debug-attributes",
             "--no-header-files",
             "--no-man-pages",
             # Its windows and fonts would bring X11's libraries along.
