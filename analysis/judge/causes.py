@@ -17,6 +17,7 @@ violation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -74,17 +75,28 @@ def _counted(evidence: Evidence, lost: LostRange, parts: list[tuple[int, int, At
     ]
 
 
-def attribute_regression(evidence: Evidence, back: HwRegression) -> Attribution:
-    """The cause of one HW regression: that of the loss of the last offset which the earlier HW had covered."""
+def attribute_regression(evidence: Evidence, back: HwRegression, lost: Sequence[LostRange]) -> Attribution:
+    """The cause of one HW regression: that of the loss of the last offset which the earlier HW had covered.
+
+    A HW is observed again and again, so the last time says little about since when the offset was there. Where it
+    is among the `lost`, its acknowledgement says more.
+    """
     if back.leader_epoch == back.earlier_leader_epoch:
         why = f"the HW of {back.topic}-{back.partition} went back under one leader epoch, with no election between"
         return Attribution(cause="unexplained", election=None, why=why)
+    last_offset = back.from_ - 1
+    acked_ns = [
+        one.last_done_ns
+        for one in lost
+        if (one.topic, one.partition) == (back.topic, back.partition)
+        and one.first_offset <= last_offset <= one.last_offset
+    ]
     gone = Gone(
         topic=back.topic,
         partition=back.partition,
-        offset=back.from_ - 1,
+        offset=last_offset,
         committed=True,
-        since_ns=back.earlier_at_ns,
+        since_ns=min([back.earlier_at_ns, *acked_ns]),
         since_epoch=back.earlier_leader_epoch,
         until_epoch=back.leader_epoch,
     )

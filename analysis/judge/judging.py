@@ -185,7 +185,7 @@ def _blamed_regressions(evidence: Evidence, reconciliation: Reconciliation) -> l
             what={"from": back.from_, "to": back.to, "leader_epoch": back.leader_epoch},
             count=1,
             committed=True,
-            attribution=attribute_regression(evidence, back),
+            attribution=attribute_regression(evidence, back, reconciliation.lost),
         )
         for back in reconciliation.regressions
     ]

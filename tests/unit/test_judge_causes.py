@@ -224,6 +224,13 @@ def test_a_join_with_an_old_broker_epoch_is_allowed_before_kip_903(tmp_path: Pat
     assert blamed(stale_join(tmp_path, BEFORE_KIP_903).judged()) == ("stale-isr-join", 2, 1)
 
 
+def test_a_hw_that_was_served_until_after_the_join_went_back_by_the_join_all_the_same(tmp_path: Path) -> None:
+    story = stale_join(tmp_path, BEFORE_KIP_903)
+    story.regress(100, 0, epochs=(0, 1), at_s=(14.5, 19))
+    (regression,) = story.judged().regressions
+    assert regression.cause == "stale-isr-join"
+
+
 def test_kip_903_follows_the_metadata_version_and_not_the_release(tmp_path: Path) -> None:
     assert blamed(stale_join(tmp_path, BEFORE_KIP_903, kafka="3.9.1").judged())[0] == "stale-isr-join"
 
