@@ -34,10 +34,6 @@ _KIP = ("kip966",)
 _SHIPPED_ELR = tuple(name for name in _ELR if name not in _KIP)
 
 
-def _effective_min_isr(partition: Partition, cluster: Cluster) -> int:
-    return min(cluster.min_isr, len(partition.replicas))
-
-
 _TABLE: tuple[tuple[tuple[str, ...], Invariant], ...] = (
     (
         _ALL,
@@ -113,7 +109,7 @@ _TABLE: tuple[tuple[tuple[str, ...], Invariant], ...] = (
         Invariant(
             "elr-below-min-isr",
             "KIP-966, ELR invariants: if ELR is not empty, the ISR is under min ISR",
-            lambda p, c: not p.elr or p.isr.bit_count() < _effective_min_isr(p, c),
+            lambda p, c: not p.elr or p.isr.bit_count() < VARIANTS["kip966"].effective_min_isr(p, c),
             across_features=False,
         ),
     ),
@@ -153,8 +149,3 @@ _OF_VARIANT: dict[str, tuple[Invariant, ...]] = {
 def invariants_of(variant: str) -> tuple[Invariant, ...]:
     """The invariants of a variant (a key of `VARIANTS`), in the order they are checked."""
     return _OF_VARIANT[variant]
-
-
-def broken(variant: str, partition: Partition, cluster: Cluster) -> list[Invariant]:
-    """Those that do not hold."""
-    return [rule for rule in _OF_VARIANT[variant] if not rule.holds(partition, cluster)]

@@ -19,6 +19,7 @@ from analysis.spec.partition import (
     MV_ELR,
     MV_FETCH_CARRIES_BROKER_EPOCH,
     NO_EPOCH,
+    NO_ERROR,
     NO_LEADER,
     AlterPartition,
     Cluster,
@@ -48,6 +49,8 @@ class Protocol(Builder, LeaderRules):
     """Whether a broker sends the epoch in its clean-shutdown file (KAFKA-15582)."""
     has_log_dirs: bool = False
     """Whether a broker can lose one log directory and live on (KIP-858)."""
+    assigning_knows_elr: bool = True
+    """Whether assigning directories keeps the ELR (apache/kafka#20716)."""
     keeps_epoch_of_same_incarnation: bool = False
     """Whether a broker that registers again without a restart keeps its epoch (KAFKA-16952)."""
 
@@ -165,13 +168,13 @@ class Protocol(Builder, LeaderRules):
 
     def balance(self, partition: Partition, cluster: Cluster) -> Outcome:
         """The controller's periodic preferred election (auto.leader.rebalance.enable)."""
-        return self.elect(partition, cluster, Election.PREFERRED)._replace(error="NONE")
+        return self.elect(partition, cluster, Election.PREFERRED)._replace(error=NO_ERROR)
 
     def sweep(self, partition: Partition, cluster: Cluster) -> Outcome:
         """The controller's periodic unclean election of leaderless partitions."""
         if self.automatic(cluster) is not Election.UNCLEAN:
             return Outcome(partition, cluster)
-        return self.elect(partition, cluster, Election.UNCLEAN)._replace(error="NONE")
+        return self.elect(partition, cluster, Election.UNCLEAN)._replace(error=NO_ERROR)
 
     def reassign(self, partition: Partition, cluster: Cluster, target: tuple[int, ...]) -> Outcome:
         """An operator starts a reassignment to `target`; it may complete at once. Elections are ONLINE here.
@@ -246,9 +249,6 @@ class Protocol(Builder, LeaderRules):
             return Outcome(partition, cluster, "NOT_LEADER_OR_FOLLOWER")
         target = self.target(partition, cluster)._replace(elr=cluster.elr and self.assigning_knows_elr, touched=True)
         return Outcome(self.build(partition, target), cluster._replace(offline=cluster.offline & ~(1 << broker)))
-
-    assigning_knows_elr: bool = True
-    """Whether assigning directories keeps the ELR (apache/kafka#20716)."""
 
     def set_elr_feature(self, partition: Partition, cluster: Cluster, enabled: bool) -> Outcome:
         """eligible.leader.replicas.version is set to 1 or 0; the partition keeps its fields until it changes."""

@@ -63,12 +63,13 @@ def protocol_for(kafka: str, features: Mapping[str, int]) -> Protocol:
 
     KIP-903 is in the code from 3.5 on and takes effect with metadata.version 3.5-IV1, the ELR is in the code from
     4.0 on and takes effect with eligible.leader.replicas.version 1: both are read from the `Cluster` at each
-    event, so that a feature may change during a run. UsageError: a release or a feature level that is not known.
+    event, so that a feature may change during a run. A release candidate runs what its release does. UsageError:
+    a release or a feature level that is not known.
     """
-    _, name, _ = _release(kafka)
+    _, name, newest_level = _release(kafka)
     protocol = VARIANTS[name]
     level = features.get(ELR_VERSION, 0)
-    version = features.get(METADATA_VERSION, _release(kafka)[2])
+    version = features.get(METADATA_VERSION, newest_level)
     if level and not (protocol.has_elr and version >= MV_ELR):
         raise UsageError(
             "this release does not know that feature level",
@@ -93,7 +94,7 @@ def cluster_for(
     """
     protocol = protocol_for(kafka, features)
     all_brokers = mask_of(brokers)
-    by_default = protocol.has_elr and Version(kafka) >= _ELR_BY_DEFAULT
+    by_default = protocol.has_elr and _base(kafka) >= _ELR_BY_DEFAULT
     return Cluster(
         registered=all_brokers,
         unfenced=all_brokers,
@@ -105,11 +106,16 @@ def cluster_for(
     )
 
 
-def _release(kafka: str) -> tuple[str, str, int]:
+def _base(kafka: str) -> Version:
+    """The release that `kafka` is, or is a candidate of; 0 where it is none."""
     try:
-        version = Version(kafka)
+        return Version(Version(kafka).base_version)
     except InvalidVersion:
-        version = Version("0")
+        return Version("0")
+
+
+def _release(kafka: str) -> tuple[str, str, int]:
+    version = _base(kafka)
     for row in _FIRST_RELEASE:
         if version >= Version(row[0]) and version < Version("5"):
             return row

@@ -82,6 +82,7 @@ def test_a_broken_rule_is_seen(rule: str, broken: object, monkeypatch: pytest.Mo
         ("3.7.2", "strict_min_isr"),
         ("3.8.1", "strict_min_isr_38"),
         ("3.9.1", "strict_min_isr_39"),
+        ("4.0.0-rc1", "elr_40"),
         ("4.0.2", "elr_40"),
         ("4.1.0", "elr_410"),
         ("4.1.1", "elr_41"),
@@ -99,8 +100,9 @@ def test_the_elr_is_refused_where_the_code_does_not_know_it() -> None:
         protocol_for("3.9.1", {"eligible.leader.replicas.version": 1})
     with pytest.raises(UsageError, match="feature level"):
         protocol_for("4.3.1", {"eligible.leader.replicas.version": 1, "metadata.version": 22})
-    with pytest.raises(UsageError, match="does not know this release"):
-        protocol_for("2.8.1", {})
+    for unknown in ("2.8.1", "5.0.0-rc1", "trunk"):
+        with pytest.raises(UsageError, match="does not know this release"):
+            protocol_for(unknown, {})
 
 
 def test_all_mistakes_of_a_file_are_told_with_their_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
