@@ -18,8 +18,8 @@ from analysis.judge.outcome_checks import (
     no_hw_regression_unless_allowed,
     stale_join_rows,
 )
+from analysis.judge.trace.results import Trace
 from analysis.judge.trace_check import every_transition_allowed
-from analysis.spec.trace.results import Trace
 from analysis.verdict import Property
 from harness.record.steps import StepEntry
 

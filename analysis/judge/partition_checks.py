@@ -11,13 +11,12 @@ from analysis.judge.elections import all_elections
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, election_row, finding, state_row
 from analysis.judge.timeline import PartitionState, Timeline
+from analysis.judge.trace.world import model_of
 from analysis.spec.invariants import invariants_of
 from analysis.spec.partition import Cluster
-from analysis.spec.trace.world import model_of
 from analysis.spec.variants import VARIANTS
 
 _TABLE = {rule.name: rule for variant in VARIANTS for rule in invariants_of(variant)}
-
 
 _ELR_BELOW = "elr-below-configured-min-isr"
 """Given the effective min ISR; the KIP's own row caps it by the replicas of this partition, releases by another's."""

@@ -9,16 +9,14 @@ from packaging.version import InvalidVersion, Version
 from analysis.judge.timeline import PartitionState, Timeline
 from analysis.spec.partition import NO_EPOCH, Cluster, Partition
 from analysis.spec.protocol import Protocol
-from analysis.spec.variants import VARIANTS, protocol_for
+from analysis.spec.variants import ELR_VERSION, METADATA_VERSION, VARIANTS, protocol_for
 from harness.errors import UsageError
 from harness.record.manifest import Manifest
 
-METADATA_VERSION = "metadata.version"
-ELR_VERSION = "eligible.leader.replicas.version"
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
-OLDEST, NEWEST = "kraft", "elr_43"
+OLDEST_VARIANT, NEWEST_VARIANT = "kraft", "elr_43"
 """The variants that a release older or newer than the model knows is held to."""
 
 
@@ -103,7 +101,7 @@ class Rules:
         first = self._timeline.at(state.topic, 0, at)
         counted = max(state.replicas, first.replicas if first else (), key=len)
         known = Cluster(registered=0, unfenced=0, min_isr=configured)
-        return VARIANTS[NEWEST].effective_min_isr(Partition(replicas=counted, isr=0), known)
+        return VARIANTS[NEWEST_VARIANT].effective_min_isr(Partition(replicas=counted, isr=0), known)
 
     def configured_min_isr(self, topic: str, at: int) -> int | None:
         """min.insync.replicas of the topic, else of the cluster, else as the topic was made."""
@@ -128,4 +126,4 @@ def _variant(release: Version | None) -> Protocol | None:
     try:
         return protocol_for(str(release), {})
     except UsageError:
-        return VARIANTS[NEWEST if release >= Version("4") else OLDEST]
+        return VARIANTS[NEWEST_VARIANT if release >= Version("4") else OLDEST_VARIANT]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import combinations, permutations
 
-from analysis.judge.rules import NEWEST
+from analysis.judge.rules import NEWEST_VARIANT
 from analysis.spec.partition import MV_ELR, NO_EPOCH, Cluster, Partition, mask_of
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import VARIANTS
@@ -19,7 +19,7 @@ _NEW_EPOCH = 100
 
 
 @cache
-def tolerated_losses(replication_factor: int, min_isr: int, variant: str = NEWEST, *, elr: bool = True) -> int:
+def tolerated_losses(replication_factor: int, min_isr: int, variant: str = NEWEST_VARIANT, *, elr: bool = True) -> int:
     """The most unclean shutdowns with loss after which no broker that lost its log leads; 0 to min ISR.
 
     `variant` is a key of `VARIANTS`; `elr`: whether the feature is on. The variant of the KIP's text is none to ask:

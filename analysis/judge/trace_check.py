@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, finding, state_row, unknown
-from analysis.spec.trace.check import check_timeline
-from analysis.spec.trace.results import Trace, Unexplained
+from analysis.judge.trace.check import check_timeline
+from analysis.judge.trace.results import Trace, Unexplained
 from harness.record.manifest import Manifest
 from harness.record.steps import StepEntry
 from harness.scenario.model import Scenario

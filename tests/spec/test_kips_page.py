@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from analysis.judge.invariants import CLAUSES
+from analysis.judge.trace.actions import CLAUSES as ACTIONS
 from analysis.spec.invariants import invariants_of
-from analysis.spec.trace.actions import CLAUSES as ACTIONS
 from analysis.spec.variants import VARIANTS
 from harness.scenario.catalogue import names
 

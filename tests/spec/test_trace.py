@@ -14,10 +14,11 @@ import msgspec
 import pytest
 
 from analysis.judge.elections import all_elections
-from analysis.judge.rules import ELR_VERSION, UNCLEAN_ELECTION, Rules
+from analysis.judge.rules import UNCLEAN_ELECTION, Rules
 from analysis.judge.timeline import BrokerEvent, ConfigChange, PartitionState, Timeline, load_timeline
-from analysis.spec.trace.check import check_timeline
-from analysis.spec.trace.results import Trace, Unexplained
+from analysis.judge.trace.check import check_timeline
+from analysis.judge.trace.results import Trace, Unexplained
+from analysis.spec.variants import ELR_VERSION
 from harness.record.manifest import read_manifest
 
 TIMELINES = Path(__file__).with_name("timelines")
@@ -304,7 +305,7 @@ def test_what_was_seen_is_told_with_what_would_have_been_allowed() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_model_calls_an_election_unclean_where_the_judge_does(name: str) -> None:
+def test_the_judge_calls_an_election_unclean_where_the_log_says_recovering(name: str) -> None:
     timeline = load(name)
     for one in all_elections(timeline):
         outside = one.road in ("unclean", "last-known-leader")

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from analysis.judge.rules import ELR_VERSION, MIN_ISR, Rules
+from analysis.judge.rules import MIN_ISR, Rules
 from analysis.judge.timeline import BrokerEvent, ConfigChange, PartitionState, Timeline
-from analysis.spec.partition import Partition, UncleanElection, mask_of
-from analysis.spec.trace.actions import (
+from analysis.judge.trace.actions import (
     Candidate,
     every_isr,
     likely_isrs,
@@ -23,8 +22,10 @@ from analysis.spec.trace.actions import (
     of_the_leader,
     of_timers,
 )
-from analysis.spec.trace.results import Explained, Near, Trace, Unexplained, differences, near_to
-from analysis.spec.trace.world import World, model_of
+from analysis.judge.trace.results import Explained, Near, Trace, Unexplained, differences, near_to
+from analysis.judge.trace.world import World, model_of
+from analysis.spec.partition import NO_LEADER, Partition, UncleanElection, mask_of
+from analysis.spec.variants import ELR_VERSION
 from harness.errors import UsageError
 
 _NEAREST_MAX = 3
@@ -213,7 +214,7 @@ class _Checker:
         """KIP-631: a partition begins with its assigned replicas that are active as ISR, led by the first of them."""
         active = self._world.cluster(after.topic, after.metadata_offset).active
         isr = tuple(broker for broker in after.replicas if active >> broker & 1)
-        made = Partition(replicas=after.replicas, isr=mask_of(isr), leader=isr[0] if isr else -1)
+        made = Partition(replicas=after.replicas, isr=mask_of(isr), leader=isr[0] if isr else NO_LEADER)
         if made == model_of(after):
             return Explained(before=None, after=after, action="create", by="an operator")
         near = near_to(Candidate("create", "an operator", made), model_of(after))

@@ -7,8 +7,8 @@ from collections import Counter
 import msgspec
 
 from analysis.judge.timeline import PartitionState
+from analysis.judge.trace.actions import CLAUSES, Candidate
 from analysis.spec.partition import Partition, members
-from analysis.spec.trace.actions import CLAUSES, Candidate
 
 _MASKS = ("isr", "elr", "adding", "removing")
 

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import NamedTuple
 
-from analysis.judge.rules import ELR_VERSION, MIN_ISR
+from analysis.judge.rules import MIN_ISR
 from analysis.judge.timeline import BrokerEvent, ConfigChange
-from analysis.spec.partition import AlterPartition, Cluster, Election, Partition, mask_of, members
+from analysis.spec.partition import NO_EPOCH, AlterPartition, Cluster, Election, Partition, mask_of, members
 from analysis.spec.protocol import Protocol
+from analysis.spec.variants import ELR_VERSION
 
 CLAUSES = {
     "fence": "KIP-966, Controller behaviors 2",
@@ -43,19 +44,16 @@ CLAUSES = {
 """The clause that each action stands on; where a release departs from it, docs/kips.md says how."""
 
 
+_EVERY_ISR_MAX = 6
+"""Up to so many replicas every ISR is tried: 64 of them."""
+
+
 class Candidate(NamedTuple):
     """One action by `by` that leads to `partition`."""
 
     name: str
     by: str
     partition: Partition
-
-
-class Neighbours(NamedTuple):
-    """What else the log says around a partition record: events of its batch, and configs since the state before."""
-
-    cause: tuple[BrokerEvent, ...] = ()
-    config: tuple[ConfigChange, ...] = ()
 
 
 def of_events(protocol: Protocol, partition: Partition, cluster: Cluster, event: BrokerEvent) -> Iterator[Candidate]:
@@ -78,7 +76,7 @@ def of_events(protocol: Protocol, partition: Partition, cluster: Cluster, event:
             stored = cluster.epoch(broker)
             clean, unclean = (
                 protocol.register(partition, cluster, broker, epoch=event.broker_epoch, previous_epoch=previous)
-                for previous in (stored, -1)
+                for previous in (stored, NO_EPOCH)
             )
             if clean.partition == unclean.partition:
                 yield Candidate("register", f"{who}, registered", clean.partition)
@@ -169,9 +167,9 @@ def likely_isrs(before: Partition, after: Partition) -> list[int]:
     )
 
 
-def every_isr(partition: Partition, most: int = 6) -> list[int]:
+def every_isr(partition: Partition) -> list[int]:
     """Every ISR that the replicas allow; of many replicas only those one member away from the present one."""
     replicas = partition.replicas
-    if len(replicas) > most:
+    if len(replicas) > _EVERY_ISR_MAX:
         return [partition.isr ^ 1 << broker for broker in replicas]
     return [mask_of(some) for size in range(len(replicas) + 1) for some in combinations(replicas, size)]

@@ -10,11 +10,11 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from analysis.judge.rules import METADATA_VERSION, MIN_ISR, UNCLEAN_ELECTION, Rules
+from analysis.judge.rules import MIN_ISR, UNCLEAN_ELECTION, Rules
 from analysis.judge.timeline import BrokerEvent, PartitionState, Timeline
 from analysis.spec.partition import NO_EPOCH, Cluster, Partition, UncleanElection, mask_of
 from analysis.spec.protocol import Protocol
-from analysis.spec.variants import protocol_for
+from analysis.spec.variants import METADATA_VERSION, protocol_for
 
 _KAFKA_MIN_ISR = 1
 """min.insync.replicas where neither topic, cluster nor controller sets it."""
