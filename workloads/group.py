@@ -81,7 +81,7 @@ class Workload:
         self._consumers = {spec.id: (spec, self._client(f"consumer-{spec.id}", "consumer")) for spec in consumers}
         self._sampler = self._client("sampler", "sampler")
         self._final = self._client(f"consumer-{FINAL_CONSUMER}", "final_read")
-        self._admin = self._client("topics", "topics")
+        self._topic_maker = self._client("topics", "topics")
         self._asked = 0
         self._counts = {name: spec.partitions for name, spec in topics.items()}
         self._slots = {item: SAMPLER_SLOTS * index for index, item in enumerate(partitions_of(self._counts))}
@@ -94,7 +94,7 @@ class Workload:
         """
         result = self._folder / "brokers.json"
         config = TopicsConfig(
-            endpoints=self._admin.endpoints,
+            endpoints=self._topic_maker.endpoints,
             bootstrap=self._bootstrap,
             topics={
                 name: NewTopic(
@@ -106,7 +106,7 @@ class Workload:
             result=str(result),
             timeout_s=timeout_s,
         )
-        self._run_to_end(self._admin, config, timeout_s)
+        self._run_to_end(self._topic_maker, config, timeout_s)
         self._brokers = {int(key): address for key, address in msgspec.json.decode(result.read_bytes()).items()}
         return dict(self._brokers)
 
@@ -209,7 +209,7 @@ class Workload:
 
     def close(self) -> None:
         """Kill what is left; never raises for what is gone."""
-        for client in [*self._running(), self._final, self._admin]:
+        for client in [*self._running(), self._final, self._topic_maker]:
             client.kill()
 
     @property

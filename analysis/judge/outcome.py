@@ -22,10 +22,9 @@ from analysis.judge.prediction import Comparison
 from analysis.verdict import Outcome
 from harness.record.manifest import Manifest
 from harness.record.steps import StepEntry
-from harness.scenario.model import Scenario
+from harness.scenario.model import CUT_KINDS, Scenario
 
 _SHOWN_MAX = 20
-_CUTS = ("partition", "isolate", "flap")
 _NOT_NEEDED = frozenset({NO_STALE_JOIN, TRANSITIONS})
 """Clauses that may stay unknown: of the one no record can carry the whole evidence, the other needs a release that
 the model knows, and speaks in detail of what the clauses beside it say in general."""
@@ -137,4 +136,4 @@ def _shown(one: Checked) -> str:
 
 def _nodes(step: StepEntry) -> str:
     """Whom the step hit; a cut names both sides, which says nothing in a sentence."""
-    return f" of {', '.join(map(str, step.nodes))}" if step.nodes and step.step not in _CUTS else ""
+    return f" of {', '.join(map(str, step.nodes))}" if step.nodes and step.step not in CUT_KINDS else ""

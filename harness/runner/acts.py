@@ -22,8 +22,8 @@ from faults.process import kill, pause, restart, resume, start, stop
 from faults.wire import ACTIONS, Armed, Matter, WireFaults
 from harness.runner.view import ClusterView, describe
 from harness.runtime.base import CLIENTS, Cut, LogLoss, Runtime
-from harness.scenario.model import ADMIN_KINDS, WIRE_KINDS, StepKind, StepSpec
-from harness.scenario.order import DISK_TROUBLES
+from harness.scenario.model import ADMIN_KINDS, CUT_KINDS, WIRE_KINDS, StepKind, StepSpec
+from harness.scenario.order import DISK_TROUBLES, NEEDS_A_SOUND_VOLUME, TAKES_DOWN
 from harness.scenario.roles import parse_role
 from harness.scenario.words import duration_s
 from harness.waiting import WaitExpired, wait_until
@@ -47,8 +47,6 @@ INJECT: dict[StepKind, Callable[[Runtime, int], Effect]] = {
     "power-loss": power_loss,
     "wipe-disk": wipe_disk,
 }
-_TAKES_DOWN = ("kill", "stop", "power-loss", "wipe-disk")
-_NEEDS_A_SOUND_VOLUME = DISK_TROUBLES | {"power-loss", "wipe-disk"}
 _TROUBLES: dict[str, Callable[[Trouble], Effect]] = {
     "fill-disk": Trouble.fill,
     "read-only": Trouble.set_read_only,
@@ -100,7 +98,7 @@ class Acts:
         """Resolve the step's roles. Raises `RoleUnresolved`."""
         if step.step in ADMIN_KINDS:
             return self._plan_request(step)
-        if step.step in ("partition", "isolate", "flap"):
+        if step.step in CUT_KINDS:
             return self._plan_cuts(step)
         if step.step in WIRE_KINDS:
             return self._plan_rule(step)
@@ -128,10 +126,10 @@ class Acts:
 
     def inject(self, kind: StepKind, node: int) -> Effect:
         """Act on one node, and keep the books on what is broken."""
-        if node in self._troubles and kind in _NEEDS_A_SOUND_VOLUME:
+        if node in self._troubles and kind in NEEDS_A_SOUND_VOLUME:
             return unproven(f"the volume of {self.names([node])} is in trouble already: mend it first")
         # Noted before the fault, so that a watcher never takes the death for an unasked one.
-        if kind in _TAKES_DOWN or kind in DISK_TROUBLES:
+        if kind in TAKES_DOWN or kind in DISK_TROUBLES:
             self.down.add(node)
         if kind == "pause":
             self.paused.add(node)

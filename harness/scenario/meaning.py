@@ -28,7 +28,6 @@ MAX_BROKERS = 6
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
-
 Wrong = Callable[[str], bool]
 """Whether the value at a path is a stand-in for one that does not fit, so that nothing may be said from it."""
 

@@ -47,6 +47,8 @@ ADMIN_KINDS: frozenset[StepKind] = frozenset(
 """Steps that ask Kafka for something: they touch the cluster only, and nothing undoes them."""
 WIRE_KINDS: frozenset[StepKind] = frozenset({"hold-request", "delay-request", "drop-request"})
 """Steps that arm a rule at a wire proxy; they take effect when something comes by that it is about."""
+CUT_KINDS: frozenset[StepKind] = frozenset({"partition", "isolate", "flap"})
+"""Steps that cut connections between groups of nodes."""
 Acks = Literal["0", "1", "all"]
 Isolation = Literal["read_uncommitted", "read_committed"]
 AllowedCause = Literal[

@@ -36,8 +36,11 @@ NETWORK_FAULTS = frozenset(kind for kind, healer in HEALED_BY.items() if healer 
 DISK_TROUBLES = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "mend-disk")
 """Faults under which a running node may end by itself; what is then needed is a mend-disk and a start."""
 
-_DOWN = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "start")
-_NEEDS_A_SOUND_VOLUME = DISK_TROUBLES | {"power-loss", "wipe-disk"}
+TAKES_DOWN = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "start")
+"""Faults that end the node's process."""
+NEEDS_A_SOUND_VOLUME = DISK_TROUBLES | {"power-loss", "wipe-disk"}
+"""Faults of a volume: one that is in trouble already is mended first."""
+
 _NEED_A_PROCESS = frozenset({"kill", "stop", "pause", "restart"})
 _HEAL_ALL: Mapping[str, tuple[str, str]] = {
     "heal": ("nothing to heal: no cut is in force", "after a cut"),
@@ -88,14 +91,14 @@ def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where
             got=repr(step.target),
             allowed=f"a node after {after}",
         )
-    if step.step in _NEED_A_PROCESS and any(fault.kind in _DOWN and fault.who == who for fault in open_):
+    if step.step in _NEED_A_PROCESS and any(fault.kind in TAKES_DOWN and fault.who == who for fault in open_):
         yield UsageError(
             f"a {step.step} of a node that is down",
             where=f"{where}.target",
             got=repr(step.target),
             allowed="start it first",
         )
-    if step.step in _NEEDS_A_SOUND_VOLUME and any(fault.kind in DISK_TROUBLES and fault.who == who for fault in open_):
+    if step.step in NEEDS_A_SOUND_VOLUME and any(fault.kind in DISK_TROUBLES and fault.who == who for fault in open_):
         yield UsageError(
             f"a {step.step} of a volume that is in trouble already",
             where=f"{where}.target",

@@ -74,7 +74,7 @@ _SHOWN = {
 _EITHER: dict[StepKind, tuple[str, str]] = {"reassign": ("replicas", "cancel"), "set-config": ("value", "delete")}
 """Two keys of which a step has exactly one."""
 
-CUTTING = ("partition", "flap")
+_BY_GROUPS_OR_SIDES = ("partition", "flap")
 """Kinds that say whom to cut from whom by groups, or by from and to."""
 
 
@@ -94,7 +94,7 @@ def keys_of_kind(step: StepSpec, where: str, wrong: Callable[[str], bool]) -> It
             yield UsageError(f"a {step.step} has no {key}", where=f"{where}.{key}", allowed=allowed)
     if step.step in _EITHER:
         yield from _either(step, where, wrong, *_EITHER[step.step])
-    if step.step in CUTTING:
+    if step.step in _BY_GROUPS_OR_SIDES:
         yield from _sides(step, where, wrong)
 
 

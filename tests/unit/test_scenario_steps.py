@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import Problems
-from harness.scenario import catalogue
 from harness.scenario.parse import parse
 
 FILE = """
@@ -149,8 +148,3 @@ def test_a_step_that_can_do_nothing_is_refused(steps: list[str]) -> None:
 )
 def test_what_only_the_run_can_tell_is_accepted(steps: list[str]) -> None:
     assert problems(*steps) == {}
-
-
-@pytest.mark.parametrize("name", catalogue.names())
-def test_no_shipped_scenario_has_a_step_that_can_do_nothing(name: str) -> None:
-    catalogue.find(name)
