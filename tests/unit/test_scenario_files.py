@@ -16,6 +16,7 @@ from harness.scenario.roles import Role, parse_role
 from harness.scenario.words import duration_s
 from harness.scenario.write import text_of
 
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "scenario-files.md"
 TEN_MISTAKES = """
 name = "Bad Name"
 title = 3
@@ -66,6 +67,12 @@ def test_every_shipped_scenario_is_valid_and_carries_its_file_name(name: str) ->
     scenario = catalogue.find(name)
     assert scenario.name == name
     assert scenario.predictions
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_every_shipped_scenario_is_listed_in_the_documentation(name: str) -> None:
+    _, listed = DOCUMENTATION.read_text("utf-8").split("## The scenarios that come with Ebbtide")
+    assert f"`{name}`" in listed
 
 
 def test_ten_mistakes_of_every_sort_are_all_reported_at_once() -> None:
@@ -249,9 +256,7 @@ def test_groups_that_may_be_apart_are_accepted(one: str, other: str) -> None:
 
 
 def test_the_steps_shown_in_the_documentation_are_valid() -> None:
-    shown = (
-        (Path(__file__).parents[2] / "docs/scenario-files.md").read_text("utf-8").split("```toml\n")[1].split("```")[0]
-    )
+    shown = DOCUMENTATION.read_text("utf-8").split("```toml\n")[1].split("```")[0]
     before, rest = shipped("healthy").split("[[steps]]")
     text = before + shown + rest[rest.index("[[predictions]]") :]
     assert [step.step for step in parse(text, file="x.toml").steps] == ["kill", "pause", "resume", "partition"]
