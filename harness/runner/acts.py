@@ -13,13 +13,13 @@ from typing import Protocol
 import msgspec
 
 from analysis.evidence.kraft.image import MetadataImage
-from analysis.evidence.segments import TopicPartition
 from faults import admin
 from faults.base import Effect, Part, composed, merged, part, unproven
 from faults.disk import Trouble, power_loss, wipe_disk
 from faults.network import between, flap, heal, one_way, partition
 from faults.process import kill, pause, restart, resume, start, stop
 from faults.wire import ACTIONS, Armed, Matter, WireFaults
+from harness.runner.requests import request_of
 from harness.runner.view import ClusterView, describe
 from harness.runtime.base import CLIENTS, Cut, LogLoss, Runtime
 from harness.scenario.model import ADMIN_KINDS, CUT_KINDS, WIRE_KINDS, StepKind, StepSpec
@@ -27,16 +27,7 @@ from harness.scenario.order import DISK_TROUBLES, NEEDS_A_SOUND_VOLUME, TAKES_DO
 from harness.scenario.roles import parse_role
 from harness.scenario.words import duration_s
 from harness.waiting import WaitExpired, wait_until
-from workloads.admin_requests import (
-    AdminAnswer,
-    AdminRequest,
-    DeleteTopic,
-    Elect,
-    Reassign,
-    SetConfig,
-    SetFeature,
-    Unregister,
-)
+from workloads.admin_requests import AdminAnswer, AdminRequest, DeleteTopic
 
 INJECT: dict[StepKind, Callable[[Runtime, int], Effect]] = {
     "kill": kill,
@@ -276,7 +267,7 @@ class Acts:
         return sorted(between(groups)), " | ".join(map(self.names, groups))
 
     def _plan_request(self, step: StepSpec) -> Plan:
-        request, nodes = self._request(step)
+        request, nodes = request_of(step, self._view)
 
         def look() -> MetadataImage:
             self._pump()
@@ -290,28 +281,3 @@ class Acts:
             )
 
         return Plan(nodes=nodes, told=admin.told(request), act=act)
-
-    def _request(self, step: StepSpec) -> tuple[AdminRequest, tuple[int, ...]]:
-        """The request, roles resolved, and the nodes that it is about."""
-        match step.step:
-            case "reassign":
-                replicas = None if step.cancel else self._view.resolve_all(step.replicas)
-                at = TopicPartition.parse(step.partition or "")
-                return Reassign(topic=at.topic, partition=at.partition, replicas=replicas), tuple(replicas or ())
-            case "elect":
-                at = TopicPartition.parse(step.partition or "")
-                return Elect(topic=at.topic, partition=at.partition, unclean=step.type == "unclean"), ()
-            case "set-config":
-                resource = self._view.config_resource(step.resource or "")
-                kind, _, name = resource.partition(":")
-                value = None if step.delete else step.value
-                request = SetConfig(resource=resource, config=step.config or "", value=value)
-                return request, ((int(name),) if kind == "broker" else ())
-            case "set-feature":
-                feature, level = step.feature or "", step.level or 0
-                downgrade = level < self._view.image.features.get(feature, 0)
-                return SetFeature(feature=feature, level=level, downgrade=downgrade), ()
-            case "delete-topic":
-                return DeleteTopic(topic=step.topic or ""), ()
-        (broker,) = self._view.resolve(parse_role(step.target or ""))
-        return Unregister(broker=broker), (broker,)

@@ -91,7 +91,7 @@ def keys_of_kind(step: StepSpec, where: str, wrong: Callable[[str], bool]) -> It
             yield UsageError(f"no {key}", where=f"{where}.{key}", allowed=_SHOWN[key])
         elif given and key not in known:
             allowed = ", ".join(sorted(known - {"step"}))
-            yield UsageError(f"a {step.step} has no {key}", where=f"{where}.{key}", allowed=allowed)
+            yield UsageError(f"{step.step} has no {key}", where=f"{where}.{key}", allowed=allowed)
     if step.step in _EITHER:
         yield from _either(step, where, wrong, *_EITHER[step.step])
     if step.step in _BY_GROUPS_OR_SIDES:
@@ -105,7 +105,7 @@ def _either(step: StepSpec, where: str, wrong: Callable[[str], bool], one: str, 
     if len(given) != 1:
         got = " and ".join(given) or None
         allowed = f"either {one}, or {other} = true"
-        yield UsageError(f"say what to {step.step} it to", where=f"{where}.{one}", got=got, allowed=allowed)
+        yield UsageError(f"{step.step} needs one of two keys", where=f"{where}.{one}", got=got, allowed=allowed)
 
 
 def _sides(step: StepSpec, where: str, wrong: Callable[[str], bool]) -> Iterator[UsageError]:

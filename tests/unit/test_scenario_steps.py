@@ -86,7 +86,7 @@ def test_a_step_with_what_it_needs_is_accepted(step: str) -> None:
         ('step = "set-feature"\nfeature = "group.version"\nlevel = -1', "level", "0 or more"),
         ('step = "delete-topic"\ntopic = "t"', "topic", "a topic that clients use"),
         ('step = "rolling"', "mode", "power-loss"),
-        ('step = "kill"\ntarget = "broker(1)"\nmode = "kill"', "mode", "a kill has no mode"),
+        ('step = "kill"\ntarget = "broker(1)"\nmode = "kill"', "mode", "kill has no mode"),
         ('step = "flap"\ngroups = [["broker(1)"], ["clients"]]\ntimes = 0\nperiod = "2"', "times", "1 to 1000"),
         ('step = "flap"\ntimes = 1\nperiod = "2s"', "groups", "whom to cut from whom"),
         ('step = "isolate"', "target", "a role"),
