@@ -5,7 +5,6 @@ from __future__ import annotations
 from analysis.evidence.segments import TopicPartition
 from harness.runner.view import ClusterView
 from harness.scenario.model import StepSpec
-from harness.scenario.roles import parse_role
 from workloads.admin_requests import AdminRequest, DeleteTopic, Elect, Reassign, SetConfig, SetFeature, Unregister
 
 
@@ -31,5 +30,5 @@ def request_of(step: StepSpec, view: ClusterView) -> tuple[AdminRequest, tuple[i
             return SetFeature(feature=feature, level=level, downgrade=downgrade), ()
         case "delete-topic":
             return DeleteTopic(topic=step.topic or ""), ()
-    (broker,) = view.resolve(parse_role(step.target or ""))
+    broker = view.resolve_one(step.target or "")
     return Unregister(broker=broker), (broker,)

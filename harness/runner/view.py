@@ -69,6 +69,13 @@ class ClusterView:
         """The node ids of several roles in their order, each once; raises `RoleUnresolved` when one is nobody."""
         return tuple(dict.fromkeys(node for role in roles for node in self.resolve(parse_role(role))))
 
+    def resolve_one(self, role: str) -> int:
+        """The node id of a role; raises `RoleUnresolved` when it stands for nobody or for several."""
+        nodes = self.resolve(parse_role(role))
+        if len(nodes) != 1:
+            raise RoleUnresolved(f"the role {role} stands for several nodes", got=", ".join(map(str, nodes)))
+        return nodes[0]
+
     def config_resource(self, text: str) -> str:
         """A scenario's `topic:NAME`, `broker:ROLE` or `cluster` as the metadata log has it, roles resolved.
 
@@ -77,10 +84,7 @@ class ClusterView:
         kind, _, role = text.partition(":")
         if kind != "broker":
             return text
-        nodes = self.resolve(parse_role(role))
-        if len(nodes) != 1:
-            raise RoleUnresolved(f"the role {role} stands for several brokers", got=", ".join(map(str, nodes)))
-        return f"broker:{nodes[0]}"
+        return f"broker:{self.resolve_one(role)}"
 
     def _nodes(self, role: Role) -> tuple[int, ...]:
         match role.kind:

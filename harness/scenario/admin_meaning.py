@@ -60,6 +60,18 @@ def resource_form(text: str, where: str) -> Iterator[UsageError]:
         )
 
 
+def broker_config(text: str, where: str) -> Iterator[UsageError]:
+    """Configs of a node that is no broker: the request would have to go to a controller."""
+    with contextlib.suppress(UsageError):
+        if parse_role(text).kind in ("controller", "controllers"):
+            yield UsageError(
+                "a config of a controller",
+                where=where,
+                got=repr(text),
+                allowed="a role of one broker; what controllers start with is cluster.controller_properties",
+            )
+
+
 def error_known(name: str, where: str) -> Iterator[UsageError]:
     """An error that Kafka does not have."""
     # Imported here: few scenarios expect an error.

@@ -15,7 +15,14 @@ from harness.errors import UsageError
 from harness.known_releases import parse_version
 from harness.runtime.properties import HARNESS_OWNED
 from harness.runtime.storage import check_features
-from harness.scenario.admin_meaning import deleted_topic, error_known, feature_known, replicas, resource_form
+from harness.scenario.admin_meaning import (
+    broker_config,
+    deleted_topic,
+    error_known,
+    feature_known,
+    replicas,
+    resource_form,
+)
 from harness.scenario.check import suggestion
 from harness.scenario.model import WIRE_KINDS, OfPartitions, Scenario, StepSpec, TopicSpec, Trigger
 from harness.scenario.order import order
@@ -233,6 +240,7 @@ def _resource(scenario: Scenario, text: str, where: str, names: set[str], wrong:
         yield from _topic_exists(scenario, rest, where, wrong)
     elif kind == "broker" and rest:
         yield from _role(scenario, rest, where, names, wrong, clients=False)
+        yield from broker_config(rest, where)
 
 
 def _overlaps(step: StepSpec, where: str) -> Iterator[UsageError]:

@@ -82,6 +82,7 @@ def test_a_step_with_what_it_needs_is_accepted(step: str) -> None:
         (SET_CONFIG + 'resource = "topics"\nvalue = "1"', "resource", "'topic:NAME'"),
         (SET_CONFIG + 'resource = "topic:tt"\nvalue = "1"', "resource", "unknown topic"),
         (SET_CONFIG + 'resource = "broker:leeder(t-0)"\nvalue = "1"', "resource", "leader"),
+        (SET_CONFIG + 'resource = "broker:controller"\nvalue = "1"', "resource", "controller_properties"),
         ('step = "set-feature"\nfeature = "elr"\nlevel = 1', "feature", "unknown feature"),
         ('step = "set-feature"\nfeature = "group.version"\nlevel = -1', "level", "0 or more"),
         ('step = "delete-topic"\ntopic = "t"', "topic", "a topic that clients use"),

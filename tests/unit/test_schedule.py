@@ -247,6 +247,22 @@ def test_an_administrative_step_that_kafka_refuses_is_not_proven(bench: Bench) -
     assert "Kafka refused: NOT_CONTROLLER" in str(entry.why)
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        StepSpec(step="unregister", target="followers(t-0)"),
+        StepSpec(step="set-config", resource="broker:followers(t-0)", config="x", value="1"),
+    ],
+)
+def test_a_request_about_one_broker_does_not_fire_where_its_role_stands_for_several(
+    bench: Bench, step: StepSpec
+) -> None:
+    _, finished = bench.run(step)
+    (entry,) = bench.entries()
+    assert (finished, entry.fired_ns, bench.done) == (False, None, [])
+    assert "followers(t-0) stands for several nodes" in str(entry.why)
+
+
 def test_an_isolation_cuts_a_node_from_everyone_or_from_some(bench: Bench) -> None:
     bench.run(
         StepSpec(step="isolate", target="broker(1)"),
