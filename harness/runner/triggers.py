@@ -66,10 +66,13 @@ class Watch:
             seen = "is not set" if value is None else f"= {value}"
             return Seen(fired=value == trigger.config_is.value, what=f"{trigger.config_is.config} of {resource} {seen}")
         if trigger.broker_is is not None:
-            (broker,) = self._view.resolve(parse_role(trigger.broker_is.broker))[:1]
-            event = self._view.image.brokers.get(broker)
-            state = "not registered yet" if event is None else event.event
-            return Seen(fired=state == trigger.broker_is.state, what=f"broker {broker} {state}")
+            events = self._view.image.brokers
+            states = {
+                broker: events[broker].event if broker in events else "not registered yet"
+                for broker in self._view.resolve(parse_role(trigger.broker_is.broker))
+            }
+            told = "; ".join(f"broker {broker} {state}" for broker, state in states.items())
+            return Seen(fired=set(states.values()) == {trigger.broker_is.state}, what=told)
         if trigger.held is not None:
             held = self._held(self._view.resolve(parse_role(trigger.held.node)), trigger.held.api)
             return Seen(fired=held >= trigger.held.at_least, what=f"{held} {trigger.held.api} held")

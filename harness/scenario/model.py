@@ -164,7 +164,7 @@ class OffsetTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class BrokerTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The newest registration event of `broker` (a role) is `state`."""
+    """The newest registration event of `broker` (a role; of each, where it stands for several) is `state`."""
 
     broker: str
     state: Literal["registered", "fenced", "unfenced", "shutting_down", "unregistered"]

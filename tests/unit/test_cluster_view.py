@@ -148,6 +148,17 @@ def test_a_broker_trigger_asks_for_the_newest_registration_event(view: ClusterVi
     assert fired(view, broker_is=trigger)
 
 
+def test_a_broker_trigger_on_several_brokers_waits_for_the_last_of_them(view: ClusterView, log: Log) -> None:
+    trigger = BrokerTrigger(broker="followers(t-0)", state="registered")
+    log.append(build.register(1, 5, "I"))
+    view.poll()
+    seen = Watch(Trigger(broker_is=trigger), view, Counters(), _none_held).look()
+    assert (seen.fired, seen.what) == (False, "broker 1 registered; broker 3 not registered yet")
+    log.append(build.register(3, 6, "I"))
+    view.poll()
+    assert fired(view, broker_is=trigger)
+
+
 def test_triggers_read_as_a_person_would_say_them() -> None:
     assert text_of(Trigger(acked=1000)) == "acked 1000"
     assert text_of(Trigger(isr=IsrTrigger(partition="t-0", size=1))) == "isr of t-0: size 1"
