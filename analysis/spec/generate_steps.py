@@ -48,7 +48,9 @@ def steps_of(
     isolated: set[int] = set()
     held_back: set[int] = set()
     for number, deed in enumerate(schedule):
-        after = _triggers(number, plays, partition)
+        # What a release lets through, a leader may take back at once: what comes next must not wait.
+        at_once = number > 0 and schedule[number - 1].kind == "release"
+        after = [] if at_once else _triggers(number, plays, partition)
         done = list(_steps(deed, partition, brokers, resized, isolated, held_back))
         steps += [StepSpec(step="wait", trigger=trigger, deadline_s=60) for trigger in after[:-1]]
         if after:
@@ -73,6 +75,9 @@ def _triggers(phase: int, plays: Sequence[Played], partition: str) -> list[Trigg
         state = {"fence": "fenced", "unfence": "unfenced"}.get(event.kind)
         if state is not None and all(event in one.events for one in now):
             triggers.append(_broker_is(event.broker, state))
+    deed = now[0].deed
+    if deed is not None and deed.kind == "hold-metadata":
+        triggers.append(Trigger(held=HeldTrigger(node=f"broker({deed.brokers[0]})", api="Fetch")))
     held = {one.held for one in now}
     if len(held) == 1 and held != {0} and before[0].held == 0:
         role = f"broker({held.pop()})"
