@@ -12,6 +12,7 @@ from host_state import HostState
 from live.commands import records_in
 from live.ordinary_user import OrdinaryUser, shown_to_the_host
 
+from analysis.verdict import read_verdict
 from harness.images import connect
 from harness.powers.helper_container import LABEL
 from harness.record.manifest import read_manifest
@@ -19,15 +20,15 @@ from harness.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.live]
 
-RUN = ("run", "last-replica-standing", "--kafka", "3.9.1")
-_SOCKET = Path("/var/run/docker.sock")
+RUN = ("run", "last-replica-standing", "--kafka")
+_SOCKET = Path(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://"))
 
 
 @pytest.fixture(scope="module")
 def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrdinaryUser]:
     """A user who may use the daemon."""
     home = tmp_path_factory.mktemp("member") / "home"
-    user = OrdinaryUser.at(home, "3.9.1", groups=(_SOCKET.stat().st_gid,))
+    user = OrdinaryUser.at(home, "3.9.1", "4.3.1", groups=(_SOCKET.stat().st_gid,))
     with shown_to_the_host(home):
         yield user
 
@@ -53,15 +54,22 @@ def test_the_doctor_tries_everything_with_the_powers_of_the_helper(member: Ordin
     assert done.stderr == "not root: through a helper container of the Docker daemon, as root\n"
 
 
-def test_a_run_belongs_to_the_user_who_started_it(member: OrdinaryUser) -> None:
+def test_the_demo_comes_to_the_same_verdicts_and_belongs_to_the_user(member: OrdinaryUser) -> None:
     before, seen = HostState.now(), set(records_in(member.home / "runs"))
-    done = member.run(*RUN)
+    done = member.run(*RUN, "3.9.1,4.3.1")
     assert done.returncode == 0, done.stdout + done.stderr
-    (record,) = set(records_in(member.home / "runs")) - seen
-    manifest = read_manifest(record)
-    assert (manifest.power_loss_method, manifest.host["powers"]) == ("fs-shutdown", "helper container")
+    without_elr, with_elr = sorted(set(records_in(member.home / "runs")) - seen)
+    for record in (without_elr, with_elr):
+        manifest = read_manifest(record)
+        assert (manifest.power_loss_method, manifest.host["powers"]) == ("fs-shutdown", "helper container")
+    lost, kept = read_verdict(without_elr), read_verdict(with_elr)
+    assert lost is not None
+    assert kept is not None
+    assert {(loss.cause, loss.committed) for loss in lost.losses} == {("last-replica-standing", True)}
+    assert not kept.losses
+    assert (lost.outcome, kept.outcome) == ("as-predicted", "as-predicted")
     assert {path.stat().st_uid for path in (member.home, *member.home.rglob("*"))} == {member.home.stat().st_uid}
-    assert HostState.now().left_since(before, record.name, str(member.home)) == []
+    assert HostState.now().left_since(before, without_elr.name, with_elr.name, str(member.home)) == []
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGKILL, -9), (signal.SIGINT, 3)], ids=["kill", "Ctrl-C"])
@@ -69,7 +77,7 @@ def test_a_run_whose_user_process_ends_undoes_everything_itself(
     number: signal.Signals, status: int, member: OrdinaryUser
 ) -> None:
     before, seen = HostState.now(), set(records_in(member.home / "runs"))
-    run = member.watch(*RUN)
+    run = member.watch(*RUN, "3.9.1")
     assert run.signal_once_it_says("power-loss broker", number) == status
     wait_until(lambda: _helpers() == [], awaited="the helper container to end", timeout_s=60)
     (record,) = set(records_in(member.home / "runs")) - seen
