@@ -11,7 +11,6 @@ import msgspec
 from harness.errors import EbbtideError, HarnessError, UsageError
 from harness.ledger import Ledger
 from harness.powers import held
-from harness.powers import held
 from harness.runtime.base import PowerLossMethod, Runtime
 from harness.scenario.model import ClusterSpec
 
