@@ -82,7 +82,7 @@ class BridgeNetwork:
         never shows on the host and goes when either end goes.
         """
         cable = f"n{node_id}"
-        # Always the same: the others remember it for half a minute after the node's namespace was replaced.
+        # Always the same: the others remember it after the node's namespace was replaced, until the node speaks first.
         mac = f"02:eb:bd:00:00:{node_id:02x}"
         far_end = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
 

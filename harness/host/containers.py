@@ -42,21 +42,28 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
 
         Raises `HarnessError` when the daemon does not answer or cannot remove it.
         """
-        from docker.errors import NotFound
-
-        with connected(self.docker_host) as client, asking(f"remove the container {self.name}"):
-            try:
-                found = client.api.inspect_container(self.name)
-                if (found["Config"].get("Labels") or {}).get(RUN) != self.run_id:
-                    return False
-                client.api.remove_container(found["Id"], v=True, force=True)
-            except NotFound:
-                return False
-        return True
+        try:
+            with connected(self.docker_host) as client, asking("remove it"):
+                return self._remove(client)
+        except EbbtideError as error:
+            # One line: there are as many as the cluster has nodes.
+            raise HarnessError(error.what + (f" ({error.got or error.where})")) from None
 
     def describe(self) -> str:
         """For people."""
         return f"container {self.name}"
+
+    def _remove(self, client: docker.DockerClient) -> bool:
+        from docker.errors import NotFound
+
+        try:
+            found = client.api.inspect_container(self.name)
+            if (found["Config"].get("Labels") or {}).get(RUN) != self.run_id:
+                return False
+            client.api.remove_container(found["Id"], v=True, force=True)
+        except NotFound:
+            return False
+        return True
 
 
 def ownerless(known: Collection[str]) -> list[Container]:

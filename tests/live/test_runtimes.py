@@ -170,6 +170,8 @@ def test_a_cut_is_one_way_and_outlasts_a_restart_of_the_node(runtime: Runtime) -
         runtime.kill(1)
         assert runtime.network.passing([there, back]) == {back}
         runtime.start([1])
+        # At once, before the node has spoken and made itself known.
+        assert runtime.network.passing([back]) == {back}
         assert runtime.network.passing([there, back]) == {back}
         assert runtime.network.dropped()[there] > 0
     finally:
