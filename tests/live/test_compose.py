@@ -89,7 +89,7 @@ def test_a_cluster_by_hand_gives_back_what_it_was_given(cluster: None) -> None:
     producer.flush()
     producer.close()
     consumer = KafkaConsumer(
-        "t", bootstrap_servers=BROKERS, group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=5000
+        "t", bootstrap_servers=BROKERS, group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=30_000
     )
     read = set()
     for record in consumer:
