@@ -9,6 +9,7 @@ import msgspec
 
 from analysis.judge import partition_checks as states
 from analysis.judge.broker_checks import no_join_with_an_old_broker_epoch, unclean_broker_leaves_isr_and_elr
+from analysis.judge.client_checks import no_aborted_read, no_duplicate_of_an_idempotent_producer
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, unknown
 from analysis.judge.hw_check import hw_frozen_below_min_isr
@@ -20,7 +21,8 @@ from analysis.judge.outcome_checks import (
 )
 from analysis.judge.trace.results import Trace
 from analysis.judge.trace_check import every_transition_allowed
-from analysis.verdict import Property
+from analysis.verdict import AnomalyCount, Property
+from harness.record.manifest import Manifest
 from harness.record.steps import StepEntry
 
 EVIDENCE_ROWS_MAX = 20
@@ -40,6 +42,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     record: Path
+    manifest: Manifest
     evidence: Evidence
     trace: Callable[[], Trace]
     steps: list[StepEntry] | None
@@ -47,7 +50,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     session_timeout_s: float
     losses: Sequence[Blamed] = ()
     regressions: Sequence[Blamed] = ()
+    anomalies: Sequence[AnomalyCount] = ()
     acked: int = 0
+    failed: int = 0
     unknown_kinds: dict[str, str] = {}
     hw_observed: bool = False
 
@@ -89,6 +94,24 @@ CLAUSES: tuple[Clause, ...] = (
         no_hw_regression_unless_allowed,
         lambda case: no_hw_regression_unless_allowed(
             case.regressions, observed=case.hw_observed, regression_unknown=case.unknown_kinds.get("hw-regression")
+        ),
+        timeline=False,
+    ),
+    _clause(
+        "no-aborted-read",
+        "KIP-98",
+        no_aborted_read,
+        lambda case: no_aborted_read(
+            case.anomalies, case.manifest, failed=case.failed, unknown_kinds=case.unknown_kinds
+        ),
+        timeline=False,
+    ),
+    _clause(
+        "no-duplicate-of-an-idempotent-producer",
+        "KIP-98",
+        no_duplicate_of_an_idempotent_producer,
+        lambda case: no_duplicate_of_an_idempotent_producer(
+            case.anomalies, case.manifest, unknown_kinds=case.unknown_kinds
         ),
         timeline=False,
     ),

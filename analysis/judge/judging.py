@@ -99,6 +99,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     trace = cache(partial(trace_of, evidence, manifest, scenario, steps))
     case = Case(
         record=record,
+        manifest=manifest,
         evidence=evidence,
         trace=trace,
         steps=steps,
@@ -106,7 +107,9 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         session_timeout_s=scenario.cluster.session_timeout_s if scenario is not None else KAFKA_SESSION_TIMEOUT_S,
         losses=losses,
         regressions=regressions,
+        anomalies=reconciliation.anomalies,
         acked=reconciliation.counts.acked,
+        failed=reconciliation.counts.failed,
         unknown_kinds=unknown_kinds,
         hw_observed=bool(table_files(record, "watermarks")),
     )

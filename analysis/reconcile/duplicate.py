@@ -1,7 +1,8 @@
 """duplicate: one value stands, or stood, at two offsets.
 
 The rule: a value is unique in a run, so an offset more is an append more. One item a value, whoever produced
-it. It is a fault only where the producer was idempotent, which the details say.
+it. It is a fault only where the producer was idempotent, which the details say, as they say at how many of the
+places it still stands (in the final read or the last leader's log).
 
 The data: acked sends with an offset, and polls with a value, the final read's too. Never unknown or failed
 sends.
@@ -52,6 +53,7 @@ def items(runs: Sequence[Facts]) -> Column:
             value=F.col("value"),
             details={
                 "places": places,
+                "standing": F.size(F.filter("places", lambda place: place["evidenced"] & place["stands"])),
                 "producer": F.col("producer"),
                 "idempotent": idempotent(runs),
             },

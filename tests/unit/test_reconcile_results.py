@@ -167,6 +167,13 @@ def test_examples_are_the_smallest_and_all_items_are_stored(spark: SparkSession,
     msgspec.json.encode(found)
 
 
+def test_a_duplicate_says_whose_it_is_and_at_how_many_places_it_stands(spark: SparkSession, tmp_path: Path) -> None:
+    builder = RecordBuilder().producer(1, idempotent=True).acked(1, 2, at=0).read(2, at=4).final(1, 2, 1)
+    (duplicates,) = [one for one in reconciled(spark, builder, tmp_path).anomalies if one.kind == "duplicate"]
+    told = {one["value"]: (one["idempotent"], one["standing"], len(one["places"])) for one in duplicates.examples}
+    assert told == {1: (True, 2, 2), 2: (True, 1, 2)}
+
+
 def test_anomalies_of_an_earlier_judgement_are_replaced(spark: SparkSession, tmp_path: Path) -> None:
     builder = RecordBuilder().acked(1, at=0).final(2, at=3)
     assert reconciled(spark, builder, tmp_path).anomalies

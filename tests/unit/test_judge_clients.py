@@ -1,0 +1,107 @@
+"""The clauses on what clients are promised: no aborted read, no duplicate of an idempotent producer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from judge_records import Story, by_name
+
+from analysis.verdict import AnomalyCount, Counts, Verdict
+from harness.record.manifest import FinalOffsets, ProducerSetup
+
+ABORTED = "no-aborted-read"
+TWICE = "no-duplicate-of-an-idempotent-producer"
+
+
+def healthy(record: Path, *, idempotent: bool = True, transactional: bool = False) -> Story:
+    record.mkdir(exist_ok=True)
+    story = Story(record)
+    story.state(1)
+    story.predict('loss = { committed = "none", uncommitted = "none" }')
+    story.change(
+        producers={"1": ProducerSetup(acks=-1, idempotent=idempotent, transactional=transactional)},
+        final_offsets={"t-0": FinalOffsets(log_start=5, high_watermark=1000)},
+    )
+    return story
+
+
+def found(story: Story, kind: str, *examples: dict[str, Any], count: int | None = None) -> Verdict:
+    story.anomalies.append(
+        AnomalyCount(kind=kind, topic="t", partition=0, count=count or len(examples), examples=list(examples))
+    )
+    return story.judged()
+
+
+def twice(*, standing: int = 2, idempotent: bool = True, first: int = 10) -> dict[str, Any]:
+    places = [{"topic": "t", "partition": 0, "offset": offset} for offset in (first, 20)]
+    return {"offset": first, "value": 7, "places": places, "standing": standing, "idempotent": idempotent}
+
+
+def evidence(verdict: Verdict, name: str) -> Any:
+    return next(one.evidence for one in verdict.properties if one.name == name)
+
+
+def test_nothing_found_with_such_producers_holds(tmp_path: Path) -> None:
+    verdict = healthy(tmp_path, transactional=True).judged()
+    assert (by_name(verdict)[ABORTED], by_name(verdict)[TWICE]) == ("holds", "holds")
+    assert verdict.outcome == "as-predicted", verdict.why
+
+
+def test_without_such_producers_neither_is_exercised(tmp_path: Path) -> None:
+    story = healthy(tmp_path, idempotent=False)
+    story.unknown = {"aborted-read": "no polls", "duplicate": "no polls"}
+    verdict = story.judged()
+    assert (by_name(verdict)[ABORTED], by_name(verdict)[TWICE]) == ("not-exercised", "not-exercised")
+
+
+def test_a_kind_that_is_unknown_leaves_its_clause_unknown(tmp_path: Path) -> None:
+    story = healthy(tmp_path, transactional=True)
+    story.unknown = {"aborted-read": "no polls", "duplicate": "no polls"}
+    verdict = story.judged()
+    assert (by_name(verdict)[ABORTED], by_name(verdict)[TWICE]) == ("unknown", "unknown")
+    assert evidence(verdict, TWICE) == [{"why": "no polls"}]
+    assert verdict.outcome == "inconclusive"
+
+
+def test_an_aborted_read_is_a_violation_by_itself(tmp_path: Path) -> None:
+    verdict = found(healthy(tmp_path, transactional=True), "aborted-read", {"offset": 10, "value": 7})
+    assert by_name(verdict)[ABORTED] == "violated"
+    assert evidence(verdict, ABORTED) == [{"topic": "t", "partition": 0, "count": 1, "offset": 10, "value": 7}]
+    assert verdict.outcome == "contradicted"
+    assert any("no-aborted-read (1 case, first: t-0)" in why for why in verdict.why), verdict.why
+
+
+def test_sends_that_failed_for_certain_exercise_it_too(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.counts = Counts(sends=1000, acked=999, failed=1, polls=2000)
+    assert by_name(story.judged())[ABORTED] == "holds"
+
+
+def test_a_value_that_stands_twice_is_a_violation_by_itself(tmp_path: Path) -> None:
+    verdict = found(healthy(tmp_path), "duplicate", twice(idempotent=False), twice())
+    assert by_name(verdict)[TWICE] == "violated"
+    assert len(evidence(verdict, TWICE)) == 1
+    assert verdict.outcome == "contradicted"
+
+
+def test_a_duplicate_of_a_producer_without_idempotence_is_none(tmp_path: Path) -> None:
+    assert by_name(found(healthy(tmp_path), "duplicate", twice(idempotent=False)))[TWICE] == "holds"
+
+
+def test_a_value_whose_first_place_was_cut_off_was_written_once(tmp_path: Path) -> None:
+    assert by_name(found(healthy(tmp_path), "duplicate", twice(standing=1)))[TWICE] == "holds"
+
+
+def test_a_place_that_cannot_be_read_leaves_it_unknown(tmp_path: Path) -> None:
+    below = found(healthy(tmp_path / "below"), "duplicate", twice(standing=1, first=4))
+    assert by_name(below)[TWICE] == "unknown"
+    story = healthy(tmp_path / "unread")
+    story.unknown = {"vanished": "there was no final read"}
+    assert by_name(found(story, "duplicate", twice(standing=0)))[TWICE] == "unknown"
+
+
+def test_duplicates_beyond_the_examples_leave_it_unknown(tmp_path: Path) -> None:
+    verdict = found(healthy(tmp_path), "duplicate", twice(idempotent=False), count=30)
+    assert by_name(verdict)[TWICE] == "unknown"
+    assert evidence(verdict, TWICE)[0]["why"] == "of 30 duplicates of t-0 the first 1 were seen"
