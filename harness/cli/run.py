@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import ExitCode, HarnessError
+from harness.errors import ExitCode, HarnessError, UsageError
 from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.scenario import catalogue
 
     scenario = catalogue.find(args.scenario)
-    releases = _releases(args.kafka) or list(scenario.kafka)
+    releases = list(scenario.kafka) if args.kafka is None else _releases(args.kafka)
     for release in releases:
         parse_version(release)
         check_features(release, scenario.cluster.features)
@@ -110,6 +110,10 @@ def _power_loss_method(asked: str) -> tuple[PowerLossMethod, str | None]:
     return "truncate", why_not
 
 
-def _releases(text: str | None) -> list[str]:
-    """The releases of a comma separated list, each once."""
-    return list(dict.fromkeys(word.strip() for word in (text or "").split(",") if word.strip()))
+def _releases(text: str) -> list[str]:
+    """The releases of a comma separated list, each once. Raises `UsageError` when it names none."""
+    releases = list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not releases:
+        # An unset variable of a script must not start clusters of releases that nobody named.
+        raise UsageError("no Kafka release is named", where="--kafka", got=repr(text), allowed="such as 3.9.1,4.3.1")
+    return releases

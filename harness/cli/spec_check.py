@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from harness.cli.spec_options import add_question, answer_to
+from harness.cli.spec_options import add_question, answer_to, bounds_in_words, bounds_of
 from harness.errors import ExitCode
 
 _LIMITS = {"steps": "--steps", "states": "the number of states", "time": "--max-time"}
@@ -26,10 +26,12 @@ def run(args: argparse.Namespace) -> ExitCode:
     from analysis.spec.explore.wording import lines
 
     asked = property_named(args.property)
+    bounds = bounds_of(args)
     answer = answer_to(args)
     found = answer.found
     print(f"property:  {asked.name}: {asked.says}  [{asked.clause}]")
     print(f"variant:   {args.variant}, RF {args.rf}, min.insync.replicas {args.min_isr}")
+    print(f"bounds:    {bounds_in_words(bounds)}")
     print(
         f"searched:  {found.states:,} distinct states of {found.moves:,}, depth {found.depth}, "
         f"{found.elapsed_s:.1f} s, {found.states_per_s:,.0f} states/s"
@@ -50,6 +52,8 @@ def run(args: argparse.Namespace) -> ExitCode:
         )
         return ExitCode.INCONCLUSIVE
     print(f"result:    violated after {len(answer.trace.steps)} steps, and no shorter way exists")
+    if asked.name == "committed" and bounds.power_losses >= args.min_isr:
+        print("note:      KIP-966 promises nothing beyond min.insync.replicas - 1 power losses at once")
     print()
     for line in lines(answer.trace):
         print(line)

@@ -32,6 +32,10 @@ def run(args: argparse.Namespace) -> ExitCode:
     variant = variant_named(args.variant)
     if variant == "kip966":
         raise UsageError("no release runs this variant", got=args.variant, next="ebbtide spec check --variant kip966")
+    if args.out.is_dir() or not args.out.parent.is_dir():
+        raise UsageError(
+            "the scenario cannot be written there", got=str(args.out), allowed="a file in a folder that exists"
+        )
     bounds = bounds_of(args)
     answer = answer_to(args, Playable(variant, bounds))
     if answer.trace is None:

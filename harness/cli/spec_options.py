@@ -64,6 +64,21 @@ def bounds_of(args: argparse.Namespace) -> Bounds:
     return bounds
 
 
+def bounds_in_words(bounds: Bounds) -> str:
+    """Everything that the search was allowed, so that "holds" is read as what it is."""
+    from analysis.spec.model.bounds import BUDGETS
+
+    parts = [f"{bounds.size} brokers", f"{bounds.records} records with acks={bounds.acks}"]
+    parts += [f"{name.replace('_', ' ')} {budget}" for name in BUDGETS if (budget := getattr(bounds, name))]
+    if bounds.admin:
+        parts.append(f"of the kinds {', '.join(bounds.admin_kinds)}")
+    if bounds.late_configs:
+        parts.append("configs may arrive late")
+    if bounds.steps is not None:
+        parts.append(f"at most {bounds.steps} steps")
+    return ", ".join(parts)
+
+
 def answer_to(args: argparse.Namespace, wanted: Callable[[Trace], bool] | None = None) -> Answer:
     """Search for what was typed; `wanted` may turn down counterexamples."""
     from analysis.spec.explore.question import ask, property_named, variant_named

@@ -13,7 +13,7 @@ import psutil
 
 from harness import __version__
 from harness.doctor import FREE_DISK_BYTES
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.powers import held
 
 _FULL_BYTES = 8 << 20
@@ -43,7 +43,9 @@ def host_facts() -> dict[str, str]:
 
 def require_space(folder: Path) -> None:
     """Refuse a run that the disk has no room for; raises `HarnessError`."""
-    existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.is_dir())
+    existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+    if not existing.is_dir():
+        raise UsageError("records cannot be made there: it is no folder", where="--runs", got=str(existing))
     free = shutil.disk_usage(existing).free
     if free < FREE_DISK_BYTES:
         raise HarnessError(

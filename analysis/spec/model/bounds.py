@@ -23,6 +23,9 @@ AdminKind = Literal[
 ADMIN_KINDS: tuple[AdminKind, ...] = get_args(AdminKind)
 Acks = Literal["all", "1", "mixed"]
 
+BUDGETS = ("power_losses", "kills", "disks", "disks_outside", "stops", "admin")
+"""The fields of `Bounds` that count what may happen."""
+
 MAX_BROKERS = 7
 MAX_BUDGET = 9
 
@@ -66,13 +69,20 @@ def check_bounds(bounds: Bounds) -> None:
     if bounds.brokers:
         _within("number of brokers", bounds.brokers, bounds.rf, MAX_BROKERS, "--brokers")
     _within("number of records", bounds.records, 1, MAX_RECORDS, "--records")
-    for option in ("power_losses", "kills", "disks", "disks_outside", "stops", "admin"):
+    for option in BUDGETS:
         _within(f"budget of {option.replace('_', ' ')}", getattr(bounds, option), 0, MAX_BUDGET, f"--{option}")
     if bounds.steps is not None:
         _within("number of steps", bounds.steps, 1, 1000, "--steps")
     unknown = [kind for kind in bounds.admin_kinds if kind not in ADMIN_KINDS]
     if unknown:
         raise UsageError("unknown administrative action", got=unknown[0], allowed=", ".join(ADMIN_KINDS))
+    if bounds.admin_kinds and not bounds.admin:
+        raise UsageError(
+            "kinds of administrative requests, and none may be made",
+            where="--admin-kinds",
+            got=", ".join(bounds.admin_kinds),
+            next="--admin 1 allows one request of these kinds",
+        )
 
 
 def _within(what: str, got: int, low: int, high: int, option: str) -> None:
