@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -17,6 +18,12 @@ NEVER_SKIPPED_AS_ROOT = (*NEED_ROOT, "spark")
 
 def _has_any(item: pytest.Item, markers: tuple[str, ...]) -> bool:
     return any(item.get_closest_marker(name) is not None for name in markers)
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C: a shell lets what it starts in the background ignore it, and so would every command tested here."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @functools.cache
