@@ -34,7 +34,9 @@ from harness.signals import held_back
 LOCAL_MASTER = "local[2]"
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-_INTERPRETED_ROWS_MAX = 100_000
+_INTERPRETED_ROWS_MAX = 400_000
+"""Above so many rows, compiled plans save what compiling them costs."""
+_SMALL_ROWS_MAX = 100_000
 _ROWS_OF_A_PART = 5_000_000
 _PARTS_MIN, _PARTS_MAX = 2, 200
 
@@ -88,14 +90,14 @@ def session(master: str | None = None, *, rows: int = 0) -> Iterator[SparkSessio
 
 def is_small(rows: int) -> bool:
     """Whether tables of so many rows are so few that a job's own cost is what counts."""
-    return rows <= _INTERPRETED_ROWS_MAX
+    return rows <= _SMALL_ROWS_MAX
 
 
 @contextmanager
 def planned_for(spark: SparkSession, rows: int) -> Iterator[None]:
     """Plans of the block suit tables of so many rows: with few, compiling a plan takes longer than running it."""
     parts = min(_PARTS_MAX, max(_PARTS_MIN, rows // _ROWS_OF_A_PART))
-    settings = {"spark.sql.shuffle.partitions": str(parts)} | (_INTERPRETED if is_small(rows) else {})
+    settings = {"spark.sql.shuffle.partitions": str(parts)} | (_INTERPRETED if rows <= _INTERPRETED_ROWS_MAX else {})
     before = {key: spark.conf.get(key) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)
