@@ -77,7 +77,7 @@ class DockerRuntime(HostRuntime):
             made = []
             for node_id in node_ids:
                 node = self.nodes[node_id]
-                container = NodeContainer(self._client, self._ledger, node.name, self._cluster / "gates")
+                container = NodeContainer(self._client, self._ledger, node, self._cluster / "gates")
                 self._containers[node_id] = container
                 made.append(
                     several.submit(

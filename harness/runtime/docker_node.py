@@ -20,6 +20,7 @@ from harness.host.containers import Container, asking, docker_host, labels_of
 from harness.host.processes import KILL_TIMEOUT_S, OwnedProcess, ProcessId, identify, is_alive, state_of
 from harness.images import Image
 from harness.ledger import Ledger
+from harness.runtime.base import NodeInfo
 from harness.runtime.jvm import JavaProgram, jvm_options
 from harness.waiting import wait_until
 
@@ -44,14 +45,14 @@ _HANDLED_BY_JVM = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 class NodeContainer:
     """The container of one node, from `create` on; the ledger removes it."""
 
-    def __init__(self, client: docker.DockerClient, ledger: Ledger, node: str, folder: Path) -> None:
+    def __init__(self, client: docker.DockerClient, ledger: Ledger, node: NodeInfo, folder: Path) -> None:
         """`folder` is the container's own in the run folder, for its gate."""
         self._client = client
         self._ledger = ledger
         self._node = node
-        self._gate = folder / f"{node}.gate"
+        self._gate = folder / f"{node.name}.gate"
         self._container = Container(
-            docker_host=docker_host(), name=f"ebbtide-{ledger.run_id}-{node}", run_id=ledger.run_id
+            docker_host=docker_host(), name=f"ebbtide-{ledger.run_id}-{node.name}", run_id=ledger.run_id
         )
 
     def create(
@@ -75,7 +76,7 @@ class NodeContainer:
 
     def own(self, process: ProcessId) -> ContainerProcess:
         """Write the process down: it outlives a daemon that is killed."""
-        entry = OwnedProcess(name=f"{self._node} in its container", process=process)
+        entry = OwnedProcess(name=f"{self._node.name} in its container", process=process)
         self._ledger.record(entry)
         return ContainerProcess(self, entry, self._ledger)
 
@@ -95,20 +96,20 @@ class NodeContainer:
     def let_go(self, task: Task, process: ContainerProcess) -> None:
         """Open the gate: the shell becomes the task's JVM. Raises `HarnessError` when it died before."""
 
-        def opened() -> int | None:
+        def opened() -> tuple[int] | None:
             if not process.is_running():
                 raise HarnessError(
-                    f"the container of {self._node} ended before it was told what to do",
+                    f"the container of {self._node.name} ended before it was told what to do",
                     where=self._container.name,
                     got=f"exit code {process.exit_status()}",
                     next="check that its image has /bin/sh: docker run --rm -it --entrypoint /bin/sh IMAGE",
                 )
             with contextlib.suppress(OSError):  # ENXIO: the shell does not read yet
-                # One more than the number: 0 would be false.
-                return os.open(self._gate, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC) + 1
+                return (os.open(self._gate, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC),)
             return None
 
-        handle = wait_until(opened, awaited=f"the container of {self._node} at its gate", timeout_s=GATE_TIMEOUT_S) - 1
+        at_gate = f"the container of {self._node.name} at its gate"
+        (handle,) = wait_until(opened, awaited=at_gate, timeout_s=GATE_TIMEOUT_S)
         try:
             os.write(handle, f"{task}\n".encode())
         finally:
@@ -131,11 +132,13 @@ class NodeContainer:
                     entrypoint=["/bin/sh", "-c", script],
                     command=[],
                     name=self._container.name,
-                    hostname=self._node,
+                    hostname=self._node.name,
                     user="0:0",
                     labels=labels_of(self._ledger.run_id),
                     host_config=self._client.api.create_host_config(
                         network_mode="none",
+                        # The JVM asks for its own name, and would wait for a name server that cannot be reached.
+                        extra_hosts={self._node.name: self._node.address},
                         # Volumes belong to the host's root, also where the daemon maps users.
                         userns_mode="host",
                         mounts=[Mount(str(path), str(path), type="bind") for path in binds],

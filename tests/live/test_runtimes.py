@@ -52,7 +52,10 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     assert made.left() == []
     assert not (made.folder / "cluster").exists()
     with gzip.open(made.folder / "logs" / "broker-1.log.gz", "rt") as log:
-        assert log.read().count("Kafka Server started") > 1
+        said = log.read()
+    assert said.count("Kafka Server started") > 1
+    # A name that cannot be looked up costs seconds at each start; the names of this host are not the tests' business.
+    assert kind.runtime == "local" or "UnknownHostException" not in said
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.ledger import Ledger
+from harness.runtime.base import NodeInfo
 from harness.runtime.docker_node import NodeContainer
 
 pytestmark = pytest.mark.root
@@ -21,7 +22,8 @@ pytestmark = pytest.mark.root
 def container(tmp_path: Path) -> Iterator[NodeContainer]:
     client = docker.DockerClient(base_url=f"unix://{tmp_path}/none", version="1.41")
     with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
-        yield NodeContainer(client, ledger, "broker-1", tmp_path / "gates")
+        node = NodeInfo(id=1, role="broker", name="broker-1", address="10.99.0.1")
+        yield NodeContainer(client, ledger, node, tmp_path / "gates")
     client.close()
 
 
