@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.images import DockerError, connect
+from harness.waiting import WaitExpired, wait_until
 
 _SYSCTLS = ("vm.dirty_writeback_centisecs", "vm.dirty_expire_centisecs", "net.ipv4.ip_forward")
 
@@ -38,6 +39,20 @@ class HostState:
         new = sorted(thing for thing in self.things - before.things if any(mark in thing for mark in marks))
         was = dict(before.sysctls)
         return new + [f"sysctl {name} is {now}, was {was[name]}" for name, now in self.sysctls if was[name] != now]
+
+
+def left_after(before: HostState, *marks: str, timeout_s: float = 5.0) -> list[str]:
+    """`left_since`, once nothing is or time is up.
+
+    The kernel frees the mounts of a container that ended, and the loop devices below them, a moment later.
+    """
+
+    def left() -> list[str]:
+        return HostState.now().left_since(before, *marks)
+
+    with contextlib.suppress(WaitExpired):
+        wait_until(lambda: not left(), awaited="nothing to be left", timeout_s=timeout_s, poll_s=0.2)
+    return left()
 
 
 def _namespaces() -> list[str]:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from host_state import HostState
+from host_state import HostState, left_after
 
 from harness.ledger import Ledger
 from harness.releases import ensure
@@ -63,3 +63,7 @@ class Cluster:
     def left(self) -> list[str]:
         """What of this run is on the host."""
         return HostState.now().left_since(self.before, self.run_id, str(self.folder))
+
+    def left_after(self) -> list[str]:
+        """What of this run stays on the host once it is closed."""
+        return left_after(self.before, self.run_id, str(self.folder))

@@ -12,7 +12,7 @@ import docker
 import pytest
 from docker.models.containers import Container
 from docker.types import IPAMConfig, IPAMPool
-from host_state import HostState
+from host_state import HostState, left_after
 from live.commands import Demo, Watched, ebbtide, records_in
 from live.daemon_proxy import DaemonProxy
 
@@ -79,7 +79,7 @@ def test_last_replica_standing_has_the_same_verdicts_as_on_the_local_runtime(dem
         assert f"image {manifest.host['image']} ({manifest.host['image_why']})" in done.stdout
         assert manifest.host["image_id"].startswith("sha256:")
         assert _essence(_verdict(record)) == _essence(_verdict(demo.records[manifest.kafka]))
-        assert HostState.now().left_since(before, record.name, str(tmp_path)) == []
+        assert left_after(before, record.name, str(tmp_path)) == []
 
 
 def test_nothing_is_found_where_nothing_was_broken(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_after_sigkill_clean_removes_the_containers_and_all_else(tmp_path: Path)
     assert f"container ebbtide-{record.name}-broker-1" in HostState.now().left_since(before, record.name)
     cleaned = ebbtide("clean")
     assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
-    assert HostState.now().left_since(before, record.name, str(tmp_path)) == []
+    assert left_after(before, record.name, str(tmp_path)) == []
     assert ebbtide("analyze", record).returncode == 2
 
 
@@ -131,7 +131,7 @@ def test_a_daemon_that_goes_away_is_one_error_and_what_it_alone_can_remove_is_le
         proxy.open()
         cleaned = ebbtide("clean")
         assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
-        assert HostState.now().left_since(before, record.name) == []
+        assert left_after(before, record.name) == []
     finally:
         proxy.close()
         ebbtide("clean")

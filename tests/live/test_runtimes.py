@@ -49,7 +49,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     finally:
         made.runtime.close()
         made.runtime.close()
-    assert made.left() == []
+    assert made.left_after() == []
     assert not (made.folder / "cluster").exists()
     with gzip.open(made.folder / "logs" / "broker-1.log.gz", "rt") as log:
         said = log.read()
@@ -223,7 +223,7 @@ def test_a_property_that_kafka_refuses_is_reported_before_anything_starts(
             cluster.runtime.prepare()
     finally:
         cluster.runtime.close()
-    assert cluster.left() == []
+    assert cluster.left_after() == []
 
 
 def test_what_stands_of_a_run_is_seen(cluster: Cluster) -> None:
