@@ -26,19 +26,22 @@ class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
     failed: tuple[str, ...] = ()
 
 
-def clean(ledgers: Path | None = None) -> list[Cleaned]:
-    """Undo every ledger whose harness is dead, newest entry first; what failed stays in its ledger."""
+def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[Cleaned]:
+    """Undo every ledger whose harness is dead, newest entry first; what failed stays in its ledger.
+
+    `forget`: it does not stay, as when the daemon of its containers is gone for good.
+    """
     home = ledgers or ledgers_dir()
     by_ledger = []
     if home.is_dir():
         with FileLock(home / ".lock"):
-            by_ledger = [_clean_one(path) for path in sorted(home.glob("*.jsonl"))]
+            by_ledger = [_clean_one(path, forget) for path in sorted(home.glob("*.jsonl"))]
     return by_ledger + [
         _undone(container.run_id, [container]) for container in ownerless(known=[one.run_id for one in by_ledger])
     ]
 
 
-def _clean_one(path: Path) -> Cleaned:
+def _clean_one(path: Path, forget: bool) -> Cleaned:
     try:
         ledger = read_ledger(path)
     except FileNotFoundError:  # its run ended between the listing and the reading
@@ -48,7 +51,7 @@ def _clean_one(path: Path) -> Cleaned:
     if is_alive(ledger.opened.owner):
         return Cleaned(run_id=ledger.opened.run_id, live=True)
     outcome = _undone(ledger.opened.run_id, ledger.standing)
-    if not outcome.failed:
+    if forget or not outcome.failed:
         path.unlink(missing_ok=True)
     return outcome
 

@@ -17,6 +17,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "Runs that are still going, and everything that ebbtide did not make, stay as they are. "
         "Exit code 0: nothing is left, 3: something could not be undone."
     )
+    parser.add_argument(
+        "--forget",
+        action="store_true",
+        help="strike out what cannot be undone, for example containers of a Docker daemon that is gone for good",
+    )
 
 
 def powers(args: argparse.Namespace) -> Wish:
@@ -29,14 +34,18 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.clean import clean
     from harness.ledger import ledgers_dir
 
-    outcomes = clean()
+    outcomes = clean(forget=args.forget)
     for outcome in outcomes:
         if outcome.live:
             print(f"{outcome.run_id}: still running, left alone")
         for thing in outcome.undone:
             print(f"{outcome.run_id}: undone: {thing}")
         for failure in outcome.failed:
-            print(f"{outcome.run_id}: NOT undone: {failure}", file=sys.stderr)
+            how = "NOT undone, forgotten" if args.forget else "NOT undone"
+            print(f"{outcome.run_id}: {how}: {failure}", file=sys.stderr)
     if not any(outcome.undone or outcome.failed for outcome in outcomes):
         print(f"nothing to clean (ledgers are in {ledgers_dir()})")
-    return ExitCode.HARNESS_FAILED if any(outcome.failed for outcome in outcomes) else ExitCode.AS_PREDICTED
+    left = not args.forget and any(outcome.failed for outcome in outcomes)
+    if left:
+        print("gone for good, as with its Docker daemon? ebbtide clean --forget strikes it out", file=sys.stderr)
+    return ExitCode.HARNESS_FAILED if left else ExitCode.AS_PREDICTED

@@ -41,11 +41,14 @@ class Refused(Exception):
 
 
 def why_not() -> str | None:
-    """Why this user cannot have namespaces of their own, found by making them; None when they can."""
-    done = subprocess.run(_command(["true"]), capture_output=True, text=True, check=False)
+    """Why this user cannot run ebbtide in namespaces of their own, found by trying it; None when they can."""
+    # Not `true`: rights to read that root lent to this user end where the user namespace begins.
+    trial = _command([sys.executable, "-c", "import harness"])
+    done = subprocess.run(trial, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return None
-    return done.stderr.strip().removeprefix("error: ") or f"exit code {done.returncode}"
+    said = done.stderr.strip().splitlines()
+    return said[-1].removeprefix("error: ") if said else f"exit code {done.returncode}"
 
 
 def remedy(sysctls: Path = Path("/proc/sys")) -> str:
@@ -58,7 +61,7 @@ def remedy(sysctls: Path = Path("/proc/sys")) -> str:
         setting = sysctls / name
         if setting.is_file() and setting.read_text().strip() == forbids:
             return f"sudo sysctl -w {name.replace('/', '.')}={allows}"
-    return "run ebbtide outside of chroots and containers"
+    return "run ebbtide outside of chroots and containers, installed where this user may read it"
 
 
 def rerun(command: Sequence[str]) -> NoReturn:
@@ -132,7 +135,10 @@ def _mount_private_folders() -> None:
 
 
 def _become(command: Sequence[str]) -> NoReturn:
-    os.execvp(command[0], list(command))
+    try:
+        os.execvp(command[0], list(command))
+    except OSError as error:
+        raise Refused(f"starting {command[0]} in a user namespace: {error.strerror}") from None
 
 
 def _pass_on_until_ended(child: int) -> int:

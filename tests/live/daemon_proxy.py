@@ -20,7 +20,9 @@ class DaemonProxy:
         self._open: list[socket.socket] = []
 
     def open(self) -> None:
-        """Let clients in."""
+        """Let clients in, if they are not yet."""
+        if self._listener is not None:
+            return
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self._path))
         self._listener.listen()

@@ -123,18 +123,18 @@ def test_a_daemon_that_goes_away_is_one_error_and_what_it_alone_can_remove_is_le
         assert "Docker daemon went away" in run.text()
         (record,) = records_in(tmp_path / "runs")
         assert read_manifest(record).status == "failed"
-        monkeypatch.delenv("DOCKER_HOST")
+        monkeypatch.undo()
         left = HostState.now().left_since(before, record.name)
         assert {thing.split()[0] for thing in left} == {"container"}, left
         in_vain = ebbtide("clean")
-        assert (in_vain.returncode, len(in_vain.stderr.splitlines())) == (3, len(left)), in_vain.stderr
+        assert (in_vain.returncode, in_vain.stderr.count("NOT undone")) == (3, len(left)), in_vain.stderr
+    finally:
+        # Also when the test fails: what only this daemon can remove would stay for all tests to come.
         proxy.open()
         cleaned = ebbtide("clean")
-        assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
-        assert left_after(before, record.name) == []
-    finally:
         proxy.close()
-        ebbtide("clean")
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    assert left_after(before, record.name) == []
 
 
 def test_a_container_whose_ledger_is_gone_is_found_by_its_label_and_others_are_not(

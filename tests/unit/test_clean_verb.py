@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from harness import clean as cleaning
@@ -14,7 +18,7 @@ from harness.errors import ExitCode
 def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Cleaned]:
     """What cleaning this host is made to find."""
     found: list[Cleaned] = []
-    monkeypatch.setattr(cleaning, "clean", lambda: found)
+    monkeypatch.setattr(cleaning, "clean", lambda forget: found)
     return found
 
 
@@ -39,3 +43,28 @@ def test_what_could_not_be_undone_is_an_error(outcomes: list[Cleaned], capsys: p
     outcomes.append(Cleaned(run_id="r1", undone=("volume a",), failed=("volume b: busy",)))
     assert main(["clean"]) == ExitCode.HARNESS_FAILED
     assert "r1: NOT undone: volume b: busy" in capsys.readouterr().err
+    assert main(["clean", "--forget"]) == ExitCode.AS_PREDICTED
+    assert "r1: NOT undone, forgotten: volume b: busy" in capsys.readouterr().err
+
+
+def test_what_cannot_be_undone_stays_in_the_ledger_until_it_is_forgotten(tmp_path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", _DIES_WITH_A_CONTAINER, str(tmp_path)], check=False)
+    assert ended.returncode == 7
+    for _ in range(2):
+        [outcome] = cleaning.clean(tmp_path / "ledger")
+        assert "no Docker daemon" in outcome.failed[0]
+    [outcome] = cleaning.clean(tmp_path / "ledger", forget=True)
+    assert outcome.failed
+    assert cleaning.clean(tmp_path / "ledger") == []
+
+
+_DIES_WITH_A_CONTAINER = """
+import os, sys
+from pathlib import Path
+from harness.host.containers import Container
+from harness.ledger import Ledger
+folder = Path(sys.argv[1])
+ledger = Ledger.open("r1", folder, ledgers=folder / "ledger")
+ledger.record(Container(docker_host=f"unix://{folder}/socket", name="c", run_id="r1"))
+os._exit(7)
+"""

@@ -129,7 +129,11 @@ def test_a_verb_that_can_do_without_powers_goes_on(host: Callable[..., list[str]
             "1",
             "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
         ),
-        ("user/max_user_namespaces", "15000", "run ebbtide outside of chroots and containers"),
+        (
+            "user/max_user_namespaces",
+            "15000",
+            "run ebbtide outside of chroots and containers, installed where this user may read it",
+        ),
     ],
 )
 def test_a_kernel_that_refuses_namespaces_is_told_which_setting_to_change(
