@@ -115,7 +115,8 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     )
     checked = check_all(case)
     actions = {} if any(one.threw and one.found.name == TRANSITIONS for one in checked) else seen_actions(trace())
-    seen = _seen(evidence, reconciliation, losses, unknown_kinds)
+    facts = coverage(evidence, steps) | actions
+    seen = _seen(evidence, reconciliation, losses, unknown_kinds, facts)
     comparison: Comparison | None = None
     if scenario is not None:
         comparison = compare(scenario, manifest, rules, seen)
@@ -141,7 +142,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         losses=_losses(losses),
         regressions=_regressions(regressions),
         properties=[one.found for one in checked],
-        coverage=coverage(evidence, steps) | actions,
+        coverage=facts,
     )
 
 
@@ -201,7 +202,11 @@ def _unknown_kinds(manifest: Manifest, reconciliation: Reconciliation) -> dict[s
 
 
 def _seen(
-    evidence: Evidence, reconciliation: Reconciliation, losses: list[Blamed], unknown_kinds: dict[str, str]
+    evidence: Evidence,
+    reconciliation: Reconciliation,
+    losses: list[Blamed],
+    unknown_kinds: dict[str, str],
+    facts: dict[str, int],
 ) -> Seen:
     causes: Counter[str] = Counter()
     for one in losses:
@@ -218,6 +223,7 @@ def _seen(
         kinds=kinds,
         unknown_kinds=unknown_kinds,
         elected_from_elr=sum(one.road == "elr" for one in all_elections(evidence.timeline)) if known else None,
+        facts=facts if known else {},
     )
 
 

@@ -18,7 +18,8 @@ APART = ("lost", "hw-regression")
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What the run showed. `causes`: committed losses by cause; None values are unknown.
 
-    `kinds` counts the anomalies by kind; `unknown_kinds` says why a kind could not be decided.
+    `kinds` counts the anomalies by kind; `unknown_kinds` says why a kind could not be decided. `facts` are the
+    coverage facts; empty: not known.
     """
 
     committed_lost: int
@@ -27,6 +28,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     kinds: Mapping[str, int] = {}
     unknown_kinds: Mapping[str, str] = {}
     elected_from_elr: int | None = None
+    facts: Mapping[str, int] = {}
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +70,7 @@ def compare(scenario: Scenario, manifest: Manifest, rules: Rules, seen: Seen) ->
     _losses(prediction.loss, seen, broken, open_)
     _regressions(prediction, seen, broken, open_)
     _elr(prediction, seen, broken, unless_faulty, open_)
+    _facts(prediction, seen, broken, open_)
     if prediction.anomalies == "none":
         broken += [
             f"predicted no anomaly, seen {count} {kind}"
@@ -129,6 +132,24 @@ def _elr(prediction: Prediction, seen: Seen, broken: list[str], unless_faulty: l
         broken.append(f"predicted no election from the ELR, but the metadata log has {seen.elected_from_elr}")
 
 
+def _facts(prediction: Prediction, seen: Seen, broken: list[str], open_: list[str]) -> None:
+    """A fact that did not come about leaves the run without meaning, whatever else it shows."""
+    facts = dict(seen.facts)
+    for asked in (*prediction.exercised, *prediction.never):
+        # Of the model's actions only those that were seen are listed.
+        if facts and asked.startswith("action-"):
+            facts.setdefault(asked, 0)
+        if asked not in facts:
+            known = f"known are {', '.join(sorted(facts))}" if facts else "the metadata timeline is missing"
+            open_.append(f"the prediction asks for the coverage fact {asked}, which is not known of this run: {known}")
+    open_ += [
+        f"predicted {fact}, but there were none: the run did not show it"
+        for fact in prediction.exercised
+        if facts.get(fact) == 0
+    ]
+    broken += [f"predicted no {fact}, seen {facts[fact]:,}" for fact in prediction.never if facts.get(fact)]
+
+
 def told(prediction: Prediction) -> str:
     """The prediction as one sentence."""
     words = {"none": "no", "some": "some", "any": None}
@@ -146,6 +167,8 @@ def told(prediction: Prediction) -> str:
         parts.append(("an" if prediction.elected_from_elr else "no") + " election from the ELR")
     if prediction.anomalies == "none":
         parts.append("no other anomaly")
+    parts += prediction.exercised
+    parts += [f"no {fact}" for fact in prediction.never]
     return f"predicted: {', '.join(parts) or 'nothing in particular'} ({prediction.clause})"
 
 

@@ -253,3 +253,27 @@ def test_no_steps_file_is_inconclusive_where_steps_were_planned(tmp_path: Path) 
     story.steps = None
     assert "steps.jsonl is missing" in reasons(story.judged())
     assert story.judged().outcome == "inconclusive"
+
+
+def test_a_fact_that_must_have_come_about_and_did_not_leaves_the_run_inconclusive(tmp_path: Path) -> None:
+    story = healthy(tmp_path, 'exercised = ["elr-non-empty"]')
+    story.change(kafka="4.1.0", features=ELR_ON)
+    assert story.judged().outcome == "inconclusive"
+    assert "predicted elr-non-empty, but there were none: the run did not show it" in story.judged().why
+    story.state(5, isr=[1], elr=[2])
+    assert story.judged().outcome == "as-predicted"
+
+
+def test_a_fact_that_must_never_come_about_and_did_is_contradicted(tmp_path: Path) -> None:
+    story = healthy(tmp_path, 'never = ["elr-non-empty", "action-elect_unclean"]')
+    story.change(kafka="4.1.0", features=ELR_ON)
+    assert story.judged().outcome == "as-predicted"
+    story.state(5, isr=[1], elr=[2])
+    assert story.judged().why[0] == "predicted no elr-non-empty, seen 1"
+
+
+@pytest.mark.parametrize("key", ["exercised", "never"])
+def test_a_fact_that_no_run_has_is_neither_seen_nor_ruled_out(tmp_path: Path, key: str) -> None:
+    verdict = healthy(tmp_path, f'{key} = ["elr-nonempty"]').judged()
+    assert verdict.outcome == "inconclusive"
+    assert "the coverage fact elr-nonempty, which is not known of this run: known are brokers-fenced" in verdict.why[0]
