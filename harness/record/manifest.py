@@ -63,11 +63,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     `final_offsets` is keyed `topic-partition`. `final_consumer` is null when there was no final read.
     `raw_limit_bytes` is the size up to which a replica's segments were kept in raw/; `raw_omitted` names
     the `broker-N/topic-P` logs that exceeded it. `failure` says in a sentence why a run is not complete.
+    `replay_of` is the run id of the record whose schedule was run again.
     """
 
     record_version: int = RECORD_VERSION
     run_id: str
     scenario: str = ""
+    replay_of: str | None = None
     seed: int | None = None
     kafka: str = ""
     features: dict[str, int] = {}

@@ -22,6 +22,7 @@ class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
     `healed_ns` null: never healed, or nothing to heal. `proof` holds `"probe": "ok"` and the figures that
     the probe measured (a power loss: `lost_bytes`, and per log `logs: {"t-0": {"bytes_before",
     "bytes_after", "leo_before", "leo_after"}}`). `parameters` are the step's own, as in the scenario file.
+    `state`, in a replay: the recorded state that the step waited for besides its trigger, and whether it was `reached`.
     """
 
     index: int
@@ -32,6 +33,7 @@ class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
     effect_ns: int | None = None
     healed_ns: int | None = None
     proof: dict[str, Any] = {}
+    state: dict[str, Any] = {}
     parameters: dict[str, Any] = {}
     why: str | None = None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from harness.record.manifest import ACKS, Manifest, ProducerSetup, TopicSetup, T
 from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_tables
 from harness.runner.display import Display
 from harness.runner.draws import draw
+from harness.runner.gates import Gate
 from harness.runner.host import client_versions, disk_is_full, host_facts, require_space
 from harness.runner.session import Session
 from harness.runtime.base import PowerLossMethod
@@ -39,6 +40,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One scenario on one Kafka release; the record is made in `runs`.
 
     `hold_write_back` false lets the kernel save what a power loss should take: for tests of that.
+    `replay_of`: the run id whose schedule this is, and per step the `gates` it waits for.
     """
 
     scenario: Scenario
@@ -48,6 +50,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     runtime: Choice = LocalChoice()
     power_loss_method: PowerLossMethod = "fs-shutdown"
     hold_write_back: bool = True
+    replay_of: str | None = None
+    gates: Mapping[int, Gate] = {}
 
 
 def new_seed() -> int:
@@ -91,7 +95,9 @@ class _Run:
                 power_loss_method=self.request.power_loss_method,
                 hold_write_back=self.request.hold_write_back,
             )
-            session = Session(self.scenario, self.draws, runtime, self.run_id, self.record, self.display)
+            session = Session(
+                self.scenario, self.draws, runtime, self.run_id, self.record, self.display, self.request.gates
+            )
             ended = False
             try:
                 end = session.carry_out()
@@ -184,6 +190,7 @@ class _Run:
         return Manifest(
             run_id=self.run_id,
             scenario=self.scenario.name,
+            replay_of=self.request.replay_of,
             seed=self.request.seed,
             kafka=self.request.kafka,
             runtime=self.request.runtime.name,

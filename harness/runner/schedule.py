@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from faults.wire import Armed, WireFaults
 from harness.record.steps import StepEntry, write_steps
 from harness.runner.acts import Acts, Administer, Plan
 from harness.runner.display import Display
+from harness.runner.gates import Gate, GateWatch, evidence
 from harness.runner.triggers import Counters, Watch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved
 from harness.runtime.base import LogLoss, Runtime
-from harness.scenario.model import ADMIN_KINDS, StepKind, StepSpec
+from harness.scenario.model import ADMIN_KINDS, StepKind, StepSpec, Trigger
 from harness.scenario.order import HEALED_BY
 from harness.scenario.write import given
 from harness.waiting import WaitExpired, wait_until
@@ -37,9 +38,14 @@ class Schedule:
         administer: Administer,
         display: Display,
         pump: Callable[[], None],
+        gates: Mapping[int, Gate] | None = None,
     ) -> None:
-        """`pump` is called at every look of a wait: it reads what is new and raises when a process died unasked."""
+        """`pump` is called at every look of a wait: it reads what is new and raises when a process died unasked.
+
+        `gates`: per step, what it waits for besides its trigger.
+        """
         self._steps = steps
+        self._gates = dict(gates or {})
         self._record = record
         self._view = view
         self._counters = counters
@@ -64,7 +70,7 @@ class Schedule:
         """Carry the steps out in order; false when one never fired, which ends the schedule."""
         for index, step in enumerate(self._steps):
             try:
-                self._await(step)
+                self._await(index, step)
                 plan = self._acts.plan(step)
             except (WaitExpired, RoleUnresolved) as error:
                 self._change(index, why=error.render())
@@ -135,10 +141,34 @@ class Schedule:
             if not armed.in_force:
                 del self._armed[index]
 
-    def _await(self, step: StepSpec) -> None:
-        if step.trigger is None:
-            return
-        watch = Watch(step.trigger, self._view, self._counters, self._acts.wire.held)
+    def _await(self, index: int, step: StepSpec) -> None:
+        gate = self._gates.get(index)
+        if step.trigger is not None and not (gate is not None and gate.instead_of_trigger):
+            self._await_trigger(step, step.trigger)
+        if gate is not None:
+            self._await_state(index, gate)
+
+    def _await_state(self, index: int, gate: Gate) -> None:
+        """Once the state has not come about, none that came after it can be counted on: no gate is kept."""
+        watch, began = GateWatch(gate, self._view, self._counters), time.monotonic()
+
+        def reached() -> bool:
+            self._pump()
+            return watch.look().fired
+
+        try:
+            wait_until(reached, awaited="the recorded state", timeout_s=gate.patience_s)
+            came = True
+        except WaitExpired:
+            came = False
+            self._gates.clear()
+        seen = watch.look().what
+        self._change(index, state=evidence(gate, reached=came, waited_s=time.monotonic() - began, seen=seen))
+        if not came:
+            self._display.note(f"departed before step {index}: the recorded state did not come about; seen: {seen}")
+
+    def _await_trigger(self, step: StepSpec, trigger: Trigger) -> None:
+        watch = Watch(trigger, self._view, self._counters, self._acts.wire.held)
 
         def fired() -> bool:
             self._pump()
@@ -146,7 +176,7 @@ class Schedule:
 
         wait_until(
             fired,
-            awaited=f"the trigger {text_of(step.trigger)}",
+            awaited=f"the trigger {text_of(trigger)}",
             timeout_s=step.deadline_s,
             last_seen=lambda: watch.look().what,
         )

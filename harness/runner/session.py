@@ -18,6 +18,7 @@ from harness.record.files import RAW_DIR
 from harness.record.manifest import FinalOffsets
 from harness.runner.display import Display, RunState
 from harness.runner.draws import Draws
+from harness.runner.gates import Gate
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView, describe
 from harness.runtime.base import Runtime
@@ -42,7 +43,14 @@ class Session:
     """One cluster's life under one scenario. `close` ends clients and nodes, however far it came."""
 
     def __init__(
-        self, scenario: Scenario, draws: Draws, runtime: Runtime, run_id: str, record: Path, display: Display
+        self,
+        scenario: Scenario,
+        draws: Draws,
+        runtime: Runtime,
+        run_id: str,
+        record: Path,
+        display: Display,
+        gates: Mapping[int, Gate] | None = None,
     ) -> None:
         self._scenario = scenario
         self._runtime = runtime
@@ -77,6 +85,7 @@ class Session:
             administer=self._workload.administer,
             display=display,
             pump=self._watch,
+            gates=gates,
         )
         self._up = False
 
