@@ -1,0 +1,82 @@
+"""What a campaign runs: one scenario on one release, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.known_releases import parse_version
+from harness.scenario.model import Scenario
+
+Runtime = Literal["auto", "docker", "local"]
+"""As asked for: `auto` is decided run by run."""
+Origin = Literal["catalogue", "random", "replay"]
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A Kafka release, and the feature levels to format it with besides the scenario's own."""
+
+    kafka: str
+    features: dict[str, int] = {}
+
+    def __str__(self) -> str:
+        """As it is typed: `4.0.2:eligible.leader.replicas.version=1`."""
+        levels = "+".join(f"{name}={level}" for name, level in sorted(self.features.items()))
+        return f"{self.kafka}:{levels}" if levels else self.kafka
+
+
+def parse_target(text: str) -> Target:
+    """A target from `RELEASE` or `RELEASE:FEATURE=LEVEL+...`; raises `UsageError`."""
+    kafka, _, levels = text.partition(":")
+    parse_version(kafka)
+    features = {}
+    for part in filter(None, levels.split("+")):
+        name, _, level = part.partition("=")
+        if not name or not level.isdigit():
+            raise UsageError(
+                "not a feature level",
+                where="--kafka",
+                got=repr(part),
+                allowed="FEATURE=LEVEL, such as metadata.version=21",
+            )
+        features[name] = int(level)
+    return Target(kafka=kafka, features=features)
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One run to be done. `number` tells repetitions apart; for a random schedule it is the seed."""
+
+    scenario: str
+    target: Target
+    runtime: Runtime
+    number: int
+    origin: Origin = "catalogue"
+
+    @property
+    def group(self) -> str:
+        """What repetitions have in common, also from night to night."""
+        return f"{self.scenario} on {self.target} ({self.runtime})"
+
+    @property
+    def key(self) -> str:
+        """The job's name in its night."""
+        return f"{self.group} #{self.number}"
+
+
+def catalogue_jobs(
+    scenarios: Sequence[Scenario], targets: Sequence[Target] | None, runtime: Runtime, times: int
+) -> Iterator[Job]:
+    """Each scenario on each release it names, and of those only `targets` where they are given; round by round.
+
+    Feature levels that the scenario fixes itself are not overridden: it would be another scenario.
+    """
+    for number in range(1, times + 1):
+        for scenario in scenarios:
+            named = [Target(kafka=kafka) for kafka in scenario.kafka]
+            for target in named if targets is None else targets:
+                fixed = scenario.cluster.features.keys() & target.features.keys()
+                if target.kafka in scenario.kafka and not fixed:
+                    yield Job(scenario=scenario.name, target=target, runtime=runtime, number=number)

@@ -1,0 +1,165 @@
+"""One night: jobs one after another until they or the budget end, judged in batches, each written down at once."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from analysis.verdict import Verdict
+from harness.campaign.job import Job
+from harness.campaign.store import Done, Plan, Store
+from harness.errors import EbbtideError, HarnessError, UsageError
+from harness.record.manifest import read_manifest
+
+BATCH = 8
+"""Runs that are judged together: starting Spark for each would cost as much as the run."""
+GIVE_UP_AFTER = 3
+"""Failures of the harness or its host, one after another: the next would fail too."""
+
+Judge = Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]
+"""Judges records; an error stands for one that cannot be read."""
+
+
+class Night:
+    """Carries a plan out. `carry_out` runs one job and returns its record; `judge` judges a batch."""
+
+    def __init__(
+        self,
+        store: Store,
+        plan: Plan,
+        *,
+        carry_out: Callable[[Job], Path],
+        judge: Judge,
+        budget_s: float,
+        tell: Callable[[str], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._plan = plan
+        self._carry_out = carry_out
+        self._judge = judge
+        self._tell = tell
+        self._clock = clock
+        self._until_s = plan.started_s + budget_s
+        self._failed_in_a_row = 0
+        self.done = [one for one in store.history() if one.night == plan.night]
+
+    def run(self, jobs: Iterable[Job], *, mandatory: bool = False) -> list[Done]:
+        """Run the jobs that this night has not done yet; what was done. `mandatory`: the budget does not end them.
+
+        Raises `HarnessError` when the harness failed several times in a row.
+        """
+        before = len(self.done)
+        left = (job for job in jobs if job.key not in {one.job.key for one in self.done})
+        while batch := list(itertools.islice(left, BATCH)):
+            self._run_batch(batch, mandatory)
+            if not mandatory and self.over:
+                break
+        return self.done[before:]
+
+    @property
+    def over(self) -> bool:
+        """Whether the budget is spent."""
+        return self._clock() >= self._until_s
+
+    def adopt(self, jobs: Sequence[Job]) -> None:
+        """Judge what a killed night had run and not judged, so that it is not run again."""
+        known = {one.run_id for one in self.done}
+        waiting: dict[Path, Job] = {}
+        for record in sorted(path for path in self._store.runs.iterdir() if path.name not in known):
+            try:
+                manifest = read_manifest(record)
+            except UsageError:
+                continue
+            if manifest.status != "complete" or (manifest.start_ns or 0) < self._plan.started_s * 1e9:
+                continue
+            taken = {one.job.key for one in self.done} | {job.key for job in waiting.values()}
+            for job in jobs:
+                same = (job.scenario, job.target.kafka) == (manifest.scenario, manifest.kafka)
+                levels = job.target.features.items() <= manifest.features.items()
+                if same and levels and job.key not in taken:
+                    waiting[record] = job
+                    break
+        self._judge_batch(list(waiting.items()))
+
+    def _run_batch(self, jobs: Sequence[Job], mandatory: bool) -> None:
+        ran: list[tuple[Path, Job]] = []
+        try:
+            for job in jobs:
+                if not mandatory and self.over:
+                    break
+                record = self._try(job)
+                if record is not None:
+                    ran.append((record, job))
+        except HarnessError:
+            self._judge_batch(ran)
+            raise
+        self._judge_batch(ran)
+
+    def _try(self, job: Job) -> Path | None:
+        self._tell(f"{job.key}")
+        started = self._clock()
+        try:
+            record = self._carry_out(job)
+        except HarnessError as error:
+            self._failed_in_a_row += 1
+            self._tell(f"{job.key}: failed: {error.what}")
+            self._add(
+                Done(
+                    night=self._plan.night,
+                    job=job,
+                    run_id=None,
+                    ended="failed",
+                    why=(str(error),),
+                    took_s=self._clock() - started,
+                )
+            )
+            if self._failed_in_a_row >= GIVE_UP_AFTER:
+                raise HarnessError(
+                    f"the harness failed {GIVE_UP_AFTER} times in a row", got=error.what, next="ebbtide doctor"
+                ) from error
+            return None
+        self._failed_in_a_row = 0
+        return record
+
+    def _judge_batch(self, ran: Sequence[tuple[Path, Job]]) -> None:
+        if not ran:
+            return
+        verdicts = self._judge([record for record, _ in ran])
+        for record, job in ran:
+            verdict = verdicts[record]
+            if isinstance(verdict, EbbtideError):
+                done = Done(night=self._plan.night, job=job, run_id=record.name, ended="failed", why=(str(verdict),))
+            else:
+                done = self._done(record, job, verdict)
+            self._add(done)
+            self._tell(f"{job.key}: {done.ended}" + (f": {done.why[0]}" if done.ended != "as-predicted" else ""))
+
+    def _done(self, record: Path, job: Job, verdict: Verdict) -> Done:
+        manifest = read_manifest(record)
+        causes: dict[str, int] = {}
+        for loss in verdict.losses:
+            causes[loss.cause] = causes.get(loss.cause, 0) + loss.count
+        took_ns = (manifest.end_ns or 0) - (manifest.start_ns or 0)
+        return Done(
+            night=self._plan.night,
+            job=job,
+            run_id=record.name,
+            ended=verdict.outcome,
+            why=tuple(verdict.why),
+            causes=causes,
+            coverage=verdict.coverage,
+            seed=manifest.seed,
+            took_s=max(0, took_ns) / 1e9,
+        )
+
+    def _add(self, done: Done) -> None:
+        mib = psutil.Process().memory_info().rss >> 20
+        done = msgspec.structs.replace(done, ended_at_s=self._clock(), harness_mib=mib)
+        self._store.append(done)
+        self.done.append(done)

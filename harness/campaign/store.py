@@ -1,0 +1,109 @@
+"""The folder that nights share: their records, and one line for each run that was judged.
+
+DIR/runs/RUN_ID/            run records
+DIR/history.jsonl           `Done`, one a line, in the order in which they were judged
+DIR/nights/NIGHT/plan.json  what a night was to do, and when it ended
+DIR/nights/NIGHT/...        its summary.md and junit.xml
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from analysis.verdict import Outcome
+from harness.campaign.job import Job
+from harness.errors import UsageError
+from harness.record.files import write_atomically
+
+Ended = Outcome | Literal["failed"]
+"""How a job ended; `failed`: the harness or its host did, and there may be no record."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a night does: equal `settings`, the same. `ended_s` None: it is under way, or was killed."""
+
+    night: str
+    settings: dict[str, str]
+    started_s: float
+    ended_s: float | None = None
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that ran. `causes` counts lost records by cause; `harness_mib` is the harness's memory afterwards."""
+
+    night: str
+    job: Job
+    run_id: str | None
+    ended: Ended
+    why: tuple[str, ...] = ()
+    causes: dict[str, int] = {}
+    coverage: dict[str, int] = {}
+    seed: int | None = None
+    took_s: float = 0.0
+    ended_at_s: float = 0.0
+    harness_mib: int = 0
+    scenario_file: str | None = None
+
+
+class Store:
+    """A store on disk; made when it is not there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runs = folder / "runs"
+        self._history = folder / "history.jsonl"
+        self.runs.mkdir(parents=True, exist_ok=True)
+
+    def night_folder(self, night: str) -> Path:
+        """Where a night keeps its own files."""
+        return self.folder / "nights" / night
+
+    def save(self, plan: Plan) -> None:
+        """Write down what a night does, or that it ended."""
+        path = self.night_folder(plan.night) / "plan.json"
+        write_atomically(path, msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n")
+
+    def unfinished(self) -> Plan | None:
+        """The newest night, if it did not end."""
+        plans = sorted(self.folder.glob("nights/*/plan.json"))
+        newest = msgspec.json.decode(plans[-1].read_bytes(), type=Plan) if plans else None
+        return newest if newest is not None and newest.ended_s is None else None
+
+    def append(self, done: Done) -> None:
+        """Add a line, whole and durable."""
+        with self._history.open("ab") as file:
+            file.write(msgspec.json.encode(done) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def history(self) -> list[Done]:
+        """All that was done, oldest first; not a last line without its end. Raises `UsageError` for other damage."""
+        if not self._history.is_file():
+            return []
+        lines = self._history.read_bytes().split(b"\n")
+        found = []
+        for number, line in enumerate(lines[:-1], start=1):
+            try:
+                found.append(msgspec.json.decode(line, type=Done))
+            except msgspec.DecodeError as error:
+                raise UsageError(
+                    "a line of the history cannot be read",
+                    where=f"{self._history}:{number}",
+                    got=str(error),
+                    next="take the line out, or another store",
+                ) from None
+        if lines[-1]:
+            # The writer was killed: what it began is cut off, so that the next line is whole.
+            write_atomically(self._history, b"\n".join(lines[:-1]) + (b"\n" if found else b""))
+        return found
+
+    def drop_records(self, run_ids: Iterable[str]) -> None:
+        """Remove records; their lines in the history stay."""
+        for run_id in run_ids:
+            shutil.rmtree(self.runs / run_id, ignore_errors=True)

@@ -1,0 +1,73 @@
+"""A night as a page of Markdown: what a person reads in the morning."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from harness.campaign.store import Done, Ended, Plan
+from harness.campaign.trend import Trend
+
+_ORDER: tuple[Ended, ...] = ("contradicted", "failed", "inconclusive", "as-predicted")
+_SHORT = {"as-predicted": "ok", "contradicted": "**CONTRADICTED**", "inconclusive": "inconclusive", "failed": "failed"}
+
+
+def summary(plan: Plan, dones: Sequence[Done], changes: Trend, runs: str) -> str:
+    """The page; `runs` is where the records are."""
+    return "\n".join(_lines(plan, dones, changes, runs)) + "\n"
+
+
+def _lines(plan: Plan, dones: Sequence[Done], changes: Trend, runs: str) -> Iterator[str]:
+    counts = Counter(done.ended for done in dones)
+    yield f"# Night {plan.night}"
+    yield ""
+    yield f"{len(dones)} runs: " + (", ".join(f"{counts[one]} {one}" for one in _ORDER if counts[one]) or "none") + "."
+    if dones:
+        yield (
+            f"Time in runs {sum(done.took_s for done in dones) / 60:.0f} min; memory of the harness "
+            f"{dones[0].harness_mib} MiB after the first run, {dones[-1].harness_mib} MiB after the last."
+        )
+    for title, groups in (("New", changes.new), ("Gone", changes.gone), ("Flaky", changes.flaky)):
+        if groups:
+            yield f"\n**{title}**: " + "; ".join(groups)
+    yield from _table([done for done in dones if done.job.origin == "catalogue"])
+    for ended in _ORDER[:-1]:
+        yield from _explained(ended, [done for done in dones if done.ended == ended], runs)
+    yield from _coverage(dones)
+
+
+def _table(dones: Sequence[Done]) -> Iterator[str]:
+    """Scenarios by targets; a cell counts how the repetitions ended."""
+    if not dones:
+        return
+    targets = list(dict.fromkeys(f"{done.job.target} ({done.job.runtime})" for done in dones))
+    cells: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for done in dones:
+        cells[done.job.scenario, f"{done.job.target} ({done.job.runtime})"][done.ended] += 1
+    yield "\n## Catalogue\n"
+    yield "| scenario | " + " | ".join(targets) + " |"
+    yield "|---|" + "---|" * len(targets)
+    for scenario in sorted({done.job.scenario for done in dones}):
+        row = [", ".join(f"{count} {_SHORT[one]}" for one, count in cells[scenario, name].items()) for name in targets]
+        yield f"| {scenario} | " + " | ".join(cell or "-" for cell in row) + " |"
+
+
+def _explained(ended: Ended, dones: Sequence[Done], runs: str) -> Iterator[str]:
+    if not dones:
+        return
+    yield f"\n## {ended.capitalize()}\n"
+    for done in dones:
+        yield f"- {done.job.key}: {done.why[0] if done.why else 'no reason given'}"
+        if done.run_id is not None:
+            yield f"  - `ebbtide analyze {runs}/{done.run_id}`, `ebbtide replay {runs}/{done.run_id}`"
+
+
+def _coverage(dones: Sequence[Done]) -> Iterator[str]:
+    reached: Counter[str] = Counter()
+    for done in dones:
+        reached.update(fact for fact, count in done.coverage.items() if count)
+    if reached:
+        yield "\n## Coverage\n"
+        yield "Runs in which each fact came about: " + ", ".join(
+            f"{fact} {count}" for fact, count in sorted(reached.items()) if not fact.startswith("action-")
+        )

@@ -1,0 +1,237 @@
+"""Nights: what is run, what is done again, what is written down, and what a person reads in the morning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+
+from analysis.verdict import Loss, Outcome, Verdict
+from harness.campaign.job import Job, Target, catalogue_jobs, parse_target
+from harness.campaign.junit import write_junit
+from harness.campaign.night import BATCH, Night
+from harness.campaign.store import Done, Ended, Plan, Store
+from harness.campaign.summary import summary
+from harness.campaign.trend import trend
+from harness.cli.main import main
+from harness.errors import EbbtideError, HarnessError, UsageError
+from harness.record.manifest import Manifest, write_manifest
+from harness.scenario import catalogue
+
+NIGHT = "20261121T010000"
+
+
+def job(number: int = 1, scenario: str = "healthy", kafka: str = "4.3.1") -> Job:
+    return Job(scenario=scenario, target=Target(kafka=kafka), runtime="local", number=number)
+
+
+class World:
+    """A store, a clock that each run moves on by ten seconds, and runs whose outcomes a test sets."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Store(folder)
+        self.plan = Plan(night=NIGHT, settings={"budget": "1h"}, started_s=1000.0)
+        self.store.save(self.plan)
+        self.now_s = 1000.0
+        self.outcomes: dict[str, Outcome] = {}
+        self.fails: set[str] = set()
+        self.ran: list[str] = []
+        self.told: list[str] = []
+
+    def night(self, budget_s: float = 3600.0) -> Night:
+        return Night(
+            self.store,
+            self.plan,
+            carry_out=self.carry_out,
+            judge=self.judge,
+            budget_s=budget_s,
+            tell=self.told.append,
+            clock=lambda: self.now_s,
+        )
+
+    def carry_out(self, job: Job) -> Path:
+        self.now_s += 10
+        self.ran.append(job.key)
+        if job.key in self.fails:
+            raise HarnessError("no room on the disk")
+        return self.record(job)
+
+    def record(self, job: Job, status: str = "complete") -> Path:
+        record = self.store.runs / f"run-{len(self.ran)}-{job.number}"
+        record.mkdir()
+        manifest = Manifest(
+            run_id=record.name, scenario=job.scenario, kafka=job.target.kafka, seed=7, start_ns=int(self.now_s * 1e9)
+        )
+        write_manifest(record, msgspec.structs.replace(manifest, end_ns=int(self.now_s * 1e9 + 5e9), status=status))
+        (record / "key").write_text(job.key)
+        return record
+
+    def judge(self, records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
+        return {one: self.verdict(one) for one in records}
+
+    def verdict(self, record: Path) -> Verdict:
+        outcome = self.outcomes.get((record / "key").read_text(), "as-predicted")
+        loss = Loss(
+            topic="t", partition=0, acks=-1, committed=True, cause="unexplained", count=3, first_offset=0, last_offset=2
+        )
+        bad = outcome == "contradicted"
+        return Verdict(run_id=record.name, outcome=outcome, why=["a reason"], losses=[loss] if bad else [])
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "store")
+
+
+def test_every_scenario_is_run_on_each_of_its_releases_before_any_is_repeated() -> None:
+    scenarios = [catalogue.find(name) for name in ("healthy", "last-replica-standing")]
+    jobs = list(catalogue_jobs(scenarios, [Target(kafka="4.3.1"), Target(kafka="2.0.0")], "local", times=2))
+    assert [(one.scenario, one.number) for one in jobs] == [
+        ("healthy", 1),
+        ("last-replica-standing", 1),
+        ("healthy", 2),
+        ("last-replica-standing", 2),
+    ]
+    everywhere = list(catalogue_jobs(scenarios, None, "local", times=1))
+    assert {one.target.kafka for one in everywhere if one.scenario == "last-replica-standing"} == {"3.9.1", "4.3.1"}
+
+
+def test_a_scenario_that_fixes_a_feature_level_is_not_run_at_another() -> None:
+    healthy = catalogue.find("healthy")
+    fixed = msgspec.structs.replace(healthy, cluster=msgspec.structs.replace(healthy.cluster, features={"f": 0}))
+    target = parse_target("4.3.1:f=1")
+    assert list(catalogue_jobs([fixed], [target], "local", times=1)) == []
+    [one] = catalogue_jobs([healthy], [target], "local", times=1)
+    assert one.key == "healthy on 4.3.1:f=1 (local) #1"
+
+
+@pytest.mark.parametrize("text", ["4.3.1:f", "4.3.1:f=x", "4.3.1:=1", "newest"])
+def test_a_target_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_target(text)
+
+
+def test_a_night_runs_each_job_once_and_writes_each_down(world: World) -> None:
+    jobs = [job(number) for number in range(1, BATCH + 3)]
+    world.outcomes[jobs[1].key] = "contradicted"
+    world.night().run(jobs)
+    assert world.ran == [one.key for one in jobs]
+    history = world.store.history()
+    assert [one.job for one in history] == jobs
+    assert [one.ended for one in history[:3]] == ["as-predicted", "contradicted", "as-predicted"]
+    assert history[1].causes == {"unexplained": 3}
+    assert (history[0].seed, history[0].took_s) == (7, 5.0)
+    assert history[0].harness_mib > 0
+
+
+def test_no_run_is_started_when_the_budget_is_spent(world: World) -> None:
+    night = world.night(budget_s=25)
+    night.run(job(number) for number in range(1, 50))
+    assert len(world.ran) == 3
+    assert len(world.store.history()) == 3
+    night.run([job(99)], mandatory=True)
+    assert world.ran[-1] == job(99).key
+
+
+def test_a_killed_night_goes_on_where_it_was(world: World) -> None:
+    jobs = [job(number) for number in range(1, 6)]
+    world.night().run(jobs[:2])
+    # Run and not judged, run by half, and one of an earlier night.
+    world.record(jobs[2])
+    world.record(job(7), status="interrupted")
+    world.now_s, now_s = 10.0, world.now_s
+    world.record(job(8))
+    world.now_s = now_s
+    assert world.store.unfinished() == world.plan
+    again = world.night()
+    again.adopt(jobs)
+    assert [one.job for one in world.store.history()] == jobs[:3]
+    again.run(jobs)
+    assert world.ran == [one.key for one in jobs if one != jobs[2]]
+    assert [one.job for one in world.store.history()] == jobs
+    world.store.save(msgspec.structs.replace(world.plan, ended_s=world.now_s))
+    assert world.store.unfinished() is None
+
+
+def test_a_failure_of_the_harness_does_not_end_the_night_but_three_in_a_row_do(world: World) -> None:
+    jobs = [job(number) for number in range(1, 9)]
+    world.fails = {jobs[1].key, *(one.key for one in jobs[4:])}
+    with pytest.raises(HarnessError, match="3 times in a row"):
+        world.night().run(jobs)
+    assert world.ran == [one.key for one in jobs[:7]]
+    ended = {one.job.number: one.ended for one in world.store.history()}
+    assert ended == {1: "as-predicted", 2: "failed", 3: "as-predicted", 4: "as-predicted"} | dict.fromkeys(
+        (5, 6, 7), "failed"
+    )
+
+
+def test_a_line_that_was_not_finished_is_cut_off_and_a_damaged_one_is_named(world: World) -> None:
+    world.night().run([job()])
+    history = world.store.folder / "history.jsonl"
+    whole = history.read_bytes()
+    history.write_bytes(whole + b'{"night": "2')
+    assert len(world.store.history()) == 1
+    assert history.read_bytes() == whole
+    history.write_bytes(b"{}\n" + whole)
+    with pytest.raises(UsageError) as refused:
+        world.store.history()
+    assert refused.value.where == f"{history}:1"
+
+
+def done(night: str, ended: Ended, scenario: str = "healthy", number: int = 1) -> Done:
+    return Done(night=night, job=job(number, scenario), run_id=f"{night}-{number}", ended=ended, why=("a reason",))
+
+
+def test_the_trend_tells_new_gone_and_flaky_from_what_was_before() -> None:
+    history = [
+        done("n1", "contradicted", "gone"),
+        done("n1", "contradicted", "still"),
+        done("n1", "as-predicted", "new"),
+        done("n2", "as-predicted", "gone"),
+        done("n2", "contradicted", "still"),
+        done("n2", "contradicted", "new"),
+        done("n2", "as-predicted", "flaky", 1),
+        done("n2", "inconclusive", "flaky", 2),
+    ]
+    changes = trend(history, "n2")
+    assert changes.new == ("new on 4.3.1 (local)",)
+    assert changes.gone == ("gone on 4.3.1 (local)",)
+    assert changes.flaky == ("flaky on 4.3.1 (local)",)
+
+
+def test_the_summary_has_the_table_and_each_reason(world: World) -> None:
+    dones = [done(NIGHT, "as-predicted"), done(NIGHT, "contradicted", number=2), done(NIGHT, "failed", "other")]
+    page = summary(world.plan, dones, trend(dones, NIGHT), "store/runs")
+    assert "3 runs: 1 contradicted, 1 failed, 1 as-predicted." in page
+    assert "| healthy | 1 ok, 1 **CONTRADICTED** |" in page
+    assert f"`ebbtide replay store/runs/{NIGHT}-2`" in page
+    assert "**Flaky**: healthy on 4.3.1 (local)" in page
+
+
+def test_junit_counts_contradictions_as_failures_and_what_proved_nothing_as_errors(tmp_path: Path) -> None:
+    outcomes: tuple[Ended, ...] = ("as-predicted", "contradicted", "inconclusive", "failed")
+    write_junit(tmp_path / "junit.xml", NIGHT, [done(NIGHT, one, number=at) for at, one in enumerate(outcomes)])
+    [suite] = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("4", "1", "2")
+    assert [child.tag for case in suite for child in case if child.tag != "properties"] == ["failure", "error", "error"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--budget", "0h"], "not a budget of time"),
+        (["--times", "0"], "--times is 1 or more"),
+        (["--scenarios", "helthy"], "did you mean"),
+        (["--kafka", "newest"], "newest"),
+        (["--scenarios", ","], "nothing is named"),
+    ],
+)
+def test_a_night_that_cannot_be_is_refused_before_anything_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], said: str
+) -> None:
+    assert main(["nightly", "--store", str(tmp_path / "store"), *flags]) == 4
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "store").exists()
