@@ -1,0 +1,125 @@
+"""docs/scenarios.md from the scenario files and what was measured: `python -m bench.catalogue [STORE...]`.
+
+Each STORE (`ebbtide nightly --store STORE`) replaces, in docs/measured.json, what was measured of every scenario,
+target and runtime that it has runs of. The page is written anew either way; a test holds it against the files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+import msgspec
+
+from analysis.judge.prediction import told
+from harness.campaign.store import Done, Store
+from harness.scenario import catalogue
+from harness.scenario.model import Scenario
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+MEASURED = DOCS / "measured.json"
+PAGE = DOCS / "scenarios.md"
+
+_INTRO = """# The scenarios
+
+Made by `python -m bench.catalogue` from the scenario files and from recorded runs; do not edit. `ebbtide scenarios show
+NAME` prints a file, `ebbtide run NAME --kafka RELEASE` runs it. A run is *as predicted* only where each fault proved
+its effect and each fact that the prediction asks for came about. `4.0.2:F=N` is release 4.0.2 formatted with level N
+of the feature F.
+"""
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What the newest runs of one scenario on one target and runtime showed; `took_s` is the median of a run."""
+
+    scenario: str
+    target: str
+    runtime: str
+    date: str
+    outcomes: dict[str, int]
+    lost: tuple[str, ...]
+    took_s: float
+
+
+def measured(dones: Iterable[Done]) -> list[Measured]:
+    """One row a scenario, target and runtime. Runs that failed for the host's sake measured nothing."""
+    groups: dict[tuple[str, str, str], list[Done]] = {}
+    for done in dones:
+        if done.job.origin == "catalogue" and done.ended != "failed":
+            groups.setdefault((done.job.scenario, str(done.job.target), done.job.runtime), []).append(done)
+    return [
+        Measured(
+            scenario=scenario,
+            target=target,
+            runtime=runtime,
+            date=f"{datetime.fromtimestamp(max(one.ended_at_s for one in runs), UTC):%Y-%m-%d}",
+            outcomes=dict(Counter(one.ended for one in runs)),
+            lost=tuple(sorted({_lost(one) for one in runs})),
+            took_s=round(median(one.took_s for one in runs), 1),
+        )
+        for (scenario, target, runtime), runs in sorted(groups.items())
+    ]
+
+
+def page(scenarios: Sequence[Scenario], rows: Sequence[Measured]) -> str:
+    """The whole of docs/scenarios.md."""
+    return _INTRO + "\n" + "\n".join(line for one in scenarios for line in _section(one, rows)) + "\n"
+
+
+def _lost(done: Done) -> str:
+    return ", ".join(f"{count:,} {cause}" for cause, count in sorted(done.causes.items())) or "none"
+
+
+def _section(scenario: Scenario, rows: Sequence[Measured]) -> Iterator[str]:
+    yield f"## {scenario.name}\n"
+    yield f"{scenario.title}.\n"
+    yield scenario.description.strip() + "\n"
+    for prediction in scenario.predictions:
+        levels = ", ".join(f"{name} {level}" for name, level in prediction.features.items())
+        yield f"- Kafka `{prediction.kafka}`{f' with {levels}' if levels else ''}: {told(prediction)}"
+    mine = [row for row in rows if row.scenario == scenario.name]
+    yield ""
+    if not mine:
+        yield "Not measured yet.\n"
+        return
+    yield "| release | runtime | runs | records lost | a run, s | measured |"
+    yield "|---|---|---|---|---|---|"
+    for row in sorted(mine, key=lambda row: (row.runtime != "local", row.target)):
+        runs = ", ".join(f"{count} {outcome}" for outcome, count in sorted(row.outcomes.items()))
+        lost = "; ".join(row.lost)
+        yield f"| {row.target} | {row.runtime} | {runs} | {lost} | {row.took_s:.0f} | {row.date} |"
+    yield ""
+
+
+def scenarios() -> list[Scenario]:
+    """The catalogue, in order of names."""
+    return [catalogue.find(name) for name in catalogue.names()]
+
+
+def stored() -> list[Measured]:
+    """What docs/measured.json holds."""
+    return msgspec.json.decode(MEASURED.read_bytes(), type=list[Measured]) if MEASURED.is_file() else []
+
+
+def main(argv: Sequence[str]) -> int:
+    """Take in the stores and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("stores", nargs="*", type=Path, metavar="STORE")
+    rows = {(row.scenario, row.target, row.runtime): row for row in stored()}
+    for folder in parser.parse_args(argv).stores:
+        rows |= {(row.scenario, row.target, row.runtime): row for row in measured(Store(folder).history())}
+    known = {one.name for one in scenarios()}
+    kept = [row for _, row in sorted(rows.items()) if row.scenario in known]
+    MEASURED.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
+    PAGE.write_text(page(scenarios(), kept))
+    print(f"{len(kept)} rows in {MEASURED}, {PAGE} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,26 @@
+"""docs/scenarios.md says what the scenario files say, and what runs showed."""
+
+from __future__ import annotations
+
+from bench.catalogue import PAGE, measured, page, scenarios, stored
+from harness.campaign.job import Job, Target
+from harness.campaign.store import Done, Ended
+from harness.scenario import catalogue
+
+
+def done(ended: Ended, number: int, **causes: int) -> Done:
+    job = Job(scenario="healthy", target=Target(kafka="4.3.1"), runtime="local", number=number)
+    return Done(night="n", job=job, run_id=f"r{number}", ended=ended, causes=causes, took_s=10.0 * number)
+
+
+def test_the_page_is_that_of_the_files() -> None:
+    assert PAGE.read_text() == page(scenarios(), stored()), "python -m bench.catalogue"
+
+
+def test_repetitions_are_one_row_and_failures_of_the_host_are_none() -> None:
+    [row] = measured([done("as-predicted", 1), done("contradicted", 2, unexplained=1_000), done("failed", 9)])
+    assert row.outcomes == {"as-predicted": 1, "contradicted": 1}
+    assert row.lost == ("1,000 unexplained", "none")
+    assert row.took_s == 15.0
+    text = page([catalogue.find("healthy")], [row])
+    assert "| 4.3.1 | local | 1 as-predicted, 1 contradicted | 1,000 unexplained; none | 15 |" in text
