@@ -1,0 +1,59 @@
+"""The options of every verb that runs scenarios on clusters: where records go, which runtime, how power is lost."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.runner.launch import Wanted
+
+
+def add_cluster_options(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="DIR", help="where records go (./runs)")
+    parser.add_argument(
+        "--runtime",
+        choices=("auto", "docker", "local"),
+        default="auto",
+        help="where the nodes run: docker (containers), local (processes of this host), auto: docker where a daemon "
+        "answers and has an image of the release or can be given one (default)",
+    )
+    parser.add_argument("--image", metavar="REF", help="the Docker image to take, such as apache/kafka:3.9.1")
+    parser.add_argument(
+        "--power-loss",
+        choices=("auto", "fs-shutdown", "truncate"),
+        default="auto",
+        help="how power is lost: fs-shutdown (what was not fsynced is gone), truncate (logs are cut back to their "
+        "recovery points, the worst case), auto: fs-shutdown where the host can (default)",
+    )
+    parser.add_argument(
+        "--keep-write-back",
+        action="store_true",
+        help="let the kernel write dirty pages back during the run: a power loss may then lose nothing",
+    )
+
+
+def wanted_of(args: argparse.Namespace) -> Wanted:
+    """What was typed."""
+    from harness.runner.launch import Wanted
+
+    return Wanted(
+        runs=args.runs,
+        runtime=args.runtime,
+        image=args.image,
+        power_loss=args.power_loss,
+        keep_write_back=args.keep_write_back,
+    )
+
+
+def releases_of(text: str) -> list[str]:
+    """The releases of a comma separated list, each once. Raises `UsageError` when it names none."""
+    releases = list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not releases:
+        # An unset variable of a script must not start clusters of releases that nobody named.
+        raise UsageError("no Kafka release is named", where="--kafka", got=repr(text), allowed="such as 3.9.1,4.3.1")
+    return releases

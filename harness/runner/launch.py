@@ -1,0 +1,104 @@
+"""What every run of a command has in common: the runtime of each release, how power is lost, where records go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from harness.errors import HarnessError
+from harness.known_releases import parse_version
+from harness.runner.gates import Gate
+from harness.runner.run import RunRequest
+from harness.runtime.base import PowerLossMethod
+from harness.runtime.choose import Asked, Choice, check_wish, choose_runtime
+from harness.runtime.storage import check_features
+from harness.scenario.model import Scenario
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line's words on how to run; `image` is any reference of a Docker image."""
+
+    runs: Path = Path("runs")
+    runtime: Asked = "auto"
+    image: str | None = None
+    power_loss: Literal["auto", "fs-shutdown", "truncate"] = "auto"
+    keep_write_back: bool = False
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything decided: makes the requests of single runs."""
+
+    runs: Path
+    runtimes: Mapping[str, Choice]
+    power_loss_method: PowerLossMethod
+    hold_write_back: bool
+
+    def request(
+        self,
+        scenario: Scenario,
+        kafka: str,
+        seed: int,
+        *,
+        replay_of: str | None = None,
+        gates: Mapping[int, Gate] | None = None,
+    ) -> RunRequest:
+        """One run of `scenario` on `kafka`, a release that this launch was prepared for."""
+        return RunRequest(
+            scenario=scenario,
+            kafka=kafka,
+            seed=seed,
+            runs=self.runs,
+            runtime=self.runtimes[kafka],
+            power_loss_method=self.power_loss_method,
+            hold_write_back=self.hold_write_back,
+            replay_of=replay_of,
+            gates=gates or {},
+        )
+
+
+def check(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> None:
+    """Everything that can be refused before anything is made. Raises `UsageError`, or `HarnessError` for the host."""
+    from harness.doctor import require_host
+
+    for release in releases:
+        parse_version(release)
+        check_features(release, scenario.cluster.features)
+    check_wish(wanted.runtime, wanted.image, len(releases))
+    require_host(step.step for step in scenario.steps)
+
+
+def prepare(wanted: Wanted, releases: Iterable[str], note: Callable[[str], None]) -> Launch:
+    """Choose a runtime for each release and fetch what is missing; `note` hears of it. Raises `EbbtideError`."""
+    from harness.releases import ensure
+
+    method, why_not = _power_loss_method(wanted.power_loss)
+    if why_not is not None:
+        note(f"power is lost by truncate, not by file system shutdown: {why_not}")
+    runtimes = {release: choose_runtime(wanted.runtime, release, wanted.image, note) for release in releases}
+    local = [release for release, choice in runtimes.items() if choice.name == "local"]
+    ensure(local, lambda event: note(f"Kafka {event.version}: {event.phase}"))
+    return Launch(
+        runs=wanted.runs,
+        runtimes=runtimes,
+        power_loss_method=method,
+        hold_write_back=not wanted.keep_write_back,
+    )
+
+
+def _power_loss_method(asked: str) -> tuple[PowerLossMethod, str | None]:
+    """The method to use, and why not the real one when the host decided so. Raises `HarnessError`."""
+    from harness.doctor import why_no_volumes
+
+    if asked == "truncate":
+        return "truncate", None
+    why_not = why_no_volumes()
+    if why_not is None:
+        return "fs-shutdown", None
+    if asked == "fs-shutdown":
+        raise HarnessError(
+            "this host cannot lose power by file system shutdown", got=why_not, next="--power-loss truncate"
+        )
+    return "truncate", why_not
