@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from harness.runner.draws import draw
 from harness.runner.gates import Gate
 from harness.runner.host import client_versions, disk_is_full, host_facts, require_space
 from harness.runner.session import Session
-from harness.runtime.base import PowerLossMethod
+from harness.runtime.base import PowerLossMethod, Runtime
 from harness.runtime.choose import Choice, LocalChoice, open_runtime
 from harness.runtime.jvm import ensure_class_archive, installation_of
 from harness.runtime.properties import FIRST_CONTROLLER
@@ -59,14 +59,28 @@ def new_seed() -> int:
     return secrets.randbelow(2**31)
 
 
-def run_scenario(request: RunRequest, display: Display) -> Path:
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster that stands after its run: the run's record is complete, the nodes go on."""
+
+    record: Path
+    run_id: str
+    runtime: Runtime
+
+
+def run_scenario(
+    request: RunRequest,
+    display: Display,
+    drive: Callable[[Session], None] = Session.carry_out,
+    hold: Callable[[Standing], None] | None = None,
+) -> Path:
     """Run, and return the record's folder, not yet judged.
 
-    Raises `HarnessError` when the harness or its host failed; a record that was begun says so too, and what
-    it holds can be judged.
+    `drive` takes the session from `open` to `finish`. `hold` is given the cluster once the record is complete;
+    the cluster ends when it returns. Raises `HarnessError` when the harness or its host failed; a record that was
+    begun says so too, and what it holds can be judged.
     """
     run = _Run(request, display)
-    run.carry_out()
+    run.carry_out(drive, hold)
     return run.record
 
 
@@ -81,7 +95,7 @@ class _Run:
         self.record = (request.runs / self.run_id).absolute()
         self.manifest = self._first_manifest(started)
 
-    def carry_out(self) -> None:
+    def carry_out(self, drive: Callable[[Session], None], hold: Callable[[Standing], None] | None) -> None:
         if isinstance(self.request.runtime, LocalChoice):
             self._ensure_class_archive()
         self._begin_record()
@@ -96,38 +110,54 @@ class _Run:
                 hold_write_back=self.request.hold_write_back,
             )
             session = Session(
-                self.scenario, self.draws, runtime, self.run_id, self.record, self.display, self.request.gates
+                self._as_run(), self.draws, runtime, self.run_id, self.record, self.display, self.request.gates
             )
             ended = False
             try:
-                end = session.carry_out()
-                ended = True
+                try:
+                    drive(session)
+                    ended = True
+                finally:
+                    # A run that was cut short is evidence too: what the nodes left is taken before they are removed.
+                    with contextlib.nullcontext() if ended else contextlib.suppress(EbbtideError, OSError):
+                        self._take_evidence(session, runtime, leave_nodes=ended and hold is not None)
+                if hold is not None:
+                    self._complete(session)
+                    hold(Standing(record=self.record, run_id=self.run_id, runtime=runtime))
             finally:
-                # A run that was cut short is evidence too: what the nodes left is taken before they are removed.
-                with contextlib.nullcontext() if ended else contextlib.suppress(EbbtideError, OSError):
-                    session.close()
-                    with session.timed("collect"):
-                        omitted = collect_raw(runtime, self.scenario.topics, self.record)
-                    self._amend(
-                        features=dict(session.features),
-                        raw_limit_bytes=RAW_LIMIT_BYTES,
-                        raw_omitted=omitted,
-                        end_ns=time.time_ns(),
-                    )
                 with self._left_to_clean() if not ended else contextlib.nullcontext(), session.timed("close"):
                     runtime.close()
-            with session.timed("tables"):
-                torn_bytes = write_tables(self.record, self.run_id)
-            if torn_bytes:
-                self.display.note(f"{torn_bytes} bytes at the ends of journals are no whole entries and were left out")
-            self._amend(
-                status="complete",
-                final_consumer=FINAL_CONSUMER if end.final_offsets else None,
-                final_offsets=end.final_offsets,
-                failure=end.why_no_final_read,
-                timings_s=session.timings_s,
-            )
+            if hold is None:
+                self._complete(session)
+
+    def _take_evidence(self, session: Session, runtime: Runtime, *, leave_nodes: bool) -> None:
+        session.close(leave_nodes=leave_nodes)
+        with session.timed("collect"):
+            omitted = collect_raw(runtime, self.scenario.topics, self.record)
+        self._amend(
+            features=dict(session.features),
+            raw_limit_bytes=RAW_LIMIT_BYTES,
+            raw_omitted=omitted,
+            end_ns=time.time_ns(),
+        )
+
+    def _complete(self, session: Session) -> None:
+        with session.timed("tables"):
+            torn_bytes = write_tables(self.record, self.run_id)
+        if torn_bytes:
+            self.display.note(f"{torn_bytes} bytes at the ends of journals are no whole entries and were left out")
+        end = session.end
+        self._amend(
+            status="complete",
+            final_consumer=FINAL_CONSUMER if end.final_offsets else None,
+            final_offsets=end.final_offsets,
+            failure=end.why_no_final_read,
+            timings_s=session.timings_s,
+        )
         self.display.note(f"recorded in {self.record}")
+
+    def _as_run(self) -> Scenario:
+        return msgspec.structs.replace(self.scenario, kafka=(self.request.kafka,))
 
     def _ensure_class_archive(self) -> None:
         installation = installation_of(self.request.kafka)
@@ -148,8 +178,7 @@ class _Run:
         self.record.mkdir(parents=True)
         write_verdict(self.record, not_finished(self.run_id))
         write_manifest(self.record, self.manifest)
-        as_run = msgspec.structs.replace(self.scenario, kafka=(self.request.kafka,))
-        write_atomically(self.record / SCENARIO, text_of(as_run).encode())
+        write_atomically(self.record / SCENARIO, text_of(self._as_run()).encode())
         self.display.note(f"run {self.run_id}, seed {self.request.seed}")
         self.display.note(self.request.runtime.why())
         for name, value in self.draws.lines().items():

@@ -11,6 +11,7 @@ import msgspec
 
 from faults.base import Effect
 from faults.wire import Armed, WireFaults
+from harness.errors import EbbtideError
 from harness.record.steps import StepEntry, write_steps
 from harness.runner.acts import Acts, Administer, Plan
 from harness.runner.display import Display
@@ -55,29 +56,32 @@ class Schedule:
         self._armed: dict[int, Armed] = {}
         self._broken: dict[int, set[int]] = {}
         """Steps whose effect lasts, by index: the nodes on which it does."""
-        self.entries = [
-            StepEntry(
-                index=index,
-                step=step.step,
-                trigger=given(step.trigger) if step.trigger else {},
-                parameters=_parameters(step),
-            )
-            for index, step in enumerate(steps)
-        ]
+        self.entries = [_planned(index, step) for index, step in enumerate(steps)]
         self._write()
 
     def run(self) -> bool:
-        """Carry the steps out in order; false when one never fired, which ends the schedule."""
-        for index, step in enumerate(self._steps):
-            try:
-                self._await(index, step)
-                plan = self._acts.plan(step)
-            except (WaitExpired, RoleUnresolved) as error:
-                self._change(index, why=error.render())
-                self._display.note(f"step {index} ({step.step}) never fired: {error.render()}")
-                return False
-            self._fire(index, step, plan)
-        return True
+        """Carry the steps out in order; false when one never fired that is not optional, which ends the schedule."""
+        return all(self._carry_out(index, step) for index, step in enumerate(self._steps))
+
+    def add(self, step: StepSpec) -> StepEntry:
+        """Carry one more step out now; its entry says what became of it.
+
+        Raises `EbbtideError` when it could not be injected; the entry then says why, too.
+        """
+        index = len(self.entries)
+        self._steps = (*self._steps, step)
+        self.entries.append(_planned(index, step))
+        self._write()
+        try:
+            self._carry_out(index, step)
+        except EbbtideError as error:
+            self._change(index, why=error.render())
+            raise
+        return self.entries[index]
+
+    def found_down(self, node: int) -> None:
+        """Take note of a node that no step stopped, so that it can be started again."""
+        self._acts.down.add(node)
 
     @property
     def down(self) -> Collection[int]:
@@ -140,6 +144,18 @@ class Schedule:
             self._change(index, effect_ns=effect.effect_ns, proof=effect.proof, why=effect.why)
             if not armed.in_force:
                 del self._armed[index]
+
+    def _carry_out(self, index: int, step: StepSpec) -> bool:
+        try:
+            self._await(index, step)
+            plan = self._acts.plan(step)
+        except (WaitExpired, RoleUnresolved) as error:
+            self._change(index, why=error.render())
+            what = "left out" if step.optional else "never fired"
+            self._display.note(f"step {index} ({step.step}) {what}: {error.render()}")
+            return step.optional is True
+        self._fire(index, step, plan)
+        return True
 
     def _await(self, index: int, step: StepSpec) -> None:
         gate = self._gates.get(index)
@@ -229,6 +245,15 @@ def _told(step: StepSpec, whom: str, effect: Effect) -> str:
         return f"{what}: NO PROOF that it took effect: {effect.why}"
     lost = effect.proof.get("lost_bytes")
     return f"{what}: took effect" + (f", {lost} bytes gone" if lost is not None else "")
+
+
+def _planned(index: int, step: StepSpec) -> StepEntry:
+    return StepEntry(
+        index=index,
+        step=step.step,
+        trigger=given(step.trigger) if step.trigger else {},
+        parameters=_parameters(step),
+    )
 
 
 def _parameters(step: StepSpec) -> dict[str, object]:

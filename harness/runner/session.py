@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,16 +14,18 @@ from analysis.evidence.rows import PartitionRow
 from analysis.evidence.segments import METADATA_FOLDER, TopicPartition
 from faults.wire import tapped
 from harness.errors import HarnessError
-from harness.record.files import RAW_DIR
+from harness.record.files import RAW_DIR, write_atomically
 from harness.record.manifest import FinalOffsets
+from harness.record.steps import StepEntry
 from harness.runner.display import Display, RunState
 from harness.runner.draws import Draws
 from harness.runner.gates import Gate
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView, describe
-from harness.runtime.base import Runtime
+from harness.runtime.base import CLIENTS, Runtime
 from harness.runtime.jvm import tail_of
-from harness.scenario.model import Scenario
+from harness.scenario.model import Scenario, StepSpec
+from harness.scenario.write import SCENARIO, text_of
 from harness.waiting import WaitExpired, wait_until
 from workloads.group import Workload
 
@@ -84,49 +86,94 @@ class Session:
             counters=self._workload,
             administer=self._workload.administer,
             display=display,
-            pump=self._watch,
+            pump=self.watch,
             gates=gates,
         )
         self._up = False
+        self.end = End(why_no_final_read="the run ended before it")
+
+    @property
+    def view(self) -> ClusterView:
+        """What is known of the cluster as of the last `watch`."""
+        return self._view
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario, with the steps that were added to it."""
+        return self._scenario
+
+    @property
+    def entries(self) -> Sequence[StepEntry]:
+        """What became of each step so far."""
+        return self._schedule.entries
 
     @property
     def features(self) -> Mapping[str, int]:
         """Finalized feature levels as last seen."""
         return self._view.image.features
 
-    def carry_out(self) -> End:
+    def carry_out(self) -> None:
         """Raises `HarnessError` when the harness, a client or a node failed without having been told to."""
+        self.open()
+        with self.timed("steps"):
+            self._schedule.run()
+        self.finish()
+
+    def open(self, *, tap_all: bool = False) -> None:
+        """Start the cluster and its clients; `tap_all`: a proxy for every node, whatever the steps.
+
+        Raises `HarnessError`.
+        """
         with self.timed("prepare"):
-            self._runtime.wire.intercept(tapped(self._scenario.steps, self._runtime.nodes))
+            nodes = self._runtime.nodes
+            everyone = {CLIENTS: "clients", **{node.id: node.name for node in nodes.values()}}
+            self._runtime.wire.intercept(everyone if tap_all else tapped(self._scenario.steps, nodes))
             self._runtime.prepare()
         with self.timed("start cluster"):
             self._runtime.start(tuple(self._runtime.nodes))
             self._runtime.wait_ready(tuple(self._runtime.nodes), START_TIMEOUT_S)
+        self.join()
+
+    def join(self) -> None:
+        """Start the clients on a cluster that is up. Raises `HarnessError`."""
         self._up = True
         with self.timed("start clients"):
             self._workload.create_topics()
-            self._workload.start()
-        with self.timed("steps"):
-            self._schedule.run()
+            if self._scenario.topics:
+                self._workload.start()
+
+    def fire(self, step: StepSpec) -> StepEntry:
+        """Carry one more step out now, and add it to the record's scenario; its entry says what became of it.
+
+        Raises `EbbtideError` when it could not be injected, `HarnessError` when something failed unasked meanwhile.
+        """
+        self._scenario = msgspec.structs.replace(self._scenario, steps=(*self._scenario.steps, step))
+        write_atomically(self._record / SCENARIO, text_of(self._scenario).encode())
+        return self._schedule.add(step)
+
+    def finish(self) -> None:
+        """Heal, settle and read everything; `end` says how that went. Raises as `carry_out` does."""
         with self.timed("settle"):
             self._schedule.restore()
             why = self._settle()
         with self.timed("producers"):
             self._end_producers()
         if why is not None:
-            return End(why_no_final_read=why)
+            self.end = End(why_no_final_read=why)
+            return
         with self.timed("final read"):
-            end = self._final_read()
+            self.end = self._final_read()
         with self.timed("checkpoints"):
-            self._await_checkpoints(end)
-        return end
+            self._await_checkpoints(self.end)
 
-    def close(self) -> None:
+    def close(self, *, leave_nodes: bool = False) -> None:
         """End the clients, then the nodes: controllers first, so that the deaths of brokers make no history."""
         with self.timed("stop"):
             self._workload.stop()
             self._workload.close()
             self._view.poll()
+            if leave_nodes:
+                return
             self._up = False
             for node in sorted(self._runtime.nodes, key=lambda one: one in self._brokers):
                 if self._runtime.pid(node) is not None:
@@ -144,8 +191,11 @@ class Session:
             self.timings_s[phase] = round(time.monotonic() - began, 3)
             self._display.note(f"{phase}: {self.timings_s[phase]:.1f} s")
 
-    def _watch(self) -> None:
-        """Read what is new, show it, and raise when a process died that nobody told to."""
+    def watch(self) -> None:
+        """Read what is new, show it, and raise when a process died that nobody told to.
+
+        Without topics there is nothing to judge: the death of a node is told, and the cluster stays.
+        """
         for row in self._view.poll():
             if row.topic in self._scenario.topics:
                 self._display.note(describe(row))
@@ -154,6 +204,10 @@ class Session:
         self._workload.check()
         for node in self._runtime.nodes.values():
             if node.id not in self._schedule.down and self._runtime.pid(node.id) is None:
+                if not self._scenario.topics:
+                    self._schedule.found_down(node.id)
+                    self._display.note(f"{node.name} died by itself: {self._runtime.log_file(node.id)}")
+                    continue
                 raise HarnessError(
                     f"{node.name} died by itself",
                     where=str(self._runtime.log_file(node.id)),
@@ -168,7 +222,7 @@ class Session:
             return [describe(row) for row in partitions if row.topic in self._scenario.topics and not _at_rest(row)]
 
         def settled() -> bool:
-            self._watch()
+            self.watch()
             return not unsettled()
 
         try:
@@ -194,7 +248,7 @@ class Session:
         self._workload.stop_producers()
 
     def _producers_done(self) -> bool:
-        self._watch()
+        self.watch()
         return self._workload.producers_done()
 
     def _final_read(self) -> End:
@@ -228,7 +282,7 @@ class Session:
             ]
 
         def written() -> bool:
-            self._watch()
+            self.watch()
             # A file that is just being replaced is asked for again.
             with contextlib.suppress(OSError, ValueError):
                 return not behind()
@@ -246,7 +300,7 @@ class Session:
             RunState(
                 title=self._title,
                 phase=self._phase,
-                nodes={node.name: self._node_state(node.id) for node in self._runtime.nodes.values()},
+                nodes=self.node_states(),
                 partitions=tuple(
                     row for row in self._view.image.partitions.values() if row.topic in self._scenario.topics
                 ),
@@ -254,6 +308,10 @@ class Session:
                 sends={"sent": sent.handed, "acked": sent.acked, "failed": sent.failed, "unknown": sent.unknown},
             )
         )
+
+    def node_states(self) -> dict[str, str]:
+        """Node name to its state: `running`, `down`, `paused` or `not up`, and its newest registration."""
+        return {node.name: self._node_state(node.id) for node in self._runtime.nodes.values()}
 
     def _node_state(self, node: int) -> str:
         if node in self._schedule.paused:
