@@ -42,6 +42,8 @@ def unproven(manifest: Manifest, scenario: Scenario | None, steps: Sequence[Step
             found.append("steps.jsonl is missing: which faults took effect is not known")
         return found
     for step in steps:
+        if step.optional:
+            continue
         name = f"step {step.index} ({step.step}{_nodes(step)})"
         reason = f": {step.why}" if step.why else ""
         if step.fired_ns is None:

@@ -38,6 +38,11 @@ class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
     why: str | None = None
 
     @property
+    def optional(self) -> bool:
+        """Whether the run is none the worse where this step did not fire or took no effect."""
+        return self.parameters.get("optional") is True
+
+    @property
     def node(self) -> int | None:
         """The target, when there is exactly one."""
         return self.nodes[0] if len(self.nodes) == 1 else None

@@ -49,6 +49,9 @@ WIRE_KINDS: frozenset[StepKind] = frozenset({"hold-request", "delay-request", "d
 """Steps that arm a rule at a wire proxy; they take effect when something comes by that it is about."""
 CUT_KINDS: frozenset[StepKind] = frozenset({"partition", "isolate", "flap"})
 """Steps that cut connections between groups of nodes."""
+OPTIONAL_KINDS: frozenset[StepKind] = frozenset({"wait", "release", *ADMIN_KINDS, *WIRE_KINDS})
+"""Steps that may be optional: without effect they leave the nodes as they were, whereas of a fault that has no proof
+nobody knows what it did."""
 Acks = Literal["0", "1", "all"]
 Isolation = Literal["read_uncommitted", "read_committed"]
 AllowedCause = Literal[
@@ -210,7 +213,8 @@ class StepSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Which keys a kind needs and takes is in `harness.scenario.step_keys`. `deadline_s` bounds the wait for the
     trigger; in a rolling step also the wait for the whole ISR after each broker, in an administrative step
     the wait for the answer and its record.
-    `name` lets a later role refer to this step's resolved target: `step(NAME)`.
+    `name` lets a later role refer to this step's resolved target: `step(NAME)`. `optional`: the schedule does not
+    hang on this step; where it cannot fire, or takes no effect, the run goes on and is none the worse for it.
     """
 
     step: StepKind
@@ -239,6 +243,7 @@ class StepSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     delay: str | None = None
     trigger: Trigger | None = None
     deadline_s: float = 30.0
+    optional: bool | None = None
 
 
 class LossExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

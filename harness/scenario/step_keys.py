@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from harness.errors import UsageError
-from harness.scenario.model import ADMIN_KINDS, StepKind, StepSpec
+from harness.scenario.model import ADMIN_KINDS, OPTIONAL_KINDS, StepKind, StepSpec
 
 _ANY_KIND = frozenset({"step", "name", "trigger", "deadline_s"})
 _TARGET = ("target",)
@@ -84,6 +84,8 @@ def keys_of_kind(step: StepSpec, where: str, wrong: Callable[[str], bool]) -> It
     known = {*_ANY_KIND, *needed, *_OPTIONAL.get(step.step, ())}
     if step.step in ADMIN_KINDS:
         known.add("expect_error")
+    if step.step in OPTIONAL_KINDS:
+        known.add("optional")
     for field in msgspec.structs.fields(step):
         key, value = field.encode_name, getattr(step, field.name)
         given = (value is not None and value != () and value is not False) or wrong(f"{where}.{key}")
