@@ -87,13 +87,18 @@ class FinalReadConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class SamplerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The HW sampler; `brokers` maps a broker id to its `host:port`."""
+    """The sampler; `brokers` maps a broker id to its `host:port`.
+
+    HWs go to `journal`, what brokers describe to `described`.
+    """
 
     endpoints: Endpoints
     journal: str
+    described: str
     brokers: dict[int, str]
     topics: dict[str, int]
     interval_ms: int = 100
+    describe_interval_ms: int = 200
     connect_timeout_ms: int = 500
     request_timeout_ms: int = 1_000
 

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
 from harness.record.files import JOURNAL_DIR
-from harness.record.tables import POLLS, SENDS, WATERMARKS
+from harness.record.tables import DESCRIBED, POLLS, SENDS, WATERMARKS
+from workloads.descriptions import unpack_described
 from workloads.frames import (
     ANSWERED,
     HANDED,
@@ -39,8 +40,8 @@ from workloads.spans import Spans
 JOURNAL_SUFFIX = ".journal"
 ROW_GROUP_ROWS = 100_000
 
-_SCHEMAS = {"sends": SENDS, "polls": POLLS, "watermarks": WATERMARKS}
-_TABLE_OF_NAME = {"producer": "sends", "consumer": "polls", "sampler": "watermarks"}
+_SCHEMAS = {"sends": SENDS, "polls": POLLS, "watermarks": WATERMARKS, "described": DESCRIBED}
+_TABLE_OF_NAME = {"producer": "sends", "consumer": "polls", "sampler": "watermarks", "describer": "described"}
 
 Columns = dict[str, list[object]]
 
@@ -114,6 +115,7 @@ def _rows_of(table: str, reader: JournalReader) -> Iterator[Columns]:
         "sends": _sends,
         "polls": _polls,
         "watermarks": _watermarks,
+        "described": _described,
     }
     return convert[table](reader.header, reader)
 
@@ -224,6 +226,13 @@ def _watermarks(header: JournalHeader, reader: JournalReader) -> Iterator[Column
             "asked_ns": list(asked),
             "at_ns": list(at),
         }
+
+
+def _described(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
+    for kind, payload in reader.frames():
+        rows = unpack_described(kind, payload)
+        columns: Columns = {name: [getattr(row, name) for row in rows] for name in DESCRIBED.names if name != "topic"}
+        yield {**columns, "topic": [header.topics[row.topic] for row in rows]}
 
 
 def _nullable(numbers: Iterable[int]) -> list[object]:

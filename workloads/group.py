@@ -249,6 +249,7 @@ class Workload:
         return SamplerConfig(
             endpoints=self._sampler.endpoints,
             journal=self._journal(self._sampler),
+            described=str(self._folder / f"describer{JOURNAL_SUFFIX}"),
             brokers=self._brokers,
             topics=self._counts,
         )

@@ -1,4 +1,4 @@
-"""Samples the HW that every broker serves: `python -m workloads.sampler CONFIG.json`.
+"""Samples what every broker says of HW, ISR and ELR: `python -m workloads.sampler CONFIG.json`.
 
 ListOffsets(latest, read_uncommitted) is answered by the partition's leader only, with its leader epoch, so
 asking every broker needs no knowledge of who leads: the others refuse, and a deposed leader that does not know
@@ -18,6 +18,8 @@ from pathlib import Path
 
 from harness.waiting import pause
 from workloads.config import SamplerConfig, read_config
+from workloads.describer import BrokerDescriber
+from workloads.descriptions import Described, pack_described
 from workloads.frames import pack_marks
 from workloads.journal import JournalHeader, JournalWriter
 from workloads.process import Stop, run_client
@@ -80,7 +82,10 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> State:
     names = list(config.topics)
     marks: deque[tuple[int, ...]] = deque()
     stopping = threading.Event()
-    threads = [BrokerSampler(config, broker, marks, stopping) for broker in config.brokers]
+    descriptions = JournalWriter(Path(config.described), JournalHeader(table="described", topics=tuple(config.topics)))
+    described: deque[Described] = deque()
+    threads: list[threading.Thread] = [BrokerSampler(config, broker, marks, stopping) for broker in config.brokers]
+    threads += [BrokerDescriber(config, broker, described, stopping) for broker in config.brokers]
     for thread in threads:
         thread.start()
     status.tell(State.RUNNING)
@@ -98,6 +103,9 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> State:
                     status.put(slot, mark[4] + 1)
             if rows:
                 journal.write([pack_marks(rows)])
+            answers = [described.popleft() for _ in range(len(described))]
+            if answers:
+                descriptions.write([pack_described(answers)])
             if told:
                 return State.STOPPED
             pause(_FLUSH_S)

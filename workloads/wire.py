@@ -14,15 +14,25 @@ from types import TracebackType
 from typing import Any
 
 import msgspec
-from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
 EARLIEST = -2
 LATEST = -1
 NONE = 0
 """Kafka's error code for success."""
 
+DESCRIBE_TOPIC_PARTITIONS = 75
+"""API key, in brokers from 3.8 on (KAFKA-15585)."""
+
+_API_VERSIONS_VERSION = 0
+_DESCRIBE_VERSION = 0
 _LIST_OFFSETS_VERSION = 5
 _METADATA_VERSION = 8
 _CREATE_TOPICS_VERSION = 4
@@ -55,6 +65,21 @@ class OffsetAnswer(msgspec.Struct, frozen=True, kw_only=True):
     error: int
     offset: int
     leader_epoch: int | None
+
+
+class DescribedPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition as a broker describes it (KIP-966).
+
+    Leader -1: none that it knows to be alive; a null ELR: it does not say.
+    """
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] | None
+    last_known_elr: tuple[int, ...] | None
 
 
 class TopicAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +172,36 @@ class BrokerConnection:
                 for item in topic.partitions
             },
         )
+
+    def api_keys(self) -> frozenset[int]:
+        """The API keys that the broker speaks. Raises `WireError`."""
+        response = self.ask(ApiVersionsRequest(), ApiVersionsResponse, _API_VERSIONS_VERSION)
+        return frozenset(item.api_key for item in response.api_keys)
+
+    def describe(self, topics: Sequence[str]) -> list[DescribedPartition]:
+        """DescribeTopicPartitions v0; topics in error are left out. Raises `WireError`.
+
+        A broker that does not speak it (`api_keys`) closes the connection.
+        """
+        kind = DescribeTopicPartitionsRequest.TopicRequest
+        request = DescribeTopicPartitionsRequest(
+            topics=[kind(name=name) for name in sorted(topics)], response_partition_limit=2000, cursor=None
+        )
+        response = self.ask(request, DescribeTopicPartitionsResponse, _DESCRIBE_VERSION)
+        return [
+            DescribedPartition(
+                topic=topic.name,
+                partition=item.partition_index,
+                leader=item.leader_id,
+                leader_epoch=item.leader_epoch,
+                isr=tuple(item.isr_nodes),
+                elr=None if item.eligible_leader_replicas is None else tuple(item.eligible_leader_replicas),
+                last_known_elr=None if item.last_known_elr is None else tuple(item.last_known_elr),
+            )
+            for topic in response.topics
+            if topic.error_code == NONE
+            for item in topic.partitions
+        ]
 
     def create_topic(self, name: str, assignment: Sequence[Sequence[int]], config: dict[str, str]) -> TopicAnswer:
         """CreateTopics v4 of one topic; `assignment` lists the replicas of each partition. Raises `WireError`."""

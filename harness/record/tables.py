@@ -73,6 +73,20 @@ asked_ns int64?
 at_ns int64
 """)
 
+DESCRIBED = _schema("""
+topic string
+partition int32
+broker int32
+leader int32
+leader_epoch int32
+isr list<int32>
+elr list<int32>?
+last_known_elr list<int32>?
+asked_ns int64
+at_ns int64
+""")
+"""What a broker answered to DescribeTopicPartitions; a null ELR: the broker did not say."""
+
 PARTITIONS = _schema("""
 metadata_offset int64
 metadata_epoch int32
@@ -126,6 +140,7 @@ TABLES: dict[str, pa.Schema] = {
     "sends": SENDS,
     "polls": POLLS,
     "watermarks": WATERMARKS,
+    "described": DESCRIBED,
     "partitions": PARTITIONS,
     "brokers": BROKERS,
     "configs": CONFIGS,

@@ -32,7 +32,13 @@ def start(tmp_path: Path) -> Iterator[StartClient]:
 
 
 def _sampler(client: Client, journal: Path) -> SamplerConfig:
-    return SamplerConfig(endpoints=client.endpoints, journal=str(journal), brokers={1: DEAD}, topics={"t": 1})
+    return SamplerConfig(
+        endpoints=client.endpoints,
+        journal=str(journal),
+        described=str(journal.with_name("describer.journal")),
+        brokers={1: DEAD},
+        topics={"t": 1},
+    )
 
 
 def test_counters_and_reasons_pass_through_the_status_file(tmp_path: Path) -> None:
@@ -108,7 +114,7 @@ def test_a_producer_gives_up_when_no_broker_answers(start: StartClient, tmp_path
 def test_a_configuration_with_an_unknown_key_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     endpoints = Endpoints(status="s", stop="t")
-    config = SamplerConfig(endpoints=endpoints, journal="j", brokers={}, topics={})
+    config = SamplerConfig(endpoints=endpoints, journal="j", described="d", brokers={}, topics={})
     path.write_bytes(msgspec.json.encode({**msgspec.to_builtins(config), "intervall_ms": 5}))
     with pytest.raises(UsageError, match="intervall_ms"):
         read_config(path, SamplerConfig)

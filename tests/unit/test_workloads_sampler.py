@@ -7,16 +7,24 @@ import socket
 import struct
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from kafka.protocol.admin import DescribeTopicPartitionsResponse
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import ApiVersionsResponse
 
 from harness.waiting import wait_until
 from workloads.config import Endpoints, SamplerConfig
+from workloads.describer import BrokerDescriber
+from workloads.descriptions import Described, pack_described, unpack_described
+from workloads.journal import JournalHeader, JournalReader, JournalWriter
 from workloads.sampler import BrokerSampler
-from workloads.wire import LATEST, BrokerConnection, WireError
+from workloads.wire import DESCRIBE_TOPIC_PARTITIONS, LATEST, BrokerConnection, WireError
 
 NOT_LEADER = 6
 Reply = Callable[[int], bytes]
@@ -95,6 +103,7 @@ def _sample(brokers: dict[int, str], enough: Callable[[list[tuple[int, ...]]], b
         journal="",
         brokers=brokers,
         topics={"t": 1},
+        described="",
         interval_ms=5,
         request_timeout_ms=300,
     )
@@ -173,3 +182,79 @@ def test_an_answer_to_another_request_is_not_taken(broker: Callable[[Reply], Bro
         pytest.raises(WireError, match="another request"),
     ):
         connection.list_offsets([("t", 0)], LATEST)
+
+
+def _framed(response: Any, version: int, correlation: int) -> bytes:
+    response.API_VERSION = version
+    response.with_header(correlation_id=correlation)
+    return bytes(response.encode(header=True, framed=True))
+
+
+def _describing(elr: list[int] | None, *, speaks: bool = True) -> Reply:
+    """Answers ApiVersions first, then one partition with this ELR."""
+    kind = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+    partition = kind.DescribeTopicPartitionsResponsePartition(
+        error_code=5,
+        partition_index=0,
+        leader_id=-1,
+        leader_epoch=4,
+        replica_nodes=[1, 2, 3],
+        isr_nodes=[],
+        eligible_leader_replicas=elr,
+        last_known_elr=[3],
+        offline_replicas=[1],
+    )
+
+    def reply(correlation: int) -> bytes:
+        if correlation == 1:
+            keys = [DESCRIBE_TOPIC_PARTITIONS] if speaks else [3]
+            versions = [ApiVersionsResponse.ApiVersion(api_key=key, min_version=0, max_version=0) for key in keys]
+            return _framed(ApiVersionsResponse(error_code=0, api_keys=versions), 0, correlation)
+        topics = [kind(error_code=0, name="t", topic_id=uuid.uuid4(), is_internal=False, partitions=[partition])]
+        topics += [kind(error_code=3, name="u", topic_id=uuid.uuid4(), is_internal=False, partitions=[])]
+        answer = DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=topics, next_cursor=None)
+        return _framed(answer, 0, correlation)
+
+    return reply
+
+
+def _describer(address: str) -> tuple[BrokerDescriber, deque[Described], threading.Event]:
+    config = SamplerConfig(
+        endpoints=Endpoints(status="", stop=""),
+        journal="",
+        described="",
+        brokers={2: address},
+        topics={"t": 1},
+        describe_interval_ms=5,
+        request_timeout_ms=300,
+    )
+    answers: deque[Described] = deque()
+    stopping = threading.Event()
+    return BrokerDescriber(config, 2, answers, stopping), answers, stopping
+
+
+@pytest.mark.parametrize("elr", [[1, 2], [], None])
+def test_what_a_broker_describes_is_kept_as_it_said_it(
+    broker: Callable[[Reply], Broker], tmp_path: Path, elr: list[int] | None
+) -> None:
+    thread, answers, stopping = _describer(broker(_describing(elr)).address)
+    thread.start()
+    wait_until(lambda: len(answers) >= 2, awaited="two answers", timeout_s=5)
+    stopping.set()
+    thread.join()
+    journal = JournalWriter(tmp_path / "describer.journal", JournalHeader(table="described", topics=("t",)))
+    journal.write([pack_described(list(answers))])
+    ((kind, payload),) = JournalReader(tmp_path / "describer.journal").frames()
+    one = unpack_described(kind, payload)[0]
+    assert one.elr == (None if elr is None else tuple(elr))
+    assert (one.broker, one.leader, one.leader_epoch, one.isr, one.last_known_elr) == (2, -1, 4, (), (3,))
+    assert one.asked_ns <= one.at_ns
+
+
+def test_a_broker_that_cannot_describe_is_not_asked_to(broker: Callable[[Reply], Broker]) -> None:
+    old = broker(_describing([], speaks=False))
+    thread, answers, _ = _describer(old.address)
+    thread.start()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert (len(old.requests), len(answers)) == (1, 0)
