@@ -81,7 +81,7 @@ def _section(scenario: Scenario, rows: Sequence[Measured]) -> Iterator[str]:
     yield scenario.description.strip() + "\n"
     for prediction in scenario.predictions:
         levels = ", ".join(f"{name} {level}" for name, level in prediction.features.items())
-        yield f"- Kafka `{prediction.kafka}`{f' with {levels}' if levels else ''}: {told(prediction)}"
+        yield f"- Kafka `{prediction.kafka}`{f' with {levels}' if levels else ''}: {told(prediction).removeprefix('predicted: ')}"
     mine = [row for row in rows if row.scenario == scenario.name]
     yield ""
     if not mine:

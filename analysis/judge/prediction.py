@@ -44,12 +44,17 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fitting(scenario: Scenario, manifest: Manifest, rules: Rules) -> Prediction | None:
-    """The first prediction whose version range and feature levels fit the run; a level not listed is 0."""
+    """The first prediction whose version range and feature levels fit the run; a level not listed is 0.
+
+    A run that ended before it knew its levels fits none that asks for one, nor any after it.
+    """
     for one in scenario.predictions:
         try:
             in_range = rules.release is not None and SpecifierSet(one.kafka).contains(rules.release, prereleases=True)
         except InvalidSpecifier:
             in_range = False
+        if in_range and one.features and not manifest.features:
+            return None
         if in_range and all(manifest.features.get(name, 0) == level for name, level in one.features.items()):
             return one
     return None
@@ -59,7 +64,7 @@ def compare(scenario: Scenario, manifest: Manifest, rules: Rules, seen: Seen) ->
     """What the fitting prediction says against what was seen."""
     prediction = fitting(scenario, manifest, rules)
     if prediction is None:
-        features = ", ".join(f"{name}={level}" for name, level in sorted(manifest.features.items())) or "none"
+        features = ", ".join(f"{name}={level}" for name, level in sorted(manifest.features.items())) or "unknown"
         why = (
             f"the scenario predicts nothing for Kafka {manifest.kafka or 'unknown'} with the feature levels {features}"
         )

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from analysis.verdict import Verdict
     from harness.campaign.job import Job, Target
     from harness.campaign.store import Done, Plan, Store
-    from harness.runtime.base import PowerLossMethod
     from harness.scenario.model import Scenario
 
 _EXITS = {
@@ -71,7 +70,6 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.campaign.store import Plan, Store
     from harness.clean import clean
     from harness.doctor import require_host
-    from harness.releases import ensure
 
     budget_s, targets, scenarios = _settings(args)
     require_host(step.step for scenario in scenarios for step in scenario.steps)
@@ -87,11 +85,10 @@ def run(args: argparse.Namespace) -> ExitCode:
         if outcome.undone:
             _tell(f"cleaned up after {outcome.run_id}: {len(outcome.undone)} things undone")
     jobs = list(catalogue_jobs(scenarios, targets, args.runtime, args.times))
-    ensure(sorted({job.target.kafka for job in jobs}), lambda event: _tell(f"Kafka {event.version}: {event.phase}"))
     night = Night(
         store,
         plan,
-        carry_out=_carrier(store, store.night_folder(plan.night) / "runs.log", {one.name: one for one in scenarios}),
+        carry_out=_carrier(store, store.night_folder(plan.night) / "runs.log", args),
         judge=_judge,
         budget_s=budget_s,
         tell=_tell,
@@ -121,32 +118,24 @@ def _words(text: str, where: str) -> list[str]:
     return words
 
 
-def _carrier(store: Store, log: Path, scenarios: dict[str, Scenario]) -> Callable[[Job], Path]:
+def _carrier(store: Store, log: Path, args: argparse.Namespace) -> Callable[[Job], Path]:
     import msgspec
     from rich.console import Console
 
-    from harness.doctor import why_no_volumes
     from harness.runner.display import PlainDisplay
-    from harness.runner.run import RunRequest, new_seed, run_scenario
-    from harness.runtime.choose import choose_runtime
+    from harness.runner.launch import Wanted, check, prepare
+    from harness.runner.run import new_seed, run_scenario
+    from harness.scenario import catalogue
 
-    method: PowerLossMethod = "truncate" if why_no_volumes() else "fs-shutdown"
+    wanted = Wanted(runs=store.runs, runtime=args.runtime)
 
     def carry_out(job: Job) -> Path:
-        scenario = scenarios[job.scenario]
-        cluster = msgspec.structs.replace(
-            scenario.cluster, features={**scenario.cluster.features, **job.target.features}
-        )
+        scenario, kafka = catalogue.find(job.scenario), job.target.kafka
+        features = {**scenario.cluster.features, **job.target.features}
+        as_run = msgspec.structs.replace(scenario, cluster=msgspec.structs.replace(scenario.cluster, features=features))
         with log.open("a") as file, PlainDisplay(Console(file=file, width=200)) as display:
-            request = RunRequest(
-                scenario=msgspec.structs.replace(scenario, cluster=cluster),
-                kafka=job.target.kafka,
-                seed=new_seed(),
-                runs=store.runs,
-                runtime=choose_runtime(job.runtime, job.target.kafka, None, display.note),
-                power_loss_method=method,
-            )
-            return run_scenario(request, display)
+            check(wanted, as_run, [kafka])
+            return run_scenario(prepare(wanted, [kafka], display.note).request(as_run, kafka, new_seed()), display)
 
     return carry_out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from harness.cli.cluster_options import add_cluster_options, releases_of, wanted_of
 from harness.errors import ExitCode
@@ -42,6 +43,13 @@ def run(args: argparse.Namespace) -> ExitCode:
     seed = args.seed if args.seed is not None else new_seed()
     with display_for(OutlivingConsole()) as display:
         launch = prepare(wanted, releases, display.note)
-        records = [run_scenario(launch.request(scenario, release, seed), display) for release in releases]
+        records: list[Path] = []
+        try:
+            for release in releases:
+                records.append(run_scenario(launch.request(scenario, release, seed), display))
+        except BaseException:
+            if records:
+                display.note(f"recorded before, and not judged: ebbtide analyze {' '.join(map(str, records))}")
+            raise
         display.note("judging")
     return judge_all(records)

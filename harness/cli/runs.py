@@ -65,7 +65,7 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def _row(folder: Path) -> _Row:
     from analysis.report.words import has_sends, lost_in_all
-    from analysis.verdict import read_verdict
+    from analysis.verdict import not_finished, read_verdict
     from harness.errors import UsageError
     from harness.record.manifest import read_manifest
 
@@ -77,6 +77,8 @@ def _row(folder: Path) -> _Row:
             record=str(folder), bytes=size_bytes, run_id=folder.name, status="damaged", start_ns=None, why=error.what
         )
     verdict = read_verdict(folder)
+    if verdict is not None and verdict == not_finished(manifest.run_id):
+        verdict = None
     return _Row(
         record=str(folder),
         bytes=size_bytes,

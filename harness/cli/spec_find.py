@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise UsageError(
             "the scenario cannot be written there", got=str(args.out), allowed="a file in a folder that exists"
         )
+    if args.out.exists():
+        raise UsageError("there is a file already", where=str(args.out), next="--out with another name, or remove it")
     bounds = bounds_of(args)
     answer = answer_to(args, Playable(variant, bounds))
     if answer.trace is None:

@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from harness.errors import UsageError
+
 if TYPE_CHECKING:
     from analysis.spec.explore.question import Answer
     from analysis.spec.explore.trace import Trace
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
 
 def add_question(parser: argparse.ArgumentParser) -> None:
     """Declare what to search."""
-    parser.add_argument("--variant", required=True, metavar="NAME", help="the protocol variant, such as elr-43")
+    parser.add_argument(
+        "--variant", required=True, metavar="NAME", help="the protocol variant, such as elr-43, or a release"
+    )
     parser.add_argument("--rf", type=int, default=3, metavar="N", help="replication factor (default: 3)")
     parser.add_argument("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (default: 2)")
     parser.add_argument("--brokers", type=int, default=0, metavar="N", help="brokers, spares included (default: RF)")
@@ -83,6 +87,9 @@ def answer_to(args: argparse.Namespace, wanted: Callable[[Trace], bool] | None =
     """Search for what was typed; `wanted` may turn down counterexamples."""
     from analysis.spec.explore.question import ask, property_named, variant_named
 
+    for option, limit in (("--max-states", args.max_states), ("--max-time", args.max_time)):
+        if limit is not None and limit <= 0:
+            raise UsageError("a search without room finds nothing", where=option, got=f"{limit:g}", allowed="above 0")
     return ask(
         variant_named(args.variant),
         bounds_of(args),

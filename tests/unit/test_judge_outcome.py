@@ -277,3 +277,11 @@ def test_a_fact_that_no_run_has_is_neither_seen_nor_ruled_out(tmp_path: Path, ke
     verdict = healthy(tmp_path, f'{key} = ["elr-nonempty"]').judged()
     assert verdict.outcome == "inconclusive"
     assert "the coverage fact elr-nonempty, which is not known of this run: known are brokers-fenced" in verdict.why[0]
+
+
+def test_a_run_that_ended_before_it_knew_its_feature_levels_is_held_to_no_prediction_that_depends_on_them(
+    tmp_path: Path,
+) -> None:
+    story = healthy(tmp_path, NO_LOSS + '\nfeatures = { "eligible.leader.replicas.version" = 1 }')
+    story.change(features={}, status="failed", failure="no room")
+    assert "with the feature levels unknown" in reasons(story.judged())

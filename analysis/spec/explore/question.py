@@ -12,7 +12,7 @@ from analysis.spec.explore.search import BYTES_PER_STATE, Found, search
 from analysis.spec.explore.trace import Trace, trace
 from analysis.spec.model.bounds import Bounds, check_bounds
 from analysis.spec.model.machine import Machine
-from analysis.spec.variants import ELR_VERSION, VARIANTS, cluster_for
+from analysis.spec.variants import ELR_VERSION, VARIANTS, cluster_for, protocol_for
 from harness.errors import UsageError
 
 RELEASE_OF: dict[str, str] = {
@@ -48,12 +48,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def variant_named(name: str) -> str:
-    """The variant's key, hyphens allowed; UsageError if there is none."""
+    """The key of a variant, hyphens allowed, or of that which a release runs; UsageError if there is none."""
     key = name.replace("-", "_").replace(".", "_")
-    if key not in VARIANTS:
-        allowed = ", ".join(known.replace("_", "-") for known in VARIANTS)
-        raise UsageError("unknown protocol variant", got=name, allowed=allowed)
-    return key
+    if key in VARIANTS:
+        return key
+    known = ", ".join(one.replace("_", "-") for one in VARIANTS)
+    if not name[:1].isdigit():
+        raise UsageError("unknown protocol variant", got=name, allowed=f"{known}, or a Kafka release")
+    protocol = protocol_for(name, {})
+    return next(key for key, one in VARIANTS.items() if one == protocol)
 
 
 def property_named(name: str) -> Property:
