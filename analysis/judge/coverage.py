@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from analysis.judge.broker_checks import unclean_registrations
 from analysis.judge.elections import all_elections
 from analysis.judge.evidence import Evidence
+from analysis.judge.partition_facts import partition_facts
 from harness.record.steps import StepEntry
 
 _ROADS = {
@@ -34,6 +35,7 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None) -> dict[str,
         facts["recovering"] += after.recovering and not before.recovering
         min_isr = rules.min_isr(after, after.metadata_offset)
         facts["isr-below-min"] += min_isr is not None and len(after.isr) < min_isr <= len(before.isr)
+    facts.update(partition_facts(evidence))
     facts["unclean-registrations"] = sum(1 for _ in unclean_registrations(steps or (), timeline.brokers))
     facts["brokers-fenced"] = sum(event.event == "fenced" for event in timeline.brokers)
     took_effect = [step for step in steps or () if step.effect_ns is not None]
@@ -44,6 +46,7 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None) -> dict[str,
         ("power-loss", "power-losses"),
     ):
         facts[fact] = sum(max(1, len(step.nodes)) for step in took_effect if step.step == kind)
+    facts["requests-refused"] = sum("expect_error" in step.parameters for step in took_effect)
     facts["partitions-cut"] = sum(step.step == "partition" for step in took_effect)
     lost = [step.proof.get("lost_bytes") for step in took_effect]
     facts["lost-bytes"] = sum(one for one in lost if isinstance(one, int))

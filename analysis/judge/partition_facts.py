@@ -1,0 +1,105 @@
+"""What the metadata timeline exercised besides elections by their road: the states that a known bug is about.
+
+Each fact counts cases, so that a prediction can ask for some, or for none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from analysis.judge.evidence import Evidence
+from analysis.judge.timeline import PartitionState, Timeline
+
+FACTS = (
+    "controller-failovers",
+    "elections-of-a-fenced-broker",
+    "elections-while-recovering",
+    "isr-shrinks",
+    "leader-epoch-raised-by-an-isr-shrink",
+    "leaderless-with-a-live-replica",
+    "reassignments-cancelled-below-min-isr",
+    "reassignments-completed",
+    "reassignments-completed-below-min-isr",
+    "reassignments-completed-without-a-replica",
+    "reassignments-held-back",
+)
+
+
+def partition_facts(evidence: Evidence) -> Counter[str]:
+    """The facts of `FACTS`; one that never came about counts 0."""
+    facts: Counter[str] = Counter(dict.fromkeys(FACTS, 0))
+    timeline = evidence.timeline
+    facts["controller-failovers"] = _failovers(timeline)
+    facts["leaderless-with-a-live-replica"] = sum(1 for _ in _vacant_beside_a_live_replica(timeline))
+    for before, after in timeline.pairs():
+        same_replicas = set(after.replicas) == set(before.replicas)
+        shrunk = same_replicas and set(after.isr) < set(before.isr)
+        facts["isr-shrinks"] += shrunk
+        facts["leader-epoch-raised-by-an-isr-shrink"] += (
+            shrunk and after.leader == before.leader >= 0 and after.leader_epoch > before.leader_epoch
+        )
+        if after.leader >= 0 and after.leader != before.leader:
+            facts["elections-while-recovering"] += before.recovering
+            event = _newest_event(timeline, after.leader, after.metadata_offset)
+            facts["elections-of-a-fenced-broker"] += event in ("registered", "fenced", "unregistered")
+        if after.completes_reassignment(before):
+            _ended(evidence, before, after, facts)
+    facts["reassignments-held-back"] = sum(1 for _ in _held_back(timeline))
+    return facts
+
+
+def _ended(evidence: Evidence, before: PartitionState, after: PartitionState, facts: Counter[str]) -> None:
+    """A reassignment that ended: with its target replicas it is completed, otherwise cancelled."""
+    configured = evidence.rules.configured_min_isr(after.topic, after.metadata_offset)
+    below = configured is not None and len(after.isr) < min(configured, len(after.replicas))
+    if set(after.replicas) == set(before.replicas) - set(before.removing):
+        facts["reassignments-completed"] += 1
+        facts["reassignments-completed-without-a-replica"] += not set(after.replicas) <= set(after.isr)
+        facts["reassignments-completed-below-min-isr"] += below
+    else:
+        facts["reassignments-cancelled-below-min-isr"] += below
+
+
+def _held_back(timeline: Timeline) -> Iterator[PartitionState]:
+    """Reassignments that waited although each replica that they add was in the ISR: the state in which they did."""
+    for before, after in timeline.pairs():
+        if after.adding and set(after.adding) <= set(after.isr) and not set(before.adding) <= set(before.isr):
+            yield after
+
+
+def _vacant_beside_a_live_replica(timeline: Timeline) -> Iterator[PartitionState]:
+    """States without a leader during which a replica was unfenced.
+
+    One that comes alive with the very record batch that elects it does not count: the batch bears one time.
+    """
+    for states in timeline.partitions.values():
+        for at, state in enumerate(states):
+            if state.leader >= 0:
+                continue
+            following = states[at + 1] if at + 1 < len(states) else None
+            came = {
+                event.broker
+                for event in timeline.brokers
+                if event.event == "unfenced"
+                and event.metadata_offset > state.metadata_offset
+                and (following is None or event.at_ns < following.at_ns)
+            }
+            if any(
+                one in came or _newest_event(timeline, one, state.metadata_offset) == "unfenced"
+                for one in state.replicas
+            ):
+                yield state
+
+
+def _newest_event(timeline: Timeline, broker: int, metadata_offset: int) -> str | None:
+    """The broker's registration event in force once the record at `metadata_offset` was applied."""
+    known = [
+        event.event for event in timeline.brokers if event.broker == broker and event.metadata_offset <= metadata_offset
+    ]
+    return known[-1] if known else None
+
+
+def _failovers(timeline: Timeline) -> int:
+    """Controllers that wrote a partition state after another one had."""
+    return max(len({state.metadata_epoch for states in timeline.partitions.values() for state in states}) - 1, 0)
