@@ -69,12 +69,6 @@ def test_every_shipped_scenario_is_valid_and_carries_its_file_name(name: str) ->
     assert scenario.predictions
 
 
-@pytest.mark.parametrize("name", catalogue.names())
-def test_every_shipped_scenario_is_listed_in_the_documentation(name: str) -> None:
-    _, listed = DOCUMENTATION.read_text("utf-8").split("## The scenarios that come with Ebbtide")
-    assert f"`{name}`" in listed
-
-
 def test_ten_mistakes_of_every_sort_are_all_reported_at_once() -> None:
     problems = problems_of(TEN_MISTAKES)
     assert set(problems) == {
