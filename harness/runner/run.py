@@ -31,7 +31,7 @@ from harness.runtime.base import PowerLossMethod, Runtime
 from harness.runtime.choose import Choice, LocalChoice, open_runtime
 from harness.runtime.jvm import ensure_class_archive, installation_of
 from harness.runtime.properties import FIRST_CONTROLLER
-from harness.scenario.model import Scenario
+from harness.scenario.model import ClusterSpec, Scenario
 from harness.scenario.write import SCENARIO, text_of
 from workloads.config import FINAL_CONSUMER
 
@@ -64,6 +64,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     record: Path
     run_id: str
+    cluster: ClusterSpec
     runtime: Runtime
 
 
@@ -123,7 +124,8 @@ class _Run:
                         self._take_evidence(session, runtime, leave_nodes=ended and hold is not None)
                 if hold is not None:
                     self._complete(session)
-                    hold(Standing(record=self.record, run_id=self.run_id, runtime=runtime))
+                    cluster = self.scenario.cluster
+                    hold(Standing(record=self.record, run_id=self.run_id, cluster=cluster, runtime=runtime))
             finally:
                 with self._left_to_clean() if not ended else contextlib.nullcontext(), session.timed("close"):
                     runtime.close()

@@ -42,7 +42,10 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Session:
-    """One cluster's life under one scenario. `close` ends clients and nodes, however far it came."""
+    """One cluster's life under one scenario. `close` ends clients and nodes, however far it came.
+
+    A run goes from `open` (or `join`) over steps to `finish`; `carry_out` is all of it, with the scenario's own steps.
+    """
 
     def __init__(
         self,
@@ -54,11 +57,11 @@ class Session:
         display: Display,
         gates: Mapping[int, Gate] | None = None,
     ) -> None:
+        self.run_id = run_id
+        self.record = record
+        self.runtime = runtime
         self._scenario = scenario
-        self._runtime = runtime
-        self._record = record
         self._display = display
-        self._title = run_id
         self._phase = "preparing"
         self.timings_s: dict[str, float] = {}
         self._brokers = tuple(node.id for node in runtime.nodes.values() if node.role == "broker")
@@ -125,13 +128,13 @@ class Session:
         Raises `HarnessError`.
         """
         with self.timed("prepare"):
-            nodes = self._runtime.nodes
+            nodes = self.runtime.nodes
             everyone = {CLIENTS: "clients", **{node.id: node.name for node in nodes.values()}}
-            self._runtime.wire.intercept(everyone if tap_all else tapped(self._scenario.steps, nodes))
-            self._runtime.prepare()
+            self.runtime.wire.intercept(everyone if tap_all else tapped(self._scenario.steps, nodes))
+            self.runtime.prepare()
         with self.timed("start cluster"):
-            self._runtime.start(tuple(self._runtime.nodes))
-            self._runtime.wait_ready(tuple(self._runtime.nodes), START_TIMEOUT_S)
+            self.runtime.start(tuple(self.runtime.nodes))
+            self.runtime.wait_ready(tuple(self.runtime.nodes), START_TIMEOUT_S)
         self.join()
 
     def join(self) -> None:
@@ -148,7 +151,7 @@ class Session:
         Raises `EbbtideError` when it could not be injected, `HarnessError` when something failed unasked meanwhile.
         """
         self._scenario = msgspec.structs.replace(self._scenario, steps=(*self._scenario.steps, step))
-        write_atomically(self._record / SCENARIO, text_of(self._scenario).encode())
+        write_atomically(self.record / SCENARIO, text_of(self._scenario).encode())
         return self._schedule.add(step)
 
     def finish(self) -> None:
@@ -175,9 +178,9 @@ class Session:
             if leave_nodes:
                 return
             self._up = False
-            for node in sorted(self._runtime.nodes, key=lambda one: one in self._brokers):
-                if self._runtime.pid(node) is not None:
-                    self._runtime.kill(node)
+            for node in sorted(self.runtime.nodes, key=lambda one: one in self._brokers):
+                if self.runtime.pid(node) is not None:
+                    self.runtime.kill(node)
 
     @contextlib.contextmanager
     def timed(self, phase: str) -> Iterator[None]:
@@ -202,16 +205,16 @@ class Session:
         self._show()
         self._schedule.look_at_wire()
         self._workload.check()
-        for node in self._runtime.nodes.values():
-            if node.id not in self._schedule.down and self._runtime.pid(node.id) is None:
+        for node in self.runtime.nodes.values():
+            if node.id not in self._schedule.down and self.runtime.pid(node.id) is None:
                 if not self._scenario.topics:
                     self._schedule.found_down(node.id)
-                    self._display.note(f"{node.name} died by itself: {self._runtime.log_file(node.id)}")
+                    self._display.note(f"{node.name} died by itself: {self.runtime.log_file(node.id)}")
                     continue
                 raise HarnessError(
                     f"{node.name} died by itself",
-                    where=str(self._runtime.log_file(node.id)),
-                    got=tail_of(self._runtime.log_file(node.id)),
+                    where=str(self.runtime.log_file(node.id)),
+                    got=tail_of(self.runtime.log_file(node.id)),
                 )
 
     def _settle(self) -> str | None:
@@ -228,7 +231,7 @@ class Session:
         try:
             # A broker that was started again within its session still counts as unfenced in the log, with its old
             # registration and ISR; only once it is registered anew does the log say what is.
-            self._runtime.wait_ready(tuple(self._runtime.nodes), self._scenario.settle_s)
+            self.runtime.wait_ready(tuple(self.runtime.nodes), self._scenario.settle_s)
             wait_until(
                 settled,
                 awaited="every partition to have a leader and its whole ISR",
@@ -274,7 +277,7 @@ class Session:
 
         def behind() -> list[str]:
             nodes = {node for node, _ in wanted}
-            written = {node: read_checkpoint(self._runtime.data_dir(node) / HIGH_WATERMARKS) for node in nodes}
+            written = {node: read_checkpoint(self.runtime.data_dir(node) / HIGH_WATERMARKS) for node in nodes}
             return [
                 f"{partition} on broker {node} is at {written[node].get(partition)}, not {high_watermark}"
                 for (node, partition), high_watermark in wanted.items()
@@ -298,7 +301,7 @@ class Session:
         marks = {str(name): self._workload.high_watermark(*name) for name in self._view.image.partitions}
         self._display.state(
             RunState(
-                title=self._title,
+                title=self.run_id,
                 phase=self._phase,
                 nodes=self.node_states(),
                 partitions=tuple(
@@ -311,13 +314,13 @@ class Session:
 
     def node_states(self) -> dict[str, str]:
         """Node name to its state: `running`, `down`, `paused` or `not up`, and its newest registration."""
-        return {node.name: self._node_state(node.id) for node in self._runtime.nodes.values()}
+        return {node.name: self._node_state(node.id) for node in self.runtime.nodes.values()}
 
     def _node_state(self, node: int) -> str:
         if node in self._schedule.paused:
             state = "paused"
         elif self._up:
-            state = "running" if self._runtime.pid(node) is not None else "down"
+            state = "running" if self.runtime.pid(node) is not None else "down"
         else:
             state = "not up"
         event = self._view.image.brokers.get(node)
