@@ -23,6 +23,7 @@ from harness.errors import EbbtideError, ExitCode, UsageError
 VERBS: dict[str, str] = {
     "run": "run a scenario on one or more Kafka releases and judge it",
     "nightly": "run the catalogue until a budget of time ends, and keep a history",
+    "replay": "run a recorded schedule again, also on another release",
     "analyze": "judge recorded runs again, offline",
     "runs": "list the recorded runs",
     "scenarios": "list the scenarios that come with ebbtide, or show one",

@@ -1,0 +1,159 @@
+"""`ebbtide replay RUN`: run a recorded schedule again, and say how far the two runs agree."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.cli.cluster_options import add_cluster_options, releases_of, wanted_of
+from harness.errors import ExitCode, UsageError
+from harness.powers.choice import Wish
+
+if TYPE_CHECKING:
+    from harness.replay.recorded import Recorded
+    from harness.replay.replaying import Replay, Summary
+
+_DEPARTURES_MAX = 5
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.description = (
+        "Run the schedule of a run record again: same topology and clients, each step fired on the state that was "
+        "true when it fired in the record. Says how far the two agree and where they part; on another release, "
+        "whether that release would have saved the records. Exit code on the record's own release: 0 when the same "
+        "outcome and cause came again, every time, 1 when another came, 2 when a replay proved nothing; on another "
+        "release as `ebbtide run`."
+    )
+    parser.epilog = "example: ebbtide replay runs/<run_id> --kafka 4.3.1"
+    parser.add_argument("run", metavar="RUN", type=Path, help="a run record, e.g. runs/<run_id>")
+    parser.add_argument("--kafka", metavar="RELEASES", help="releases, comma separated (default: the record's own)")
+    parser.add_argument("--times", type=int, default=1, metavar="N", help="replays on each release (default: 1)")
+    parser.add_argument(
+        "--seed", type=int, help="draw other ids for the brokers from this: the same run up to their names"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    add_cluster_options(parser)
+
+
+def powers(args: argparse.Namespace) -> Wish:
+    """A cluster takes them. Raises `UsageError` for a record that is none, before any are taken."""
+    from harness.replay.recorded import load_recorded
+
+    load_recorded(args.run)
+    return Wish(runtime=args.runtime, folders=(args.runs,))
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Replay, judge, compare, tell."""
+    from rich.console import Console
+
+    from harness.cli.judging import judging
+    from harness.replay.recorded import load_recorded
+    from harness.replay.replaying import judged, run_replays, summaries
+    from harness.runner.display import OutlivingConsole, PlainDisplay, display_for
+    from harness.runner.launch import check, prepare
+
+    if args.times < 1:
+        raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
+    original = load_recorded(args.run)
+    releases = [original.manifest.kafka] if args.kafka is None else releases_of(args.kafka)
+    wanted = wanted_of(args)
+    check(wanted, original.scenario, releases)
+    # JSON is alone on stdout.
+    with PlainDisplay(Console(stderr=True)) if args.json else display_for(OutlivingConsole()) as display:
+        launch = prepare(wanted, releases, display.note)
+        done = list(run_replays(original, releases, times=args.times, seed=args.seed, launch=launch, display=display))
+        display.note("judging")
+    with judging([original.folder, *(one.record for one in done if one.record is not None)]) as judge:
+        if original.verdict is None:
+            judge(original.folder)
+            original = load_recorded(args.run)
+        replays = [judged(original, one, judge) for one in done]
+    found = summaries(original, replays)
+    if args.json:
+        _print_json(original, replays, found)
+    else:
+        _tell(original, replays, found)
+    order = (ExitCode.AS_PREDICTED, ExitCode.INCONCLUSIVE, ExitCode.CONTRADICTED, ExitCode.HARNESS_FAILED)
+    return max((one.exit_code for one in found), key=order.index)
+
+
+def _tell(original: Recorded, replays: list[Replay], found: list[Summary]) -> None:
+    from analysis.report.summary import judged, summary_table, summary_text
+    from harness.replay.finding import finding
+
+    runs = [original, *(one.run for one in replays if one.run is not None)]
+    if len(runs) <= 4:
+        columns = [judged(one.folder, one.verdict) for one in runs if one.verdict is not None]
+        if sys.stdout.isatty():
+            from rich.console import Console
+
+            Console().print(summary_table(columns))
+        else:
+            print(summary_text(columns))
+    recorded = finding(original.verdict).told() if original.verdict is not None else "not judged"
+    print(f"\nrecorded on Kafka {original.manifest.kafka}: {recorded}")
+    for summary in found:
+        mine = [one for one in replays if one.kafka == summary.kafka]
+        share = f"{summary.same} of {summary.times} with the same outcome and cause"
+        fidelity = f", fidelity {summary.fidelity:.2f}" if summary.fidelity is not None else ""
+        print(f"replayed on Kafka {summary.kafka}: {share}{fidelity}")
+        for one in mine if len(mine) == 1 else [one for one in mine if not one.same]:
+            _tell_one(one)
+        if summary.answer is not None:
+            print(f"  would Kafka {summary.kafka} have saved them? {summary.answer.saved}: {summary.answer.why}")
+            for clause in summary.answer.clauses:
+                print(f"    {clause}")
+
+
+def _tell_one(replay: Replay) -> None:
+    from harness.replay.finding import finding
+
+    if replay.run is None or replay.comparison is None:
+        print(f"  - the harness failed: {replay.failure}")
+        return
+    comparison, verdict = replay.comparison, replay.run.verdict
+    told = finding(verdict).told() if verdict is not None else "not judged"
+    verdicts = f"{comparison.verdict:.2f}" if comparison.verdict is not None else "?"
+    print(f"  - {replay.run.folder}: {told}")
+    print(f"    states {comparison.states:.2f}, effects {comparison.effects:.2f}, verdict {verdicts}")
+    renamed = {one: other for one, other in comparison.naming.items() if one != other}
+    if renamed:
+        print("    renamed: " + ", ".join(f"{one} is now {other}" for one, other in renamed.items()))
+    for word, departure in zip(("first departed", *["then"] * _DEPARTURES_MAX), comparison.departures, strict=False):
+        print(f"    {word} {departure.told()}")
+    if not comparison.departures:
+        print("    no departure")
+
+
+def _print_json(original: Recorded, replays: list[Replay], found: list[Summary]) -> None:
+    import msgspec
+
+    from harness.replay.finding import finding
+
+    def row(one: Replay) -> dict[str, Any]:
+        """One replay as evidence."""
+        if one.run is None or one.comparison is None:
+            return {"kafka": one.kafka, "failure": one.failure}
+        verdict = one.run.verdict
+        return {
+            "kafka": one.kafka,
+            "record": str(one.run.folder),
+            "run_id": one.run.manifest.run_id,
+            "fidelity": one.comparison.fidelity,
+            "finding": finding(verdict) if verdict is not None else None,
+            **msgspec.structs.asdict(one.comparison),
+        }
+
+    answer = {
+        "record": str(original.folder),
+        "run_id": original.manifest.run_id,
+        "kafka": original.manifest.kafka,
+        "finding": finding(original.verdict) if original.verdict is not None else None,
+        "replays": [row(one) for one in replays],
+        "releases": found,
+    }
+    print(msgspec.json.encode(answer).decode())

@@ -1,0 +1,1 @@
+"""Runs a recorded schedule again, on the recorded state, and says how far the two runs agree."""

@@ -1,0 +1,98 @@
+"""Would another release have saved the records? The answer of replays on it, in a sentence, with what it stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from analysis.judge.invariants import NO_COMMITTED_LOSS
+from analysis.judge.prediction import fitting
+from analysis.judge.rules import Rules
+from analysis.report.words import MEANING
+from analysis.verdict import Verdict
+from harness.replay.recorded import Recorded
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """`saved`: yes only where every replay proved that it lost nothing, no where one lost something.
+
+    `clauses`: what the verdicts stand on, release by release.
+    """
+
+    kafka: str
+    saved: Literal["yes", "no", "cannot tell", "nothing to save"]
+    why: str
+    clauses: tuple[str, ...]
+
+
+def answer(original: Recorded, kafka: str, replays: Sequence[Recorded]) -> Answer:
+    """What the replays on `kafka` say to the one who lost records in `original`."""
+    lost = committed_lost(original)
+    losing = [one for one in replays if committed_lost(one)]
+    open_ = [reason for one in replays if (reason := why_undecided(one)) is not None]
+    clauses = tuple(dict.fromkeys(clause(one) for one in (original, *replays)))
+    here = f"Kafka {original.manifest.kafka} lost {_counted(lost)} ({_causes([original])})"
+    saved: Literal["yes", "no", "cannot tell", "nothing to save"]
+    if losing:
+        saved = "no" if lost else "nothing to save"
+        many = f" in {len(losing)} of {len(replays)} replays" if len(replays) > 1 else ""
+        before = here if lost else f"Kafka {original.manifest.kafka} lost no committed record that was found"
+        count = max(committed_lost(one) for one in losing)
+        why = f"{before}; {kafka} lost {_counted(count)}{many} ({_causes(losing)})"
+    elif open_ or not replays:
+        saved, why = "cannot tell", f"the run on {kafka} proved nothing: {open_[0] if open_ else 'none was finished'}"
+    elif not lost:
+        saved, why = "nothing to save", f"neither lost a committed record that was found, {kafka} none"
+    else:
+        acked = sum(one.verdict.counts.acked for one in replays if one.verdict is not None)
+        saved, why = "yes", f"{here}; {kafka} lost none of {acked:,} acked"
+    return Answer(kafka=kafka, saved=saved, why=why, clauses=clauses)
+
+
+def committed_lost(run: Recorded) -> int:
+    """Committed records that are known to be lost, those without a known cause included."""
+    verdict = run.verdict
+    if verdict is None:
+        return 0
+    attributed = sum(one.count for one in verdict.losses)
+    found = sum(one.count for one in verdict.anomalies if one.kind == "lost")
+    return sum(one.count for one in verdict.losses if one.committed) + max(0, found - attributed)
+
+
+def why_undecided(run: Recorded) -> str | None:
+    """Why a run in which nothing is known to be lost does not prove that nothing was."""
+    if run.verdict is None:
+        return "it has not been judged"
+    if run.manifest.status != "complete" or run.manifest.final_consumer is None:
+        return run.manifest.failure or f"the run is {run.manifest.status}"
+    for entry in run.steps:
+        if entry.fired_ns is None:
+            return f"step {entry.index} ({entry.step}) never fired"
+        if entry.effect_ns is None and entry.step != "wait":
+            return f"step {entry.index} ({entry.step}) has no proof that it took effect"
+    return None if _loss_is_decided(run.verdict) else "what was lost could not be decided"
+
+
+def clause(run: Recorded) -> str:
+    """What the run's verdict stands on: the meaning of its causes, else its prediction's clause."""
+    kafka = run.manifest.kafka
+    causes = sorted({one.cause for one in run.verdict.losses if one.committed}) if run.verdict is not None else []
+    if causes:
+        return f"{kafka}: " + "; ".join(MEANING[cause] for cause in causes)
+    prediction = fitting(run.scenario, run.manifest, Rules(run.manifest, run.timeline))
+    return f"{kafka}: " + (prediction.clause if prediction is not None else "the scenario predicts nothing for it")
+
+
+def _loss_is_decided(verdict: Verdict) -> bool:
+    return any(one.name == NO_COMMITTED_LOSS and one.status in ("holds", "violated") for one in verdict.properties)
+
+
+def _counted(count: int) -> str:
+    return f"{count:,} committed record{'s' if count != 1 else ''}"
+
+
+def _causes(runs: Sequence[Recorded]) -> str:
+    found = {one.cause for run in runs if run.verdict is not None for one in run.verdict.losses if one.committed}
+    return ", ".join(sorted(found)) or "cause not known"

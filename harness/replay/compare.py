@@ -1,0 +1,194 @@
+"""Two records side by side: how far the second repeats the first, and where they part.
+
+Compared are the states of the partitions up to a renaming of the brokers, what each step did, and the verdicts. What
+each figure counts is in docs/replay.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations, zip_longest
+
+import msgspec
+
+from harness.record.steps import StepEntry
+from harness.replay.finding import facts_of, finding
+from harness.replay.recorded import Recorded
+from harness.replay.sequences import Sequences, best_naming, matched, renamed, sequences_of
+
+
+class Departure(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the second run first did something else; `at_ns` and `after_step` are the first run's.
+
+    `what` is `states of t-0`, `step 3` or `verdict`. `after_step` None: before the first step.
+    """
+
+    what: str
+    at_ns: int
+    after_step: int | None
+    recorded: str
+    replayed: str
+
+    def told(self) -> str:
+        """As one sentence."""
+        when = "before the first step" if self.after_step is None else f"after step {self.after_step}"
+        return f"{when}, {self.what}: recorded {self.recorded}; replayed {self.replayed}"
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The shares lie between 0 and 1. `departures` are in the order of the first run; the first is where they part.
+
+    `same`: both verdicts have the same outcome and the same finding. None: one of the two has not been judged.
+    """
+
+    states: float
+    effects: float
+    verdict: float | None
+    same: bool | None
+    naming: dict[int, int]
+    departures: tuple[Departure, ...]
+
+    @property
+    def fidelity(self) -> float:
+        """The mean of the shares that are known."""
+        known = [share for share in (self.states, self.effects, self.verdict) if share is not None]
+        return sum(known) / len(known)
+
+
+def compare(one: Recorded, other: Recorded, planned: Mapping[int, int] | None = None) -> Comparison:
+    """How far `other` repeats `one`; `planned` is the renaming of brokers that `other` was run with."""
+    topics = tuple(one.scenario.topics)
+    recorded, replayed = sequences_of(one.timeline, topics), sequences_of(other.timeline, topics)
+    brokers = one.manifest.topology.brokers
+    naming: dict[int, int] = dict(planned or {broker: broker for broker in brokers})
+    if sorted(brokers) == sorted(other.manifest.topology.brokers):
+        naming = best_naming(recorded, replayed, brokers, naming, lambda named: sum(_agreed(one, other, named)))
+    naming |= _controllers(one, other)
+    recorded = renamed(recorded, naming)
+    common, total = matched(recorded, replayed)
+    agreed = _agreed(one, other, naming)
+    departures = [
+        *_state_departures(one, recorded, replayed),
+        *_step_departures(one, other, naming, agreed),
+        *_verdict_departure(one, other),
+    ]
+    return Comparison(
+        states=common / total if total else 1.0,
+        effects=sum(agreed) / len(agreed) if agreed else 1.0,
+        verdict=_verdicts_agree(one, other),
+        same=_same(one, other),
+        naming=naming,
+        departures=tuple(sorted(departures, key=lambda found: found.at_ns)),
+    )
+
+
+def _controllers(one: Recorded, other: Recorded) -> dict[int, int]:
+    """The renaming of controllers under which most steps acted on the same ones."""
+    ids = one.manifest.topology.controllers
+    if sorted(ids) != sorted(other.manifest.topology.controllers):
+        return {}
+    pairs = [
+        (set(left.nodes) & set(ids), set(right.nodes) & set(ids))
+        for left, right in zip(one.steps, other.steps, strict=False)
+    ]
+
+    def agreeing(naming: Mapping[int, int]) -> int:
+        return sum({naming[node] for node in left} == right for left, right in pairs)
+
+    return max((dict(zip(ids, order, strict=True)) for order in permutations(ids)), key=agreeing)
+
+
+def _agreed(one: Recorded, other: Recorded, naming: Mapping[int, int]) -> list[bool]:
+    """For each step, whether it did the same."""
+    return [_did(left, naming) == _did(right, {}) for left, right in zip_longest(one.steps, other.steps)]
+
+
+def _did(entry: StepEntry | None, naming: Mapping[int, int]) -> str:
+    """What a step did, without times and figures: to whom, whether with proof, and which logs lost something."""
+    if entry is None:
+        return "no such step"
+    if entry.fired_ns is None:
+        return "never fired"
+    nodes = sorted(naming.get(node, node) for node in entry.nodes)
+    text = f"{entry.step} on {nodes}" if nodes else entry.step
+    if entry.effect_ns is None:
+        return f"{text} without proof"
+    lost = sorted(_lost_logs(entry, naming))
+    return f"{text}, lost of {', '.join(lost)}" if lost else text
+
+
+def _lost_logs(entry: StepEntry, naming: Mapping[int, int]) -> Iterator[str]:
+    """`t-0 on 1` for each partition's log of which the step took something."""
+    proofs = {str(node): entry.proof for node in entry.nodes[:1]} | dict(entry.proof.get("nodes") or {})
+    for node, proof in proofs.items():
+        logs = proof.get("logs") if isinstance(proof, dict) else None
+        for name, figures in (logs or {}).items():
+            if not name.startswith("__") and figures.get("lost_bytes"):
+                yield f"{name} on {naming.get(int(node), int(node))}"
+
+
+def _state_departures(one: Recorded, recorded: Sequences, replayed: Sequences) -> Iterator[Departure]:
+    """Of each partition, the first state that is another."""
+    for name in recorded.keys() | replayed.keys():
+        pairs = zip_longest(recorded.get(name, ()), replayed.get(name, ()))
+        last_ns = one.manifest.start_ns or 0
+        for left, right in pairs:
+            if left is None or right is None or left.shape != right.shape:
+                at_ns = left.at_ns if left is not None else last_ns
+                yield Departure(
+                    what=f"states of {name}",
+                    at_ns=at_ns,
+                    after_step=_step_before(one, at_ns),
+                    recorded=left.shape.told() if left is not None else "no further state",
+                    replayed=right.shape.told() if right is not None else "no further state",
+                )
+                break
+            last_ns = left.at_ns
+
+
+def _step_departures(
+    one: Recorded, other: Recorded, naming: Mapping[int, int], agreed: Sequence[bool]
+) -> Iterator[Departure]:
+    for at, same in enumerate(agreed):
+        if same:
+            continue
+        left = one.steps[at] if at < len(one.steps) else None
+        right = other.steps[at] if at < len(other.steps) else None
+        at_ns = (left.fired_ns if left is not None else None) or one.manifest.end_ns or 0
+        yield Departure(
+            what=f"step {at}",
+            at_ns=at_ns,
+            after_step=at - 1 if at else None,
+            recorded=_did(left, naming),
+            replayed=_did(right, {}),
+        )
+
+
+def _verdict_departure(one: Recorded, other: Recorded) -> Iterator[Departure]:
+    if one.verdict is not None and other.verdict is not None and not _same(one, other):
+        at_ns = one.manifest.end_ns or 0
+        yield Departure(
+            what="verdict",
+            at_ns=at_ns,
+            after_step=_step_before(one, at_ns),
+            recorded=finding(one.verdict).told(),
+            replayed=finding(other.verdict).told(),
+        )
+
+
+def _step_before(one: Recorded, at_ns: int) -> int | None:
+    before = [entry.index for entry in one.steps if entry.fired_ns is not None and entry.fired_ns <= at_ns]
+    return before[-1] if before else None
+
+
+def _verdicts_agree(one: Recorded, other: Recorded) -> float | None:
+    if one.verdict is None or other.verdict is None:
+        return None
+    left, right = facts_of(one.verdict), facts_of(other.verdict)
+    return len(left & right) / len(left | right)
+
+
+def _same(one: Recorded, other: Recorded) -> bool | None:
+    if one.verdict is None or other.verdict is None:
+        return None
+    return finding(one.verdict) == finding(other.verdict)

@@ -1,0 +1,59 @@
+"""What a verdict comes to, so that two runs can be said to show the same thing.
+
+A finding leaves out how many records and which offsets: those are chance. It also leaves out what hangs on when a
+client happened to look (a HW that was sampled, a record that was read before it was lost), unless there is nothing
+else.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from analysis.verdict import Outcome, Verdict
+
+_ATTRIBUTED = ("lost", "hw-regression")
+"""Kinds that stand in `losses` and `regressions` with their cause."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """`facts`: each kind of anomaly with its cause, and each violated property, of the gravest sort that there is."""
+
+    outcome: Outcome
+    facts: tuple[str, ...]
+
+    def told(self) -> str:
+        """In a clause."""
+        return f"{self.outcome}, {', '.join(self.facts) or 'nothing lost'}"
+
+
+def finding(verdict: Verdict) -> Finding:
+    """The gravest that was found: violations and committed losses; else uncommitted losses; else other anomalies."""
+    losses = {_loss(one.committed, one.cause) for one in verdict.losses if one.committed}
+    violated = {f"violated {one.name}" for one in verdict.properties if one.status == "violated"}
+    uncommitted = {_loss(one.committed, one.cause) for one in verdict.losses if not one.committed}
+    unattributed = {"lost, cause not known"} if _lost(verdict) and not verdict.losses else set()
+    others = {one.kind for one in verdict.anomalies if one.count and one.kind not in _ATTRIBUTED}
+    others |= {f"hw-regression by {one.cause}" for one in verdict.regressions}
+    facts = losses | violated or uncommitted | unattributed or others
+    return Finding(outcome=verdict.outcome, facts=tuple(sorted(facts)))
+
+
+def facts_of(verdict: Verdict) -> set[str]:
+    """Everything that the verdict says, partition by partition, without counts."""
+    facts = {f"outcome {verdict.outcome}"}
+    facts |= {f"{_loss(one.committed, one.cause)} on {one.topic}-{one.partition}" for one in verdict.losses}
+    facts |= {f"hw-regression by {one.cause} on {one.topic}-{one.partition}" for one in verdict.regressions}
+    facts |= {
+        f"{one.kind} on {one.topic}-{one.partition}"
+        for one in verdict.anomalies
+        if one.count and one.kind not in _ATTRIBUTED
+    }
+    return facts | {f"violated {one.name}" for one in verdict.properties if one.status == "violated"}
+
+
+def _loss(committed: bool, cause: str) -> str:
+    return f"{'committed' if committed else 'uncommitted'} loss by {cause}"
+
+
+def _lost(verdict: Verdict) -> int:
+    return sum(one.count for one in verdict.anomalies if one.kind == "lost")

@@ -1,0 +1,78 @@
+"""A run record as a replay needs it: what was run, what was true when each step fired, and how it was judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from analysis.judge.timeline import PartitionState, Timeline, load_timeline
+from analysis.verdict import Verdict, not_finished, read_verdict
+from harness.errors import UsageError
+from harness.record.manifest import Manifest, read_manifest
+from harness.record.steps import StepEntry, read_steps
+from harness.record.tables import table_files
+from harness.runner.gates import standing
+from harness.scenario.model import Scenario
+from harness.scenario.parse import load
+from harness.scenario.write import SCENARIO
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """One record. `verdict` None: it has not been judged."""
+
+    folder: Path
+    manifest: Manifest
+    scenario: Scenario
+    steps: tuple[StepEntry, ...]
+    timeline: Timeline
+    verdict: Verdict | None
+
+    def partitions_at(self, at_ns: int) -> list[PartitionState]:
+        """The scenario's partitions that existed then, as they were, in the order of their names."""
+        found = []
+        for (topic, _), states in sorted(self.timeline.partitions.items()):
+            before = [state for state in states if state.at_ns <= at_ns]
+            if topic in self.scenario.topics and before:
+                found.append(before[-1])
+        return found
+
+    def brokers_at(self, at_ns: int) -> dict[int, str]:
+        """How each broker stood then, by its newest registration event."""
+        return {event.broker: standing(event.event) for event in self.timeline.brokers if event.at_ns <= at_ns}
+
+    def acked_by(self, times_ns: list[int]) -> list[int]:
+        """How many records had been acked at each of these times; 0 where the record has no sends."""
+        files = table_files(self.folder, "sends")
+        if not files or not times_ns:
+            return [0] * len(times_ns)
+        columns = ["status", "done_ns"]
+        try:
+            sends = ds.dataset([str(file) for file in files], format="parquet").to_table(columns=columns)
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise UsageError("the table sends cannot be read", where=str(self.folder), got=str(error)) from None
+        done = sends.filter(pc.equal(sends["status"], "acked"))["done_ns"]
+        return [pc.sum(pc.less_equal(done, at_ns)).as_py() or 0 for at_ns in times_ns]
+
+
+def load_recorded(folder: Path) -> Recorded:
+    """Read a record. Raises `UsageError` when it is none, is damaged, or does not say what was run."""
+    manifest = read_manifest(folder)
+    if not (folder / SCENARIO).is_file():
+        raise UsageError(
+            "the record does not say what was run: scenario.toml is missing",
+            where=str(folder),
+            next="ebbtide runs    (lists the records under ./runs)",
+        )
+    verdict = read_verdict(folder)
+    return Recorded(
+        folder=folder,
+        manifest=manifest,
+        scenario=load(folder / SCENARIO, next=f"ebbtide validate {folder / SCENARIO}"),
+        steps=tuple(read_steps(folder) or ()),
+        timeline=load_timeline(folder),
+        verdict=None if verdict == not_finished(manifest.run_id) else verdict,
+    )
