@@ -16,5 +16,6 @@ ARG RELEASES="3.4.1 3.5.2 3.9.1 4.3.1"
 RUN tools/bootstrap ${RELEASES}
 
 ENV PATH=/opt/ebbtide/.venv/bin:$PATH
-VOLUME /runs
-CMD ["compose/run-catalogue"]
+VOLUME /store
+ENTRYPOINT ["compose/run-nightly"]
+CMD ["--budget", "2h"]
