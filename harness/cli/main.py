@@ -1,7 +1,8 @@
 """The frame of the `ebbtide` command: finds the verb, runs it, turns every end into an exit code.
 
 A verb is a module `harness.cli.<verb>` with `add(parser)`, which declares its arguments, and
-`run(args) -> ExitCode`; one that takes root's powers also has `powers(args) -> Wish` (`harness.powers.choice`).
+`run(args) -> ExitCode`; one that takes root's powers also has `powers(args) -> Wish` (`harness.powers.choice`), or
+None where these arguments take none. `args.argv` is what was typed.
 Only the module of the verb that was typed is imported, so that `ebbtide --help` loads neither Spark nor docker
 nor pyarrow; the others stand in the help by the line in `VERBS`.
 """
@@ -24,6 +25,8 @@ VERBS: dict[str, str] = {
     "run": "run a scenario on one or more Kafka releases and judge it",
     "nightly": "run the catalogue until a budget of time ends, and keep a history",
     "replay": "run a recorded schedule again, also on another release",
+    "cluster": "bring a cluster up for experiments by hand, reach it, take it down",
+    "fault": "carry one step out on a cluster that is up",
     "analyze": "judge recorded runs again, offline",
     "runs": "list the recorded runs",
     "scenarios": "list the scenarios that come with ebbtide, or show one",
@@ -120,11 +123,13 @@ def _run(argv: Sequence[str]) -> int:
             got=unknown[0],
             next=f"ebbtide {args.verb} --help",
         )
+    args.argv = tuple(argv)
     module = _module(args.verb)
-    if os.geteuid() != 0 and hasattr(module, "powers"):
+    wish = module.powers(args) if os.geteuid() != 0 and hasattr(module, "powers") else None
+    if wish is not None:
         from harness.powers.choice import take
 
-        code = take(module.powers(args), argv)
+        code = take(wish, argv)
         if code is not None:
             return code
     return int(module.run(args))

@@ -1,0 +1,234 @@
+"""`ebbtide cluster up|status|exec|down`: a cluster for experiments by hand, which outlives the command."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cli.cluster_options import add_cluster_options, wanted_of
+from harness.errors import ExitCode, HarnessError, UsageError
+from harness.powers.choice import Wish
+
+if TYPE_CHECKING:
+    from harness.owner.messages import ClusterStatus
+    from harness.scenario.model import Scenario
+
+_EXAMPLES = """examples:
+  ebbtide cluster up --kafka 4.3.1 --brokers 3
+  ebbtide cluster exec -- sh -c 'python -m kafka.producer -b $EBBTIDE_BOOTSTRAP -t t'
+  ebbtide fault power-loss 'leader(t-0)'
+  ebbtide cluster down
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.description = "A cluster for experiments by hand. It stays up until `ebbtide cluster down`."
+    parser.epilog = _EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _add_up(actions.add_parser("up", help="bring a cluster up, and say how to reach it"))
+    status = actions.add_parser("status", help="the clusters that are up, their nodes and partitions")
+    status.add_argument("--json", action="store_true", help="print one JSON object a line")
+    execute = actions.add_parser("exec", help="run a command where the cluster's clients are")
+    execute.add_argument("--cluster", metavar="NAME", help="which, if several are up")
+    execute.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- CMD", help="EBBTIDE_BOOTSTRAP names the brokers"
+    )
+    down = actions.add_parser("down", help="end a cluster and undo everything it made on this host")
+    down.add_argument("name", nargs="?", metavar="NAME", help="which, if several are up")
+
+
+def _add_up(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "scenario",
+        nargs="?",
+        metavar="SCENARIO",
+        help="its cluster, topics and clients are brought up, and its steps left to you; `down` then reads everything, "
+        "and `ebbtide analyze` judges the record",
+    )
+    parser.add_argument("--kafka", metavar="RELEASE", help="default: the scenario's first, or the newest known")
+    parser.add_argument("--brokers", type=int, metavar="N", help="1 to 6 (3)")
+    parser.add_argument("--controllers", type=int, metavar="N", help="1 or 3 (1)")
+    parser.add_argument("--name", metavar="NAME", help="what to call it (cluster-1, cluster-2, ...)")
+    parser.add_argument("--seed", type=int, help="draw what the scenario leaves open from this (default: a new one)")
+    parser.add_argument(
+        "--wire", action="store_true", help="put a proxy before every node, so that requests can be held on the wire"
+    )
+    parser.add_argument("--foreground", action="store_true", help="stay until the cluster ends; Ctrl-C ends it")
+    parser.add_argument("--tied", action="store_true", help="with --foreground: end it when standard input ends")
+    add_cluster_options(parser)
+
+
+def powers(args: argparse.Namespace) -> Wish | None:
+    """The owner takes them, and a command that has to enter what root made for this user."""
+    if args.action == "up" and args.foreground:
+        from harness.owner.control import sockets_dir
+
+        return Wish(runtime=args.runtime, folders=(args.runs, sockets_dir()))
+    if args.action == "exec":
+        from harness.owner.control import only
+
+        return Wish(runtime="docker") if only(args.cluster).powers == "helper container" else None
+    return None
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Do what the action says."""
+    match args.action:
+        case "up":
+            return _own(args) if args.foreground else _up(args)
+        case "status":
+            return _status(as_json=args.json)
+        case "exec":
+            _exec(args.cluster, args.command)
+    return _down(args.name)
+
+
+def _up(args: argparse.Namespace) -> ExitCode:
+    from harness.owner.control import free_name
+    from harness.owner.starting import OwnerEnded, OwnerProcess
+
+    _scenario(args)
+    name = args.name or free_name()
+    owner = OwnerProcess([*args.argv, "--foreground", "--name", name], name, tied=False)
+    try:
+        status = owner.await_up(lambda line: print(line, flush=True))
+    except OwnerEnded as ended:
+        return ExitCode(ended.code) if ended.code in list(ExitCode) else ExitCode.HARNESS_FAILED
+    owner.let_go()
+    print()
+    _tell(status)
+    return ExitCode.AS_PREDICTED
+
+
+def _own(args: argparse.Namespace) -> ExitCode:
+    from harness.owner.control import free_name
+    from harness.owner.owning import own_cluster
+    from harness.runner.display import OutlivingConsole, display_for
+    from harness.runner.launch import check, prepare
+    from harness.runner.run import new_seed
+
+    scenario = _scenario(args)
+    kafka = scenario.kafka[0]
+    wanted = wanted_of(args)
+    check(wanted, scenario, [kafka])
+    with display_for(OutlivingConsole()) as display:
+        request = prepare(wanted, [kafka], display.note).request(
+            scenario, kafka, args.seed if args.seed is not None else new_seed()
+        )
+        own_cluster(
+            request,
+            display,
+            name=args.name or free_name(),
+            tap_all=args.wire,
+            tied_to=sys.stdin.fileno() if args.tied else None,
+        )
+    return ExitCode.AS_PREDICTED
+
+
+def _scenario(args: argparse.Namespace) -> Scenario:
+    """What to bring up, without steps, on one release. Raises `UsageError`."""
+    import msgspec
+
+    from harness.known_releases import KNOWN, parse_version
+    from harness.owner.plain import plain
+    from harness.scenario import catalogue
+    from harness.scenario.model import ClusterSpec
+    from harness.scenario.references import MAX_BROKERS
+
+    if args.name is not None and not _is_name(args.name):
+        raise UsageError("not a name for a cluster", got=repr(args.name), allowed="letters, digits, `.`, `_` and `-`")
+    if args.scenario is not None:
+        for option in ("brokers", "controllers"):
+            if getattr(args, option) is not None:
+                raise UsageError(f"the scenario says how many {option}", where=f"--{option}", got=args.scenario)
+        found = catalogue.find(args.scenario)
+        kafka = args.kafka or found.kafka[0]
+        parse_version(kafka)
+        return msgspec.structs.replace(found, kafka=(kafka,), steps=())
+    kafka = args.kafka or KNOWN[-1].version
+    parse_version(kafka)
+    brokers = 3 if args.brokers is None else args.brokers
+    controllers = 1 if args.controllers is None else args.controllers
+    if not 1 <= brokers <= MAX_BROKERS:
+        raise UsageError("out of range", where="--brokers", got=str(brokers), allowed=f"1 to {MAX_BROKERS}")
+    if controllers not in (1, 3):
+        raise UsageError("not a quorum size", where="--controllers", got=str(controllers), allowed="1 or 3")
+    return plain(kafka, ClusterSpec(brokers=brokers, controllers=controllers))
+
+
+def _is_name(text: str) -> bool:
+    import re
+
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", text) is not None
+
+
+def _status(*, as_json: bool) -> ExitCode:
+    import msgspec
+
+    from harness.owner.control import NONE_UP, statuses
+
+    found = statuses()
+    for number, status in enumerate(found):
+        if as_json:
+            print(msgspec.json.encode(status).decode())
+        else:
+            print("\n" if number else "", end="")
+            _tell(status)
+            for node, state in status.nodes.items():
+                print(f"  {node:<16}{state}")
+            for line in status.partitions:
+                print(f"  {line}")
+    if not found and not as_json:
+        print(f"no cluster is up\nnext: {NONE_UP}")
+    return ExitCode.AS_PREDICTED
+
+
+def _tell(status: ClusterStatus) -> None:
+    """What there is to know of a cluster to use it."""
+    from harness.owner.reach import prefix
+
+    brokers = sum(name.startswith("broker") for name in status.nodes)
+    print(
+        f"{status.name}: Kafka {status.kafka}, {brokers} brokers, {len(status.nodes) - brokers} controllers, "
+        f"runtime {status.runtime}" + (", left up by a run that is over" if status.kept else "")
+    )
+    print(f"  brokers:  {','.join(status.bootstrap)}, reached from the clients' network namespace only")
+    print(f"  reach:    ebbtide cluster exec -- CMD, or {shlex.join(prefix(status))} CMD")
+    print("  break:    ebbtide fault power-loss 'broker(1)'")
+    print(f"  record:   {status.record}")
+    print(f"  end:      ebbtide cluster down {status.name}")
+
+
+def _exec(name: str | None, command: Sequence[str]) -> None:
+    """Become the command."""
+    from harness.owner.control import only
+    from harness.owner.reach import environment, prefix
+
+    words = list(command[1:] if command[:1] == ["--"] else command)
+    if not words:
+        raise UsageError("no command", allowed="ebbtide cluster exec -- CMD", next="ebbtide cluster --help")
+    status = only(name)
+    whole = [*prefix(status), *words]
+    sys.stdout.flush()
+    try:
+        os.execvpe(whole[0], whole, environment(status))
+    except OSError as error:
+        raise HarnessError(f"cannot start {whole[0]}", got=error.strerror, next="apt-get install util-linux") from None
+
+
+def _down(name: str | None) -> ExitCode:
+    from harness.owner.control import end, only
+
+    status = only(name)
+    end(status.name)
+    print(f"{status.name} is down")
+    if status.scenario and not status.kept:
+        print(f"next: ebbtide analyze {shlex.quote(str(Path(status.record)))}")
+    return ExitCode.AS_PREDICTED
