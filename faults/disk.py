@@ -1,21 +1,31 @@
-"""Disk faults: power loss, a replaced disk, a full one, a read-only one and one that dies under a running node.
+"""Disk faults: power loss, a replaced disk, a full, a read-only and a slow one, and one that dies under a running node.
 
-Each is proven on the volume itself, not by what the broker makes of it: by what did not come back, or by the
-error with which a write is refused.
+Each is proven on the volume itself, not by what the broker makes of it: by what did not come back, by the
+error with which a write is refused, or by how long it takes.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from faults.base import Effect, proven, unproven
+from harness.host.processes import state_of
+from harness.host.slow_volume import Pulses, timed_write
 from harness.runtime.base import LogLoss, Runtime
 from harness.runtime.log_losses import LogsBefore
+
+_PULSES_START_S = 2.0
+"""For the process that freezes the volume to start."""
+
+_WRITE_TIMEOUT_S = 5.0
+_TOLERANCE = 0.9
+"""A write begins a little after the volume was frozen."""
 
 
 def power_loss(runtime: Runtime, node_id: int) -> Effect:
@@ -76,6 +86,7 @@ class Trouble:
         self._node_id = node_id
         self._volume = runtime.volume(node_id)
         self._before: LogsBefore | None = None
+        self._pulses: Pulses | None = None
 
     def fill(self) -> Effect:
         """No byte is left. Proven when a write is refused with ENOSPC."""
@@ -93,12 +104,33 @@ class Trouble:
         self._keep_logs(self._volume.shut_down)
         return _refused(self._volume.write_error(), (errno.EIO, errno.ESHUTDOWN))
 
+    def slow(self, delay_s: float, period_s: float) -> Effect:
+        """Writes wait up to `delay_s` once in every `period_s`. Proven when an fsynced write took that long."""
+        self._pulses = self._runtime.slow_down(self._node_id, delay_s, period_s)
+        longest_s, writes = 0.0, 0
+        ends = time.monotonic() + 2 * period_s + _PULSES_START_S
+        while longest_s < delay_s * _TOLERANCE and time.monotonic() < ends and self._pulses.ended() is None:
+            try:
+                longest_s = max(longest_s, timed_write(Path(self._volume.folder), delay_s + _WRITE_TIMEOUT_S))
+            except TimeoutError:
+                return unproven(f"a write was not done after {delay_s + _WRITE_TIMEOUT_S:g} s")
+            writes += 1
+        figures = {"writes": writes, "longest_write_ms": round(longest_s * 1000, 1)}
+        if (status := self._pulses.ended()) is not None:
+            return unproven(f"the volume cannot be frozen: the process for it ended with status {status}", **figures)
+        if longest_s < delay_s * _TOLERANCE:
+            return unproven(f"no write took {delay_s:g} s", **figures)
+        return proven(**figures)
+
     def mend(self) -> tuple[Effect, dict[str, LogLoss]]:
         """The volume is whole again; a node that still runs on one that died is killed first.
 
         Returns the effect, proven when a write is taken, and what each log lost (nothing where the volume was only
         full). A volume that was read-only or dead is mounted anew and holds what had been fsynced.
         """
+        if self._pulses is not None:
+            self._pulses.end()
+            return self._mended(), {}
         if self._before is None:
             self._volume.free()
             return self._mended(), {}
@@ -114,6 +146,8 @@ class Trouble:
     def _keep_logs(self, act: Callable[[], object]) -> None:
         """Copy the logs aside as they stand, while the node is held still, then let the fault come."""
         pid = self._runtime.pid(self._node_id)
+        if pid is not None and state_of(pid) == "T":
+            pid = None  # a step paused it, and it stays so
         if pid is not None:
             self._runtime.pause(self._node_id)
         try:

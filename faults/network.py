@@ -1,4 +1,4 @@
-"""Network faults: groups, one-way cuts and flapping, proven by the packets that pass and those that do not.
+"""Network faults: groups, one-way cuts, flapping and slow links, proven by the packets that pass and those that do not.
 
 A partition that also broke what it was to leave whole would make a run mean something else than its schedule
 says. So every pair is probed: a cut pair must not pass, every other pair must.
@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from itertools import permutations
 
+import msgspec
+
 from faults.base import Effect, Part, part, proven, unproven
-from harness.runtime.base import CLIENTS, Cut, Runtime
+from harness.host.limits import burst_bytes
+from harness.runtime.base import CLIENTS, Cut, Runtime, Transfer
 
 CUT_PROBE_S = 0.3
 """A packet between namespaces of one host takes under a millisecond; a lost one is sent again six times."""
 
 PASS_PROBE_S = 2.0
+
+_TRANSFER_S = 2.0
+_TRANSFER_BYTES_MAX = 256 << 10
+_TOLERANCE = 1.1
+"""The kernel counts frames, the probe what is in them; a bucket is filled in steps."""
 
 
 def between(groups: Sequence[Collection[int]]) -> frozenset[Cut]:
@@ -55,6 +63,37 @@ def partition(runtime: Runtime, cuts: Collection[Cut]) -> Effect:
     return proven(**figures)
 
 
+def limit(runtime: Runtime, pairs: Collection[Cut], rate_bytes_s: int) -> Effect:
+    """Let no more than `rate_bytes_s` pass each of `pairs`. Healed by `heal`.
+
+    Proven by a transfer over each: of more than passes at once, no more arrived than the rate allows in the time
+    that it took. What is cut already is not measured; what is neither must pass.
+    """
+    cut = frozenset(runtime.network.dropped())
+    measured = frozenset(pairs) - cut
+    if not measured:
+        return unproven("the groups have no connection with each other to limit")
+    runtime.network.limit(pairs, rate_bytes_s)
+    burst = burst_bytes(rate_bytes_s)
+    size_bytes = 2 * burst + min(rate_bytes_s // 4, _TRANSFER_BYTES_MAX)
+    seen = runtime.network.transfer(measured, size_bytes, _TRANSFER_S)
+    broken = _broken(runtime, _pairs(runtime) - cut)
+    figures = {
+        "rate_bytes_s": rate_bytes_s,
+        "burst_bytes": burst,
+        "transfers": {
+            _arrow(pair): {"arrived_bytes": one.arrived_bytes, "took_ms": round(one.took_s * 1000, 1)}
+            for pair, one in sorted(seen.items())
+        },
+    }
+    fast = [pair for pair, one in seen.items() if _above(one, rate_bytes_s, burst)]
+    if fast:
+        return unproven(f"more passes than the rate allows {', '.join(_arrows(fast))}", **figures)
+    if broken:
+        return unproven(f"packets do not pass {', '.join(_arrows(broken))}", **figures)
+    return proven(**figures)
+
+
 def flap(
     runtime: Runtime, cuts: Collection[Cut], times: int, period_s: float, pause: Callable[[float], None]
 ) -> list[Part]:
@@ -75,13 +114,24 @@ def flap(
 
 
 def heal(runtime: Runtime) -> Effect:
-    """Remove every cut. Proven when packets pass between all nodes and the clients again."""
-    dropped = {_arrow(cut): count for cut, count in sorted(runtime.network.dropped().items())}
+    """Remove every cut and limit. Proven when packets pass between all nodes and the clients, and no limit is left."""
+    figures: dict[str, object] = {
+        "dropped": {_arrow(cut): count for cut, count in sorted(runtime.network.dropped().items())}
+    }
+    limited = runtime.network.limited()
+    if limited:
+        figures["limited"] = {_arrow(pair): msgspec.to_builtins(counts) for pair, counts in sorted(limited.items())}
     runtime.network.heal()
     broken = _broken(runtime, _pairs(runtime))
     if broken:
-        return unproven(f"packets still do not pass {', '.join(_arrows(broken))}", dropped=dropped)
-    return proven(dropped=dropped)
+        return unproven(f"packets still do not pass {', '.join(_arrows(broken))}", **figures)
+    if left := runtime.network.limited():
+        return unproven(f"still limited: {', '.join(_arrows(left))}", **figures)
+    return proven(**figures)
+
+
+def _above(seen: Transfer, rate_bytes_s: int, burst: int) -> bool:
+    return seen.arrived_bytes > burst + rate_bytes_s * seen.took_s * _TOLERANCE
 
 
 def _pairs(runtime: Runtime) -> frozenset[Cut]:

@@ -1,4 +1,4 @@
-"""Wire faults: requests of one Kafka API held, delayed or dropped, proven by those that really were.
+"""Wire faults: requests of one Kafka API held, delayed, dropped or sent twice, proven by those that really were.
 
 A rule is armed at once, and takes effect when the first request, or answer, that it is about comes by; one that
 nothing ever met proves nothing. Everything that the proxies tell is kept in the record's `wire.jsonl`.
@@ -26,9 +26,14 @@ from harness.waiting import wait_until
 ANSWER_TIMEOUT_S = 5.0
 PROXY_TIMEOUT_S = 5.0
 
-ACTIONS: dict[StepKind, Action] = {"hold-request": "hold", "delay-request": "delay", "drop-request": "drop"}
-_HAPPENS = {"hold": "held", "delay": "forwarded", "drop": "dropped"}
-_DONE = {"hold": "held", "delay": "delayed", "drop": "dropped"}
+ACTIONS: dict[StepKind, Action] = {
+    "hold-request": "hold",
+    "delay-request": "delay",
+    "drop-request": "drop",
+    "duplicate-request": "duplicate",
+}
+_HAPPENS = {"hold": "held", "delay": "forwarded", "drop": "dropped", "duplicate": "discarded"}
+_DONE = {"hold": "held", "delay": "delayed", "drop": "dropped", "duplicate": "answered_twice"}
 
 
 class Matter(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +75,7 @@ class Armed:
         return {node for node, event in self.events if event.event == what}
 
     def effect(self) -> Effect:
-        """What it did so far: a hold held, a delay let go late, a drop closed a connection."""
+        """What it did so far: a hold held, a delay let go late, a drop closed a connection, a copy was answered."""
         did = [(node, event) for node, event in self.events if event.event == _HAPPENS[self.matter.action]]
         if self.matter.action == "delay":
             did = [(node, event) for node, event in did if (event.waited_s or 0.0) >= self.matter.delay_s]

@@ -18,6 +18,7 @@ import msgspec
 from harness import java, maven
 from harness.errors import EbbtideError, HarnessError
 from harness.powers import held
+from harness.scenario.order import DISK_TROUBLES
 
 EVERY_RUN = "every run"
 VOLUMES = "power-loss by file system shutdown"
@@ -232,9 +233,15 @@ QUESTIONS: tuple[_Question, ...] = (
         remedy="apt-get install --no-install-recommends nftables",
     ),
     _Question(
+        name="bandwidth limits",
+        look=partial(_as_root, "limit_a_link"),
+        disables=("limit-bandwidth",),
+        remedy="modprobe sch_htb sch_tbf cls_u32",
+    ),
+    _Question(
         name="loop mounts",
         look=partial(_on_a_volume, "mount_loop"),
-        disables=(VOLUMES,),
+        disables=(VOLUMES, *sorted(DISK_TROUBLES)),
         remedy="root on a host with /dev/loop-control, and: apt-get install mount e2fsprogs",
     ),
     _Question(
@@ -242,6 +249,12 @@ QUESTIONS: tuple[_Question, ...] = (
         look=partial(_on_a_volume, "lose_power", "ext4"),
         disables=(VOLUMES,),
         remedy="apt-get install --no-install-recommends e2fsprogs",
+    ),
+    _Question(
+        name="slow volumes",
+        look=partial(_on_a_volume, "slow_a_disk"),
+        disables=("slow-disk",),
+        remedy="root on a host whose kernel can freeze ext4 (FIFREEZE)",
     ),
     _Question(
         name="xfs shutdown",

@@ -21,12 +21,13 @@ from harness.errors import EbbtideError, HarnessError, UsageError
 from harness.host.containers import Container
 from harness.host.namespaces import Namespace
 from harness.host.processes import OwnedProcess, ProcessId, identify
+from harness.host.slow_volume import Slowness
 from harness.host.volumes import Volume
 from harness.host.writeback import WriteBackHold
 from harness.places import state_dir
 from harness.signals import held_back, unwinding
 
-Entry = Namespace | Volume | WriteBackHold | OwnedProcess | Container
+Entry = Namespace | Volume | Slowness | WriteBackHold | OwnedProcess | Container
 """Everything a ledger can hold; each has `undo() -> bool` (idempotent) and `describe() -> str`."""
 
 

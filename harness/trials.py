@@ -10,16 +10,20 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import Literal
 
 from harness.errors import HarnessError
 from harness.host.bridge import BridgeNetwork
+from harness.host.limits import burst_bytes
 from harness.host.namespaces import Namespace
+from harness.host.slow_volume import Pulses, Slowness, timed_write
 from harness.host.volumes import Volume
 from harness.ledger import Ledger
 from harness.runtime.base import Cut
 
+_RATE_BYTES_S = 32_000
 _EXT4_SIZE_BYTES = 16 << 20
 _XFS_SIZE_BYTES = 300 << 20
 """The smallest that mkfs.xfs accepts; sparse."""
@@ -49,6 +53,46 @@ def cut_a_link() -> str:
         finally:
             network.close()
     return f"a one-way cut dropped {dropped} probe packets"
+
+
+def limit_a_link() -> str:
+    """A limited pair of nodes passes no more than its rate, and the other direction is not slower for it."""
+    there, back = Cut(source=1, target=2), Cut(source=2, target=1)
+    with _ledger() as ledger:
+        network = BridgeNetwork(ledger)
+        try:
+            network.open()
+            for node in (1, 2):
+                network.add_namespace(node)
+            network.limit([there], _RATE_BYTES_S)
+            seen = network.transfer([there, back], 3 * burst_bytes(_RATE_BYTES_S), timeout_s=1.0)
+        finally:
+            network.close()
+    slow, fast = seen[there], seen[back]
+    allowed_bytes = burst_bytes(_RATE_BYTES_S) + 1.1 * _RATE_BYTES_S * slow.took_s
+    _expect(slow.arrived_bytes <= allowed_bytes, "a limit limits nothing")
+    _expect(fast.took_s < slow.took_s / 2, "a limit of one direction slows the other")
+    return f"{slow.arrived_bytes} bytes took {slow.took_s * 1000:.0f} ms one way, {fast.took_s * 1000:.1f} ms back"
+
+
+def slow_a_disk() -> str:
+    """A volume can be frozen and thawed, and a write waits meanwhile."""
+    with tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch, _ledger() as ledger:
+        volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume")
+        volume.create(_EXT4_SIZE_BYTES)
+        ledger.make(volume, volume.mount)
+        slowness = Slowness(folder=volume.folder)
+        ledger.record(slowness)
+        pulses = Pulses(slowness, delay_s=0.2, period_s=0.3)
+        longest_s = 0.0
+        try:
+            ends = time.monotonic() + 3.0
+            while longest_s < 0.15 and time.monotonic() < ends and pulses.ended() is None:
+                longest_s = max(longest_s, timed_write(Path(volume.folder), timeout_s=5.0))
+        finally:
+            pulses.end()
+        _expect(longest_s >= 0.15, "no write waited for a frozen volume")
+    return f"a write waited {longest_s * 1000:.0f} ms"
 
 
 def lose_power(kind: Literal["ext4", "xfs"]) -> str:

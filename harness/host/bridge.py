@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
 from harness.host.cuts import CutRules
+from harness.host.limits import Limits
 from harness.host.namespaces import Namespace, in_namespace
 from harness.host.probes import Probes
 from harness.ledger import Ledger
-from harness.runtime.base import CLIENTS, Cut
+from harness.runtime.base import CLIENTS, Cut, Limited, Transfer
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -44,6 +45,11 @@ def address_of(node_id: int) -> str:
     return f"10.99.0.{254 if node_id == CLIENTS else node_id}"
 
 
+def _port_of(node_id: int) -> str:
+    """The name of a node's port on the switch."""
+    return f"n{node_id}"
+
+
 class BridgeNetwork:
     """The network of one run (`harness.runtime.base.Network`), from `open` to `close`.
 
@@ -54,6 +60,7 @@ class BridgeNetwork:
         self._ledger = ledger
         self._switch = Namespace(name=f"ebbtide-{ledger.run_id}-switch")
         self._rules = CutRules(self._switch.path, address_of)
+        self._limits = Limits(self._switch.path, address_of, _port_of)
         self._probes = Probes(address_of)
 
     def open(self) -> None:
@@ -81,7 +88,7 @@ class BridgeNetwork:
         The cable (a veth pair) is made inside the switch's namespace with its far end in the node's: it
         never shows on the host and goes when either end goes.
         """
-        cable = f"n{node_id}"
+        cable = _port_of(node_id)
         # Always the same: the others remember it after the node's namespace was replaced, until the node speaks first.
         mac = f"02:eb:bd:00:00:{node_id:02x}"
         far_end = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
@@ -104,6 +111,7 @@ class BridgeNetwork:
         finally:
             os.close(far_end)
         self._configure(namespace, address)
+        self._limits.apply([node_id])
         self._probes.open(node_id, namespace)
 
     def close(self) -> None:
@@ -114,9 +122,22 @@ class BridgeNetwork:
         """Add cuts to those in force."""
         self._rules.add(cuts)
 
+    def limit(self, pairs: Collection[Cut], rate_bytes_s: int) -> None:
+        """Let no more than that pass each of `pairs`, one direction each. Raises `HarnessError`."""
+        self._limits.add(pairs, rate_bytes_s)
+
+    def limited(self) -> Mapping[Cut, Limited]:
+        """The pairs that are limited now, as the kernel says."""
+        return self._limits.counted()
+
+    def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:
+        """Send `size_bytes` over each of `pairs` at once, and see what arrives when."""
+        return self._probes.transfer(pairs, size_bytes, timeout_s)
+
     def heal(self) -> None:
-        """Remove every cut."""
+        """Remove every cut and every limit."""
         self._rules.clear()
+        self._limits.clear()
 
     def passing(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
         """Those of `pairs` whose probe packets, one direction each, arrive within `timeout_s`."""

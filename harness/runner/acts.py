@@ -16,7 +16,7 @@ from analysis.evidence.kraft.image import MetadataImage
 from faults import admin
 from faults.base import Effect, Part, composed, merged, part, unproven
 from faults.disk import Trouble, power_loss, wipe_disk
-from faults.network import between, flap, heal, one_way, partition
+from faults.network import between, flap, heal, limit, one_way, partition
 from faults.process import kill, pause, restart, resume, start, stop
 from faults.wire import ACTIONS, Armed, Matter, WireFaults
 from harness.runner.requests import request_of
@@ -25,7 +25,7 @@ from harness.runtime.base import CLIENTS, Cut, LogLoss, Runtime
 from harness.scenario.model import ADMIN_KINDS, CUT_KINDS, WIRE_KINDS, StepKind, StepSpec
 from harness.scenario.order import DISK_TROUBLES, NEEDS_A_SOUND_VOLUME, TAKES_DOWN
 from harness.scenario.roles import parse_role
-from harness.scenario.words import duration_s
+from harness.scenario.words import duration_s, rate_bytes_s
 from harness.waiting import WaitExpired, wait_until
 from workloads.admin_requests import AdminAnswer, AdminRequest, DeleteTopic
 
@@ -106,6 +106,8 @@ class Acts:
                 act = partial(self._restart, nodes)
             case "rolling":
                 act = partial(self._rolling, step, nodes)
+            case "slow-disk":
+                act = partial(self._slow, step, nodes)
             case _:
                 act = partial(self._on_each, step.step, nodes)
         return Plan(nodes=nodes, told=self.names(nodes), act=act)
@@ -117,16 +119,17 @@ class Acts:
 
     def inject(self, kind: StepKind, node: int) -> Effect:
         """Act on one node, and keep the books on what is broken."""
-        if node in self._troubles and kind in NEEDS_A_SOUND_VOLUME:
-            return unproven(f"the volume of {self.names([node])} is in trouble already: mend it first")
+        if kind in NEEDS_A_SOUND_VOLUME and (already := self._in_trouble(node)):
+            return already
         # Noted before the fault, so that a watcher never takes the death for an unasked one.
         if kind in TAKES_DOWN or kind in DISK_TROUBLES:
             self.down.add(node)
+        if kind in TAKES_DOWN:
+            self.paused.discard(node)
         if kind == "pause":
             self.paused.add(node)
         if kind in DISK_TROUBLES:
-            self._troubles[node] = Trouble(self._runtime, node)
-            return _TROUBLES[kind](self._troubles[node])
+            return self._trouble(node, _TROUBLES[kind])
         if kind == "mend-disk":
             return self._mend(node)
         effect = INJECT[kind](self._runtime, node)
@@ -155,6 +158,21 @@ class Acts:
 
     def _on_each(self, kind: StepKind, nodes: tuple[int, ...]) -> Effect:
         return merged(nodes, [self.inject(kind, node) for node in nodes])
+
+    def _in_trouble(self, node: int) -> Effect | None:
+        if node not in self._troubles:
+            return None
+        return unproven(f"the volume of {self.names([node])} is in trouble already: mend it first")
+
+    def _trouble(self, node: int, act: Callable[[Trouble], Effect]) -> Effect:
+        trouble = Trouble(self._runtime, node)
+        self._troubles[node] = trouble
+        return act(trouble)
+
+    def _slow(self, step: StepSpec, nodes: tuple[int, ...]) -> Effect:
+        delay_s, period_s = duration_s(step.delay or ""), duration_s(step.period or "")
+        act = partial(Trouble.slow, delay_s=delay_s, period_s=period_s)
+        return merged(nodes, [self._in_trouble(node) or self._trouble(node, act) for node in nodes])
 
     def _mend(self, node: int) -> Effect:
         trouble = self._troubles.pop(node, None)
@@ -209,6 +227,8 @@ class Acts:
         nodes = tuple(sorted({end for cut in cuts for end in (cut.source, cut.target)}))
         if step.step == "flap":
             return Plan(nodes=nodes, told=told, act=partial(self._flap, step, cuts))
+        if step.step == "limit-bandwidth":
+            return Plan(nodes=nodes, told=f"{step.rate} {told}", act=partial(self._limit, step, cuts))
         return Plan(nodes=nodes, told=told, act=partial(self._partition, cuts))
 
     def _plan_rule(self, step: StepSpec) -> Plan:
@@ -233,6 +253,10 @@ class Acts:
     def _partition(self, cuts: Sequence[Cut]) -> Effect:
         self.cut = True
         return partition(self._runtime, cuts)
+
+    def _limit(self, step: StepSpec, pairs: Sequence[Cut]) -> Effect:
+        self.cut = True
+        return limit(self._runtime, pairs, rate_bytes_s(step.rate or ""))
 
     def _flap(self, step: StepSpec, cuts: Sequence[Cut]) -> Effect:
         self.cut = True

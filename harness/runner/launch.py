@@ -16,6 +16,7 @@ from harness.runtime.base import PowerLossMethod
 from harness.runtime.choose import Asked, Choice, check_wish, choose_runtime
 from harness.runtime.storage import check_features
 from harness.scenario.model import Scenario
+from harness.scenario.order import DISK_TROUBLES
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +69,7 @@ def check(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> None:
         check_features(release, scenario.cluster.features)
     check_wish(wanted.runtime, wanted.image, len(releases))
     require_host(step.step for step in scenario.steps)
+    _need_volumes(wanted, scenario)
 
 
 def prepare(wanted: Wanted, releases: Iterable[str], note: Callable[[str], None]) -> Launch:
@@ -86,6 +88,20 @@ def prepare(wanted: Wanted, releases: Iterable[str], note: Callable[[str], None]
         power_loss_method=method,
         hold_write_back=not wanted.keep_write_back,
     )
+
+
+def _need_volumes(wanted: Wanted, scenario: Scenario) -> None:
+    needing = sorted({step.step for step in scenario.steps} & DISK_TROUBLES)
+    if not needing:
+        return
+    method, why_not = _power_loss_method(wanted.power_loss)
+    if method == "truncate":
+        raise HarnessError(
+            "these steps need nodes with volumes of their own, which there are none of where power is lost by truncate",
+            where=scenario.name,
+            got=", ".join(needing) + (f"; {why_not}" if why_not else ""),
+            next="ebbtide doctor" if why_not else "run without --power-loss truncate",
+        )
 
 
 def _power_loss_method(asked: str) -> tuple[PowerLossMethod, str | None]:

@@ -6,12 +6,13 @@ runtime.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
 
+from harness.host.slow_volume import Pulses
 from harness.host.volumes import Volume
 from harness.host.wire.messages import Command, Event
 
@@ -80,14 +81,41 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True, order=True):
     target: int
 
 
+class Limited(msgspec.Struct, frozen=True, kw_only=True):
+    """What passed a limited pair since it was limited, and what its full queue dropped, as the kernel counts them."""
+
+    passed_bytes: int
+    dropped_packets: int
+
+
+class Transfer(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes sent at once, and those that arrived, the last one `took_s` after the first was sent.
+
+    Where not all arrived, `took_s` is how long they were waited for.
+    """
+
+    sent_bytes: int
+    arrived_bytes: int
+    took_s: float
+
+
 class Network(Protocol):
-    """Cuts between nodes; a cut drops packets silently, as a broken switch does."""
+    """Cuts between nodes, and limits; a cut drops packets silently, as a broken switch does."""
 
     def cut(self, cuts: Iterable[Cut]) -> None:
         """Add cuts to those in force."""
 
+    def limit(self, pairs: Collection[Cut], rate_bytes_s: int) -> None:
+        """Let no more than that pass each of `pairs`, one direction each. Raises `HarnessError`."""
+
+    def limited(self) -> Mapping[Cut, Limited]:
+        """The pairs that are limited now, as the kernel says."""
+
+    def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:
+        """Send `size_bytes` over each of `pairs` at once, and see what arrives when."""
+
     def heal(self) -> None:
-        """Remove every cut."""
+        """Remove every cut and every limit."""
 
     def passing(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
         """Those of `pairs` whose probe packet, sent in the source's namespace, arrives in the target's.
@@ -184,6 +212,9 @@ class Runtime(Protocol):
 
     def volume(self, node_id: int) -> Volume:
         """The node's volume. Raises `HarnessError` where nodes have none (power loss by truncate)."""
+
+    def slow_down(self, node_id: int, delay_s: float, period_s: float) -> Pulses:
+        """Freeze the node's volume for `delay_s` of every `period_s`. Raises `HarnessError` as `volume` does."""
 
     def data_dir(self, node_id: int) -> Path:
         """The node's log.dirs folder as this process sees it (partition folders lie directly in it)."""

@@ -22,6 +22,7 @@ from harness.errors import HarnessError
 from harness.host.bridge import BridgeNetwork, address_of
 from harness.host.children import Child, start_child
 from harness.host.namespaces import in_namespace
+from harness.host.slow_volume import Pulses, Slowness
 from harness.host.volumes import Volume
 from harness.host.wire.tap import Taps
 from harness.host.writeback import WriteBackHold
@@ -226,6 +227,12 @@ class HostRuntime(ABC):
                 f"{self.nodes[node_id].name} has no volume of its own", next="run without --power-loss truncate"
             )
         return self._volumes[node_id]
+
+    def slow_down(self, node_id: int, delay_s: float, period_s: float) -> Pulses:
+        """Freeze the node's volume for `delay_s` of every `period_s`. Raises `HarnessError` as `volume` does."""
+        slowness = Slowness(folder=self.volume(node_id).folder)
+        self._ledger.record(slowness)
+        return Pulses(slowness, delay_s, period_s)
 
     def data_dir(self, node_id: int) -> Path:
         """The node's log.dirs folder; below the mount point, since Kafka takes no `lost+found` in it."""

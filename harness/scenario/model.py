@@ -24,10 +24,12 @@ StepKind = Literal[
     "fill-disk",
     "read-only",
     "fail-disk",
+    "slow-disk",
     "mend-disk",
     "partition",
     "isolate",
     "flap",
+    "limit-bandwidth",
     "heal",
     "reassign",
     "elect",
@@ -38,6 +40,7 @@ StepKind = Literal[
     "hold-request",
     "delay-request",
     "drop-request",
+    "duplicate-request",
     "release",
     "wait",
 ]
@@ -45,15 +48,17 @@ ADMIN_KINDS: frozenset[StepKind] = frozenset(
     {"reassign", "elect", "set-config", "set-feature", "delete-topic", "unregister"}
 )
 """Steps that ask Kafka for something: they touch the cluster only, and nothing undoes them."""
-WIRE_KINDS: frozenset[StepKind] = frozenset({"hold-request", "delay-request", "drop-request"})
+WIRE_KINDS: frozenset[StepKind] = frozenset({"hold-request", "delay-request", "drop-request", "duplicate-request"})
 """Steps that arm a rule at a wire proxy; they take effect when something comes by that it is about."""
-CUT_KINDS: frozenset[StepKind] = frozenset({"partition", "isolate", "flap"})
-"""Steps that cut connections between groups of nodes."""
+CUT_KINDS: frozenset[StepKind] = frozenset({"partition", "isolate", "flap", "limit-bandwidth"})
+"""Steps that cut or slow connections between groups of nodes."""
 OPTIONAL_KINDS: frozenset[StepKind] = frozenset({"wait", "release", *ADMIN_KINDS, *WIRE_KINDS})
 """Steps that may be optional: without effect they leave the nodes as they were, whereas of a fault that has no proof
 nobody knows what it did."""
 Acks = Literal["0", "1", "all"]
 Isolation = Literal["read_uncommitted", "read_committed"]
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+OffsetReset = Literal["none", "earliest", "latest"]
 AllowedCause = Literal[
     "unclean-election",
     "last-replica-standing",
@@ -94,7 +99,13 @@ class TopicSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One producer process. Either `count` records or a `rate_per_s` until the end of the steps, or both."""
+    """One producer process. Either `count` records or a `rate_per_s` until the end of the steps, or both.
+
+    `keys`: how many different keys, each on the partition that Kafka's default partitioner gives it; none: no
+    keys, and the partitions in turn.
+    `transactional`: transactions of `txn_records` records; each `abort_every`-th is aborted on purpose, and in
+    each `fence_every`-th a second incarnation takes over while the first goes on, which must be refused.
+    """
 
     id: int
     topic: str
@@ -103,14 +114,29 @@ class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     rate_per_s: float | None = None
     payload_bytes: int = 64
     linger_ms: int = 5
+    compression: Compression = "none"
+    keys: int | None = None
+    idempotent: bool = False
+    transactional: bool = False
+    txn_records: int | None = None
+    abort_every: int | None = None
+    fence_every: int | None = None
 
 
 class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One tailing consumer process, assigned to all partitions of its topics."""
+    """One tailing consumer process: assigned to all partitions of its topics, or a member of `group`.
+
+    `leave_every`: after so many records the member leaves its group and joins again. `auto_offset_reset`: where
+    it goes on when its position is no longer in the log; `none`: as near as possible.
+    """
 
     id: int
     topics: tuple[str, ...]
     isolation: Isolation = "read_uncommitted"
+    group: str | None = None
+    leave_every: int | None = None
+    max_rate_per_s: float | None = None
+    auto_offset_reset: OffsetReset = "none"
 
 
 class OfPartitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -241,6 +267,7 @@ class StepSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     api: str | None = None
     direction: Literal["request", "response"] | None = None
     delay: str | None = None
+    rate: str | None = None
     trigger: Trigger | None = None
     deadline_s: float = 30.0
     optional: bool | None = None

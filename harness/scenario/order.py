@@ -24,11 +24,14 @@ HEALED_BY: Mapping[str, StepKind] = {
     "fill-disk": "mend-disk",
     "read-only": "mend-disk",
     "fail-disk": "mend-disk",
+    "slow-disk": "mend-disk",
     "partition": "heal",
     "isolate": "heal",
+    "limit-bandwidth": "heal",
     "hold-request": "release",
     "delay-request": "release",
     "drop-request": "release",
+    "duplicate-request": "release",
 }
 """The step that ends each fault's effect. Those that end by themselves (restart, rolling, flap) are not listed."""
 
@@ -41,10 +44,19 @@ TAKES_DOWN = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "
 NEEDS_A_SOUND_VOLUME = DISK_TROUBLES | {"power-loss", "wipe-disk"}
 """Faults of a volume: one that is in trouble already is mended first."""
 
-_NEED_A_PROCESS = frozenset({"kill", "stop", "pause", "restart"})
+_NEED_A_PROCESS = frozenset({"kill", "stop", "pause", "resume", "restart"})
+_NEED_IT_AWAKE = frozenset({"stop", "pause", "restart"})
+_EMPTY_THE_VOLUME: Mapping[str, frozenset[str]] = {
+    "power-loss": frozenset({"power-loss", "wipe-disk"}),
+    "wipe-disk": frozenset({"wipe-disk"}),
+}
+"""What a step has to take was taken by these already, as long as the node does not run again."""
 _HEAL_ALL: Mapping[str, tuple[str, str]] = {
-    "heal": ("nothing to heal: no cut is in force", "after a cut"),
-    "release": ("nothing to release: no rule is in force", "after a hold-request, delay-request or drop-request"),
+    "heal": ("nothing to heal: no cut or limit is in force", "after a cut or a limit"),
+    "release": (
+        "nothing to release: no rule is in force",
+        "after a hold-request, delay-request, drop-request or duplicate-request",
+    ),
 }
 """Steps that, without a target, end every fault of their family: what to say when there is none."""
 _NOT_BROKERS = ("controller", "controllers")
@@ -68,7 +80,7 @@ def order(steps: Sequence[StepSpec], told_wrong: Callable[[int], bool]) -> Itera
         yield from _impossible(step, who, open_, f"steps[{index}]")
         if step.name is not None and who is not None:
             named[step.name] = who
-        open_ = [fault for fault in open_ if not _ends(step, who, fault)]
+        open_ = [fault for fault in open_ if not _ends(step, who, fault) and not _cuts_short(step, who, fault)]
         # A node whose volume was mended may have ended before.
         leaves_broken = step.step in HEALED_BY or step.step == "mend-disk"
         if leaves_broken and (who is not None or step.step in NETWORK_FAULTS):
@@ -94,6 +106,21 @@ def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where
     if step.step in _NEED_A_PROCESS and any(fault.kind in TAKES_DOWN and fault.who == who for fault in open_):
         yield UsageError(
             f"a {step.step} of a node that is down",
+            where=f"{where}.target",
+            got=repr(step.target),
+            allowed="start it first",
+        )
+    if step.step in _NEED_IT_AWAKE and any(fault.kind == "pause" and fault.who == who for fault in open_):
+        yield UsageError(
+            f"a {step.step} of a node that is paused",
+            where=f"{where}.target",
+            got=repr(step.target),
+            allowed="resume it first, or kill it",
+        )
+    taken_by = _EMPTY_THE_VOLUME.get(step.step, frozenset())
+    if any(fault.kind in taken_by and fault.who == who for fault in open_):
+        yield UsageError(
+            f"a {step.step} of a volume with nothing left to lose",
             where=f"{where}.target",
             got=repr(step.target),
             allowed="start it first",
@@ -127,6 +154,11 @@ def _who(step: StepSpec, index: int, named: dict[str, Role]) -> Role | None:
     if role.kind in ("broker", *_NOT_BROKERS):
         return role
     return Role(kind=role.kind, argument=f"{role.argument} at step {index}")
+
+
+def _cuts_short(step: StepSpec, who: Role | None, fault: _Fault) -> bool:
+    """A process that ends is not paused any more."""
+    return fault.kind == "pause" and step.step in TAKES_DOWN and fault.who == who
 
 
 def _ends(step: StepSpec, who: Role | None, fault: _Fault) -> bool:

@@ -25,10 +25,12 @@ _NEEDED: dict[StepKind, tuple[str, ...]] = {
     "fill-disk": _TARGET,
     "read-only": _TARGET,
     "fail-disk": _TARGET,
+    "slow-disk": ("target", "delay", "period"),
     "mend-disk": _TARGET,
     "partition": (),
     "isolate": _TARGET,
     "flap": ("times", "period"),
+    "limit-bandwidth": ("rate",),
     "heal": (),
     "reassign": ("partition",),
     "elect": ("partition", "type"),
@@ -39,6 +41,7 @@ _NEEDED: dict[StepKind, tuple[str, ...]] = {
     "hold-request": ("target", "api"),
     "delay-request": ("target", "api", "delay"),
     "drop-request": ("target", "api"),
+    "duplicate-request": ("target", "api"),
     "release": (),
     "wait": ("trigger",),
 }
@@ -47,11 +50,13 @@ _OPTIONAL: dict[StepKind, tuple[str, ...]] = {
     "partition": ("groups", "from", "to"),
     "isolate": ("from",),
     "flap": ("groups", "from", "to"),
+    "limit-bandwidth": ("groups", "from", "to"),
     "reassign": ("replicas", "cancel"),
     "set-config": ("value", "delete"),
     "hold-request": ("to", "direction", "times"),
     "delay-request": ("to", "direction", "times"),
     "drop-request": ("to", "direction", "times"),
+    "duplicate-request": ("to", "times"),
     "release": _TARGET,
 }
 _SHOWN = {
@@ -59,7 +64,7 @@ _SHOWN = {
     "partition": "a partition, e.g. 't-0'",
     "mode": "restart, kill or power-loss",
     "times": "how often, e.g. 5",
-    "period": "how long one cut and heal take, e.g. '2s'",
+    "period": "how long one turn takes, e.g. '2s'",
     "type": "preferred or unclean",
     "resource": "'topic:NAME', 'broker:ROLE' or 'cluster'",
     "config": "a config's name, e.g. 'min.insync.replicas'",
@@ -68,13 +73,14 @@ _SHOWN = {
     "topic": "a topic's name",
     "api": "a Kafka API, e.g. 'AlterPartition'",
     "delay": "how long, e.g. '500ms'",
+    "rate": "a rate, e.g. '256kbit'",
     "trigger": "a trigger",
 }
 
 _EITHER: dict[StepKind, tuple[str, str]] = {"reassign": ("replicas", "cancel"), "set-config": ("value", "delete")}
 """Two keys of which a step has exactly one."""
 
-_BY_GROUPS_OR_SIDES = ("partition", "flap")
+_BY_GROUPS_OR_SIDES = ("partition", "flap", "limit-bandwidth")
 """Kinds that say whom to cut from whom by groups, or by from and to."""
 
 

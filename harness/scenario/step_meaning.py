@@ -11,6 +11,7 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.scenario.admin_meaning import deleted_topic, error_known, feature_known, replicas
+from harness.scenario.fault_meaning import cut_of_itself, isr_size, only_brokers, slow_disk
 from harness.scenario.model import WIRE_KINDS, OfPartitions, Scenario, StepSpec, Trigger
 from harness.scenario.references import (
     Wrong,
@@ -25,7 +26,7 @@ from harness.scenario.references import (
 from harness.scenario.roles import Role, overlap, parse_role
 from harness.scenario.step_keys import keys_of_kind
 from harness.scenario.wire_meaning import wire_step
-from harness.scenario.words import duration_s
+from harness.scenario.words import duration_s, rate_bytes_s
 
 
 def step_meaning(scenario: Scenario, step: StepSpec, where: str, names: set[str], wrong: Wrong) -> Iterator[UsageError]:
@@ -47,6 +48,13 @@ def step_meaning(scenario: Scenario, step: StepSpec, where: str, names: set[str]
         yield from limit(f"{where}.times", step.times, 1, 1_000)
     if step.period is not None:
         yield from put_at(f"{where}.period", partial(duration_s, step.period))
+    if step.rate is not None:
+        yield from put_at(f"{where}.rate", partial(rate_bytes_s, step.rate))
+    yield from cut_of_itself(step, where)
+    if step.step == "slow-disk":
+        yield from slow_disk(step, where)
+    if step.step == "unregister" and step.target is not None:
+        yield from only_brokers(step.target, f"{where}.target", "only a broker can be unregistered")
     yield from _admin(scenario, step, where, names, wrong)
     yield from wire_step(step, where)
     if step.trigger is not None:
@@ -117,15 +125,19 @@ def _trigger(scenario: Scenario, trigger: Trigger, where: str, names: set[str], 
         sizes = {"size": trigger.isr.size, "at_least": trigger.isr.at_least}
         if sum(size is not None or wrong(f"{where}.isr.{key}") for key, size in sizes.items()) != 1:
             yield UsageError("say how large the ISR is", where=f"{where}.isr", allowed="either size or at_least")
+        else:
+            yield from isr_size(scenario, trigger.isr, f"{where}.isr", wrong)
     for key in ("elr_contains", "leader_is", "broker_is"):
         asked = getattr(trigger, key)
         if asked is not None and not (key == "leader_is" and asked.broker == "none"):
             yield from role_known(scenario, asked.broker, f"{where}.{key}.broker", names, wrong, clients=False)
+            yield from only_brokers(asked.broker, f"{where}.{key}.broker", "can never fire: not a broker")
     if trigger.held is not None:
         yield from role_known(scenario, trigger.held.node, f"{where}.held.node", names, wrong, clients=True)
     if trigger.replicas is not None:
         for at, role in enumerate(trigger.replicas.are):
             yield from role_known(scenario, role, f"{where}.replicas.are[{at}]", names, wrong, clients=False)
+            yield from only_brokers(role, f"{where}.replicas.are[{at}]", "can never fire: not a broker")
     if trigger.config_is is not None:
         yield from resource_known(scenario, trigger.config_is.resource, f"{where}.config_is.resource", names, wrong)
 

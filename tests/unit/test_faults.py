@@ -12,7 +12,8 @@ import pytest
 from faults import disk, network, process
 from faults.base import Effect
 from harness.errors import HarnessError
-from harness.runtime.base import CLIENTS, Cut, LogLoss, NodeInfo, PowerLoss
+from harness.host.limits import burst_bytes
+from harness.runtime.base import CLIENTS, Cut, Limited, LogLoss, NodeInfo, PowerLoss, Transfer
 from harness.scenario.model import ADMIN_KINDS, StepKind
 from harness.scenario.order import HEALED_BY
 from harness.waiting import WaitExpired
@@ -23,6 +24,7 @@ class FakeNetwork:
 
     def __init__(self) -> None:
         self.cuts: set[Cut] = set()
+        self.limits: dict[Cut, int] = {}
         self.works = True
         self.heals = True
         self.deaf: set[int] = set()
@@ -33,6 +35,20 @@ class FakeNetwork:
     def heal(self) -> None:
         if self.heals:
             self.cuts.clear()
+            self.limits.clear()
+
+    def limit(self, pairs: Iterable[Cut], rate_bytes_s: int) -> None:
+        self.limits.update(dict.fromkeys(pairs, rate_bytes_s))
+
+    def limited(self) -> Mapping[Cut, Limited]:
+        return dict.fromkeys(self.limits, Limited(passed_bytes=1, dropped_packets=0))
+
+    def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:
+        def took_s(pair: Cut) -> float:
+            rate = self.limits.get(pair) if self.works else None
+            return 0.001 if rate is None else (size_bytes - burst_bytes(rate)) / rate
+
+        return {pair: Transfer(sent_bytes=size_bytes, arrived_bytes=size_bytes, took_s=took_s(pair)) for pair in pairs}
 
     def passing(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
         dead = self.cuts if self.works else set()
@@ -262,6 +278,41 @@ def test_a_cut_that_cut_too_much_is_not_proven(runtime: FakeRuntime) -> None:
 
 def test_a_partition_that_parts_nothing_is_not_proven(runtime: FakeRuntime) -> None:
     assert not _proven(network.partition(runtime, network.between([[1]])))
+
+
+@pytest.mark.parametrize("rate_bytes_s", [1_000, 32_000, 12_500_000])
+def test_a_limit_is_proven_by_what_arrives_when(runtime: FakeRuntime, rate_bytes_s: int) -> None:
+    effect = network.limit(runtime, network.between([[1], [2]]), rate_bytes_s)
+    assert _proven(effect)
+    assert set(effect.proof["transfers"]) == {"1>2", "2>1"}
+    healed = network.heal(runtime)
+    assert _proven(healed)
+    assert set(healed.proof["limited"]) == {"1>2", "2>1"}
+
+
+@pytest.mark.parametrize("rate_bytes_s", [1_000, 32_000, 12_500_000])
+def test_a_limit_that_limits_nothing_is_not_proven(runtime: FakeRuntime, rate_bytes_s: int) -> None:
+    runtime.network.works = False
+    assert "more passes than the rate allows 1>2" in (
+        network.limit(runtime, network.one_way([1], [2]), rate_bytes_s).why or ""
+    )
+
+
+def test_a_limit_that_cut_a_connection_is_not_proven(runtime: FakeRuntime) -> None:
+    runtime.network.deaf = {2}
+    assert "do not pass" in (network.limit(runtime, network.one_way([1], [2]), 32_000).why or "")
+
+
+def test_a_limit_on_what_is_cut_is_not_proven_and_one_beside_a_cut_is(runtime: FakeRuntime) -> None:
+    network.partition(runtime, network.one_way([1], [2]))
+    assert not _proven(network.limit(runtime, network.one_way([1], [2]), 32_000))
+    assert _proven(network.limit(runtime, network.one_way([1], [2, 3]), 32_000))
+
+
+def test_a_limit_that_is_left_was_not_healed(runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    network.limit(runtime, network.one_way([1], [2]), 32_000)
+    monkeypatch.setattr(runtime.network, "heal", lambda: None)
+    assert "still limited: 1>2" in (network.heal(runtime).why or "")
 
 
 def test_a_heal_that_healed_nothing_is_not_proven(runtime: FakeRuntime) -> None:

@@ -285,3 +285,50 @@ def test_a_length_that_no_frame_has_is_not_kafka() -> None:
             Requests().read(struct.pack(">Ihhi", length % 2**32, 1, 1, 1), 0)
     with pytest.raises(NotKafka):
         Responses(Requests()).read(_response(1), 0)
+
+
+def _duplicate(**asked: object) -> Arm:
+    return Arm(Rule(number=1, action="duplicate", api=PRODUCE, **asked))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100_000])
+def test_a_duplicated_request_arrives_twice_in_a_row_and_is_answered_once(bench: Bench, piece: int) -> None:
+    near, far = bench.connect()
+    bench.do(_duplicate(times=1))
+    once, twice, after = _request(FETCH, 1), _request(PRODUCE, 2, bytes(200)), _request(PRODUCE, 3)
+    sent = once + twice + after
+    for at in range(0, len(sent), piece):
+        near.sendall(sent[at : at + piece])
+    expected = once + twice + twice + after
+    assert _receive(far, len(expected)) == expected
+    (event,) = bench.events("duplicated")
+    assert (event.api, event.correlation, event.size_bytes) == (PRODUCE, 2, len(twice))
+    answers = [_response(1), _response(2, bytes(150)), _response(2, b"the copy's"), _response(3)]
+    for at in range(0, len(whole := b"".join(answers)), piece):
+        far.sendall(whole[at : at + piece])
+    wanted = answers[0] + answers[1] + answers[3]
+    assert _receive(near, len(wanted)) == wanted
+    assert bench.await_event("discarded").correlation == 2
+    assert _silent(near)
+
+
+def test_a_large_request_is_duplicated_once_all_of_it_came(bench: Bench) -> None:
+    near, far = bench.connect()
+    bench.do(_duplicate())
+    large = _request(PRODUCE, 1, bytes(1 << 20))
+    sender = threading.Thread(target=near.sendall, args=(large,))
+    sender.start()
+    assert _receive(far, 2 * len(large)) == large * 2
+    sender.join()
+
+
+def test_an_answer_cut_off_in_the_copy_is_not_passed_on(bench: Bench) -> None:
+    near, far = bench.connect()
+    bench.do(_duplicate())
+    near.sendall(_request(PRODUCE, 1))
+    _receive(far, 2 * len(_request(PRODUCE, 1)))
+    far.sendall(_response(1) + _response(1, bytes(100))[:50])
+    assert _receive(near, len(_response(1))) == _response(1)
+    bench.await_event("discarded")
+    far.close()
+    assert _closed(near)

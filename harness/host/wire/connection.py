@@ -30,7 +30,8 @@ class Stop(msgspec.Struct, frozen=True):
 class Pipe:
     """One direction. `rest` is read and not passed on, `out` is passed on and not yet sent.
 
-    `body_left` bytes of the last frame that was passed on are still to come. `opaque`: not Kafka's protocol.
+    `body_left` bytes of the last frame that was passed on are still to come, `discard_left` of one that is not.
+    `copying`: the frame that stands first goes on twice, once all of it is there. `opaque`: not Kafka's protocol.
     """
 
     def __init__(
@@ -42,6 +43,8 @@ class Pipe:
         self.frames = frames
         self.rest = b""
         self.body_left = 0
+        self.discard_left = 0
+        self.copying: Head | None = None
         self.out = memoryview(b"")
         self.stop: Stop | None = None
         self.ended = False

@@ -20,7 +20,7 @@ LENGTH_MAX = 1 << 30
 class Head(NamedTuple):
     """The beginning of a frame of `size_bytes`, its length field included; an answer has the API of its request.
 
-    `rule`: the number of the rule that stopped the request.
+    `rule`: the number of the rule that stopped or copied the request. `copy`: it is the second of two.
     """
 
     api: int
@@ -28,6 +28,7 @@ class Head(NamedTuple):
     correlation: int
     size_bytes: int
     rule: int | None = None
+    copy: bool = False
 
 
 class NotKafka(Exception):

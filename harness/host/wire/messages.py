@@ -9,9 +9,9 @@ from typing import Literal
 
 import msgspec
 
-Action = Literal["hold", "delay", "drop"]
+Action = Literal["hold", "delay", "drop", "duplicate"]
 Direction = Literal["request", "response"]
-What = Literal["armed", "held", "forwarded", "answered", "dropped", "abandoned", "released"]
+What = Literal["armed", "held", "forwarded", "answered", "dropped", "duplicated", "discarded", "abandoned", "released"]
 
 CONTROL = "\0ebbtide-wire"
 """The proxy's control socket: an abstract address, which is its network namespace's own and leaves no file."""
@@ -54,7 +54,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     armed, released: the answers to the commands; `passed` counts the requests that went on to a peer so far, by
     API key. held: a hold or a delay stopped a request or an answer of `size_bytes`. forwarded: it went on, after
     `waited_s`. answered: the answer to a request that had been stopped passed back. dropped: its connection was
-    closed instead. abandoned: one of its ends closed the connection while it was held.
+    closed instead. duplicated: it was sent a second time right after the first; discarded: the peer answered that one
+    too, and its answer went nowhere. abandoned: one of its ends closed the connection while it was held.
 
     `seen` counts the requests of this connection by API key, this one included: what else waits behind it.
     """

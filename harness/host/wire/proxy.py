@@ -1,7 +1,8 @@
 """A Kafka-aware TCP proxy: bytes go through unread but for the head of each frame, until a rule stops one.
 
 A stopped frame stops what is behind it in its direction of its connection, as a server that answers in order
-would; everything else goes on. A frame is never changed, and none overtakes another.
+would; everything else goes on. A frame is never changed, and none overtakes another. A copied request goes on
+twice in a row, and the answer to the second ends here.
 """
 
 from __future__ import annotations
@@ -146,7 +147,8 @@ class Proxy:
 
     def _advance(self, connection: Connection, pipe: Pipe, *, let_go: Head | None = None) -> None:
         """Pass on as much of what was read as no rule stops; `let_go`: the frame that stands first and may pass."""
-        data, head, dropped = pipe.rest, let_go, False
+        data, head, dropped = pipe.rest[pipe.discard_left :], let_go or pipe.copying, False
+        pipe.discard_left -= len(pipe.rest) - len(data)
         at = min(pipe.body_left, len(data))
         pipe.body_left -= at
         while not pipe.opaque and len(data) - at >= pipe.frames.head_bytes:
@@ -157,14 +159,29 @@ class Proxy:
                     pipe.opaque = True
                     break
                 rule = self._rule_for(connection, pipe, head)
-                if rule is not None:
+                if rule is not None and rule.action == "duplicate":
+                    pipe.copying = head = head._replace(rule=rule.number)
+                elif rule is not None:
                     dropped = rule.action == "drop"
                     self._stop(connection, pipe, head, rule)
                     break
+            ends = at + head.size_bytes
+            if pipe.copying is not None and head.rule is not None:
+                if len(data) < ends:
+                    break
+                data = data[:ends] + data[at:]
+                self._passes(connection, pipe, head)
+                self._report("duplicated", connection, pipe, head, head.rule)
+                at, ends = ends, ends + head.size_bytes
+                head, pipe.copying = head._replace(copy=True), None
             self._passes(connection, pipe, head)
-            taken = min(head.size_bytes, len(data) - at)
-            at += taken
-            pipe.body_left = head.size_bytes - taken
+            there = min(ends, len(data))
+            if head.copy and pipe is connection.responses:
+                data = data[:at] + data[there:]
+                pipe.discard_left = ends - there
+            else:
+                at = there
+                pipe.body_left = ends - there
             head = None
         if pipe.opaque:
             at = len(data)
@@ -176,6 +193,8 @@ class Proxy:
     def _rule_for(self, connection: Connection, pipe: Pipe, head: Head) -> Rule | None:
         if pipe is connection.requests:
             connection.seen[head.api] += 1
+        elif head.copy:
+            return None
         return self._rules.take(head.api, pipe.direction, connection.peer)
 
     def _passes(self, connection: Connection, pipe: Pipe, head: Head) -> None:
@@ -183,7 +202,7 @@ class Proxy:
             self._passed[head.api] += 1
             connection.asked.waiting.append(head)
         elif head.rule is not None:
-            self._report("answered", connection, pipe, head, head.rule)
+            self._report("discarded" if head.copy else "answered", connection, pipe, head, head.rule)
 
     def _stop(self, connection: Connection, pipe: Pipe, head: Head, rule: Rule) -> None:
         if rule.action == "drop":
