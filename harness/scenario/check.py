@@ -7,12 +7,14 @@ follows the same types, so that the vocabulary is written down once, in `harness
 from __future__ import annotations
 
 import difflib
+import functools
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import inspect
 
 from harness.errors import UsageError
+_type_info = functools.cache(inspect.type_info)
 
 
 def suggestion(got: str, allowed: list[str]) -> str:
@@ -40,7 +42,7 @@ def check(value: Any, model: type[msgspec.Struct]) -> Checked:
     """Every place where `value` does not fit `model`, and a value that does fit, to look for further problems in."""
     problems: list[UsageError] = []
     misspelt: set[str] = set()
-    repaired = _walk(value, inspect.type_info(model), "", problems, misspelt)
+    repaired = _walk(value, _type_info(model), "", problems, misspelt)
     return Checked(repaired, problems, frozenset(misspelt))
 
 

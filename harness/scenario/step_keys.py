@@ -9,6 +9,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.scenario.model import ADMIN_KINDS, OPTIONAL_KINDS, StepKind, StepSpec
 
+_FIELDS = msgspec.structs.fields(StepSpec)
 _ANY_KIND = frozenset({"step", "name", "trigger", "deadline_s"})
 _TARGET = ("target",)
 
@@ -92,7 +93,7 @@ def keys_of_kind(step: StepSpec, where: str, wrong: Callable[[str], bool]) -> It
         known.add("expect_error")
     if step.step in OPTIONAL_KINDS:
         known.add("optional")
-    for field in msgspec.structs.fields(step):
+    for field in _FIELDS:
         key, value = field.encode_name, getattr(step, field.name)
         given = (value is not None and value != () and value is not False) or wrong(f"{where}.{key}")
         if key in needed and not given:

@@ -27,6 +27,7 @@ from harness.scenario.roles import Role, overlap, parse_role
 from harness.scenario.step_keys import keys_of_kind
 from harness.scenario.wire_meaning import wire_step
 from harness.scenario.words import duration_s, rate_bytes_s
+_TRIGGERS = {field.encode_name: field.name for field in msgspec.structs.fields(Trigger)}
 
 
 def step_meaning(scenario: Scenario, step: StepSpec, where: str, names: set[str], wrong: Wrong) -> Iterator[UsageError]:
@@ -102,7 +103,7 @@ def _parsed(group: tuple[str, ...]) -> list[tuple[str, Role]]:
 
 
 def _trigger(scenario: Scenario, trigger: Trigger, where: str, names: set[str], wrong: Wrong) -> Iterator[UsageError]:
-    fields = {field.encode_name: field.name for field in msgspec.structs.fields(trigger)}
+    fields = _TRIGGERS
     given = [key for key, name in fields.items() if getattr(trigger, name) is not None or wrong(f"{where}.{key}")]
     if len(given) != 1:
         got = ", ".join(given) or "none"
