@@ -60,6 +60,11 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wire", action="store_true", help="put a proxy before every node, so that requests can be held on the wire"
     )
+    parser.add_argument(
+        "--keep-cluster",
+        action="store_true",
+        help="with SCENARIO: after the first `down` its record is complete, and the cluster stays until the next",
+    )
     parser.add_argument("--foreground", action="store_true", help="stay until the cluster ends; Ctrl-C ends it")
     parser.add_argument("--tied", action="store_true", help="with --foreground: end it when standard input ends")
     add_cluster_options(parser)
@@ -128,6 +133,7 @@ def _own(args: argparse.Namespace) -> ExitCode:
             name=args.name or free_name(),
             tap_all=args.wire,
             tied_to=sys.stdin.fileno() if args.tied else None,
+            keep=args.keep_cluster,
         )
     return ExitCode.AS_PREDICTED
 
@@ -144,6 +150,8 @@ def _scenario(args: argparse.Namespace) -> Scenario:
 
     if args.name is not None and not _is_name(args.name):
         raise UsageError("not a name for a cluster", got=repr(args.name), allowed="letters, digits, `.`, `_` and `-`")
+    if args.keep_cluster and args.scenario is None:
+        raise UsageError("a plain cluster has no run to be kept after", where="--keep-cluster")
     if args.scenario is not None:
         for option in ("brokers", "controllers"):
             if getattr(args, option) is not None:

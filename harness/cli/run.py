@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.cli.cluster_options import add_cluster_options, releases_of, wanted_of
-from harness.errors import ExitCode
+from harness.errors import ExitCode, UsageError
 from harness.powers.choice import Wish
+
+if TYPE_CHECKING:
+    from harness.runner.display import Display
+    from harness.runner.run import RunRequest
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -17,15 +22,24 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", metavar="SCENARIO", help="a name from `ebbtide scenarios`, or a .toml file")
     parser.add_argument("--kafka", metavar="RELEASES", help="releases, comma separated (default: the scenario's own)")
     parser.add_argument("--seed", type=int, help="draw what the scenario leaves open from this (default: a new one)")
+    parser.add_argument("--json", action="store_true", help="print each verdict.json as one line; progress to stderr")
+    parser.add_argument(
+        "--keep-cluster",
+        action="store_true",
+        help="leave the cluster up after the run, for a look around, until Ctrl-C or `ebbtide cluster down`",
+    )
+    parser.add_argument("--name", metavar="NAME", help="what to call the cluster that is kept (cluster-1, ...)")
     add_cluster_options(parser)
 
 
 def powers(args: argparse.Namespace) -> Wish:
     """A cluster takes them. Raises `UsageError` for a scenario that is none, before any are taken."""
+    from harness.owner.control import sockets_dir
     from harness.scenario import catalogue
 
     catalogue.find(args.scenario)
-    return Wish(runtime=getattr(args, "runtime", "auto"), folders=(args.runs,))
+    folders = (args.runs, sockets_dir()) if args.keep_cluster else (args.runs,)
+    return Wish(runtime=args.runtime, folders=folders)
 
 
 def run(args: argparse.Namespace) -> ExitCode:
@@ -39,10 +53,14 @@ def run(args: argparse.Namespace) -> ExitCode:
     scenario = catalogue.find(args.scenario)
     releases = list(scenario.kafka) if args.kafka is None else releases_of(args.kafka)
     wanted = wanted_of(args)
+    if args.keep_cluster and len(releases) > 1:
+        raise UsageError("one cluster can be kept", where="--keep-cluster", got=f"releases {', '.join(releases)}")
     check(wanted, scenario, releases)
     seed = args.seed if args.seed is not None else new_seed()
-    with display_for(OutlivingConsole()) as display:
+    with display_for(OutlivingConsole(stderr=args.json)) as display:
         launch = prepare(wanted, releases, display.note)
+        if args.keep_cluster:
+            return _run_and_keep(args, launch.request(scenario, releases[0], seed), display)
         records: list[Path] = []
         try:
             for release in releases:
@@ -52,4 +70,26 @@ def run(args: argparse.Namespace) -> ExitCode:
                 display.note(f"recorded before, and not judged: ebbtide analyze {' '.join(map(str, records))}")
             raise
         display.note("judging")
-    return judge_all(records)
+    return judge_all(records, as_json=args.json)
+
+
+def _run_and_keep(args: argparse.Namespace, request: RunRequest, display: Display) -> ExitCode:
+    """Run, judge, and own the cluster until it is told to end; the exit code is the verdict's."""
+    from harness.cli.analyze import judge_all
+    from harness.owner.control import free_name
+    from harness.owner.owning import Keeper
+    from harness.runner.run import run_scenario
+
+    code = ExitCode.HARNESS_FAILED
+
+    def judge(record: Path) -> None:
+        nonlocal code
+        display.note("judging")
+        code = judge_all([record], as_json=args.json)
+
+    keeper = Keeper(request.kafka, display, judge, name=args.name or free_name())
+    try:
+        run_scenario(request, display, hold=keeper)
+    finally:
+        keeper.release()
+    return code

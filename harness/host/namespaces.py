@@ -10,7 +10,7 @@ import contextlib
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -71,6 +71,25 @@ def in_namespace(path: Path, call: Callable[[], T]) -> T:
         return call()
 
     return _in_new_thread(entered)
+
+
+@contextlib.contextmanager
+def inside(path: Path) -> Iterator[None]:
+    """While inside, this thread, and those that it starts, are in the network namespace at `path`.
+
+    Raises `OSError` when it cannot be entered.
+    """
+    with contextlib.ExitStack() as stack:
+        handles = []
+        for one in (path, Path("/proc/thread-self/ns/net")):
+            handles.append(os.open(one, os.O_RDONLY | os.O_CLOEXEC))
+            stack.callback(os.close, handles[-1])
+        there, here = handles
+        _check(_libc.setns(there, _CLONE_NEWNET), f"entering network namespace {path}")
+        try:
+            yield
+        finally:
+            _check(_libc.setns(here, _CLONE_NEWNET), "returning from a network namespace")
 
 
 def enter(namespace: Path) -> list[str]:

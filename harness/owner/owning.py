@@ -17,11 +17,14 @@ KEPT_DIR = "kept"
 """In a run's record: the steps that were carried out by hand after the run, on the cluster that it left up."""
 
 
-def own_cluster(request: RunRequest, display: Display, *, name: str, tap_all: bool, tied_to: int | None) -> Path:
+def own_cluster(
+    request: RunRequest, display: Display, *, name: str, tap_all: bool, tied_to: int | None, keep: bool = False
+) -> Path:
     """Bring the scenario's cluster, topics and clients up and own them until the end; returns the record.
 
-    With topics the run then ends as any: it settles and everything is read. Without there is nothing to judge, and
-    a signal is as good a way to end it as any. Raises as `run_scenario` does.
+    With topics the run then ends as any: it settles and everything is read; `keep`: and the cluster stays until it
+    is told to end once more. Without topics there is nothing to judge, and a signal is as good a way to end it as
+    any. Raises as `run_scenario` does.
     """
     owners: list[Owner] = []
 
@@ -43,26 +46,32 @@ def own_cluster(request: RunRequest, display: Display, *, name: str, tap_all: bo
             with _signals_end(display):
                 owners[0].serve()
 
-    try:
-        return run_scenario(request, display, drive)
-    finally:
+    def release() -> None:
         for owner in owners:
             owner.release()
 
+    keeper = Keeper(request.kafka, display, lambda _record: release(), name=name) if keep else None
+    try:
+        return run_scenario(request, display, drive, keeper)
+    finally:
+        release()
+        if keeper is not None:
+            keeper.release()
+
 
 class Keeper:
-    """Owns a cluster whose run is over, as the `hold` of `run_scenario`; `judge` is given the record before."""
+    """Owns a cluster whose run is over, as the `hold` of `run_scenario`; `first` is given the record before."""
 
-    def __init__(self, kafka: str, display: Display, judge: Callable[[Path], None], *, name: str) -> None:
+    def __init__(self, kafka: str, display: Display, first: Callable[[Path], None], *, name: str) -> None:
         self._kafka = kafka
         self._display = display
-        self._judge = judge
+        self._first = first
         self._name = name
         self._owner: Owner | None = None
 
     def __call__(self, standing: Standing) -> None:
         """Until the end. Raises `UsageError` when the name is taken."""
-        self._judge(standing.record)
+        self._first(standing.record)
         folder = standing.record / KEPT_DIR
         folder.mkdir()
         scenario, runtime, run_id = plain(self._kafka, standing.cluster), standing.runtime, standing.run_id

@@ -16,7 +16,7 @@ import pytest
 from harness.errors import ExitCode
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("harness", "faults", "workloads", "analysis")
+PACKAGES = ("harness", "faults", "workloads", "analysis", "ebbtide_pytest")
 MAX_LINES = 400
 SLEEPER = "harness/waiting.py"
 PRINTERS = ("harness/cli/", "bench/")

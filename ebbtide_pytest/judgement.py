@@ -1,0 +1,105 @@
+"""Whether a judged run lets its test pass, and if not, what to say."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ebbtide_pytest.run_record import RunRecord
+
+if TYPE_CHECKING:
+    from analysis.verdict import Loss, Verdict
+
+_HARMLESS = "uncommitted-at-failover"
+"""What every acks=0 or acks=1 producer has to live with; it is wrong only where a prediction says so."""
+_SHOWN_MAX = 20
+
+
+def complaint(run: RunRecord, expected: Sequence[str] | None) -> str | None:
+    """Why the test fails; None: it does not.
+
+    An inconclusive run proves nothing, and is its own kind of failure. With `expected` causes and properties the run
+    must show one of them, and nothing else that is wrong.
+    """
+    if run.outcome == "inconclusive":
+        return "\n".join([f"inconclusive: {_first(run.verdict.why)}", *_rest(run)])
+    if expected is not None:
+        return _unexpected(run, expected)
+    if run.outcome == "as-predicted":
+        return None
+    return "\n".join([f"contradicted: {_first(run.verdict.why)}", *_rest(run)])
+
+
+def facts(run: RunRecord) -> list[tuple[str, str | int]]:
+    """What JUnit XML and other reports are told."""
+    causes = dict.fromkeys(loss.cause for loss in run.verdict.losses)
+    return [
+        ("ebbtide_outcome", run.outcome),
+        ("ebbtide_record", str(run.path)),
+        ("ebbtide_kafka", run.kafka),
+        ("ebbtide_seed", "unknown" if run.seed is None else run.seed),
+        ("ebbtide_acked", run.verdict.counts.acked),
+        ("ebbtide_lost", run.lost),
+        ("ebbtide_causes", ", ".join(causes)),
+    ]
+
+
+def where_to_look(run: RunRecord) -> list[str]:
+    """The record, its report, and the command that has the run again."""
+    return [
+        f"  record: {run.path}",
+        f"  report: {run.path / 'report.html'}",
+        f"  next:   ebbtide replay {shlex.quote(str(run.path))}",
+    ]
+
+
+def _unexpected(run: RunRecord, expected: Sequence[str]) -> str | None:
+    found = _wrongs(run.verdict)
+    others = [one for one in found if one not in expected]
+    if found and not others:
+        return None
+    wanted = ", ".join(expected)
+    if not found:
+        heading = f"not violated: expected {wanted}, and nothing was lost or violated"
+    elif len(others) < len(found):
+        heading = f"contradicted: expected {wanted} only, and there also was {', '.join(others)}"
+    else:
+        heading = f"contradicted: expected {wanted}, and there was {', '.join(others)}"
+    return "\n".join([heading, *(f"  - {sentence}" for sentence in run.verdict.why[:_SHOWN_MAX]), *_rest(run)])
+
+
+def _wrongs(verdict: Verdict) -> list[str]:
+    """Causes of what was lost or went back, and violated properties; not those that only say that something was."""
+    causes = [loss.cause for loss in verdict.losses if loss.cause != _HARMLESS]
+    causes += [one.cause for one in verdict.regressions if one.cause != _HARMLESS]
+    violated = [one.name for one in verdict.properties if one.status == "violated"]
+    return list(dict.fromkeys([*map(str, causes), *violated]))
+
+
+def _first(sentences: Sequence[str]) -> str:
+    return sentences[0] if sentences else "no reason is given"
+
+
+def _rest(run: RunRecord) -> list[str]:
+    """The further reasons, the losses, worst first, and where to look on."""
+    losses = sorted(run.verdict.losses, key=lambda loss: -loss.count)
+    lines = [f"  - {sentence}" for sentence in run.verdict.why[1:_SHOWN_MAX]]
+    lines += [f"  lost:   {_told(loss)}" for loss in losses[:_SHOWN_MAX]]
+    if len(losses) > _SHOWN_MAX:
+        lines.append(f"  lost:   and {len(losses) - _SHOWN_MAX} more like these")
+    return [*lines, *where_to_look(run)]
+
+
+def _told(loss: Loss) -> str:
+    kind = "committed" if loss.committed else "uncommitted"
+    election = loss.election
+    by = (
+        f", by the election of broker {election.leader} in leader epoch {election.leader_epoch}"
+        if election is not None
+        else ""
+    )
+    return (
+        f"{loss.count:,} {kind} of {loss.topic}-{loss.partition}, first at offset {loss.first_offset}, "
+        f"last at {loss.last_offset}; cause: {loss.cause}{by}"
+    )

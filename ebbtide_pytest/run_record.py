@@ -1,0 +1,47 @@
+"""What a test is given of a run: where its record is, and how it was judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from analysis.verdict import Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """One judged run. `path` is its folder; `verdict` is verdict.json, decoded."""
+
+    path: Path
+    verdict: Verdict
+    kafka: str
+    seed: int | None
+
+    @property
+    def outcome(self) -> str:
+        """`as-predicted`, `contradicted` or `inconclusive`."""
+        return self.verdict.outcome
+
+    @property
+    def lost(self) -> int:
+        """Acked records that are gone, committed or not."""
+        return sum(loss.count for loss in self.verdict.losses)
+
+    @property
+    def replay_line(self) -> str:
+        """What to type to have this run again."""
+        return f"ebbtide replay {self.path}"
+
+
+def read_record(path: Path) -> RunRecord:
+    """A record that has been judged. Raises `UsageError` when it is none."""
+    from analysis.verdict import read_verdict
+    from harness.errors import UsageError
+    from harness.record.manifest import read_manifest
+
+    manifest, verdict = read_manifest(path), read_verdict(path)
+    if verdict is None:
+        raise UsageError("the record has not been judged", where=str(path), next=f"ebbtide analyze {path}")
+    return RunRecord(path=path, verdict=verdict, kafka=manifest.kafka, seed=manifest.seed)

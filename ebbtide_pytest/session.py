@@ -1,0 +1,103 @@
+"""What the plugin knows during one pytest session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import pytest
+
+from ebbtide_pytest.run_record import RunRecord
+from ebbtide_pytest.runner import Ability, CommandRunner, Failed, Lease, Runner
+from ebbtide_pytest.settings import Settings
+
+T = TypeVar("T")
+
+RUNNER = pytest.StashKey[Runner]()
+"""In the stash of `pytest.Config`: who is asked instead of the command."""
+
+CLUSTER_FIXTURES = frozenset({"kafka_cluster", "chaos", "topic", "run_record"})
+_MARKERS = ("scenario", "chaos", "expected_violation")
+
+
+class Plugin:
+    """`failed` are the node ids of tests that did; `kept` is the cluster that was left up."""
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._config = config
+        self.settings = settings
+        self.failed: set[str] = set()
+        self.kept: Lease | None = None
+        self._abilities: Sequence[Ability] | None = None
+
+    @property
+    def runner(self) -> Runner:
+        """The command, unless a test of the plugin put something else there."""
+        return self._config.stash.get(RUNNER, None) or CommandRunner()
+
+    @property
+    def keeping(self) -> bool:
+        """Whether the next cluster is to be left up if its test fails."""
+        return self.settings.keep_cluster and self.kept is None
+
+    def abilities(self) -> Sequence[Ability]:
+        """What this host can do, asked once. Raises `Failed`."""
+        if self._abilities is None:
+            self._abilities = self.runner.abilities()
+        return self._abilities
+
+    def lacking(self, need: str) -> str | None:
+        """Why the host does not have `need`; None: it does. Raises `Failed` for a need that is none."""
+        if need == "root":
+            return None if os.geteuid() == 0 else f"user {os.geteuid()} is not root"
+        checks = {one.name: one for one in self.abilities()}
+        if need not in checks:
+            raise Failed(f"nobody knows the need {need!r}; allowed: root, {', '.join(checks)}")
+        return checks[need].lacking
+
+    def ends(self, lease: Lease, *, failed: bool) -> None:
+        """A cluster is no longer needed: end it, unless it is the one that is to be left up."""
+        if failed and self.keeping and lease.process is not None and lease.process.exit_code() is None:
+            self.kept = lease
+            lease.process.let_go()
+        else:
+            self.runner.close(lease)
+
+
+def uses_clusters(item: pytest.Item) -> bool:
+    """Whether the test starts Kafka."""
+    fixtures = getattr(item, "fixturenames", ())
+    return not CLUSTER_FIXTURES.isdisjoint(fixtures) or any(item.get_closest_marker(name) for name in _MARKERS)
+
+
+def too_parallel(config: pytest.Config) -> str | None:
+    """Why tests with clusters cannot run in this pytest-xdist worker; None: they can."""
+    workers = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+    if not hasattr(config, "workerinput") or workers == "1":
+        return None
+    return (
+        f"ebbtide's clusters cannot run in {workers} pytest-xdist workers: their faults and the time they take would "
+        "show in each other's records; run these tests without -n, or with -n 1"
+    )
+
+
+def attempt(act: Callable[[], T]) -> T:
+    """Run `act`; where the harness failed, the test ends with its words instead of a traceback of the plugin's."""
+    from harness.errors import EbbtideError
+
+    try:
+        return act()
+    except Failed as error:
+        pytest.fail(f"the harness failed: {error}", pytrace=False)
+    except EbbtideError as error:
+        pytest.fail(f"the harness failed: {error.render()}", pytrace=False)
+
+
+class Judged:
+    """What a test's run came to: filled by its fixtures, concluded after the test."""
+
+    def __init__(self) -> None:
+        self.run: RunRecord | None = None
+        self.finish: Callable[[], RunRecord] | None = None
+        """For a run that goes on until the test is over."""
