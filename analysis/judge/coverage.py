@@ -44,10 +44,24 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None) -> dict[str,
         ("stop", "clean-stops"),
         ("pause", "pauses"),
         ("power-loss", "power-losses"),
+        ("wipe-disk", "disks-replaced"),
+        ("fill-disk", "disks-full"),
+        ("read-only", "disks-read-only"),
+        ("fail-disk", "disks-failed"),
+        ("slow-disk", "disks-slow"),
     ):
         facts[fact] = sum(max(1, len(step.nodes)) for step in took_effect if step.step == kind)
     facts["requests-refused"] = sum("expect_error" in step.parameters for step in took_effect)
     facts["partitions-cut"] = sum(step.step == "partition" for step in took_effect)
+    facts["one-way-cuts"] = sum(_one_way(step) for step in took_effect)
+    facts["links-limited"] = sum(step.step == "limit-bandwidth" for step in took_effect)
+    facts["requests-duplicated"] = sum(step.proof.get("answered_twice", 0) for step in took_effect)
     lost = [step.proof.get("lost_bytes") for step in took_effect]
     facts["lost-bytes"] = sum(one for one in lost if isinstance(one, int))
     return dict(facts)
+
+
+def _one_way(step: StepEntry) -> bool:
+    """Whether a cut left every pair that it parts one direction."""
+    cuts = {tuple(cut.split(">")) for cut in step.proof.get("cuts", ()) if isinstance(cut, str)}
+    return step.step == "partition" and bool(cuts) and not any((target, source) in cuts for source, target in cuts)
