@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from harness.errors import UsageError
+from harness.scenario.model import Isolation, OffsetReset
 
 FINAL_CONSUMER = 0
 """The id under which the final read is journalled. Scenario consumers count from 1, so none can have it."""
@@ -28,10 +29,11 @@ class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
 class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One producer process.
 
-    `partitions` are served in turn, so that `sequence` counts up per partition. Without `count` and
-    `rate_per_s` it sends at full speed until it is told to stop. `max_outstanding` bounds the records handed
+    `partitions` are served in turn, or as the `keys` fall; `sequence` counts up per partition. Without `count`
+    and `rate_per_s` it sends at full speed until it is told to stop. `max_outstanding` bounds the records handed
     over and not yet answered: kafka-python 3 has no buffer limit of its own.
     `stop_timeout_s` is how long a stopping producer waits for answers before it calls the rest unknown.
+    With a `transactional_id` it sends transactions of `txn_records`; see `workloads.transactions`.
     """
 
     endpoints: Endpoints
@@ -47,6 +49,12 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     rate_per_s: float | None = None
     payload_bytes: int = 64
     linger_ms: int = 5
+    compression: str | None = None
+    keys: int | None = None
+    transactional_id: str | None = None
+    txn_records: int = 0
+    abort_every: int | None = None
+    fence_every: int | None = None
     max_outstanding: int = 10_000
     request_timeout_ms: int = 5_000
     delivery_timeout_ms: int = 15_000
@@ -57,7 +65,10 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One tailing consumer process; `topics` maps a topic to its number of partitions."""
+    """One tailing consumer process; `topics` maps a topic to its number of partitions.
+
+    Without a `group` it is assigned all of them.
+    """
 
     endpoints: Endpoints
     journal: str
@@ -65,7 +76,11 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     bootstrap: tuple[str, ...]
     id: int
     topics: dict[str, int]
-    isolation: str = "read_uncommitted"
+    isolation: Isolation = "read_uncommitted"
+    group: str | None = None
+    leave_every: int | None = None
+    max_rate_per_s: float | None = None
+    auto_offset_reset: OffsetReset = "none"
     request_timeout_ms: int = 5_000
     start_timeout_s: float = 30.0
 

@@ -1,29 +1,38 @@
 """A tailing consumer process: `python -m workloads.consumer CONFIG.json`; see `workloads.config.ConsumerConfig`.
 
-It is assigned every partition of its topics, without a group, and reads from the log start. When the log is
-truncated under it, it does what a careful application would, and the journal shows it as a new session:
+It reads every partition of its topics from the log start, or as a member of a group those that it is given, from
+the group's committed offsets. When its position is no longer in the log it moves it as its reset policy says, and
+the journal shows that as a new session and an event:
 
-- truncation with a known divergence point (KIP-320): it goes back to that point;
-- its epoch is unknown to the leader: nothing it has read can be relied on, it reads again from the log start;
-- the position lies beyond the log's end: it goes on from the end; before the log start: from the start.
+- truncation with a known divergence point (KIP-320): back to that point, whatever the policy;
+- truncation, and the leader does not know the epoch of what was read; or a position out of the log's range:
+  `earliest` reads again from the log start, `latest` goes on from the end; `none`, a careful application, reads
+  again from the start where nothing it has read can be relied on, and else goes on as near as possible: from the
+  end if its position lay beyond, from the start if before;
+- a group without a committed offset: from the log start, `latest` from the end.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
+from kafka.errors import KafkaError, LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
 
+from harness.record.clients import ClientEvent, Event
 from harness.waiting import pause
 from workloads.config import ConsumerConfig, read_config
+from workloads.frames import pack_event
 from workloads.journal import JournalHeader, JournalWriter
 from workloads.payload import value_of
 from workloads.process import Stop, run_client
 from workloads.reading import Lane, answering, journal_poll, open_consumer
+from workloads.rebalances import Membership
 from workloads.sampler import partitions_of
+from workloads.settings import consumer_settings
 from workloads.status import State, StatusFile
 
 _POLL_MS = 50
@@ -31,46 +40,108 @@ _ASK_MS = 2_000
 
 
 class Tail:
-    """The positions of one consumer, and every time that they were set."""
+    """The positions of one consumer, and every time that they were set.
 
-    def __init__(self, consumer: KafkaConsumer, config: ConsumerConfig) -> None:
+    `tell` journals an event. The consumer is subscribed or assigned when this is made.
+    """
+
+    def __init__(self, consumer: KafkaConsumer, config: ConsumerConfig, tell: Callable[[ClientEvent], None]) -> None:
         self._consumer = consumer
+        self._policy = config.auto_offset_reset
+        self._tell = tell
         names = list(config.topics)
         partitions = [TopicPartition(*item) for item in partitions_of(config.topics)]
         self.lanes = {item: Lane(names.index(item.topic), item) for item in partitions}
         self._session = 0
-        consumer.assign(partitions)
+        if config.group is None:
+            consumer.assign(partitions)
 
-    def to_start(self) -> None:
-        """Set every position to its log start, as the first session. Raises `KafkaError`."""
-        starts = self._consumer.beginning_offsets(list(self.lanes), timeout_ms=_ASK_MS)
+    def to_first(self) -> None:
+        """Set every position to where an assigned consumer begins, as the first session. Raises `KafkaError`."""
+        ask = self._consumer.end_offsets if self._policy == "latest" else self._consumer.beginning_offsets
+        starts = ask(list(self.lanes), timeout_ms=_ASK_MS)
         self._session += 1
         for partition, offset in starts.items():
             self._seek(partition, offset)
 
-    def after(self, error: LogTruncationError | OffsetOutOfRangeError) -> None:
-        """Set the positions that `error` says are no longer valid. Raises `KafkaError` when it cannot ask."""
+    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """The group gave these to this member: a session begins, at the committed offsets."""
+        self._session += 1
+        for partition in partitions:
+            self.lanes[partition].reposition(self._session)
+
+    def after(self, error: KafkaError) -> None:
+        """Set the positions that `error` says are not valid. Raises `KafkaError` when it cannot ask."""
         if isinstance(error, LogTruncationError):
-            moved = {item: None if at is None else at.offset for item, at in error.divergent_offsets.items()}
+            for partition, at in error.divergent_offsets.items():
+                to = self._in_place_of_all(partition) if at is None else at.offset
+                self._move("truncation", partition, None, to)
+        elif isinstance(error, NoOffsetForPartitionError):
+            for partition in sorted(error.args[0]):
+                self._move("no-offset", partition, None, self._in_place_of_all(partition))
         else:
-            moved = {item: self._within(item, offset) for item, offset in error.args[0].items()}
-        for partition, known in moved.items():
-            offset = known if known is not None else self._start_of(partition)
-            self._session += 1
-            self._seek(partition, offset)
+            for partition, offset in error.args[0].items():
+                to = self._within(partition, offset) if self._policy == "none" else self._in_place_of_all(partition)
+                self._move("out-of-range", partition, offset, to)
+
+    def _in_place_of_all(self, partition: TopicPartition) -> int:
+        return self._end_of(partition) if self._policy == "latest" else self._start_of(partition)
 
     def _within(self, partition: TopicPartition, offset: int) -> int:
         start = self._start_of(partition)
-        end: int = self._consumer.end_offsets([partition], timeout_ms=_ASK_MS)[partition]
-        return start if offset < start else min(offset, end)
+        return start if offset < start else min(offset, self._end_of(partition))
 
     def _start_of(self, partition: TopicPartition) -> int:
         offset: int = self._consumer.beginning_offsets([partition], timeout_ms=_ASK_MS)[partition]
         return offset
 
+    def _end_of(self, partition: TopicPartition) -> int:
+        offset: int = self._consumer.end_offsets([partition], timeout_ms=_ASK_MS)[partition]
+        return offset
+
+    def _move(self, event: Event, partition: TopicPartition, offset: int | None, to: int) -> None:
+        if offset is None and self.lanes[partition].previous >= 0:
+            offset = self.lanes[partition].previous + 1
+        self._session += 1
+        self._seek(partition, to)
+        self._tell(
+            ClientEvent(
+                event=event,
+                at_ns=time.time_ns(),
+                topic=partition.topic,
+                partition=partition.partition,
+                offset=offset,
+                to=to,
+                why=f"auto_offset_reset {self._policy}",
+            )
+        )
+
     def _seek(self, partition: TopicPartition, offset: int) -> None:
         self._consumer.seek(partition, offset)
         self.lanes[partition].reposition(self._session)
+
+
+class Pace:
+    """How many records a slow consumer may take now; without a rate, as many as one poll gives."""
+
+    def __init__(self, rate_per_s: float | None) -> None:
+        self._rate = rate_per_s
+        self._allowed = 0.0
+        self._at = time.monotonic()
+
+    def allowed(self) -> int | None:
+        """At most a second's worth; None: any number."""
+        if self._rate is None:
+            return None
+        now = time.monotonic()
+        self._allowed = min(self._allowed + (now - self._at) * self._rate, self._rate)
+        self._at = now
+        return int(self._allowed)
+
+    def took(self, count: int) -> None:
+        """So many records were returned."""
+        if self._rate is not None:
+            self._allowed -= count
 
 
 def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> State:
@@ -80,31 +151,48 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> State:
     bootstrap = answering(config.bootstrap, config.start_timeout_s, lambda: bool(stop))
     if not bootstrap:
         return State.STOPPED
-    name = f"ebbtide-consumer-{config.id}"
-    consumer = open_consumer(bootstrap, name, config.isolation, config.request_timeout_ms, config.start_timeout_s)
-    tail = Tail(consumer, config)
-    value = value_of(config.run_id)
+    consumer = open_consumer(bootstrap, f"ebbtide-consumer-{config.id}", consumer_settings(config))
+
+    def tell(event: ClientEvent) -> None:
+        journal.write([pack_event(event)])
+
+    tail = Tail(consumer, config, tell)
+    membership = None if config.group is None else Membership(consumer, config, tail.assigned, tell)
+    value, pace = value_of(config.run_id), Pace(config.max_rate_per_s)
     started = False
     while not stop:
+        allowed = pace.allowed()
+        if allowed == 0:
+            pause(_POLL_MS / 1000)
+            continue
         try:
             if not started:
-                tail.to_start()
+                if membership is None:
+                    tail.to_first()
                 started = True
                 status.tell(State.RUNNING)
-            returned = consumer.poll(timeout_ms=_POLL_MS)
-        except (LogTruncationError, OffsetOutOfRangeError) as error:
+            returned = consumer.poll(timeout_ms=_POLL_MS, max_records=allowed)
+        except (LogTruncationError, OffsetOutOfRangeError, NoOffsetForPartitionError) as error:
+            if membership is not None:
+                membership.apply()
             _recover(tail, error)
             continue
         except KafkaError:
             # Whatever the cluster refuses at the moment, a tailing consumer outlives it.
             pause(_POLL_MS / 1000)
             continue
+        if membership is not None:
+            membership.apply()
         if returned:
             journal_poll(journal, tail.lanes, returned, value)
+            count = sum(map(len, returned.values()))
+            pace.took(count)
+            if membership is not None:
+                membership.returned(count)
     return State.STOPPED
 
 
-def _recover(tail: Tail, error: LogTruncationError | OffsetOutOfRangeError) -> None:
+def _recover(tail: Tail, error: KafkaError) -> None:
     try:
         tail.after(error)
     except KafkaError:

@@ -1,14 +1,16 @@
-"""Journals into the run record's Parquet tables: `<record>/journal/*.journal` -> sends/, polls/, watermarks/.
+"""Journals into the run record: `<record>/journal/*.journal` -> the tables sends/, polls/, watermarks/; and clients/.
 
 Works on whatever a run left behind, a killed harness's included. A table appears whole or not at all, its
 journal goes only after that, and converting again changes nothing. What a torn tail held is counted in the
-report, never guessed. A send without an answer is unknown; of two answers for one send the later counts.
+report, never guessed. A send without an answer is unknown; of two answers for one send the later counts; a
+transaction without an end is unknown.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -17,21 +19,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
+from harness.record.clients import TxnOutcome, write_client_events
 from harness.record.files import JOURNAL_DIR
 from harness.record.tables import DESCRIBED, POLLS, SENDS, WATERMARKS
 from workloads.descriptions import unpack_described
 from workloads.frames import (
     ANSWERED,
+    EVENT,
     HANDED,
     MARK_FIELDS,
     MARKS,
     POLLED,
     STATUSES,
+    TXN_BEGUN,
+    TXN_ENDED,
     Answered,
     unpack_answered,
+    unpack_event,
     unpack_handed,
     unpack_marks,
     unpack_polled,
+    unpack_txn_begun,
+    unpack_txn_ended,
 )
 from workloads.journal import JournalHeader, JournalReader
 from workloads.outcomes import UNRESOLVED
@@ -96,6 +105,8 @@ def _convert(record: Path, path: Path) -> FileReport:
                 rows += batch.num_rows
                 writer.write_table(batch, row_group_size=ROW_GROUP_ROWS)
         os.replace(part, target)
+        if events := [unpack_event(payload) for kind, payload in reader.frames() if kind == EVENT]:
+            write_client_events(record, path.stem, events)
     except OSError as error:
         raise HarnessError(
             "a journal cannot be turned into its table; the journal is kept",
@@ -138,10 +149,15 @@ def _row_groups(chunks: Iterator[Columns], schema: pa.Schema) -> Iterator[Column
 
 def _sends(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
     answers: dict[int, Spans[Answered]] = {}
+    transactions = _Transactions()
     for kind, payload in reader.frames():
         if kind == ANSWERED:
             answer = unpack_answered(payload)
             answers.setdefault(answer.partition, Spans()).put(answer.first_sequence, answer.count, answer)
+        elif kind == TXN_BEGUN:
+            transactions.begun(*unpack_txn_begun(payload))
+        elif kind == TXN_ENDED:
+            transactions.ended(*unpack_txn_ended(payload))
     seen: dict[int, int] = {}
     for kind, payload in reader.frames():
         if kind != HANDED:
@@ -161,13 +177,45 @@ def _sends(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
             "partition": partition,
             "producer": header.id,
             "acks": header.acks,
-            "txn": None,
-            "txn_outcome": None,
         }
         columns |= {name: [value] * len(values) for name, value in constants.items()}
         columns["value"], columns["sent_ns"] = list(values), list(sent)
         columns["sequence"] = list(range(first, first + len(values)))
+        for txn, outcome, count in transactions.cover(partition, first, len(values)):
+            columns["txn"] += [txn] * count
+            columns["txn_outcome"] += [outcome] * count
         yield columns
+
+
+class _Transactions:
+    """Which sequences of which partition belong to which transaction, and how each ended."""
+
+    def __init__(self) -> None:
+        self._begun: dict[int, tuple[list[int], list[int]]] = {}
+        self._outcomes: dict[int, TxnOutcome] = {}
+
+    def begun(self, txn: int, first_sequences: Iterable[int]) -> None:
+        """From these sequences on, one per partition, records belong to `txn`."""
+        for partition, first in enumerate(first_sequences):
+            starts, txns = self._begun.setdefault(partition, ([], []))
+            starts.append(first)
+            txns.append(txn)
+
+    def ended(self, txn: int, outcome: TxnOutcome) -> None:
+        """The last word on a transaction."""
+        self._outcomes[txn] = outcome
+
+    def cover(self, partition: int, first: int, count: int) -> Iterator[tuple[int | None, TxnOutcome | None, int]]:
+        """`(transaction, outcome, count)` pieces that together are exactly the range; None: in no transaction."""
+        starts, txns = self._begun.get(partition, ([], []))
+        at, end = first, first + count
+        while at < end:
+            # Of several that begin at one sequence all but the last had no record on this partition.
+            index = bisect_right(starts, at)
+            until = min(end, starts[index]) if index < len(starts) else end
+            txn = txns[index - 1] if index else None
+            yield txn, None if txn is None else self._outcomes.get(txn, "unknown"), until - at
+            at = until
 
 
 def _extend_answer(columns: Columns, start: int, count: int, answer: Answered | None) -> None:

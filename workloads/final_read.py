@@ -24,6 +24,7 @@ from workloads.payload import value_of
 from workloads.process import Stop, run_client
 from workloads.reading import Lane, answering, journal_poll, open_consumer
 from workloads.sampler import partitions_of
+from workloads.settings import reader_settings
 from workloads.status import State, StatusFile
 from workloads.wire import EARLIEST, LATEST, NONE, BrokerConnection, WireError
 
@@ -79,7 +80,8 @@ def read_once(config: FinalReadConfig, deadline: float) -> dict[str, dict[str, i
     # Opening the journal empties it: of several attempts only the last one's rows remain.
     journal = JournalWriter(Path(config.journal), header)
     remaining_s = max(1.0, deadline - time.monotonic())
-    consumer = open_consumer(bootstrap, "ebbtide-final", "read_uncommitted", config.request_timeout_ms, remaining_s)
+    settings = reader_settings("read_uncommitted", None, config.request_timeout_ms, remaining_s)
+    consumer = open_consumer(bootstrap, "ebbtide-final", settings)
     try:
         _read(consumer, journal, config, ends, deadline)
     finally:

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from harness.record.clients import ClientEvent, TxnOutcome
 from workloads.journal import frame
 from workloads.outcomes import Outcome
 
@@ -19,13 +20,18 @@ HANDED = 1
 ANSWERED = 2
 POLLED = 3
 MARKS = 4
+TXN_BEGUN = 5
+TXN_ENDED = 6
+EVENT = 7
 
 STATUSES: tuple[Outcome, ...] = ("acked", "failed", "unknown")
+TXN_OUTCOMES: tuple[TxnOutcome, ...] = ("committed", "aborted", "unknown")
 Status = Literal[0, 1, 2]
 
 _HANDED = struct.Struct("=iqI")
 _ANSWERED = struct.Struct("=iqIBqq")
 _POLLED = struct.Struct("=iiiqqI")
+_TXN_ENDED = struct.Struct("=qB")
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +121,37 @@ def unpack_polled(payload: bytes) -> Polled:
         values=_longs(payload, at + step, count),
         epochs=_longs(payload, at + 2 * step, count),
     )
+
+
+def pack_txn_begun(txn: int, first_sequences: array[int]) -> bytes:
+    """The frame of a transaction that begins: the next sequence of every partition of the producer, in order."""
+    return frame(TXN_BEGUN, array("q", [txn]).tobytes() + first_sequences.tobytes())
+
+
+def unpack_txn_begun(payload: bytes) -> tuple[int, array[int]]:
+    """The transaction and, per partition, the sequence from which on records belong to it."""
+    return _longs(payload, 0, 1)[0], _longs(payload, 8, len(payload) // 8 - 1)
+
+
+def pack_txn_ended(txn: int, outcome: TxnOutcome) -> bytes:
+    """The frame of a transaction that ended."""
+    return frame(TXN_ENDED, _TXN_ENDED.pack(txn, TXN_OUTCOMES.index(outcome)))
+
+
+def unpack_txn_ended(payload: bytes) -> tuple[int, TxnOutcome]:
+    """The transaction and how it ended."""
+    txn, outcome = _TXN_ENDED.unpack(payload)
+    return txn, TXN_OUTCOMES[outcome]
+
+
+def pack_event(event: ClientEvent) -> bytes:
+    """The frame of one event of a client."""
+    return frame(EVENT, msgspec.json.encode(event))
+
+
+def unpack_event(payload: bytes) -> ClientEvent:
+    """The event in an EVENT frame."""
+    return msgspec.json.decode(payload, type=ClientEvent)
 
 
 MARK_FIELDS = 7

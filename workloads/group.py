@@ -36,7 +36,13 @@ from workloads.payload import PRODUCER_MAX
 from workloads.sampler import SLOTS as SAMPLER_SLOTS
 from workloads.sampler import partitions_of
 from workloads.sends import COUNTERS
+from workloads.settings import consumer_settings, producer_settings, told
 from workloads.status import State
+
+START_TIMEOUT_S = 30.0
+_OUTSTANDING = 10_000
+_OUTSTANDING_BYTES = 64 << 20
+"""Records, and their bytes, that a producer may have under way: kafka-python 3 has no buffer limit of its own."""
 
 _STARTED = (State.RUNNING, State.DONE, State.STOPPED)
 
@@ -110,7 +116,7 @@ class Workload:
         self._brokers = {int(key): address for key, address in msgspec.json.decode(result.read_bytes()).items()}
         return dict(self._brokers)
 
-    def start(self, timeout_s: float = 30.0) -> None:
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start sampler, consumers and producers together and wait until each is at work.
 
         Raises `HarnessError` when one dies, `WaitExpired` when one does not get ready.
@@ -125,6 +131,18 @@ class Workload:
         deadline = time.monotonic() + timeout_s
         for client in self._running():
             client.await_state(_STARTED, max(0.0, deadline - time.monotonic()))
+
+    def settings(self) -> dict[str, str]:
+        """What each client of the scenario runs with, by name, as the manifest has it."""
+        producers = {
+            client.name: told(producer_settings(self._producer_config(spec, client, START_TIMEOUT_S)))
+            for spec, client in self._producers.values()
+        }
+        consumers = {
+            client.name: told(consumer_settings(self._consumer_config(spec, client, START_TIMEOUT_S)))
+            for spec, client in self._consumers.values()
+        }
+        return producers | consumers
 
     def check(self) -> None:
         """Raises `HarnessError` with its reason when a client died by itself."""
@@ -263,6 +281,10 @@ class Workload:
             id=spec.id,
             topics={name: self._counts[name] for name in spec.topics},
             isolation=spec.isolation,
+            group=spec.group,
+            leave_every=spec.leave_every,
+            max_rate_per_s=spec.max_rate_per_s,
+            auto_offset_reset=spec.auto_offset_reset,
             start_timeout_s=timeout_s,
         )
 
@@ -276,10 +298,18 @@ class Workload:
             topic=spec.topic,
             partitions=self._counts[spec.topic],
             acks=ACKS[spec.acks],
+            idempotent=spec.idempotent,
             count=spec.count,
             rate_per_s=spec.rate_per_s,
             payload_bytes=spec.payload_bytes,
             linger_ms=spec.linger_ms,
+            compression=None if spec.compression == "none" else spec.compression,
+            keys=spec.keys,
+            transactional_id=f"ebbtide-{spec.id}" if spec.transactional else None,
+            txn_records=spec.txn_records or 0,
+            abort_every=spec.abort_every,
+            fence_every=spec.fence_every,
+            max_outstanding=max(1, min(_OUTSTANDING, _OUTSTANDING_BYTES // spec.payload_bytes)),
             start_timeout_s=timeout_s,
         )
 

@@ -1,7 +1,7 @@
 """One producer process: `python -m workloads.producer CONFIG.json`; see `workloads.config.ProducerConfig`.
 
 It is an ordinary kafka-python producer with ordinary retries, whose every record is journalled before it is
-handed over and whose every answer is journalled when it comes. The settings that matter, and why:
+handed over and whose every answer is journalled when it comes. The settings (`workloads.settings`) that matter:
 
 - `retries` without limit inside `delivery_timeout_ms`: retries are what applications run with.
 - idempotence only when asked for: it hides the duplicates and gaps that a run wants to show.
@@ -24,6 +24,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kafka import KafkaProducer
+from kafka.errors import KafkaTimeoutError
+from kafka.partitioner import murmur2
 
 from harness.errors import HarnessError
 from harness.waiting import pause, wait_until
@@ -32,12 +34,17 @@ from workloads.config import ProducerConfig, read_config
 from workloads.journal import JournalHeader, JournalWriter
 from workloads.payload import encoder, value_at
 from workloads.process import Stop, run_client
-from workloads.sends import COUNTERS, Sends
+from workloads.sends import COUNTERS, Lane, Sends
+from workloads.settings import producer_settings
 from workloads.status import State, StatusFile
+from workloads.transactions import Transactions
 from workloads.wire import BrokerConnection, WireError
 
 _BURST = 100
 """Records between two looks at the clock."""
+
+_TXN_PAUSE_S = 0.005
+"""Between two looks at a transaction that is ending: half a dozen round trips of the clients' network."""
 
 
 def connect(config: ProducerConfig, stop: Stop) -> KafkaProducer | None:
@@ -76,26 +83,9 @@ def connect(config: ProducerConfig, stop: Stop) -> KafkaProducer | None:
 
 
 def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> KafkaProducer:
-    """kafka-python's producer with the settings of this module's docstring, its topic known."""
+    """kafka-python's producer with the settings of `workloads.settings`, its topic known."""
     producer = KafkaProducer(
-        bootstrap_servers=list(bootstrap),
-        client_id=f"ebbtide-producer-{config.id}",
-        acks=config.acks,
-        enable_idempotence=config.idempotent,
-        retries=2**31 - 1,
-        max_in_flight_requests_per_connection=5 if config.idempotent else 1,
-        linger_ms=config.linger_ms,
-        batch_size=32_768,
-        request_timeout_ms=config.request_timeout_ms,
-        delivery_timeout_ms=config.delivery_timeout_ms,
-        retry_backoff_ms=config.retry_backoff_ms,
-        reconnect_backoff_ms=50,
-        reconnect_backoff_max_ms=500,
-        metadata_max_age_ms=2_000,
-        max_block_ms=5_000,
-        bootstrap_timeout_ms=int(config.start_timeout_s * 1000),
-        allow_auto_create_topics=False,
-        metrics_enabled=False,
+        bootstrap_servers=list(bootstrap), client_id=f"ebbtide-producer-{config.id}", **producer_settings(config)
     )
     known = producer.partitions_for(config.topic)
     if len(known) < config.partitions:
@@ -108,53 +98,58 @@ def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> KafkaProd
 
 
 class Sending:
-    """Hands records over in turn to the partitions, within the bounds of count, rate and outstanding."""
+    """Hands records over in turn to the partitions or keys, within the bounds of count, rate and outstanding.
 
-    def __init__(self, config: ProducerConfig, producer: KafkaProducer, sends: Sends) -> None:
+    `number` counts what was handed over; `producer` may be replaced by another between two bursts.
+    """
+
+    def __init__(self, config: ProducerConfig, producer: KafkaProducer | None, sends: Sends) -> None:
         self._config = config
-        self._producer = producer
+        self.producer = producer
         self._sends = sends
+        self._turns = _turns(config, sends.lanes)
         self._encode = encoder(config.run_id, config.id, config.payload_bytes)
-        self._number = 0
+        self.number = 0
         self._due_from = time.monotonic()
         self._due_number = 0
 
     @property
     def exhausted(self) -> bool:
         """Whether `count` records were handed over."""
-        return self._config.count is not None and self._number >= self._config.count
+        return self._config.count is not None and self.number >= self._config.count
 
     def due(self) -> int:
         """How many records may be handed over now, at most a burst."""
-        room = self._config.max_outstanding - (self._number - self._sends.handed + self._sends.outstanding)
+        room = self._config.max_outstanding - (self.number - self._sends.handed + self._sends.outstanding)
         due = min(_BURST, room)
         if self._config.count is not None:
-            due = min(due, self._config.count - self._number)
+            due = min(due, self._config.count - self.number)
         if self._config.rate_per_s is not None:
             now = time.monotonic()
             if room <= 0:
                 # What could not be sent in time is not made up for: a rate is no promise to catch up.
-                self._due_from, self._due_number = now, self._number
+                self._due_from, self._due_number = now, self.number
             scheduled = self._due_number + int((now - self._due_from) * self._config.rate_per_s)
-            due = min(due, scheduled - self._number)
+            due = min(due, scheduled - self.number)
         return max(0, due)
 
     def burst(self, count: int) -> bool:
         """Hand over `count` records; False when `send` refused one, and the rest was left."""
-        lanes, topic = self._sends.lanes, self._config.topic
-        send, encode, clock = self._producer.send, self._encode, time.time_ns
+        assert self.producer is not None
+        turns, topic = self._turns, self._config.topic
+        send, encode, clock = self.producer.send, self._encode, time.time_ns
         first = value_at(self._config.id, 0)
-        for number in range(self._number, self._number + count):
-            lane = lanes[number % len(lanes)]
+        for number in range(self.number, self.number + count):
+            key, lane = turns[number % len(turns)]
             sequence = lane.next_sequence
             value = first + number
             payload = encode(sequence, value)
             lane.rows.append(value)
             lane.rows.append(clock())
             lane.next_sequence = sequence + 1
-            self._number = number + 1
+            self.number = number + 1
             try:
-                future = send(topic, payload, None, None, lane.partition)
+                future = send(topic, payload, key, None, lane.partition)
             except Exception as error:
                 self._sends.refused(lane, sequence, error)
                 return False
@@ -163,11 +158,22 @@ class Sending:
         return True
 
 
+def _turns(config: ProducerConfig, lanes: list[Lane]) -> list[tuple[bytes | None, Lane]]:
+    """Key and partition of the first records; the others go on from the start."""
+    if config.keys is None:
+        return [(None, lane) for lane in lanes]
+    keys = [b"key-%d" % number for number in range(config.keys)]
+    # As kafka-python's DefaultPartitioner and Kafka's own do; a record's sequence must be known before it is sent.
+    return [(key, lanes[(murmur2(key) & 0x7FFFFFFF) % len(lanes)]) for key in keys]
+
+
 def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> State:
     """Produce until the count is resolved or a stop is told; returns the last state."""
     header = JournalHeader(table="sends", id=config.id, topics=(config.topic,), acks=config.acks)
     journal = JournalWriter(Path(config.journal), header)
     sends = Sends(journal, status, config.partitions, config.acks)
+    if config.transactional_id is not None:
+        return _run_transactions(config, sends, status, stop)
     producer = connect(config, stop)
     if producer is None:
         return State.STOPPED
@@ -191,6 +197,45 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> State:
         if sending.exhausted and not sends.outstanding:
             return State.DONE
         if stop_at is not None and (not sends.outstanding or now >= stop_at):
+            sends.abandon()
+            return State.STOPPED
+
+
+def _run_transactions(config: ProducerConfig, sends: Sends, status: StatusFile, stop: Stop) -> State:
+    """The same in transactions; a stop ends the open one as it would have ended, with the records it has."""
+    sending = Sending(config, None, sends)
+
+    def open_() -> KafkaProducer:
+        producer = connect(config, stop)
+        if producer is None:
+            raise KafkaTimeoutError("told to stop")
+        return producer
+
+    def use(producer: KafkaProducer) -> None:
+        sending.producer = producer
+        status.tell(State.RUNNING)
+
+    transactions = Transactions(config, sends, open_, use)
+    stop_at: float | None = None
+    while True:
+        finish = stop_at is not None or sending.exhausted
+        count = 0 if finish else min(sending.due(), transactions.room())
+        if count and transactions.begin():
+            before = sending.number
+            whole = sending.burst(count)
+            transactions.handed(sending.number - before, whole=whole)
+        else:
+            pause(_TXN_PAUSE_S)
+        now = time.monotonic()
+        if stop_at is None and stop:
+            stop_at = now + config.stop_timeout_s
+        sends.flush()
+        transactions.advance(finish=finish)
+        if sending.exhausted and transactions.idle:
+            sends.flush()
+            return State.DONE
+        if stop_at is not None and (transactions.idle or now >= stop_at):
+            transactions.abandon()
             sends.abandon()
             return State.STOPPED
 

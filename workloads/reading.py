@@ -1,10 +1,10 @@
-"""What the tailing consumer and the final read share: the client's settings, and journalling what a poll returned."""
+"""What the tailing consumer and the final read share: the client, and journalling what a poll returned."""
 
 from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
@@ -12,6 +12,7 @@ from kafka import KafkaConsumer, TopicPartition
 from harness.waiting import wait_until
 from workloads.frames import Polled, pack_polled
 from workloads.journal import JournalWriter
+from workloads.settings import Setting
 from workloads.wire import BrokerConnection, WireError
 
 
@@ -37,33 +38,9 @@ def answering(bootstrap: Sequence[str], timeout_s: float, stop: Callable[[], boo
     return [] if stop() else found
 
 
-def open_consumer(
-    bootstrap: Sequence[str], name: str, isolation: str, request_timeout_ms: int, timeout_s: float
-) -> KafkaConsumer:
-    """kafka-python's consumer without a group and without a reset policy.
-
-    `auto_offset_reset` is `none`: a reset would move the position without a word, and each move has to be a
-    session of its own. The client does not check batch CRCs: the payload's CRC shows damage record by record.
-    """
-    return KafkaConsumer(
-        bootstrap_servers=list(bootstrap),
-        client_id=name,
-        group_id=None,
-        enable_auto_commit=False,
-        auto_offset_reset="none",
-        isolation_level=isolation,
-        check_crcs=False,
-        fetch_max_wait_ms=100,
-        max_poll_records=2_000,
-        request_timeout_ms=request_timeout_ms,
-        reconnect_backoff_ms=50,
-        reconnect_backoff_max_ms=500,
-        retry_backoff_ms=100,
-        metadata_max_age_ms=1_000,
-        bootstrap_timeout_ms=int(timeout_s * 1000),
-        allow_auto_create_topics=False,
-        metrics_enabled=False,
-    )
+def open_consumer(bootstrap: Sequence[str], name: str, settings: Mapping[str, Setting]) -> KafkaConsumer:
+    """kafka-python's consumer with what `workloads.settings` says."""
+    return KafkaConsumer(bootstrap_servers=list(bootstrap), client_id=name, **settings)
 
 
 class Lane:

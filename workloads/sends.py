@@ -13,8 +13,17 @@ from collections import deque
 from functools import partial
 from typing import Any
 
+from harness.record.clients import ClientEvent, TxnOutcome
 from workloads.attempts import AttemptWatch
-from workloads.frames import STATUSES, Answered, pack_answered, pack_handed
+from workloads.frames import (
+    STATUSES,
+    Answered,
+    pack_answered,
+    pack_event,
+    pack_handed,
+    pack_txn_begun,
+    pack_txn_ended,
+)
 from workloads.journal import JournalWriter
 from workloads.outcomes import UNRESOLVED, Outcome, outcome_of, resolve
 from workloads.status import StatusFile
@@ -78,6 +87,23 @@ class Sends:
     def outstanding(self) -> int:
         """Records handed over and not resolved, as of the last flush."""
         return sum(2 * lane.counts["handed"] - sum(lane.counts.values()) for lane in self.lanes)
+
+    @property
+    def acked(self) -> int:
+        """Records acked, as of the last flush."""
+        return sum(lane.counts["acked"] for lane in self.lanes)
+
+    def begin_txn(self, txn: int) -> None:
+        """What is handed over from now on belongs to `txn`."""
+        self._frames.append(pack_txn_begun(txn, array("q", [lane.next_sequence for lane in self.lanes])))
+
+    def end_txn(self, txn: int, outcome: TxnOutcome) -> None:
+        """A transaction ended."""
+        self._frames.append(pack_txn_ended(txn, outcome))
+
+    def tell(self, event: ClientEvent) -> None:
+        """Something happened that is no row."""
+        self._frames.append(pack_event(event))
 
     def begin(self, lane: Lane, sequence: int, future: Any) -> None:
         """The send of `sequence` began another batch, or is the first after one that was refused."""
@@ -164,7 +190,8 @@ class Sends:
                 lane.rows = array("q")
                 lane.counts["handed"] = lane.next_sequence
         if handed or self._frames:
-            self._journal.write(handed + self._frames)
+            # A row without the beginning of its transaction would be a row outside of any: the beginning goes first.
+            self._journal.write(self._frames + handed)
             self._frames = []
             # Counted only now: what the counters show is in the journal.
             for lane in self.lanes:

@@ -61,6 +61,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The keys of manifest.json that readers rely on; unknown keys are ignored on reading.
 
     `final_offsets` is keyed `topic-partition`. `final_consumer` is null when there was no final read.
+    `clients` holds library versions, and by its name what each client of the scenario ran with.
     `raw_limit_bytes` is the size up to which a replica's segments were kept in raw/; `raw_omitted` names
     the `broker-N/topic-P` logs that exceeded it. `failure` says in a sentence why a run is not complete.
     `replay_of` is the run id of the record whose schedule was run again.

@@ -31,7 +31,7 @@ from harness.runtime.base import PowerLossMethod, Runtime
 from harness.runtime.choose import Choice, LocalChoice, open_runtime
 from harness.runtime.jvm import ensure_class_archive, installation_of
 from harness.runtime.properties import FIRST_CONTROLLER
-from harness.scenario.model import ClusterSpec, Scenario
+from harness.scenario.model import ClusterSpec, ProducerSpec, Scenario
 from harness.scenario.write import SCENARIO, text_of
 from workloads.config import FINAL_CONSUMER
 
@@ -113,6 +113,7 @@ class _Run:
             session = Session(
                 self._as_run(), self.draws, runtime, self.run_id, self.record, self.display, self.request.gates
             )
+            self._amend(clients=self.manifest.clients | session.client_settings)
             ended = False
             try:
                 try:
@@ -236,9 +237,17 @@ class _Run:
                 )
                 for name, topic in self.scenario.topics.items()
             },
-            producers={str(one.id): ProducerSetup(acks=ACKS[one.acks]) for one in self.scenario.producers},
+            producers={str(one.id): _setup(one) for one in self.scenario.producers},
             clients=client_versions(),
             host=host_facts() | self.request.runtime.facts(),
             draws=self.draws.lines(),
             start_ns=int(started.timestamp() * 1e9),
         )
+
+
+def _setup(producer: ProducerSpec) -> ProducerSetup:
+    return ProducerSetup(
+        acks=ACKS[producer.acks],
+        idempotent=producer.idempotent or producer.transactional,
+        transactional=producer.transactional,
+    )

@@ -115,12 +115,24 @@ class Session:
         """Finalized feature levels as last seen."""
         return self._view.image.features
 
+    @property
+    def client_settings(self) -> dict[str, str]:
+        """What each client of the scenario runs with, by name."""
+        return self._workload.settings()
+
     def carry_out(self) -> None:
         """Raises `HarnessError` when the harness, a client or a node failed without having been told to."""
         self.open()
-        with self.timed("steps"):
-            self._schedule.run()
+        self.run_steps()
         self.finish()
+
+    def run_steps(self) -> bool:
+        """Carry out the scenario's own steps; false when one never fired, which ends them.
+
+        Raises as `carry_out` does.
+        """
+        with self.timed("steps"):
+            return self._schedule.run()
 
     def open(self, *, tap_all: bool = False) -> None:
         """Start the cluster and its clients; `tap_all`: a proxy for every node, whatever the steps.

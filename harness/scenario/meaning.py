@@ -14,6 +14,7 @@ from harness.known_releases import parse_version
 from harness.runtime.properties import HARNESS_OWNED
 from harness.runtime.storage import check_features
 from harness.scenario.admin_meaning import feature_known
+from harness.scenario.client_meaning import clients
 from harness.scenario.model import Scenario, TopicSpec
 from harness.scenario.order import order
 from harness.scenario.references import MAX_BROKERS, Wrong, brokers_of, limit, put_at, topic_exists
@@ -32,7 +33,7 @@ def meaning(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
     """
     yield from _cluster(scenario)
     yield from _topics(scenario, wrong)
-    yield from _clients(scenario, wrong)
+    yield from clients(scenario, wrong)
     names: set[str] = set()
     for index, step in enumerate(scenario.steps):
         yield from step_meaning(scenario, step, f"steps[{index}]", names, wrong)
@@ -120,33 +121,6 @@ def _assignment(topic: TopicSpec, where: str, brokers: int) -> Iterator[UsageErr
     if not fits:
         got = str([list(replicas) for replicas in topic.assignment])
         yield UsageError("not an assignment of this topic", where=where, got=got, allowed=wanted)
-
-
-def _clients(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
-    yield from _ids("producers", [producer.id for producer in scenario.producers], wrong)
-    yield from _ids("consumers", [consumer.id for consumer in scenario.consumers], wrong)
-    for index, producer in enumerate(scenario.producers):
-        where = f"producers[{index}]"
-        yield from topic_exists(scenario, producer.topic, f"{where}.topic", wrong)
-        if producer.count is None and producer.rate_per_s is None and not wrong(f"{where}.rate_per_s"):
-            yield UsageError("neither count nor rate", where=f"{where}.count", allowed="count, rate_per_s, or both")
-        yield from limit(f"{where}.count", producer.count if producer.count is not None else 1, 1)
-        yield from limit(f"{where}.rate_per_s", producer.rate_per_s if producer.rate_per_s is not None else 1, 0.1)
-        yield from limit(f"{where}.payload_bytes", producer.payload_bytes, 64, 900_000)
-        yield from limit(f"{where}.linger_ms", producer.linger_ms, 0, 10_000)
-    for index, consumer in enumerate(scenario.consumers):
-        for at, topic in enumerate(consumer.topics):
-            yield from topic_exists(scenario, topic, f"consumers[{index}].topics[{at}]", wrong)
-
-
-def _ids(kind: str, ids: list[int], wrong: Wrong) -> Iterator[UsageError]:
-    taken = set()
-    for index, one in enumerate(ids):
-        yield from limit(f"{kind}[{index}].id", one, 1, 1_000_000)
-        if one in taken:
-            yield UsageError("id taken", where=f"{kind}[{index}].id", got=str(one), allowed="one of its own")
-        if not wrong(f"{kind}[{index}].id"):
-            taken.add(one)
 
 
 def _predictions(scenario: Scenario) -> Iterator[UsageError]:

@@ -52,8 +52,8 @@ def _tail() -> tuple[Tail, Consumer]:
         id=1,
         topics={"t": 2},
     )
-    tail = Tail(consumer, config)
-    tail.to_start()
+    tail = Tail(consumer, config, lambda _: None)
+    tail.to_first()
     for lane in tail.lanes.values():
         lane.previous = 40
     consumer.sought.clear()
