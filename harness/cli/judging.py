@@ -1,4 +1,4 @@
-"""One Spark session for the records that a verb judges one after the other."""
+"""One Spark session for the records that a verb judges one after the other, started with the first."""
 
 from __future__ import annotations
 
@@ -8,16 +8,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from analysis.verdict import Verdict
 
 
 @contextlib.contextmanager
 def judging(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
     """A function that judges a record and writes its verdict; `records` say how much there is to come."""
-    from analysis.judge.judging import judge
-    from analysis.reconcile.files import rows_of
-    from analysis.reconcile.session import session
     from harness.signals import unwinding
 
-    with unwinding(), session(rows=rows_of(records)) as spark:
-        yield lambda record: judge(record, spark)
+    with unwinding(), contextlib.ExitStack() as stack:
+        started: list[SparkSession] = []
+
+        def judge_one(record: Path) -> Verdict:
+            from analysis.judge.judging import judge
+            from analysis.reconcile.files import rows_of
+            from analysis.reconcile.session import session
+
+            if not started:
+                started.append(stack.enter_context(session(rows=rows_of(records))))
+            return judge(record, started[0])
+
+        yield judge_one

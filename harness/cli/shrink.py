@@ -1,0 +1,104 @@
+"""`ebbtide shrink RUN`: the smallest scenario that still shows what a record shows."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness.cli.cluster_options import add_cluster_options, wanted_of
+from harness.errors import ExitCode, UsageError
+from harness.powers.choice import Wish
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.description = (
+        "Find a smaller scenario with the same finding (the same anomalies by the same causes): fewer steps, brokers, "
+        "partitions, producers, consumers and records, by delta debugging over real runs on the record's release. "
+        "Stopped at any moment, the same command goes on where it was. Exit code 0: written, and more than half of "
+        "its runs show the finding, 2: the finding did not come again, or in half of the runs or fewer."
+    )
+    parser.epilog = "example: ebbtide shrink runs/<run_id> --budget 30m --out small.toml"
+    parser.add_argument("run", metavar="RUN", type=Path, help="a run record, e.g. runs/<run_id>")
+    parser.add_argument("--budget", default="30m", metavar="TIME", help="search for so long at most (default: 30m)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE.toml", help="the file to write (default: <scenario>-shrunk.toml)"
+    )
+    parser.add_argument(
+        "--times", type=int, default=3, metavar="N", help="runs of the result, for its rate (default: 3)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    add_cluster_options(parser)
+
+
+def powers(args: argparse.Namespace) -> Wish:
+    """A cluster takes them. Raises `UsageError` for a record that is none, before any are taken."""
+    from harness.replay.recorded import load_recorded
+
+    load_recorded(args.run)
+    return Wish(runtime=args.runtime, folders=(args.runs, _out(args, "").parent))
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Shrink, write, tell."""
+    import msgspec
+    from rich.console import Console
+
+    from harness.cli.judging import judging
+    from harness.replay.recorded import load_recorded
+    from harness.runner.display import OutlivingConsole, PlainDisplay, display_for
+    from harness.runner.launch import check, prepare
+    from harness.scenario.words import budget_s
+    from harness.shrink.shrinking import shrink, wanted_from
+
+    try:
+        seconds = budget_s(args.budget)
+    except UsageError as error:
+        raise UsageError(error.what, where="--budget", got=error.got, allowed=error.allowed) from None
+    if args.times < 1:
+        raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
+    recorded = load_recorded(args.run)
+    out = _out(args, recorded.scenario.name)
+    if out.is_dir() or not out.parent.is_dir():
+        raise UsageError("the scenario cannot be written there", got=str(out), allowed="a file in a folder that exists")
+    kafka = recorded.manifest.kafka
+    wanted = wanted_of(args)
+    check(wanted, recorded.scenario, [kafka])
+    # JSON is alone on stdout.
+    screen = PlainDisplay(Console(stderr=True)) if args.json else display_for(OutlivingConsole())
+    with judging([recorded.folder]) as judge, screen as display:
+        if recorded.verdict is None:
+            judge(recorded.folder)
+            recorded = load_recorded(args.run)
+        wanted_from(recorded)
+        launch = prepare(wanted, [kafka], display.note)
+        done = shrink(recorded, launch=launch, judge=judge, display=display, budget_s=seconds, times=args.times)
+    out.write_text(done.text, encoding="utf-8")
+    smaller = done.smaller
+    if args.json:
+        told = {
+            "file": str(out),
+            "facts": done.wanted.facts,
+            "steps_before": len(recorded.scenario.steps),
+            "steps": len(smaller.scenario.steps),
+            "brokers": smaller.scenario.cluster.brokers,
+            "shown": smaller.shown,
+            "times": smaller.times,
+            "finished": smaller.finished,
+            "runs": done.runs,
+            "took_s": round(done.took_s, 1),
+        }
+        print(msgspec.json.encode(told).decode())
+    else:
+        print(f"\n{done.text}")
+        print(f"{out}: {len(smaller.scenario.steps)} of {len(recorded.scenario.steps)} steps, ", end="")
+        print(f"shown in {smaller.shown} of {smaller.times} runs; {done.runs} runs, {done.took_s / 60:.1f} min")
+        if not smaller.finished:
+            print("the budget was spent before the search ended; the same command goes on")
+        print(f"next: ebbtide run {out} --kafka {kafka}")
+    return ExitCode.AS_PREDICTED if smaller.shown * 2 > smaller.times else ExitCode.INCONCLUSIVE
+
+
+def _out(args: argparse.Namespace, scenario: str) -> Path:
+    out: Path | None = args.out
+    return out if out is not None else Path(f"{scenario.removesuffix('-shrunk')}-shrunk.toml")

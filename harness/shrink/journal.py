@@ -1,0 +1,85 @@
+"""What a shrink has found out, one candidate a line, so that a killed one goes on where it was.
+
+The search itself is deterministic: started again, it asks the same questions in the same order, and those that are
+answered here cost nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from harness.errors import HarnessError
+from harness.scenario.model import Scenario
+from harness.scenario.write import text_of
+
+JOURNAL = "journal.jsonl"
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a candidate shows the finding, and why not. `ran`: it took a real run; `record`: where that is kept."""
+
+    shows: bool
+    why: str = ""
+    ran: bool = True
+    took_s: float = 0.0
+    record: str | None = None
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True):
+    key: str
+    what: str
+    decision: Decision
+
+
+class Journal:
+    """The decisions of one shrink, by candidate; `folder` is made."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / JOURNAL
+        self._known: dict[str, Decision] = {}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lines = self._path.read_bytes().splitlines(keepends=True) if self._path.is_file() else []
+        except OSError as error:
+            raise _unusable(self._path, error) from None
+        for line in lines:
+            # The last line may have been cut short by a kill.
+            with contextlib.suppress(msgspec.DecodeError):
+                entry = msgspec.json.decode(line, type=_Line)
+                self._known[entry.key] = entry.decision
+        self._torn = bool(lines) and not lines[-1].endswith(b"\n")
+
+    def get(self, key: str) -> Decision | None:
+        """What was decided before."""
+        return self._known.get(key)
+
+    def put(self, key: str, what: str, decision: Decision) -> None:
+        """Keep a decision, on the disk when this returns. Raises `HarnessError`."""
+        self._known[key] = decision
+        line = msgspec.json.encode(_Line(key=key, what=what, decision=decision)) + b"\n"
+        try:
+            with self._path.open("ab") as file:
+                file.write(b"\n" + line if self._torn else line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise _unusable(self._path, error) from None
+        self._torn = False
+
+    def runs(self) -> list[Decision]:
+        """The decisions that took a real run."""
+        return [one for one in self._known.values() if one.ran]
+
+
+def key_of(scenario: Scenario, time: int = 0) -> str:
+    """The name of a candidate in the journal; `time` tells repetitions apart."""
+    return hashlib.sha256(text_of(scenario).encode()).hexdigest()[:16] + (f"-{time}" if time else "")
+
+
+def _unusable(path: Path, error: OSError) -> HarnessError:
+    return HarnessError("the state of the shrink cannot be kept", where=str(path), got=str(error))

@@ -1,0 +1,104 @@
+"""Candidates that need no run: the specification's explorer shows that they cannot lose a committed record.
+
+What a schedule can do at most is read as a budget, and every state within it is searched. Only a search that saw
+them all refutes; a step that the model does not know, or a search that takes too long, leaves the answer to a run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+from analysis.spec.explore.question import ask, property_named
+from analysis.spec.model.bounds import MAX_BUDGET, Bounds
+from analysis.spec.variants import protocol_for
+from harness.errors import UsageError
+from harness.scenario.model import Scenario, StepSpec
+from harness.scenario.roles import parse_role
+
+MAX_SEARCH_S = 4.0
+
+_COSTS: Mapping[str, tuple[str, ...]] = {
+    "kill": ("kills",),
+    "stop": ("stops",),
+    "restart": ("stops",),
+    "power-loss": ("power_losses",),
+    "wipe-disk": ("kills", "disks"),
+}
+_ROLLING: Mapping[str, str] = {"restart": "stops", "kill": "kills", "power-loss": "power_losses"}
+_FREE = frozenset({"start", "heal", "wait", "partition", "isolate", "flap", "pause", "resume"})
+"""Sessions may expire and followers fall behind at any time in the model."""
+_SINGLE = ("leader", "last-known-leader", "broker", "controller")
+
+
+class Refuter:
+    """Asks the model of one release; answers are kept, since many candidates have the same budget."""
+
+    def __init__(self, kafka: str, features: Mapping[str, int]) -> None:
+        self._known: dict[Bounds, str | None] = {}
+        try:
+            protocol = protocol_for(kafka, features)
+        except UsageError:
+            self._variant: str | None = None
+            return
+        # The explorer takes the ELR on wherever the variant knows it, which would refute too much where it is off.
+        off = protocol.has_elr and not features.get("eligible.leader.replicas.version", 0)
+        self._variant = None if off else protocol.name
+
+    def __call__(self, scenario: Scenario) -> str | None:
+        """Why the scenario can lose no committed record; None: it may."""
+        bounds = bounds_of(scenario)
+        if self._variant is None or bounds is None:
+            return None
+        if bounds not in self._known:
+            answer = ask(self._variant, bounds, property_named("committed"), max_time_s=MAX_SEARCH_S)
+            model = self._variant.replace("_", "-")
+            why = f"the model of {model} loses nothing: {answer.found.states:,} states, all seen"
+            self._known[bounds] = why if answer.holds else None
+        return self._known[bounds]
+
+
+def bounds_of(scenario: Scenario) -> Bounds | None:
+    """What the schedule can do to a partition at most; None: more than the model's budgets can say."""
+    if scenario.cluster.broker_properties or scenario.cluster.controller_properties:
+        return None
+    if any(topic.config for topic in scenario.topics.values()):
+        return None
+    budget: Counter[str] = Counter()
+    for step in scenario.steps:
+        costs = _costs(step)
+        if costs is None:
+            return None
+        for cost in costs:
+            budget[cost] += _targets(step, scenario)
+    if any(count > MAX_BUDGET for count in budget.values()):
+        return None
+    shapes = {(topic.replication_factor, topic.min_isr) for topic in scenario.topics.values()}
+    if len(shapes) != 1:
+        return None
+    ((rf, min_isr),) = shapes
+    all_acks = all(producer.acks == "all" for producer in scenario.producers)
+    fitting = Bounds(rf=rf, min_isr=min(min_isr, rf), acks="all" if all_acks else "mixed")
+    return msgspec.structs.replace(fitting, **budget)
+
+
+def _costs(step: StepSpec) -> tuple[str, ...] | None:
+    if step.step in _FREE:
+        return ()
+    if step.step == "rolling":
+        return (_ROLLING[step.mode or "restart"],)
+    return _COSTS.get(step.step)
+
+
+def _targets(step: StepSpec, scenario: Scenario) -> int:
+    """How many brokers the step can hit at most."""
+    try:
+        role = parse_role(step.target or "brokers")
+    except UsageError:
+        return scenario.cluster.brokers
+    if role.kind == "step":
+        earlier = [one for one in scenario.steps if one.name == role.argument]
+        return _targets(earlier[0], scenario) if earlier and earlier[0] is not step else scenario.cluster.brokers
+    return 1 if role.kind in _SINGLE else scenario.cluster.brokers

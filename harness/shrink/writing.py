@@ -1,0 +1,66 @@
+"""The scenario file that a shrink leaves: what it shows, where it comes from, and how often it does."""
+
+from __future__ import annotations
+
+import textwrap
+
+import msgspec
+
+from harness.replay.recorded import Recorded
+from harness.scenario.model import Scenario
+from harness.scenario.parse import parse
+from harness.scenario.write import brief_text_of
+from harness.shrink.search import Smaller
+from harness.shrink.steps import described
+from harness.shrink.trying import Wanted
+
+_NAME_MAX = 64
+_SUFFIX = "-shrunk"
+
+
+def starting_point(pinned: Scenario, recorded: Recorded, wanted: Wanted) -> Scenario:
+    """What is shrunk: the recorded scenario, its replicas `pinned`, predicting the finding on the record's release."""
+    scenario = recorded.scenario
+    name = scenario.name.removesuffix(_SUFFIX)[: _NAME_MAX - len(_SUFFIX)] + _SUFFIX
+    return msgspec.structs.replace(
+        pinned,
+        name=name,
+        title=f"{', '.join(wanted.facts)}: the least that is left of {scenario.name}",
+        description=f"Shrunk from run {recorded.manifest.run_id}, {scenario.title}.",
+        kafka=(recorded.manifest.kafka,),
+        predictions=(wanted.prediction,),
+    )
+
+
+def file_text(smaller: Smaller, recorded: Recorded, wanted: Wanted) -> str:
+    """The TOML file, with comments at its head; parsing it yields the scenario again."""
+    scenario, before = smaller.scenario, recorded.scenario
+    lines = [
+        f"Shows: {', '.join(wanted.facts)}, on Kafka {recorded.manifest.kafka}, "
+        f"in {smaller.shown} of {smaller.times} runs.",
+        f"From run {recorded.manifest.run_id} ({before.name}): {_size(before)}.",
+        f"What is left of it: {_size(scenario)}: {described(scenario.steps)}.",
+        "Written by `ebbtide shrink`; none of the steps could be left out."
+        if smaller.finished
+        else "Written by `ebbtide shrink`, whose budget was spent: it may become smaller yet.",
+    ]
+    head = "\n".join(textwrap.fill(line, 118, initial_indent="# ", subsequent_indent="#   ") for line in lines)
+    text = f"{head}\n\n{brief_text_of(scenario)}"
+    parse(text, file="the shrunk scenario")
+    return text
+
+
+def _size(scenario: Scenario) -> str:
+    counts = {
+        "step": len(scenario.steps),
+        "broker": scenario.cluster.brokers,
+        "controller": scenario.cluster.controllers,
+        "partition": sum(topic.partitions for topic in scenario.topics.values()),
+        "producer": len(scenario.producers),
+        "consumer": len(scenario.consumers),
+    }
+    records = [one.count for one in scenario.producers]
+    told = [f"{count} {noun}{'s' if count != 1 else ''}" for noun, count in counts.items()]
+    if None not in records:
+        told.append(f"{sum(count or 0 for count in records):,} records")
+    return ", ".join(told)
