@@ -112,7 +112,7 @@ def hw_frozen_below_min_isr(
     exercised = 0
     violations: list[Row] = []
     for interval in intervals:
-        seen = _first_and_highest(files, interval)
+        seen = first_and_highest(files, interval)
         if seen is None:
             continue
         exercised += 1
@@ -165,7 +165,7 @@ def _moments(
     return sorted(moments, key=lambda moment: moment[1])
 
 
-def _first_and_highest(files: Sequence[Path], interval: Interval) -> tuple[Row, Row] | None:
+def first_and_highest(files: Sequence[Path], interval: Interval) -> tuple[Row, Row] | None:
     """The earliest answer inside the interval and the highest that was asked for after it; None: fewer than two."""
     where = (
         (pc.field("topic") == interval.topic)

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.judge import partition_checks as states
+from analysis.judge.api_check import Compared, api_agrees_with_log
 from analysis.judge.broker_checks import no_join_with_an_old_broker_epoch, unclean_broker_leaves_isr_and_elr
 from analysis.judge.client_checks import no_aborted_read, no_duplicate_of_an_idempotent_producer
 from analysis.judge.evidence import Evidence
@@ -32,19 +33,22 @@ NO_HW_REGRESSION = "no-hw-regression-unless-allowed"
 HW_FROZEN = "hw-frozen-below-min-isr"
 NO_STALE_JOIN = "no-isr-join-with-an-old-broker-epoch"
 UNCLEAN_LEAVES = "unclean-broker-leaves-isr-and-elr"
+API_AGREES = "api-agrees-with-log"
 TRANSITIONS = "every-transition-is-one-the-protocol-allows"
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """What the checks look at: the facts, and the losses and regressions with their causes.
 
-    `trace` checks the metadata log against the model when it is first asked for.
+    `trace` checks the metadata log against the model, and `answers` lays what brokers described onto it, when they
+    are first asked for.
     """
 
     record: Path
     manifest: Manifest
     evidence: Evidence
     trace: Callable[[], Trace]
+    answers: Callable[[], Compared | None]
     steps: list[StepEntry] | None
     controllers: tuple[int, ...] = ()
     session_timeout_s: float
@@ -148,6 +152,12 @@ CLAUSES: tuple[Clause, ...] = (
         "KIP-966/704/903",
         every_transition_allowed,
         lambda case: every_transition_allowed(case.trace()),
+    ),
+    _clause(
+        API_AGREES,
+        "KIP-966",
+        api_agrees_with_log,
+        lambda case: api_agrees_with_log(case.answers(), case.evidence),
     ),
     _on_states("partition-epoch-rises-by-one", "KIP-631", states.partition_epoch_rises_by_one),
     _on_states("leader-epoch-rises-by-one", "KIP-631", states.leader_epoch_rises_by_one),

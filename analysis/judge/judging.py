@@ -7,16 +7,20 @@ judging a record again replaces it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.judge.api_check import Compared, compare_answers
 from analysis.judge.causes import attribute_loss, attribute_regression
+from analysis.judge.client_facts import client_facts
 from analysis.judge.coverage import coverage
 from analysis.judge.elections import all_elections
 from analysis.judge.epochs import load_epochs
 from analysis.judge.evidence import Evidence
-from analysis.judge.invariants import TRANSITIONS, Case, check_all
+from analysis.judge.hw_check import Touch
+from analysis.judge.invariants import API_AGREES, TRANSITIONS, Case, Checked, check_all
 from analysis.judge.log_losses import log_losses
 from analysis.judge.outcome import decide, unproven
 from analysis.judge.outcome_checks import Blamed, by_election, election_of
@@ -97,14 +101,18 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     losses = _blamed_losses(evidence, reconciliation)
     regressions = _blamed_regressions(evidence, reconciliation)
     trace = cache(partial(trace_of, evidence, manifest, scenario, steps))
+    answers = cache(partial(compare_answers, record, evidence))
+    session_timeout_s = scenario.cluster.session_timeout_s if scenario is not None else KAFKA_SESSION_TIMEOUT_S
+    controllers = manifest.topology.controllers
     case = Case(
         record=record,
         manifest=manifest,
         evidence=evidence,
         trace=trace,
+        answers=answers,
         steps=steps,
-        controllers=manifest.topology.controllers,
-        session_timeout_s=scenario.cluster.session_timeout_s if scenario is not None else KAFKA_SESSION_TIMEOUT_S,
+        controllers=controllers,
+        session_timeout_s=session_timeout_s,
         losses=losses,
         regressions=regressions,
         anomalies=reconciliation.anomalies,
@@ -115,7 +123,9 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     )
     checked = check_all(case)
     actions = {} if any(one.threw and one.found.name == TRANSITIONS for one in checked) else seen_actions(trace())
-    facts = coverage(evidence, steps) | actions
+    touch = Touch(steps=tuple(steps or ()), controllers=controllers, session_s=session_timeout_s)
+    facts = coverage(evidence, steps) | actions | _facts_of_clients(record, evidence, touch, reconciliation)
+    facts |= _facts_of_answers(checked, answers)
     seen = _seen(evidence, reconciliation, losses, unknown_kinds, facts)
     comparison: Comparison | None = None
     if scenario is not None:
@@ -199,6 +209,21 @@ def _unknown_kinds(manifest: Manifest, reconciliation: Reconciliation) -> dict[s
     """Why a kind is unknown. A HW that had not gone back when a run ended early might have done so later."""
     early = {} if manifest.status == "complete" else {"hw-regression": "the run ended early"}
     return {**early, **reconciliation.unknown}
+
+
+def _facts_of_clients(record: Path, evidence: Evidence, touch: Touch, reconciliation: Reconciliation) -> dict[str, int]:
+    facts = client_facts(record, evidence, touch)
+    if "vanished" not in reconciliation.unknown:
+        facts["records-read-then-gone"] = sum(one.count for one in reconciliation.anomalies if one.kind == "vanished")
+    return facts
+
+
+def _facts_of_answers(checked: Sequence[Checked], answers: Callable[[], Compared | None]) -> dict[str, int]:
+    """None where the answers cannot be read: the clause says so."""
+    if any(one.threw and one.found.name == API_AGREES for one in checked):
+        return {}
+    compared = answers()
+    return {} if compared is None else compared.facts
 
 
 def _seen(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.judge.invariants import (
+    API_AGREES,
     HW_FROZEN,
     NO_COMMITTED_LOSS,
     NO_HW_REGRESSION,
@@ -25,9 +26,10 @@ from harness.record.steps import StepEntry
 from harness.scenario.model import CUT_KINDS, Scenario
 
 _SHOWN_MAX = 20
-_NOT_NEEDED = frozenset({NO_STALE_JOIN, TRANSITIONS})
-"""Clauses that may stay unknown: of the one no record can carry the whole evidence, the other needs a release that
-the model knows, and speaks in detail of what the clauses beside it say in general."""
+_NOT_NEEDED = frozenset({NO_STALE_JOIN, TRANSITIONS, API_AGREES})
+"""Clauses that may stay unknown: of the first no record can carry the whole evidence; the second needs a release that
+the model knows, and speaks in detail of what the clauses beside it say in general; the third needs answers of brokers,
+which records made elsewhere need not have."""
 _OF_THE_HW = frozenset({HW_FROZEN, NO_HW_REGRESSION})
 
 

@@ -1,0 +1,172 @@
+"""The clause that brokers describe partitions as the metadata log has them: ISR, ELR, last known ELR, leader epoch.
+
+A broker answers DescribeTopicPartitions from its own image, which lags the controller's log by any time. Nothing
+can therefore be said of how new an answer must be; but each must equal some state that the log had when it
+was given, and the answers of one broker never go back. Between two answers the broker may have started again, and
+with it its image: where it registered in between, the order is not held against it.
+
+Two states may look alike, so the answers of a broker are laid onto the log as early as they fit: if any
+order of states explains them, that one does. The controller's times are cut to milliseconds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.dataset as ds
+from packaging.version import Version
+
+from analysis.judge.evidence import Evidence
+from analysis.judge.findings import Finding, Row, finding, unknown
+from analysis.judge.permits import MILLISECOND_NS
+from analysis.judge.timeline import PartitionState, Timeline
+from harness.errors import UsageError
+from harness.record.tables import TABLES, table_files
+
+DESCRIBES_SINCE = Version("3.8")
+"""The first release whose brokers answer DescribeTopicPartitions (KAFKA-15585)."""
+
+_KEPT_MAX = 20
+"""Mismatches that are kept as evidence."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of described/."""
+
+    topic: str
+    partition: int
+    broker: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+    asked_ns: int
+    at_ns: int
+
+    def tells(self, state: PartitionState) -> bool:
+        """Whether it says what the state is; lists are sets, and what the broker did not say is not compared."""
+        return (
+            self.leader_epoch == state.leader_epoch
+            and set(self.isr) == set(state.isr)
+            and (self.elr is None or set(self.elr) == set(state.elr))
+            and (self.last_known_elr is None or set(self.last_known_elr) == set(state.last_known_elr))
+        )
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """All answers of a run laid onto its metadata log; `facts` counts them."""
+
+    facts: dict[str, int]
+    mismatches: tuple[Row, ...] = ()
+
+
+class _Place(msgspec.Struct, kw_only=True):
+    """How far the answers of one broker on one partition have come: the state, and when the last was asked for."""
+
+    at: int = 0
+    asked_ns: int = 0
+
+
+def compare_answers(record: Path, evidence: Evidence) -> Compared | None:
+    """None: the record has no answers. Memory does not grow with their number. Raises `UsageError`."""
+    files = table_files(record, "described")
+    if not files:
+        return None
+    timeline = evidence.timeline
+    registered = _registrations(timeline)
+    places: dict[tuple[int, str, int], _Place] = {}
+    facts = Counter(
+        dict.fromkeys(("described-answers", "described-elr", "described-last-known-elr", "described-as-in-force"), 0)
+    )
+    mismatches: list[Row] = []
+    for answer in _answers(files):
+        states = timeline.states(answer.topic, answer.partition)
+        if not states:
+            continue
+        place = places.setdefault((answer.broker, answer.topic, answer.partition), _Place())
+        if _between(registered.get(answer.broker, []), place.asked_ns - MILLISECOND_NS, answer.at_ns):
+            place.at = 0
+        place.asked_ns = answer.asked_ns
+        known = _up_to(states, answer.at_ns + MILLISECOND_NS)
+        found = next((at for at in range(place.at, known) if answer.tells(states[at])), None)
+        facts["described-answers"] += 1
+        facts["described-elr"] += bool(answer.elr)
+        facts["described-last-known-elr"] += bool(answer.last_known_elr)
+        if found is not None:
+            place.at = found
+            in_force = _up_to(states, answer.asked_ns)
+            facts["described-as-in-force"] += in_force > 0 and answer.tells(states[in_force - 1])
+        elif len(mismatches) < _KEPT_MAX:
+            mismatches.append(_mismatch(answer, states[:known], place.at))
+    return Compared(facts=dict(facts), mismatches=tuple(mismatches))
+
+
+def api_agrees_with_log(compared: Compared | None, evidence: Evidence) -> Finding:
+    """KIP-966, DescribeTopicPartitions: a broker answers with the ELR and the last known ELR of the metadata log.
+
+    Each answer equals a state that the log had by then, and no broker goes back. In releases from 3.8 on.
+    """
+    release = evidence.rules.release
+    if release is not None and release < DESCRIBES_SINCE:
+        return Finding(status="not-exercised")
+    if compared is None or not compared.facts["described-answers"]:
+        return unknown("there are no answers to compare (described)")
+    timeline = evidence.timeline
+    if compared.mismatches and (timeline.torn or timeline.gaps or "brokers" in timeline.missing):
+        why = "the metadata timeline may lack states, or registrations of brokers"
+        return finding(exercised=1, violations=(), unknown=[{**row, "why": why} for row in compared.mismatches])
+    return finding(exercised=compared.facts["described-answers"], violations=compared.mismatches)
+
+
+def _answers(files: Sequence[Path]) -> Iterator[Answer]:
+    """The rows in the order of the journal, in which the answers of one broker stand in their order."""
+    try:
+        dataset = ds.dataset([str(file) for file in files], format="parquet", schema=TABLES["described"])
+        for batch in dataset.to_batches(batch_readahead=2, fragment_readahead=1):
+            for row in batch.to_pylist():
+                yield msgspec.convert(row, Answer)
+    except (pa.ArrowException, OSError, msgspec.ValidationError) as error:
+        raise UsageError("the table described cannot be read", where=str(files[0].parent), got=str(error)) from None
+
+
+def _up_to(states: Sequence[PartitionState], at_ns: int) -> int:
+    """How many of the states, the oldest first, bear a time up to `at_ns`."""
+    return bisect_right(states, at_ns, key=lambda state: state.at_ns)
+
+
+def _registrations(timeline: Timeline) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for event in timeline.brokers:
+        if event.event == "registered":
+            found.setdefault(event.broker, []).append(event.at_ns)
+    return {broker: sorted(times) for broker, times in found.items()}
+
+
+def _between(times: list[int], after_ns: int, until_ns: int) -> bool:
+    return bisect_right(times, until_ns) > bisect_right(times, after_ns)
+
+
+def _mismatch(answer: Answer, known: Sequence[PartitionState], at: int) -> Row:
+    earlier = [state.metadata_offset for state in known[:at] if answer.tells(state)]
+    place = known[min(at, len(known) - 1)] if known else None
+    row: Row = {
+        "topic": answer.topic,
+        "partition": answer.partition,
+        "broker": answer.broker,
+        "leader_epoch": answer.leader_epoch,
+        "isr": sorted(answer.isr),
+        "elr": None if answer.elr is None else sorted(answer.elr),
+        "last_known_elr": None if answer.last_known_elr is None else sorted(answer.last_known_elr),
+        "asked_ns": answer.asked_ns,
+        "at_ns": answer.at_ns,
+        "described_before": place.metadata_offset if place is not None else None,
+    }
+    if earlier:
+        return {**row, "metadata_offset": earlier[-1], "wrong": "the broker had described a later state before"}
+    return {**row, "wrong": "the partition never was in that state"}
