@@ -94,6 +94,9 @@ class Breakable:
         return done
 
     def _fire(self, step: StepSpec) -> StepEntry:
+        return self._ask(step)
+
+    def _ask(self, step: StepSpec) -> StepEntry:
         from harness.owner.control import ask
         from harness.owner.messages import Fire
 

@@ -12,6 +12,9 @@ from collections.abc import Generator
 
 import pytest
 
+collect_ignore = ["sample_project"]
+"""A project of its own, which is tested as a whole."""
+
 NEED_ROOT = ("live", "root")
 NEVER_SKIPPED_AS_ROOT = (*NEED_ROOT, "spark")
 

@@ -1,4 +1,4 @@
-"""`ebbtide cluster up|status|exec|down`: a cluster for experiments by hand, which outlives the command."""
+"""`ebbtide cluster up|status|topic|exec|down`: a cluster for experiments by hand, which outlives the command."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """examples:
   ebbtide cluster up --kafka 4.3.1 --brokers 3
+  ebbtide cluster topic t
   ebbtide cluster exec -- sh -c 'python -m kafka.producer -b $EBBTIDE_BOOTSTRAP -t t'
   ebbtide fault power-loss 'leader(t-0)'
   ebbtide cluster down
@@ -40,6 +41,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     execute.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- CMD", help="EBBTIDE_BOOTSTRAP names the brokers"
     )
+    topic = actions.add_parser("topic", help="create a topic")
+    topic.add_argument("topic", metavar="TOPIC")
+    topic.add_argument("--partitions", type=int, default=1, metavar="N", help="(1)")
+    topic.add_argument("--replication-factor", type=int, default=3, metavar="N", help="(3)")
+    topic.add_argument("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (2)")
+    topic.add_argument("--cluster", metavar="NAME", help="which, if several are up")
     down = actions.add_parser("down", help="end a cluster and undo everything it made on this host")
     down.add_argument("name", nargs="?", metavar="NAME", help="which, if several are up")
 
@@ -92,6 +99,8 @@ def run(args: argparse.Namespace) -> ExitCode:
             return _status(as_json=args.json)
         case "exec":
             _exec(args.cluster, args.command)
+        case "topic":
+            return _topic(args)
     return _down(args.name)
 
 
@@ -212,6 +221,20 @@ def _tell(status: ClusterStatus) -> None:
     print("  break:    ebbtide fault power-loss 'broker(1)'")
     print(f"  record:   {status.record}")
     print(f"  end:      ebbtide cluster down {status.name}")
+
+
+def _topic(args: argparse.Namespace) -> ExitCode:
+    from harness.owner.control import ask, only
+    from harness.owner.messages import CreateTopic
+    from harness.scenario.model import TopicSpec
+
+    spec = TopicSpec(partitions=args.partitions, replication_factor=args.replication_factor, min_isr=args.min_isr)
+    reply = ask(only(args.cluster).name, CreateTopic(topic=args.topic, spec=spec))
+    assert reply.status is not None
+    for line in reply.status.partitions:
+        if line.startswith(f"{args.topic}-"):
+            print(line)
+    return ExitCode.AS_PREDICTED
 
 
 def _exec(name: str | None, command: Sequence[str]) -> None:

@@ -37,6 +37,7 @@ def own_cluster(
             kafka=request.kafka,
             runtime=session.runtime,
             session=session,
+            tapped=tap_all,
         )
         owners.append(Owner(owned, display, tied_to))
         if session.scenario.topics:

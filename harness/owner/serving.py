@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.evidence.segments import TopicPartition
-from harness.errors import EbbtideError
+from harness.errors import EbbtideError, UsageError
 from harness.host.namespaces import Namespace
 from harness.owner.control import listening
 from harness.owner.messages import AskStatus, ClusterStatus, CreateTopic, Down, Fire, Refusal, Reply, Request
@@ -25,6 +25,7 @@ from harness.runner.display import Display
 from harness.runner.session import Session
 from harness.runner.view import describe
 from harness.runtime.base import Runtime
+from harness.scenario.model import WIRE_KINDS, StepSpec
 
 _LOOK_S = 0.1
 _SPEAK_WITHIN_S = 2.0
@@ -32,7 +33,10 @@ _SPEAK_WITHIN_S = 2.0
 
 
 class Owned(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster that is up. `folder`: the record of its steps; `kept`: its run is over."""
+    """A cluster that is up.
+
+    `folder`: the record of its steps; `tapped`: every node has a proxy on the wire; `kept`: its run is over.
+    """
 
     name: str
     run_id: str
@@ -40,6 +44,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
     kafka: str
     runtime: Runtime
     session: Session
+    tapped: bool = False
     kept: bool = False
 
 
@@ -100,6 +105,7 @@ class Owner:
             match request:
                 case Fire():
                     session.watch()
+                    self._refuse_untapped(request.step)
                     refuse_nonsense(session.scenario, request.step, session.view.image)
                     step = session.fire(request.step)
                 case CreateTopic():
@@ -108,6 +114,14 @@ class Owner:
         except EbbtideError as error:
             return Reply(refusal=Refusal.of(error))
         return Reply(status=self._status(), step=step)
+
+    def _refuse_untapped(self, step: StepSpec) -> None:
+        if step.step in WIRE_KINDS and not self._owned.tapped:
+            raise UsageError(
+                "this cluster has no proxies on the wire, which have to be there from its start",
+                got=step.step,
+                next="ebbtide cluster up --wire",
+            )
 
     def _status(self) -> ClusterStatus:
         owned, view = self._owned, self._owned.session.view

@@ -1,0 +1,191 @@
+"""A stand-in for the runner of the pytest plugin: no Kafka, records made of a manifest and a verdict.
+
+Scenarios are named after how they end: `holds`, `loses`, `proves-nothing`, `breaks`. A chaos run proves nothing when a
+step of it has no proof, loses when a leader lost power, and else ends as predicted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.verdict import Election, Loss, Verdict, write_verdict
+from ebbtide_pytest.chaos import Chaos
+from ebbtide_pytest.kafka_cluster import KafkaCluster
+from ebbtide_pytest.run_record import RunRecord, read_record
+from ebbtide_pytest.runner import Ability, Failed, Lease, scenario_text
+from ebbtide_pytest.settings import Settings
+from harness.errors import UsageError
+from harness.owner.messages import ClusterStatus
+from harness.record.steps import StepEntry
+from harness.scenario.model import StepSpec
+from harness.scenario.parse import parse
+
+LOST = Loss(
+    topic="t",
+    partition=0,
+    acks=-1,
+    committed=True,
+    cause="last-replica-standing",
+    count=12,
+    first_offset=3,
+    last_offset=14,
+    election=Election(metadata_offset=40, leader=2, leader_epoch=2),
+)
+ENDS: Mapping[str, Verdict] = {
+    "holds": Verdict(run_id="", outcome="as-predicted"),
+    "loses": Verdict(run_id="", outcome="contradicted", why=["12 committed records of t-0 are lost"], losses=[LOST]),
+    "proves-nothing": Verdict(run_id="", outcome="inconclusive", why=["step 0 (kill) never fired"]),
+}
+
+
+def write_record(folder: Path, kafka: str, seed: int, verdict: Verdict, scenario: str = "holds") -> RunRecord:
+    """A record that can be read back."""
+    folder.mkdir(parents=True)
+    manifest = {
+        "record_version": 1,
+        "run_id": folder.name,
+        "scenario": scenario,
+        "seed": seed,
+        "kafka": kafka,
+        "runtime": "local",
+        "power_loss_method": "fs-shutdown",
+        "topology": {"controllers": [100], "brokers": [1, 2, 3]},
+        "topics": {},
+        "start_ns": 0,
+        "status": "complete",
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    write_verdict(folder, msgspec.structs.replace(verdict, run_id=folder.name))
+    return read_record(folder)
+
+
+class FakeSteps:
+    """Takes steps without carrying them out; `fails`: kinds that have no proof."""
+
+    def __init__(self, fails: Sequence[str] = ()) -> None:
+        self.steps: list[StepSpec] = []
+        self.fails = fails
+
+    def take(self, step: StepSpec) -> StepEntry:
+        if step.target == "broker(9)":
+            raise UsageError("out of range", where="target", got="9", allowed="1 to 3")
+        self.steps.append(step)
+        expired = step.trigger is not None and step.deadline_s < 1
+        proven = not expired and step.step not in self.fails
+        return StepEntry(
+            index=len(self.steps) - 1,
+            step=step.step,
+            fired_ns=None if expired else 1,
+            effect_ns=2 if proven else None,
+            proof={"probe": "ok"} if proven else {},
+            why=None if proven else "waited for nothing",
+        )
+
+
+class FakeChaos(Chaos):
+    """See `FakeSteps`."""
+
+    def __init__(self, status: ClusterStatus, topics: tuple[str, ...], steps: FakeSteps) -> None:
+        super().__init__(status, topics)
+        self._steps = steps
+
+    def _ask(self, step: StepSpec) -> StepEntry:
+        return self._steps.take(step)
+
+
+class FakeCluster(KafkaCluster):
+    """See `FakeSteps`; `made` are its topics."""
+
+    def __init__(self, status: ClusterStatus) -> None:
+        super().__init__(status)
+        self._steps = FakeSteps()
+        self.made: list[str] = []
+
+    def create_topic(self, name: str, **_: Any) -> str:
+        self.made.append(name)
+        return name
+
+    def _ask(self, step: StepSpec) -> StepEntry:
+        if step.step == "delete-topic":
+            self.made.remove(str(step.topic))
+        return self._steps.take(step)
+
+
+class FakeRunner:
+    """See `ebbtide_pytest.runner.Runner`. `open` are the clusters that are up; `asked` what was wanted of it."""
+
+    def __init__(self, lacking: Mapping[str, str] | None = None, fails: Sequence[str] = ()) -> None:
+        self.lacking = lacking or {}
+        self.fails = fails
+        self.open: list[str] = []
+        self.asked: list[str] = []
+
+    def abilities(self) -> Sequence[Ability]:
+        names = {"java": ("every run",), "docker": ("the docker runtime",)}
+        return [Ability(name=name, lacking=self.lacking.get(name), disables=what) for name, what in names.items()]
+
+    def run_scenario(
+        self, scenario: str, kafka: str, settings: Settings, *, keep: bool
+    ) -> tuple[RunRecord, Lease | None]:
+        self.asked.append(f"{scenario} on {kafka}")
+        if scenario not in ENDS:
+            raise Failed(f"ebbtide run {scenario}: exit code 4\nerror: unknown scenario")
+        return write_record(_folder(settings), kafka, settings.seed, ENDS[scenario]), self._lease() if keep else None
+
+    def open_cluster(self, kafka: str, settings: Settings, *, keep: bool) -> tuple[KafkaCluster, Lease]:
+        lease = self._lease()
+        return FakeCluster(_status(lease.name, kafka, settings)), lease
+
+    def open_chaos(
+        self, parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None, settings: Settings, *, keep: bool
+    ) -> tuple[Chaos, Lease]:
+        scenario = parse(scenario_text(parts, kafka, expected), file="the chaos marker")
+        lease = self._lease()
+        self._settings = settings
+        self._steps = FakeSteps(self.fails)
+        return FakeChaos(_status(lease.name, kafka, settings), tuple(scenario.topics), self._steps), lease
+
+    def judge_chaos(self, chaos: Chaos, lease: Lease) -> RunRecord:
+        kinds = [step.step for step in self._steps.steps]
+        expired = any(step.deadline_s < 1 for step in self._steps.steps)
+        end = "proves-nothing" if expired or set(kinds) & set(self.fails) else "holds"
+        if end == "holds" and "power-loss" in kinds:
+            end = "loses"
+        return write_record(chaos.record, chaos.kafka, self._settings.seed, ENDS[end])
+
+    def close(self, lease: Lease) -> None:
+        if lease.name in self.open:
+            self.open.remove(lease.name)
+
+    def _lease(self) -> Lease:
+        lease = Lease(name=f"pytest-{os.urandom(3).hex()}")
+        self.open.append(lease.name)
+        return lease
+
+
+def _folder(settings: Settings) -> Path:
+    return settings.runs / f"run-{os.urandom(4).hex()}"
+
+
+def _status(name: str, kafka: str, settings: Settings) -> ClusterStatus:
+    return ClusterStatus(
+        name=name,
+        run_id=name,
+        record=str(_folder(settings)),
+        scenario="",
+        kafka=kafka,
+        runtime="local",
+        power_loss_method="fs-shutdown",
+        powers="root",
+        bootstrap=("10.99.0.1:9092",),
+        namespace="/run/netns/x",
+        nodes={"broker-1": "running"},
+        partitions=(),
+        steps=0,
+    )

@@ -1,0 +1,45 @@
+"""What the pytest plugin relies on, of its runner: the same demands on the stand-in and on the real one."""
+
+from __future__ import annotations
+
+import pytest
+
+from ebbtide_pytest.chaos import Unproven
+from ebbtide_pytest.runner import Failed, Runner
+from ebbtide_pytest.settings import Settings
+from harness.errors import UsageError
+
+KAFKA = "4.3.1"
+
+
+def abilities_have_names_and_reasons(runner: Runner) -> None:
+    """Those of this host."""
+    found = {one.name: one for one in runner.abilities()}
+    assert {"java", "docker"} <= found.keys()
+    assert all(one.lacking != "" for one in found.values())
+
+
+def an_unknown_scenario_is_the_harness_failing(runner: Runner, settings: Settings) -> None:
+    """With the command's own words."""
+    with pytest.raises(Failed, match=r"exit code 4[\s\S]*unknown scenario"):
+        runner.run_scenario("no-such-scenario", KAFKA, settings, keep=False)
+
+
+def a_chaos_run_is_judged_with_its_steps(runner: Runner, settings: Settings) -> None:
+    """One that proves nothing: a step of it never fires."""
+    parts = {"topics": {"orders": {}}, "producers": [], "consumers": []}
+    chaos, lease = runner.open_chaos(parts, KAFKA, None, settings, keep=False)
+    try:
+        assert (chaos.topics, chaos.kafka) == (("orders",), KAFKA)
+        killed = chaos.kill("broker(1)")
+        assert (killed.index, killed.step) == (0, "kill")
+        assert killed.effect_ns is not None
+        with pytest.raises(UsageError):
+            chaos.kill("broker(9)")
+        with pytest.raises(Unproven, match=r"inconclusive: step 1 \(wait\) never fired: waited"):
+            chaos.wait(acked=1_000_000, deadline_s=0.2)
+        run = runner.judge_chaos(chaos, lease)
+    finally:
+        runner.close(lease)
+    assert (run.path, run.outcome, run.kafka, run.seed) == (chaos.record, "inconclusive", KAFKA, settings.seed)
+    assert run.verdict.why

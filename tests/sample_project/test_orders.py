@@ -1,0 +1,42 @@
+"""The tests of a project that knows Ebbtide by its pytest plugin only: each ends in another way."""
+
+import sys
+
+import pytest
+
+from ebbtide_pytest import Chaos, KafkaCluster, broker, followers, leader, step
+
+BURST = {"id": 1, "topic": "t", "count": 2000, "rate_per_s": 4000}
+
+
+@pytest.mark.kafka(versions=["3.9.1", "4.3.1"])
+@pytest.mark.chaos(producers=[BURST])
+def test_what_all_three_replicas_acked_is_still_there(chaos: Chaos) -> None:
+    """Without Eligible Leader Replicas (before 4.0) it is not: contradicted. With them it is: passed."""
+    rest = [leader("t-0"), "controllers", "clients"]
+    chaos.partition([followers("t-0")], rest, trigger={"acked": 2000})
+    chaos.power_loss(leader("t-0"), name="crashed", trigger={"isr": {"partition": "t-0", "size": 1}})
+    chaos.start(step("crashed"), trigger={"leader_is": {"partition": "t-0", "broker": "none"}})
+    chaos.heal(trigger={"broker_is": {"broker": step("crashed"), "state": "unfenced"}})
+
+
+@pytest.mark.kafka("4.3.1")
+@pytest.mark.chaos(producers=[BURST])
+def test_what_never_came_about_proves_nothing(chaos: Chaos) -> None:
+    """Inconclusive: the producer sends no more than 2,000 records."""
+    chaos.kill(broker(1), trigger={"acked": 1_000_000}, deadline_s=0.5)
+
+
+@pytest.mark.kafka("4.3.1")
+def test_a_cluster_without_a_verdict(kafka_cluster: KafkaCluster, topic: str) -> None:
+    """Passed: an application's own client, on a cluster that is broken meanwhile."""
+    client = [sys.executable, "-m", "kafka.producer", "-b", kafka_cluster.bootstrap_servers[1], "-t", topic]
+    lost = kafka_cluster.power_loss(broker(1))
+    assert lost.proof["probe"] == "ok"
+    assert kafka_cluster.run(client, input="an order\n", timeout=30).returncode == 0
+    kafka_cluster.start(broker(1))
+
+
+@pytest.mark.needs("docker")
+def test_what_needs_docker() -> None:
+    """Skipped where no daemon answers."""

@@ -1,0 +1,360 @@
+"""The pytest plugin on a stand-in for its runner: markers, fixtures, outcomes, reports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import runner_contract
+from fake_runner import ENDS, FakeRunner, write_record
+
+from ebbtide_pytest.settings import Settings
+
+pytest_plugins = "pytester"
+
+_CONFTEST = """
+import pytest
+from fake_runner import FakeRunner
+from ebbtide_pytest.session import RUNNER
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    config.stash[RUNNER] = FakeRunner({runner})
+
+def pytest_unconfigure(config):
+    runner = config.stash[RUNNER]
+    print("asked:", runner.asked, "still open:", len(runner.open))
+"""
+
+
+class Project:
+    """A project that has the plugin, strict markers, and warnings as errors."""
+
+    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
+        self._pytester = pytester
+        pytester.makeini("[pytest]\naddopts = --strict-markers --strict-config -W error\n")
+        self.runner("")
+
+    def runner(self, arguments: str) -> None:
+        self._pytester.makeconftest(_CONFTEST.replace("{runner}", arguments))
+
+    def run(self, source: str, *options: str) -> pytest.RunResult:
+        self._pytester.makepyfile(f"import pytest\nfrom ebbtide_pytest import broker, leader\n\n{source}")
+        return self._pytester.runpytest_inprocess("-p", "ebbtide_pytest.plugin", "-rs", *options)
+
+    @property
+    def folder(self) -> Path:
+        return self._pytester.path
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    return Project(pytester, monkeypatch)
+
+
+def _scenario(name: str, more: str = "", body: str = "pass", arguments: str = "") -> str:
+    return f"@pytest.mark.scenario({name!r}, kafka='4.3.1')\n{more}\ndef test_it({arguments}):\n    {body}\n"
+
+
+def test_a_scenario_that_ends_as_predicted_passes_and_gives_its_record(project: Project) -> None:
+    body = "assert (run_record.outcome, run_record.kafka, run_record.seed) == ('as-predicted', '4.3.1', 7)"
+    result = project.run(_scenario("holds", body=body, arguments="run_record"), "--ebbtide-seed", "7")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["ebbtide *: Kafka as marked, seed 7, runtime auto, records in *runs", "*still open: 0"]
+    )
+
+
+def test_a_scenario_runs_though_the_test_does_not_ask_for_its_record(project: Project) -> None:
+    result = project.run(_scenario("loses"))
+    result.assert_outcomes(failed=1)
+
+
+def test_a_contradiction_fails_with_cause_first_lost_offset_and_the_line_to_replay_it(project: Project) -> None:
+    result = project.run(_scenario("loses"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "contradicted: 12 committed records of t-0 are lost",
+            "  lost:   12 committed of t-0, first at offset 3, last at 14; cause: last-replica-standing, "
+            "by the election of broker 2 in leader epoch 2",
+            "  record: */runs/run-*",
+            "  next:   ebbtide replay */runs/run-*",
+        ]
+    )
+
+
+def test_an_inconclusive_run_is_a_failure_of_its_own_kind(project: Project) -> None:
+    result = project.run(_scenario("proves-nothing"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["inconclusive: step 0 (kill) never fired"])
+    result.stdout.no_fnmatch_line("contradicted*")
+
+
+def test_a_harness_that_fails_is_an_error_with_its_own_words(project: Project) -> None:
+    result = project.run(_scenario("breaks"))
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["the harness failed: ebbtide run breaks: exit code 4", "error: unknown scenario"])
+
+
+@pytest.mark.parametrize(
+    ("scenario", "expected", "says"),
+    [
+        ("loses", "last-replica-standing", None),
+        ("loses", "unclean-election", "contradicted: expected unclean-election, and there was last-replica-standing"),
+        ("holds", "last-replica-standing", "not violated: expected last-replica-standing, and nothing was lost or*"),
+        ("proves-nothing", "last-replica-standing", "inconclusive: *"),
+    ],
+)
+def test_an_expected_violation_passes_only_if_it_is_what_happened(
+    project: Project, scenario: str, expected: str, says: str | None
+) -> None:
+    result = project.run(_scenario(scenario, f"@pytest.mark.expected_violation({expected!r})"))
+    result.assert_outcomes(passed=int(says is None), failed=int(says is not None))
+    if says is not None:
+        result.stdout.fnmatch_lines([says])
+
+
+def test_an_expected_violation_without_a_run_is_a_mistake(project: Project) -> None:
+    result = project.run("@pytest.mark.expected_violation('unclean-election')\ndef test_it(): pass")
+    result.assert_outcomes(failed=1)
+
+
+def test_a_test_that_fails_by_itself_shows_the_verdict_beside(project: Project) -> None:
+    result = project.run(_scenario("loses", body="assert 1 == 2"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*assert 1 == 2", "*ebbtide*", "contradicted: 12 committed records*"])
+
+
+def test_junit_xml_has_the_verdict_and_the_record(project: Project) -> None:
+    project.run(_scenario("loses"), "--junitxml=junit.xml", "--ebbtide-seed", "7")
+    properties = {
+        one.get("name"): one.get("value") for one in ElementTree.parse(project.folder / "junit.xml").iter("property")
+    }
+    assert Path(str(properties.pop("ebbtide_record"))).parent == project.folder / "runs"
+    assert properties == {
+        "ebbtide_outcome": "contradicted",
+        "ebbtide_kafka": "4.3.1",
+        "ebbtide_seed": "7",
+        "ebbtide_acked": "0",
+        "ebbtide_lost": "12",
+        "ebbtide_causes": "last-replica-standing",
+    }
+
+
+def test_a_test_runs_once_on_each_release(project: Project) -> None:
+    source = """
+@pytest.mark.kafka(versions=["3.9.1", "4.3.1"])
+@pytest.mark.scenario("holds")
+def test_both(run_record, kafka_version):
+    assert run_record.kafka == kafka_version
+
+@pytest.mark.kafka("3.9.1")
+def test_one(kafka_version):
+    assert kafka_version == "3.9.1"
+
+def test_any(kafka_version):
+    assert kafka_version == "4.0.2"
+"""
+    result = project.run(source, "-v", "--ebbtide-kafka", "4.0.2")
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["*test_both?3.9.1? PASSED*"])
+    result.stdout.fnmatch_lines(["asked: ?'holds on 3.9.1', 'holds on 4.3.1'*"])
+
+
+def test_a_scenario_runs_on_its_own_releases_where_nothing_names_one(project: Project) -> None:
+    result = project.run("@pytest.mark.scenario('last-replica-standing')\ndef test_it(): pass", "--collect-only", "-q")
+    result.stdout.fnmatch_lines(["*::test_it?3.9.1?", "*::test_it?4.3.1?"])
+
+
+@pytest.mark.parametrize(
+    ("marker", "says"),
+    [
+        ("scenario()", "*scenario takes one scenario*"),
+        ("scenario('lst-replica-standing')", "*unknown scenario*"),
+        ("kafka()", "*kafka takes releases*"),
+        ("kafka(versions=[3.9])", "*kafka takes names in quotes, not 3.9*"),
+        ("needs()", "*needs takes names*"),
+        ("needs('dcoker')", "*nobody knows the need 'dcoker'; allowed: root, java, docker*"),
+    ],
+)
+def test_a_wrong_marker_says_how_to_write_it(project: Project, marker: str, says: str) -> None:
+    result = project.run(f"@pytest.mark.{marker}\ndef test_it(): pass")
+    assert result.ret != 0
+    result.stdout.fnmatch_lines([says])
+
+
+def test_a_need_that_this_host_lacks_skips_with_the_reason(project: Project) -> None:
+    project.runner("{'docker': 'no daemon answers'}")
+    result = project.run("@pytest.mark.needs('docker', 'java')\ndef test_it(): assert False")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(
+        ["ebbtide: this host cannot do the docker runtime: docker: no daemon answers", "SKIP*needs docker: no daemon*"]
+    )
+
+
+def test_what_is_required_is_an_error_and_no_skip(project: Project) -> None:
+    project.runner("{'docker': 'no daemon answers'}")
+    result = project.run("@pytest.mark.needs('docker')\ndef test_it(): pass", "--ebbtide-require")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*needs docker: no daemon answers (an error*"])
+
+
+_CHAOS = """
+@pytest.mark.kafka("4.3.1")
+{more}
+def test_it(chaos, topic):
+    chaos.wait(acked=10)
+    {body}
+"""
+
+
+def test_chaos_that_loses_nothing_passes(project: Project) -> None:
+    body = "assert chaos.kill(leader(f'{topic}-0')).proof == {'probe': 'ok'}; assert topic == 't'"
+    result = project.run(_CHAOS.format(more="", body=body))
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*still open: 0"])
+
+
+def test_chaos_that_loses_fails_after_the_test_has_passed(project: Project) -> None:
+    result = project.run(_CHAOS.format(more="", body="chaos.power_loss(leader('t-0'))"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["contradicted: 12 committed*", "*still open: 0"])
+
+
+def test_a_step_without_proof_ends_the_test_as_inconclusive(project: Project) -> None:
+    project.runner("fails=('kill',)")
+    result = project.run(_CHAOS.format(more="", body="chaos.kill(broker(1))"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*inconclusive: step 1 (kill) has no proof that it took effect: waited for nothing"])
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("chaos.powerloss(broker(1))", "*has no 'powerloss'. Did you mean 'power_loss'?"),
+        ("chaos.kill(broker(1), broker(2))", "*kill takes one target*"),
+        ("chaos.kill(target=1)", "*wrong value*"),
+        ("chaos.partition([broker(1)], [broker(2)], grups=1)", "*unknown key*"),
+    ],
+)
+def test_a_step_that_makes_no_sense_says_so(project: Project, body: str, says: str) -> None:
+    result = project.run(_CHAOS.format(more="", body=body))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([says])
+
+
+def test_the_chaos_marker_is_part_of_a_scenario(project: Project) -> None:
+    more = (
+        "@pytest.mark.chaos(topics={'orders': {'partitions': 3}}, producers=[{'id': 1, 'topic': 'orders', 'count': 9}]"
+    )
+    result = project.run(_CHAOS.format(more=f"{more}, consumers=[])", body="assert topic == 'orders'"))
+    result.assert_outcomes(passed=1)
+    result = project.run(_CHAOS.format(more="@pytest.mark.chaos(topics={'t': {'partitons': 3}})", body="pass"))
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*unknown key*"])
+
+
+def test_tests_of_one_release_share_a_cluster_and_have_topics_of_their_own(project: Project) -> None:
+    source = """
+seen = []
+
+def test_first(kafka_cluster, topic):
+    assert kafka_cluster.made == [topic]
+    seen.append((kafka_cluster, topic))
+
+def test_second(kafka_cluster, topic):
+    assert kafka_cluster.made == [topic]
+    assert kafka_cluster is seen[0][0] and topic != seen[0][1]
+    kafka_cluster.power_loss(broker(1))
+"""
+    result = project.run(source)
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*still open: 0"])
+
+
+def test_clusters_are_refused_in_parallel_workers_and_other_tests_are_not(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "4")
+    source = _scenario("holds") + "\ndef test_other(): pass\n"
+    source += "\n@pytest.fixture(autouse=True, scope='session')\ndef _(pytestconfig): pass\n"
+    with (project.folder / "conftest.py").open("a") as conftest:
+        conftest.write("\ndef pytest_sessionstart(session):\n    session.config.workerinput = {}\n")
+    result = project.run(source)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*cannot run in 4 pytest-xdist workers*"])
+
+
+def test_a_recorded_run_is_taken_for_release_seed_and_scenario(project: Project) -> None:
+    record = write_record(project.folder / "old", "3.9.1", 11, ENDS["holds"], scenario="proves-nothing")
+    (record.path / "scenario.toml").touch()
+    source = "@pytest.mark.scenario('proves-nothing', kafka='4.3.1')\ndef test_it(): pass"
+    result = project.run(source, "--ebbtide-replay", "old")
+    result.stdout.fnmatch_lines(["*Kafka 3.9.1, seed 11, *replaying *old", "asked: ?'*/old/scenario.toml on 3.9.1'*"])
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [("--ebbtide-seed=x", "*'x' is no whole number"), ("--ebbtide-runtime=podman", "*'podman' is none of auto, *")],
+)
+def test_a_wrong_option_is_a_usage_error(project: Project, option: str, says: str) -> None:
+    result = project.run("def test_it(): pass", option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([says])
+
+
+def test_the_ini_file_has_the_same_settings(project: Project) -> None:
+    (project.folder / "tox.ini").write_text("[pytest]\nebbtide_seed = 5\nebbtide_kafka = 3.9.1\nebbtide_runs = out\n")
+    result = project.run("def test_it(kafka_version): assert kafka_version == '3.9.1'")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"ebbtide *: Kafka 3.9.1, seed 5, runtime auto, records in {project.folder}/out"])
+
+
+def test_loading_the_plugin_loads_nothing_of_ebbtide_and_no_heavy_library(tmp_path: Path) -> None:
+    (tmp_path / "test_nothing.py").write_text("def test_nothing(): pass")
+    script = (
+        "import sys, pytest\n"
+        "assert pytest.main(['-q', '-p', 'ebbtide_pytest.plugin', 'test_nothing.py']) == 0\n"
+        "print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+    )
+    heavy = {"harness", "analysis", "faults", "workloads", "pyspark", "docker", "pyarrow", "kafka", "msgspec", "rich"}
+    assert heavy.isdisjoint(done.stderr.split())
+
+
+def test_a_package_in_front_of_ebbtides_own_is_named_and_other_tests_run(tmp_path: Path) -> None:
+    (tmp_path / "harness").mkdir()
+    (tmp_path / "harness" / "__init__.py").touch()
+    (tmp_path / "test_it.py").write_text("def test_plain(): pass\n\ndef test_cluster(kafka_cluster): pass\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "ebbtide_pytest.plugin", "-q"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+    )
+    assert "1 passed, 1 error" in done.stdout
+    assert f"the package harness is not ebbtide's own: {tmp_path}/harness/__init__.py stands in front" in done.stdout
+
+
+def test_the_stand_in_keeps_the_contract_of_the_runner(tmp_path: Path) -> None:
+    settings = Settings(runs=tmp_path / "runs", seed=3, runtime="local", kafka=None, require=False, keep_cluster=False)
+    runner = FakeRunner()
+    runner_contract.abilities_have_names_and_reasons(runner)
+    runner_contract.an_unknown_scenario_is_the_harness_failing(runner, settings)
+    runner_contract.a_chaos_run_is_judged_with_its_steps(runner, settings)
+    assert runner.open == []
