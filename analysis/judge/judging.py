@@ -212,7 +212,7 @@ def _unknown_kinds(manifest: Manifest, reconciliation: Reconciliation) -> dict[s
 
 
 def _facts_of_clients(record: Path, evidence: Evidence, touch: Touch, reconciliation: Reconciliation) -> dict[str, int]:
-    facts = client_facts(record, evidence, touch)
+    facts = dict(client_facts(record, evidence, touch))
     if "vanished" not in reconciliation.unknown:
         facts["records-read-then-gone"] = sum(one.count for one in reconciliation.anomalies if one.kind == "vanished")
     return facts
