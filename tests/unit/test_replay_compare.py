@@ -1,0 +1,179 @@
+"""Two records side by side: the figures, the renaming of brokers, and the first point of departure."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+from replay_records import LOST, SAVED, Rows, changed, renamed
+
+from analysis.verdict import Verdict, read_verdict, write_verdict
+from harness.errors import ExitCode
+from harness.record.steps import read_steps, write_steps
+from harness.replay.answer import answer
+from harness.replay.compare import compare
+from harness.replay.finding import finding
+from harness.replay.recorded import Recorded, load_recorded
+from harness.replay.replaying import Replay, summaries
+
+
+def test_a_run_repeats_itself_wholly() -> None:
+    lost = load_recorded(LOST)
+    comparison = compare(lost, lost)
+    assert (comparison.fidelity, comparison.same, comparison.departures) == (1.0, True, ())
+
+
+@pytest.mark.parametrize("naming", [{1: 2, 2: 3, 3: 1}, {1: 1, 2: 3, 3: 2}, {1: 3, 2: 2, 3: 1}])
+def test_the_same_run_on_brokers_of_other_ids_is_the_same_run(tmp_path: Path, naming: dict[int, int]) -> None:
+    comparison = compare(load_recorded(LOST), renamed(LOST, tmp_path / "run", naming))
+    assert comparison.fidelity == 1.0
+    assert comparison.naming == {**naming, 100: 100}
+    assert comparison.departures == ()
+
+
+def test_a_run_whose_brokers_change_places_halfway_is_not_the_same_under_any_name(tmp_path: Path) -> None:
+    def other_last_leader(rows: Rows) -> Rows:
+        return [*rows[:-1], {**rows[-1], "leader": 3}]
+
+    comparison = compare(load_recorded(LOST), changed(LOST, tmp_path / "run", partitions=other_last_leader))
+    assert comparison.naming == {1: 1, 2: 2, 3: 3, 100: 100}
+    assert 0.5 < comparison.states < 1.0
+    assert comparison.departures[0].told() == (
+        "after step 3, states of t-0: recorded leader 2 ISR [1, 2, 3]; replayed leader 3 ISR [1, 2, 3]"
+    )
+
+
+def test_a_state_that_was_skipped_is_where_they_part_and_the_rest_still_counts(tmp_path: Path) -> None:
+    recorded = load_recorded(LOST)
+    total = len(recorded.timeline.states("t", 0))
+    comparison = compare(recorded, changed(LOST, tmp_path / "run", partitions=lambda rows: [rows[0], *rows[2:]]))
+    assert comparison.states == pytest.approx((total - 1) / total)
+    assert comparison.departures[0].after_step == 0
+    assert comparison.departures[0].what == "states of t-0"
+
+
+def test_states_that_came_besides_count_against_it_too(tmp_path: Path) -> None:
+    def more(rows: Rows) -> Rows:
+        more_rows = [{**rows[-1], "isr": [2], "metadata_offset": rows[-1]["metadata_offset"] + at} for at in (1, 2)]
+        return [*rows, more_rows[0], {**rows[-1], "metadata_offset": more_rows[1]["metadata_offset"]}]
+
+    recorded = load_recorded(LOST)
+    total = len(recorded.timeline.states("t", 0))
+    comparison = compare(recorded, changed(LOST, tmp_path / "run", partitions=more))
+    assert comparison.states == pytest.approx(total / (total + 2))
+    assert comparison.departures[0].recorded == "no further state"
+
+
+def test_a_power_loss_that_took_nothing_is_another_effect(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(LOST, tmp_path / "run"))
+    steps = read_steps(folder) or []
+    kept = {"t-0": {"bytes_before": 9, "bytes_after": 9, "lost_bytes": 0}}
+    steps[1] = msgspec.structs.replace(steps[1], proof={**steps[1].proof, "logs": kept})
+    write_steps(folder, steps)
+    comparison = compare(load_recorded(LOST), load_recorded(folder))
+    assert comparison.effects == pytest.approx(3 / 4)
+    assert comparison.departures[0].told() == (
+        "after step 0, step 1: recorded power-loss on [2], lost of t-0 on 2; replayed power-loss on [2]"
+    )
+
+
+def test_a_step_that_never_fired_is_where_they_part(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(LOST, tmp_path / "run"))
+    steps = read_steps(folder) or []
+    write_steps(folder, [*steps[:3], msgspec.structs.replace(steps[3], fired_ns=None, effect_ns=None)])
+    comparison = compare(load_recorded(LOST), load_recorded(folder))
+    assert comparison.departures[0].replayed == "never fired"
+
+
+def test_a_run_that_was_not_judged_has_no_share_of_the_verdict(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(LOST, tmp_path / "run"))
+    (folder / "verdict.json").unlink()
+    comparison = compare(load_recorded(LOST), load_recorded(folder))
+    assert (comparison.verdict, comparison.same, comparison.fidelity) == (None, None, 1.0)
+
+
+def _judged(tmp_path: Path, **changes: object) -> Recorded:
+    folder = Path(shutil.copytree(LOST, tmp_path / "run"))
+    verdict = read_verdict(folder)
+    assert verdict is not None
+    write_verdict(folder, msgspec.structs.replace(verdict, **changes))
+    return load_recorded(folder)
+
+
+def test_how_often_a_fall_of_the_hw_was_sampled_does_not_make_another_finding(tmp_path: Path) -> None:
+    comparison = compare(load_recorded(LOST), _judged(tmp_path, regressions=[]))
+    assert comparison.same is True
+    assert comparison.verdict is not None
+    assert comparison.verdict < 1.0
+
+
+def test_another_cause_is_another_finding(tmp_path: Path) -> None:
+    verdict = read_verdict(LOST)
+    assert verdict is not None
+    losses = [msgspec.structs.replace(one, cause="beyond-tolerance") for one in verdict.losses]
+    other = _judged(tmp_path, losses=losses)
+    comparison = compare(load_recorded(LOST), other)
+    assert comparison.same is False
+    assert comparison.departures[-1].what == "verdict"
+
+
+def test_a_finding_names_what_is_gravest() -> None:
+    verdict = read_verdict(LOST)
+    assert verdict is not None
+    assert finding(verdict).facts == ("committed loss by last-replica-standing",)
+    without_losses = msgspec.structs.replace(verdict, losses=[], anomalies=[])
+    assert finding(without_losses).facts == ("hw-regression by last-replica-standing",)
+    assert finding(Verdict(run_id="r", outcome="as-predicted")).facts == ()
+
+
+def test_a_release_that_lost_nothing_and_proved_it_would_have_saved_the_records() -> None:
+    told = answer(load_recorded(LOST), "4.3.1", [load_recorded(SAVED)])
+    assert told.saved == "yes"
+    assert told.why == (
+        "Kafka 3.9.1 lost 2,000 committed records (last-replica-standing); 4.3.1 lost none of 2,000 acked"
+    )
+    assert [clause.split(":")[0] for clause in told.clauses] == ["3.9.1", "4.3.1"]
+
+
+def test_a_release_on_which_a_step_never_fired_cannot_be_said_to_save(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
+    steps = read_steps(folder) or []
+    write_steps(folder, [*steps[:3], msgspec.structs.replace(steps[3], fired_ns=None)])
+    told = answer(load_recorded(LOST), "4.3.1", [load_recorded(SAVED), load_recorded(folder)])
+    assert (told.saved, told.why) == ("cannot tell", "the run on 4.3.1 proved nothing: step 3 (heal) never fired")
+
+
+def test_one_replay_that_lost_outweighs_those_that_did_not() -> None:
+    told = answer(load_recorded(LOST), "4.3.1", [load_recorded(SAVED), load_recorded(LOST)])
+    assert told.saved == "no"
+    assert "in 1 of 2 replays" in told.why
+
+
+def _replay(run: Path, kafka: str) -> Replay:
+    original, replayed = load_recorded(LOST), load_recorded(run)
+    return Replay(kafka=kafka, run=replayed, comparison=compare(original, replayed))
+
+
+def test_on_the_records_own_release_the_exit_code_says_whether_the_finding_came_again() -> None:
+    lost = load_recorded(LOST)
+    (both,) = summaries(lost, [_replay(LOST, "3.9.1"), _replay(SAVED, "3.9.1")])
+    assert (both.same, both.times, both.exit_code, both.answer) == (1, 2, ExitCode.CONTRADICTED, None)
+    (again,) = summaries(lost, [_replay(LOST, "3.9.1")])
+    assert again.exit_code == ExitCode.AS_PREDICTED
+
+
+def test_on_another_release_the_exit_code_is_that_runs_own() -> None:
+    (other,) = summaries(load_recorded(LOST), [_replay(SAVED, "4.3.1")])
+    assert other.exit_code == ExitCode.AS_PREDICTED
+    assert other.answer is not None
+    (failed,) = summaries(load_recorded(LOST), [Replay(kafka="4.3.1", failure="no space")])
+    assert failed.exit_code == ExitCode.HARNESS_FAILED
+
+
+def test_a_replay_that_proved_nothing_is_inconclusive_even_if_the_record_was_too(tmp_path: Path) -> None:
+    original = _judged(tmp_path, outcome="inconclusive")
+    replay = Replay(kafka="3.9.1", run=original, comparison=compare(original, original))
+    (summary,) = summaries(original, [replay])
+    assert summary.exit_code == ExitCode.INCONCLUSIVE

@@ -1,0 +1,198 @@
+"""The search for a smaller scenario, with a stand-in for the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import msgspec
+import pytest
+from replay_records import LOST
+
+from harness.errors import ExitCode
+from harness.replay.plan import plan
+from harness.replay.recorded import load_recorded
+from harness.scenario.model import ProducerSpec, Scenario, StepSpec, Trigger
+from harness.scenario.parse import parse
+from harness.scenario.write import text_of
+from harness.shrink.journal import Decision, Journal
+from harness.shrink.search import NotReproduced, Search, Smaller
+from harness.shrink.shrinking import wanted_from
+from harness.shrink.steps import guesses
+from harness.shrink.writing import file_text, starting_point
+
+RECORDED = load_recorded(LOST)
+WANTED = wanted_from(RECORDED)
+NEEDED = {"cut-followers", "leader-loses-power", "back"}
+
+NOISE = (
+    StepSpec(step="pause", name="nap", target="broker(1)", trigger=Trigger(acked=100)),
+    StepSpec(step="resume", target="step(nap)", trigger=Trigger(after="1s")),
+    StepSpec(step="isolate", target="broker(3)"),
+    StepSpec(step="heal", trigger=Trigger(after="1s")),
+)
+
+
+def noisy() -> Scenario:
+    """Last replica standing on five brokers and two topics, behind four steps that do not matter."""
+    scenario = starting_point(plan(RECORDED).scenario, RECORDED, WANTED)
+    steps = [*NOISE, *scenario.steps]
+    steps[6] = msgspec.structs.replace(steps[6], name="back")
+    topic = scenario.topics["t"]
+    wide = msgspec.structs.replace(topic, partitions=2, assignment=((4, 5, 3), (2, 3, 1)))
+    steps = [_on_partition_one(step) for step in steps]
+    return msgspec.structs.replace(
+        scenario,
+        cluster=msgspec.structs.replace(scenario.cluster, brokers=5, controllers=3),
+        topics={"t": wide, "other": msgspec.structs.replace(topic, assignment=((1, 2, 3),))},
+        producers=(*scenario.producers, ProducerSpec(id=2, topic="other", count=10)),
+        steps=tuple(steps),
+    )
+
+
+def _on_partition_one(step: StepSpec) -> StepSpec:
+    return msgspec.convert(msgspec.json.decode(msgspec.json.encode(step).replace(b"t-0", b"t-1")), StepSpec)
+
+
+def names(scenario: Scenario) -> set[str]:
+    return {step.name for step in scenario.steps if step.name is not None}
+
+
+class Runs:
+    """Stands in for real runs: the finding shows where the needed steps are, except in runs of bad luck."""
+
+    def __init__(self, *, unlucky: Collection[int] = (), needs: Callable[[Scenario], bool] = lambda _: True) -> None:
+        self.asked: list[Scenario] = []
+        self._unlucky = unlucky
+        self._needs = needs
+
+    def __call__(self, scenario: Scenario) -> Decision:
+        parse(text_of(scenario), file="a candidate")
+        self.asked.append(scenario)
+        shows = names(scenario) >= NEEDED and self._needs(scenario) and len(self.asked) not in self._unlucky
+        return Decision(shows=shows)
+
+
+def search(
+    folder: Path, runs: Runs, *, runs_in_budget: int = 10_000, refute: Callable[[Scenario], str | None] | None = None
+) -> Smaller:
+    return Search(
+        decide=runs,
+        refute=refute or (lambda _scenario: None),
+        journal=Journal(folder),
+        time_left_s=lambda: float(runs_in_budget - len(runs.asked)),
+        note=lambda _text: None,
+    ).carry_out(noisy(), (), "t-1", 3)
+
+
+def test_steps_brokers_partitions_producers_consumers_and_records_are_left_out(tmp_path: Path) -> None:
+    smaller = search(tmp_path, Runs())
+    left = smaller.scenario
+    assert [step.step for step in left.steps] == ["partition", "power-loss", "start"]
+    assert (left.cluster.brokers, left.cluster.controllers) == (2, 1)
+    assert left.topics.keys() == {"t"}
+    assert (left.topics["t"].partitions, left.topics["t"].assignment) == (1, ((1, 2),))
+    assert [(one.id, one.count) for one in left.producers] == [(1, 20)]
+    assert left.consumers == ()
+    assert left.steps[1].target == "leader(t-0)"
+    assert (smaller.shown, smaller.times, smaller.finished) == (3, 3, True)
+
+
+def test_what_the_finding_needs_of_the_cluster_stays(tmp_path: Path) -> None:
+    smaller = search(tmp_path, Runs(needs=lambda one: one.topics["t"].replication_factor == 3 and bool(one.consumers)))
+    assert smaller.scenario.cluster.brokers == 3
+    assert len(smaller.scenario.consumers) == 1
+    assert len(smaller.scenario.producers) == 1
+
+
+def test_a_schedule_that_lost_its_beginning_waits_for_records_first(tmp_path: Path) -> None:
+    assert search(tmp_path, Runs()).scenario.steps[0].trigger == Trigger(acked=20)
+
+
+def test_a_search_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    whole = Runs()
+    expected = search(tmp_path / "whole", whole)
+
+    class Killed(Exception):
+        pass
+
+    class Dying(Runs):
+        def __call__(self, scenario: Scenario) -> Decision:
+            if len(self.asked) == 5:
+                raise Killed
+            return super().__call__(scenario)
+
+    first, second = Dying(), Runs()
+    with pytest.raises(Killed):
+        search(tmp_path / "killed", first)
+    assert search(tmp_path / "killed", second) == expected
+    assert [*first.asked, *second.asked] == whole.asked
+
+
+def test_a_line_that_a_kill_cut_short_is_asked_again(tmp_path: Path) -> None:
+    first = Runs()
+    expected = search(tmp_path, first)
+    journal = tmp_path / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-20])
+    again = Runs()
+    assert search(tmp_path, again) == expected
+    assert again.asked == first.asked[-1:]
+    assert search(tmp_path, Runs()) == expected
+
+
+def test_a_spent_budget_keeps_the_smallest_so_far_and_says_that_it_is_not_finished(tmp_path: Path) -> None:
+    smaller = search(tmp_path, Runs(), runs_in_budget=6)
+    assert not smaller.finished
+    assert names(smaller.scenario) >= NEEDED
+    assert smaller.shown == 3
+    assert search(tmp_path, Runs()).finished
+
+
+def test_a_schedule_that_does_not_show_its_finding_again_is_inconclusive(tmp_path: Path) -> None:
+    runs = Runs(needs=lambda _scenario: False)
+    with pytest.raises(NotReproduced) as caught:
+        search(tmp_path, runs)
+    assert caught.value.exit_code == ExitCode.INCONCLUSIVE
+    assert len(runs.asked) == 2
+
+
+def test_a_result_that_seldom_shows_gives_way_to_the_one_before(tmp_path: Path) -> None:
+    lucky = len(search_asked(tmp_path / "count")) - 3
+    runs = Runs(unlucky={lucky + 1, lucky + 2})
+    smaller = search(tmp_path / "unlucky", runs)
+    assert (smaller.shown, smaller.times) == (3, 3)
+    assert smaller.scenario != runs.asked[lucky]
+
+
+def search_asked(folder: Path) -> list[Scenario]:
+    runs = Runs()
+    search(folder, runs)
+    return runs.asked
+
+
+def test_candidates_that_the_model_refutes_take_no_run(tmp_path: Path) -> None:
+    def refute(scenario: Scenario) -> str | None:
+        return None if any(step.step == "power-loss" for step in scenario.steps) else "nothing is ever lost"
+
+    runs = Runs()
+    assert search(tmp_path / "with", runs, refute=refute) == search(tmp_path / "without", without := Runs())
+    assert all("leader-loses-power" in names(one) for one in runs.asked)
+    assert len(runs.asked) < len(without.asked)
+
+
+def test_the_first_guess_is_what_happened_since_the_cluster_was_last_whole() -> None:
+    # Of the four steps the last, a heal, came after the election that lost the records.
+    assert guesses(RECORDED) == [(0, 1, 2)]
+
+
+def test_the_file_says_where_it_comes_from_and_can_be_run(tmp_path: Path) -> None:
+    smaller = search(tmp_path, Runs())
+    text = file_text(smaller, RECORDED, WANTED)
+    assert text.startswith(
+        "# Shows: committed loss by last-replica-standing, on Kafka 3.9.1, in 3 of 3 runs.\n"
+        "# From run 20261121T124641-last-replica-standing-3.9.1-e31a (last-replica-standing): 4 steps, 3 brokers, "
+    )
+    scenario = parse(text, file="the file")
+    assert scenario == smaller.scenario
+    assert scenario.kafka == ("3.9.1",)
+    assert scenario.predictions[0].loss.cause == "last-replica-standing"
