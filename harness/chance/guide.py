@@ -1,0 +1,130 @@
+"""Guides a campaign of random schedules by what their runs reached: rare states breed the next schedules."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from harness.chance.breeding import breed
+from harness.chance.drawing import STEPS, draw
+from harness.errors import UsageError
+from harness.scenario.model import Scenario, StepKind
+
+CORPUS = "corpus.jsonl"
+_FRESH_SHARE = 0.25
+"""So many schedules are drawn anew all the same: what nobody has reached is in no parent."""
+_PARENTS_MIN = 4
+_OF_THE_SCHEDULE = frozenset(
+    {
+        "kills",
+        "clean-stops",
+        "pauses",
+        "power-losses",
+        "partitions-cut",
+        "lost-bytes",
+        "requests-refused",
+        "transitions-explained",
+    }
+)
+"""Coverage facts that count what the schedule did, or how much there was, and no state that came about."""
+_STEPS_OF_A_COUNT = (1, 2, 4, 8)
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the corpus: a schedule that ran, and what its run reached (`coverage` of verdict.json)."""
+
+    scenario: Scenario
+    coverage: dict[str, int]
+
+
+def marks(coverage: Mapping[str, int]) -> Iterator[str]:
+    """What a run reached, as marks that it shares with others or not: `recovering`, `recovering x2`, ..."""
+    for fact, count in coverage.items():
+        if fact in _OF_THE_SCHEDULE:
+            continue
+        for step in _STEPS_OF_A_COUNT:
+            if count >= step:
+                yield fact if step == 1 else f"{fact} x{step}"
+
+
+class Guide:
+    """Says what to run next. What it was told is kept in `folder`/corpus.jsonl, so that a killed campaign goes on.
+
+    Schedules that ran on another release or with other feature levels are kept, and are nobody's parents here.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        kafka: str,
+        features: Mapping[str, int] | None = None,
+        steps: int = STEPS,
+        without: Collection[StepKind] = (),
+        guided: bool = True,
+    ) -> None:
+        """`guided` false draws every schedule anew, for comparison. Raises `UsageError` for a damaged corpus."""
+        self._path = folder / CORPUS
+        self._kafka = kafka
+        self._features = dict(features or {})
+        self._steps = steps
+        self._without = without
+        self._guided = guided
+        folder.mkdir(parents=True, exist_ok=True)
+        self._told = [one for one in _read(self._path) if self._is_akin(one.scenario)]
+
+    def next(self, seed: int) -> Scenario:
+        """The schedule of `seed`: bred from those that reached rare marks, as far as was told; or drawn anew."""
+        random = Random(seed)
+        parents = [one for one in self._told if one.coverage]
+        if not self._guided or len(parents) < _PARENTS_MIN or random.random() < _FRESH_SHARE:
+            return draw(seed, kafka=self._kafka, features=self._features, steps=self._steps, without=self._without)
+        seen = self.reached()
+        weights = [sum(seen[mark] ** -2 for mark in marks(one.coverage)) or 1e-9 for one in parents]
+        mother, father = random.choices(parents, weights, k=2)
+        return breed(mother.scenario, father.scenario, random, seed=seed, steps=self._steps, without=self._without)
+
+    def told(self, scenario: Scenario, coverage: Mapping[str, int]) -> None:
+        """Keep what the run of `scenario` reached; empty: nothing is known of it."""
+        told = Told(scenario=scenario, coverage=dict(coverage))
+        with self._path.open("ab") as file:
+            file.write(msgspec.json.encode(told) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if self._is_akin(scenario):
+            self._told.append(told)
+
+    def reached(self) -> Counter[str]:
+        """How many runs reached each mark."""
+        return Counter(mark for one in self._told for mark in marks(one.coverage))
+
+    def _is_akin(self, scenario: Scenario) -> bool:
+        return scenario.kafka == (self._kafka,) and scenario.cluster.features == self._features
+
+
+def _read(path: Path) -> list[Told]:
+    """The corpus. A last line without its end was never told; it is cut off, so that the next one is whole."""
+    if not path.is_file():
+        return []
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    if whole != text:
+        with path.open("r+b") as file:
+            file.truncate(len(whole))
+    found = []
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            found.append(msgspec.json.decode(line, type=Told))
+        except msgspec.DecodeError as error:
+            raise UsageError(
+                "a line of the corpus cannot be read",
+                where=f"{path}:{number}",
+                got=str(error),
+                next="take the line out, or begin another folder",
+            ) from None
+    return found

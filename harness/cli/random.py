@@ -1,0 +1,88 @@
+"""`ebbtide random [--seed N]`: draw a schedule of faults by chance, print it, and run it where asked to."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cli.cluster_options import add_cluster_options, wanted_of
+from harness.errors import ExitCode, UsageError
+from harness.known_releases import KNOWN
+from harness.powers.choice import Wish
+
+if TYPE_CHECKING:
+    from harness.scenario.model import Scenario
+
+_NEWEST = KNOWN[-1].version
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.description = (
+        "Draw a scenario by chance: a cluster, clients, and a schedule over all kinds of step that is valid and ends "
+        "with everything healed. It is printed as a scenario file; the same seed draws the same one again."
+    )
+    parser.epilog = "example: ebbtide random --seed 7 --steps 15 --kafka 4.3.1 --run"
+    parser.add_argument("--seed", type=int, help="draw from this (default: a new one)")
+    parser.add_argument("--steps", type=int, metavar="N", help="how many steps are drawn (default 12)")
+    parser.add_argument(
+        "--kafka", default=_NEWEST, metavar="RELEASE", help=f"the release to draw for (default {_NEWEST})"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE.toml", help="write the scenario there instead of printing it")
+    parser.add_argument("--run", action="store_true", help="run it, and judge the run")
+    add_cluster_options(parser)
+
+
+def powers(args: argparse.Namespace) -> Wish | None:
+    """A run takes them, and nothing else."""
+    if not args.run:
+        return None
+    return Wish(runtime=args.runtime, folders=(args.runs, *([args.out.parent] if args.out is not None else [])))
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Draw, write, and run. Raises `UsageError` for a number of steps that is none."""
+    from harness.scenario.write import brief_text_of
+
+    scenario, seed = _drawn(args)
+    text = brief_text_of(scenario)
+    if args.out is None:
+        print(text)
+    else:
+        try:
+            args.out.write_text(text, "utf-8")
+        except OSError as error:
+            raise UsageError("the scenario cannot be written there", where=str(args.out), got=str(error)) from None
+        print(f"seed {seed}: {len(scenario.steps)} steps in {args.out}")
+    if args.run:
+        return _run(args, scenario, seed)
+    if args.out is not None:
+        print(f"next: ebbtide run {args.out}")
+    return ExitCode.AS_PREDICTED
+
+
+def _drawn(args: argparse.Namespace) -> tuple[Scenario, int]:
+    from harness.chance.drawing import STEPS, STEPS_MAX, draw
+    from harness.runner.run import new_seed
+
+    steps = STEPS if args.steps is None else args.steps
+    if not 1 <= steps <= STEPS_MAX:
+        raise UsageError("not a number of steps to draw", where="--steps", got=str(steps), allowed=f"1 to {STEPS_MAX}")
+    seed = args.seed if args.seed is not None else new_seed()
+    return draw(seed, kafka=args.kafka, steps=steps), seed
+
+
+def _run(args: argparse.Namespace, scenario: Scenario, seed: int) -> ExitCode:
+    from harness.cli.analyze import judge_all
+    from harness.runner.display import OutlivingConsole, display_for
+    from harness.runner.launch import check, prepare
+    from harness.runner.run import run_scenario
+
+    wanted = wanted_of(args)
+    check(wanted, scenario, scenario.kafka)
+    with display_for(OutlivingConsole()) as display:
+        launch = prepare(wanted, scenario.kafka, display.note)
+        record = run_scenario(launch.request(scenario, scenario.kafka[0], seed), display)
+        display.note("judging")
+    return judge_all([record])

@@ -1,0 +1,128 @@
+"""Judges random schedules by rules of its own: what a step does to a node, and which triggers are sure to come."""
+
+from __future__ import annotations
+
+from harness.scenario.model import Scenario, StepSpec
+from harness.scenario.order import DISK_TROUBLES, HEALED_BY, NETWORK_FAULTS, TAKES_DOWN
+from harness.scenario.roles import parse_role
+
+NEEDS_A_RUNNING_NODE = TAKES_DOWN | {"pause", "restart"} | DISK_TROUBLES | {"slow-disk"}
+SOUND, DOWN, PAUSED, SICK, UNSURE = "sound", "down", "paused", "sick", "unsure"
+
+
+class Oracle:
+    """Follows a schedule; `wrong` says in sentences what could not be done, or could not come."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.wrong: list[str] = []
+        self.node = {f"broker({id})": SOUND for id in range(1, scenario.cluster.brokers + 1)}
+        self.fault: dict[str, str] = {}
+        self.controller: str | None = None
+        self.links: set[str] = set()
+        self.rules = 0
+        self.in_ = set(self.node)
+        """Brokers that the controller surely had let in before whatever was done to them."""
+        self.fenced: set[str] = set()
+        self.returns: set[str] = set()
+        for index, step in enumerate(scenario.steps):
+            for problem in (*self._trigger(index, step), *self._step(step)):
+                self.wrong.append(f"step {index} ({step.step} {step.target}): {problem}")
+
+    def left_broken(self) -> list[str]:
+        """What no step has healed; whether a node whose disk was full still runs, no schedule can tell."""
+        left = [f"{name} {state}" for name, state in self.node.items() if state not in (SOUND, UNSURE)]
+        left += [f"controller {self.controller}"] if self.controller else []
+        return left + sorted(self.links) + ["rules on the wire"] * bool(self.rules)
+
+    @property
+    def _calm(self) -> bool:
+        return not self.links and not self.rules and self.controller is None
+
+    def _trigger(self, index: int, step: StepSpec) -> list[str]:
+        trigger = step.trigger
+        if step.optional or trigger is None or trigger.after is not None:
+            return []
+        if trigger.acked is not None:
+            return [] if index == 0 else ["acked may stand still"]
+        asked = trigger.broker_is
+        if asked is None:
+            return ["waits hard for a state"]
+        if asked.state == "fenced" and asked.broker in self.fenced and self._calm:
+            return []
+        if asked.state == "unfenced" and asked.broker in self.returns and self._calm:
+            self.in_.add(asked.broker)
+            self.returns.discard(asked.broker)
+            return []
+        return [f"waits hard for {asked.broker} to be {asked.state}, which may never be"]
+
+    def _step(self, step: StepSpec) -> list[str]:
+        kind = step.step
+        if kind in NETWORK_FAULTS:
+            self.links.add(kind)
+        elif kind == "heal":
+            found = [] if self.links else ["nothing to heal"]
+            self.links.clear()
+            return found
+        elif kind == "flap":
+            return ["a cut is in force"] if self.links else []
+        elif HEALED_BY.get(kind) == "release":
+            self.rules += 1
+        elif kind == "release":
+            found = [] if self.rules else ["nothing to release"]
+            self.rules = 0
+            return found
+        elif kind == "rolling":
+            whole = self.in_ == set(self.node) and self._calm
+            return [] if whole else ["not everything is whole"]
+        elif step.target is not None and kind != "unregister":
+            return self._node(step, step.target)
+        elif kind == "unregister":
+            self.fenced.discard(step.target or "")
+            return [] if self.node[step.target or ""] == DOWN else ["it may run"]
+        return []
+
+    def _node(self, step: StepSpec, target: str) -> list[str]:
+        kind = step.step
+        if parse_role(target).kind in ("controller", "step"):
+            return self._controller(step)
+        state = self.node[target]
+        if kind in NEEDS_A_RUNNING_NODE:
+            found = [] if state == SOUND else [f"it is {state}"]
+            if kind in ("stop", "restart") and not (target in self.in_ and self._calm):
+                found.append("a controlled shutdown may not end")
+            self._harm(kind, target)
+            return found
+        wanted = {"start": DOWN, "resume": PAUSED, "mend-disk": SICK}[kind]
+        found = [] if state == wanted else [f"it is {state}, not {wanted}"]
+        if kind == "start" and self.controller is not None:
+            found.append("no controller to start with")
+        fault = self.fault.get(target)
+        after_mend = {"fill-disk": UNSURE, "slow-disk": SOUND}.get(fault or "", DOWN)
+        self.node[target] = after_mend if kind == "mend-disk" else SOUND
+        if kind == "start":
+            self.fenced.discard(target)
+            if step.trigger is not None and step.trigger.broker_is is not None:
+                self.returns.add(target)
+        return found
+
+    def _harm(self, kind: str, target: str) -> None:
+        self.fault[target] = kind
+        if kind == "restart":
+            self.in_.discard(target)
+            self.returns.add(target)
+            return
+        self.node[target] = {"pause": PAUSED}.get(kind, DOWN if kind in TAKES_DOWN else SICK)
+        if kind in TAKES_DOWN and target in self.in_:
+            self.fenced.add(target)
+        if kind not in ("pause", "slow-disk"):
+            self.in_.discard(target)
+            self.returns.discard(target)
+
+    def _controller(self, step: StepSpec) -> list[str]:
+        if step.step in ("start", "resume"):
+            found = [] if self.controller == {"start": DOWN, "resume": PAUSED}[step.step] else ["not so"]
+            self.controller = None
+            return found
+        found = ["a controller is out already"] if self.controller else []
+        self.controller = PAUSED if step.step == "pause" else DOWN
+        return found

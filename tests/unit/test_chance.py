@@ -1,0 +1,197 @@
+"""Random schedules: valid, healed at the end, waiting hard for nothing that may not come; and what breeds the next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import get_args
+
+import msgspec
+import pytest
+from chance_oracle import Oracle
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from judge_records import ELR_ON, last_replica_standing
+
+from harness.chance.breeding import breed, renamed
+from harness.chance.drawing import draw
+from harness.chance.guide import CORPUS, Guide, marks
+from harness.chance.schedule import build
+from harness.chance.table import KINDS
+from harness.chance.world import first_world
+from harness.cli.main import main
+from harness.errors import UsageError
+from harness.scenario.model import MemberTrigger, Scenario, StepKind, StepSpec, Trigger
+from harness.scenario.parse import parse
+from harness.scenario.write import brief_text_of, text_of
+
+RELEASES = ("3.4.1", "3.9.1", "4.0.2", "4.3.1")
+SEEDS = st.integers(0, 2**31 - 1)
+
+
+def sound(scenario: Scenario) -> None:
+    """It is what a file of it says, every step can be carried out, and nothing is broken at the end."""
+    oracle = Oracle(scenario)
+    assert oracle.wrong == [], brief_text_of(scenario)
+    assert oracle.left_broken() == []
+    assert parse(text_of(scenario), file="drawn") == parse(brief_text_of(scenario), file="drawn") == scenario
+
+
+def test_the_generator_knows_every_kind_of_step() -> None:
+    assert set(KINDS) == set(get_args(StepKind))
+
+
+def test_every_kind_of_step_is_drawn() -> None:
+    drawn = Counter(step.step for seed in range(700) for step in draw(seed, kafka="4.3.1").steps)
+    assert set(drawn) == set(KINDS)
+
+
+@settings(max_examples=120, deadline=None)
+@given(SEEDS, st.sampled_from(RELEASES), st.integers(1, 40))
+def test_what_is_drawn_is_valid_and_ends_healed(seed: int, kafka: str, steps: int) -> None:
+    sound(draw(seed, kafka=kafka, steps=steps))
+
+
+@settings(max_examples=80, deadline=None)
+@given(SEEDS, SEEDS, SEEDS)
+def test_children_are_as_valid_as_their_parents(mother: int, father: int, seed: int) -> None:
+    parents = [draw(one, kafka="4.3.1", steps=20) for one in (mother, father)]
+    child = breed(*parents, Random(seed), seed=seed, steps=12)
+    sound(child)
+    # Twelve, half as many again, a heal forced in now and then, and those at the end.
+    assert len(child.steps) <= 1 + 2 * 18 + 12
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, st.lists(SEEDS, min_size=1, max_size=6))
+def test_steps_of_anywhere_in_any_order_become_valid_or_are_left_out(seed: int, others: list[int]) -> None:
+    genes = [step for one in others for step in draw(one, kafka="4.3.1").steps]
+    Random(seed).shuffle(genes)
+    scenario = draw(seed, kafka="4.3.1")
+    topic = scenario.topics["t"]
+    world = first_world(
+        {f"t-{at}": replicas for at, replicas in enumerate(topic.assignment)},
+        brokers=scenario.cluster.brokers,
+        min_isr=2,
+        elr=True,
+        level_changes=True,
+    )
+    steps = build(world, [one for one in genes if one.step != "delete-topic"], Random(seed))
+    sound(msgspec.structs.replace(scenario, steps=steps))
+
+
+def test_a_seed_draws_the_same_again_and_another_one_something_else() -> None:
+    assert draw(7, kafka="4.3.1") == draw(7, kafka="4.3.1")
+    assert draw(7, kafka="4.3.1").steps != draw(8, kafka="4.3.1").steps
+
+
+def test_kinds_that_the_host_cannot_do_are_not_drawn() -> None:
+    without: tuple[StepKind, ...] = ("fill-disk", "read-only", "fail-disk", "slow-disk", "mend-disk", "power-loss")
+    drawn = {step.step for seed in range(200) for step in draw(seed, kafka="4.3.1", without=without).steps}
+    assert drawn.isdisjoint(without)
+    assert "kill" in drawn
+
+
+def test_the_elr_is_switched_only_where_the_release_can() -> None:
+    def switched(kafka: str) -> int:
+        return sum(step.step == "set-feature" for seed in range(200) for step in draw(seed, kafka=kafka).steps)
+
+    assert switched("3.9.1") == 0
+    assert switched("4.3.1") > 0
+
+
+def test_another_broker_plays_the_part_wherever_the_step_names_one() -> None:
+    step = StepSpec(
+        step="partition",
+        groups=(("broker(1)",), ("broker(2)", "controllers")),
+        trigger=Trigger(leader_is=MemberTrigger(partition="t-0", broker="broker(1)")),
+    )
+    other = renamed(step, {1: 3, 2: 1, 3: 2})
+    assert other.groups == (("broker(3)",), ("broker(1)", "controllers"))
+    assert other.trigger == Trigger(leader_is=MemberTrigger(partition="t-0", broker="broker(3)"))
+
+
+@pytest.mark.parametrize(("setup", "outcome"), [({}, "as-predicted"), ({"elr": True}, "contradicted")])
+def test_a_random_run_is_held_to_the_protocol_alone(tmp_path: Path, setup: dict[str, bool], outcome: str) -> None:
+    elr = {"kafka": "4.1.0", "features": ELR_ON} if setup else {}
+    story = last_replica_standing(tmp_path, **elr)
+    (tmp_path / "scenario.toml").write_text(
+        text_of(msgspec.structs.replace(draw(1, kafka="3.9.1"), steps=draw(1, kafka="3.9.1").steps[:2]))
+    )
+    verdict = story.judged()
+    assert verdict.outcome == outcome, verdict.why
+
+
+def coverage(**facts: int) -> dict[str, int]:
+    return {"elections": 3, "kills": 2, **{name.replace("_", "-"): count for name, count in facts.items()}}
+
+
+def told(guide: Guide, *, rare: int = 3, runs: int = 20) -> None:
+    """Runs of which one reached what no other did."""
+    for seed in range(runs):
+        guide.told(draw(seed, kafka="4.3.1"), coverage(recovering=1 if seed == rare else 0))
+
+
+def test_what_reached_a_rare_state_breeds_most_of_the_next_schedules(tmp_path: Path) -> None:
+    guide = Guide(tmp_path, kafka="4.3.1")
+    told(guide)
+    bred = [guide.next(seed).description for seed in range(100, 200)]
+    of_the_rare = sum("random-3," in one or "random-3 and" in one for one in bred)
+    assert of_the_rare > 50
+    assert sum("All of it drawn" in one for one in bred) > 10
+
+
+def test_without_guidance_every_schedule_is_drawn_anew(tmp_path: Path) -> None:
+    guide = Guide(tmp_path, kafka="4.3.1", guided=False)
+    told(guide)
+    assert all(guide.next(seed) == draw(seed, kafka="4.3.1") for seed in range(100, 120))
+
+
+def test_what_a_schedule_did_itself_is_no_mark_and_many_are_more_than_one() -> None:
+    assert set(marks({"kills": 9, "recovering": 0, "elections": 3})) == {"elections", "elections x2"}
+
+
+def test_a_killed_campaign_goes_on_where_it_was(tmp_path: Path) -> None:
+    first = Guide(tmp_path, kafka="4.3.1")
+    told(first)
+    with (tmp_path / CORPUS).open("ab") as file:
+        file.write(b'{"scenario": {"na')
+    again = Guide(tmp_path, kafka="4.3.1")
+    assert again.reached() == first.reached()
+    assert [again.next(seed) for seed in range(5)] == [first.next(seed) for seed in range(5)]
+    again.told(draw(50, kafka="4.3.1"), coverage(recovering=1))
+    assert Guide(tmp_path, kafka="4.3.1").reached()["recovering"] == 2
+
+
+def test_runs_of_another_release_breed_nothing_here(tmp_path: Path) -> None:
+    told(Guide(tmp_path, kafka="4.3.1"))
+    other = Guide(tmp_path, kafka="3.9.1")
+    assert other.reached() == Counter()
+    assert other.next(1) == draw(1, kafka="3.9.1")
+
+
+def test_a_damaged_corpus_is_refused_by_its_line(tmp_path: Path) -> None:
+    told(Guide(tmp_path, kafka="4.3.1"), runs=2)
+    with (tmp_path / CORPUS).open("ab") as file:
+        file.write(b"nothing\n")
+    with pytest.raises(UsageError, match=r"corpus\.jsonl:3"):
+        Guide(tmp_path, kafka="4.3.1")
+
+
+def test_the_command_prints_what_its_seed_draws(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["random", "--seed", "5", "--steps", "8", "--kafka", "3.9.1"]) == 0
+    assert parse(capsys.readouterr().out, file="printed") == draw(5, kafka="3.9.1", steps=8)
+
+
+def test_the_command_writes_a_file_that_can_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "drawn.toml"
+    assert main(["random", "--seed", "5", "--out", str(out)]) == 0
+    assert main(["validate", str(out)]) == 0
+    assert f"ebbtide run {out}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--steps", "0"], ["--kafka", "4"], ["--out", "no/such/folder/x.toml"]])
+def test_the_command_refuses_what_it_cannot_draw(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["random", "--seed", "1", *words]) == 4
+    assert words[1] in capsys.readouterr().err
