@@ -72,13 +72,10 @@ class OwnerProcess:
 
         try:
             status = wait_until(up, awaited=f"{self.name} to be up", timeout_s=UP_TIMEOUT_S, poll_s=0.2)
-        except OwnerEnded:
-            raise
         except BaseException:
             self.terminate()
             raise
         listen()
-        # It goes on without us, and is nobody's zombie.
         return status
 
     def exit_code(self) -> int | None:

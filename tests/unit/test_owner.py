@@ -1,0 +1,328 @@
+"""A cluster's owner and those who talk to it: the socket, what is refused, how it ends, and the verbs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import evidence_builders as build
+import msgspec
+import pytest
+
+from harness.cli.main import main
+from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
+from harness.owner import control, serving, starting
+from harness.owner.control import ask, end, listening, only, owner_pid, sockets_dir, status_of, statuses
+from harness.owner.messages import AskStatus, CreateTopic, Fire
+from harness.owner.plain import plain
+from harness.owner.reach import environment, prefix
+from harness.owner.serving import Owned, Owner
+from harness.owner.topics import _spread
+from harness.record.steps import StepEntry
+from harness.runner.view import ClusterView
+from harness.runtime.base import NodeInfo
+from harness.scenario.model import ClusterSpec, Scenario, StepSpec, TopicSpec, Trigger
+from harness.waiting import wait_until
+
+
+class Session:
+    """A session whose steps take effect, but a kill, which has no proof; power loss cannot be injected."""
+
+    def __init__(self, folder: Path, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.entries: list[StepEntry] = []
+        self.dies: HarnessError | None = None
+        log = folder / "log"
+        build.write_log(log, build.metadata_batch(0, build.topic("t", "T"), build.partition("T", 0, (2, 1, 3), 2)))
+        self.view = ClusterView({100: log}, {100: folder / "mirror"}, (1, 2, 3))
+
+    def watch(self) -> None:
+        self.view.poll()
+        if self.dies is not None:
+            raise self.dies
+
+    def fire(self, step: StepSpec) -> StepEntry:
+        if step.step == "power-loss":
+            raise HarnessError("no volume", where="broker-1")
+        proof = None if step.step == "kill" else 2
+        why = "it is still there" if step.step == "kill" else None
+        entry = StepEntry(
+            index=len(self.entries), step=step.step, nodes=(1,), fired_ns=1, effect_ns=proof, why=why, proof={}
+        )
+        self.entries.append(entry)
+        return entry
+
+    def node_states(self) -> dict[str, str]:
+        return {"broker-1": "running, unfenced", "controller-100": "running"}
+
+
+class StandIn:
+    """What an owner asks of a runtime itself."""
+
+    name = "local"
+    power_loss_method = "fs-shutdown"
+
+    def __init__(self) -> None:
+        self.nodes = {1: NodeInfo(id=1, role="broker", name="broker-1", address="10.99.0.1")}
+
+    def bootstrap_servers(self) -> list[str]:
+        return ["10.99.0.1:9092"]
+
+
+class Notes:
+    """A display that remembers."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+class Up:
+    """A cluster named `one` whose owner serves in a thread; `ended` how that went."""
+
+    def __init__(self, folder: Path, tied_to: int | None = None) -> None:
+        self.session = Session(folder, plain("4.3.1", ClusterSpec()))
+        owned = Owned(
+            name="one",
+            run_id="run-1",
+            folder=folder,
+            kafka="4.3.1",
+            runtime=StandIn(),  # type: ignore[arg-type]
+            session=self.session,  # type: ignore[arg-type]
+        )
+        self.owner = Owner(owned, Notes(), tied_to)  # type: ignore[arg-type]
+        self.ended: list[BaseException | None] = []
+        self.thread = threading.Thread(target=self._serve)
+        self.thread.start()
+        wait_until(lambda: status_of("one"), awaited="the owner", timeout_s=10)
+
+    def _serve(self) -> None:
+        try:
+            self.owner.serve()
+            self.ended.append(None)
+        except EbbtideError as error:
+            self.ended.append(error)
+        finally:
+            self.owner.release()
+
+
+@pytest.fixture(autouse=True)
+def _state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # A path longer than a socket's may be: 107 characters.
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / ("long" * 30)))
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    cluster = Up(tmp_path)
+    yield cluster
+    if cluster.thread.is_alive():
+        end("one")
+    cluster.thread.join(10)
+
+
+def test_a_status_says_how_the_nodes_and_partitions_are(up: Up) -> None:
+    status = only(None)
+    assert (status.name, status.kafka, status.bootstrap) == ("one", "4.3.1", ("10.99.0.1:9092",))
+    assert status.nodes["broker-1"] == "running, unfenced"
+    assert status.partitions == ("t-0 leader 2 epoch 0 ISR [1, 2, 3]",)
+    assert status.namespace == "/run/netns/ebbtide-run-1-clients"
+    assert owner_pid("one") == os.getpid()
+
+
+def test_a_step_is_carried_out_and_its_entry_comes_back(up: Up) -> None:
+    reply = ask("one", Fire(step=StepSpec(step="stop", target="leader(t-0)")))
+    assert reply.step is not None
+    assert (reply.step.step, reply.step.effect_ns) == ("stop", 2)
+    assert only("one").steps == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        (StepSpec(step="kill"), "no target"),
+        (StepSpec(step="kill", target="leader(nope-0)"), "unknown partition"),
+        (StepSpec(step="kill", target="broker(9)"), "out of range"),
+        (StepSpec(step="hold-request", target="broker(1)", api="Fetch"), "no proxies on the wire"),
+        (StepSpec(step="elect", partition="t-0"), "no type"),
+    ],
+)
+def test_a_step_that_makes_no_sense_touches_nothing(up: Up, step: StepSpec, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        ask("one", Fire(step=step))
+    assert up.session.entries == []
+
+
+def test_a_step_that_cannot_be_injected_says_why_and_the_cluster_stays(up: Up) -> None:
+    with pytest.raises(HarnessError, match="no volume") as caught:
+        ask("one", Fire(step=StepSpec(step="power-loss", target="broker(1)")))
+    assert caught.value.where == "broker-1"
+    assert only("one").name == "one"
+
+
+def test_a_topic_of_too_many_replicas_is_refused(up: Up) -> None:
+    with pytest.raises(UsageError, match="not a replication factor of this cluster"):
+        ask("one", CreateTopic(topic="x", spec=TopicSpec()))
+
+
+def test_partitions_are_spread_over_the_brokers() -> None:
+    assert _spread([1, 2, 3], TopicSpec(partitions=4, replication_factor=2)) == ((1, 2), (2, 3), (3, 1), (1, 2))
+
+
+def test_the_end_is_told_once_it_has_come(up: Up) -> None:
+    end("one")
+    up.thread.join(10)
+    assert up.ended == [None]
+    assert statuses() == []
+
+
+def test_the_end_of_whoever_it_is_tied_to_is_its_end(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    cluster = Up(tmp_path, reader)
+    assert cluster.thread.is_alive()
+    os.close(writer)
+    cluster.thread.join(10)
+    os.close(reader)
+    assert cluster.ended == [None]
+
+
+def test_a_run_that_fails_ends_its_owner_with_the_failure(up: Up) -> None:
+    up.session.dies = HarnessError("broker-2 died by itself")
+    up.thread.join(10)
+    assert [str(error) for error in up.ended] == ["broker-2 died by itself"]
+    with pytest.raises(HarnessError, match="ended instead of answering"):
+        ask("one", AskStatus())
+
+
+def test_a_caller_that_talks_nonsense_does_no_harm(up: Up) -> None:
+    with control._connected("one") as connection:
+        connection.sendall(b'{"type": "explode"}\n')
+        assert connection.recv(1) == b""
+    assert only("one").name == "one"
+
+
+def test_a_name_that_is_taken_is_refused_and_a_dead_owners_is_not(up: Up) -> None:
+    with pytest.raises(UsageError, match="a cluster of this name is up"), listening("one"):
+        pass
+    end("one")
+    up.thread.join(10)
+    stale = sockets_dir() / "one.sock"
+    with listening("one"):
+        left = stale.with_name("left.sock")
+        os.link(stale, left)
+    os.rename(left, stale)
+    assert control.names() == ["one"]
+    assert statuses() == []
+    assert control.names() == []
+    assert control.free_name() == "cluster-1"
+
+
+def test_which_cluster_is_meant_has_to_be_said_where_there_are_several(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = only(None)
+    monkeypatch.setattr(control, "statuses", lambda: [one, one])
+    with pytest.raises(UsageError, match="several clusters are up"):
+        only(None)
+    with pytest.raises(UsageError, match="no cluster of this name is up"):
+        only("two")
+    monkeypatch.setattr(control, "statuses", list)
+    with pytest.raises(UsageError, match="no cluster is up"):
+        only(None)
+
+
+def test_commands_enter_the_clients_namespace_only_and_know_the_brokers(up: Up) -> None:
+    status = only(None)
+    assert prefix(status) == ["nsenter", "--net=/run/netns/ebbtide-run-1-clients", "--"]
+    assert environment(status)["EBBTIDE_BOOTSTRAP"] == "10.99.0.1:9092"
+    words = prefix(msgspec.structs.replace(status, powers="user namespace"))
+    assert words[1:3] == [f"--user=/proc/{os.getpid()}/ns/user", "--preserve-credentials"]
+    assert words[3] == f"--net=/proc/{os.getpid()}/root/run/netns/ebbtide-run-1-clients"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "says"),
+    [
+        ("fault stop broker(1)", ExitCode.AS_PREDICTED, "stop broker-1: took effect"),
+        ("fault kill broker(1)", ExitCode.INCONCLUSIVE, "NO PROOF that it took effect: it is still there"),
+        ("cluster status", ExitCode.AS_PREDICTED, "broker-1        running, unfenced"),
+        ("cluster status --json", ExitCode.AS_PREDICTED, '"name":"one"'),
+        ("cluster down", ExitCode.AS_PREDICTED, "one is down"),
+    ],
+)
+def test_the_verbs_talk_to_the_owner(
+    up: Up, capsys: pytest.CaptureFixture[str], line: str, code: ExitCode, says: str
+) -> None:
+    assert main(line.split()) == code
+    assert says in capsys.readouterr().out
+
+
+def test_the_keys_of_a_step_are_options(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[StepSpec] = []
+    fire = up.session.fire
+    monkeypatch.setattr(up.session, "fire", lambda step: (taken.append(step), fire(step))[1])
+    assert main(["fault", "partition", "--groups", "broker(1) | broker(2), clients"]) == 0
+    assert main(["fault", "partition", "--from", "broker(1)", "--to", '["broker(2)", "clients"]']) == 0
+    assert main(["fault", "set-config", "--resource", "topic:t", "--config", "x", "--value", "1"]) == 0
+    assert main(["fault", "set-config", "--resource", "topic:t", "--config", "x", "--delete"]) == 0
+    assert main(["fault", "wait", "--trigger", "after = '1s'", "--deadline-s", "2"]) == 0
+    assert [step.groups or (step.from_, step.to) for step in taken[:2]] == [
+        (("broker(1)",), ("broker(2)", "clients")),
+        (("broker(1)",), ("broker(2)", "clients")),
+    ]
+    assert [(step.value, step.delete) for step in taken[2:4]] == [("1", None), (None, True)]
+    assert (taken[4].trigger, taken[4].deadline_s) == (Trigger(after="1s"), 2)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fault kill broker(1) --deadline-s soon",
+        "fault kill broker(1) --mode gently",
+        "cluster up --brokers 9",
+        "cluster up --controllers 2",
+        "cluster up --kafka 2.8.0",
+        "cluster up --name ../x",
+        "cluster up --keep-cluster",
+        "cluster up healthy --brokers 3",
+        "cluster up no-such-scenario",
+        "cluster down",
+        "cluster exec -- true",
+        "run last-replica-standing --keep-cluster --kafka 3.9.1,4.3.1",
+    ],
+)
+def test_a_wrong_command_line_starts_nothing(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == ExitCode.USAGE
+    assert "error:" in capsys.readouterr().err
+
+
+def test_an_owner_that_ends_before_its_cluster_is_up_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starting, "COMMAND", (sys.executable, "-c", "print('no room'); raise SystemExit(3)"))
+    heard: list[str] = []
+    with pytest.raises(starting.OwnerEnded, match="no room") as caught:
+        starting.OwnerProcess([], "one", tied=True).await_up(heard.append)
+    assert (caught.value.code, heard) == (3, ["no room"])
+
+
+def test_an_owner_that_nobody_waits_for_any_longer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "import signal; print('begun', flush=True); signal.pause()"
+    monkeypatch.setattr(starting, "COMMAND", (sys.executable, "-c", script))
+
+    def interrupt(_line: str) -> None:
+        raise KeyboardInterrupt
+
+    owner = starting.OwnerProcess([], "one", tied=False)
+    with pytest.raises(KeyboardInterrupt):
+        owner.await_up(interrupt)
+    assert owner.exit_code() is not None
+
+
+def test_a_signal_is_a_way_to_end_a_plain_cluster() -> None:
+    from harness.owner.owning import _signals_end
+
+    with _signals_end(Notes()):  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+    assert serving._LOOK_S < 1
