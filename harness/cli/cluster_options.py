@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import UsageError
+from msgspec.structs import replace
+
+from harness.errors import EbbtideError, UsageError
 
 if TYPE_CHECKING:
     from harness.runner.launch import Wanted
+    from harness.scenario.model import Scenario
 
 
 def add_cluster_options(parser: argparse.ArgumentParser) -> None:
@@ -57,3 +61,27 @@ def releases_of(text: str) -> list[str]:
         # An unset variable of a script must not start clusters of releases that nobody named.
         raise UsageError("no Kafka release is named", where="--kafka", got=repr(text), allowed="such as 3.9.1,4.3.1")
     return releases
+
+
+def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
+    """The scenario, formatted with the feature levels of `NAME=LEVEL` words over its own.
+
+    Raises `Problems` with every word that is none.
+    """
+    from harness.errors import Problems
+    from harness.scenario.admin_meaning import feature_known
+
+    levels: dict[str, int] = {}
+    problems: list[EbbtideError] = []
+    for word in words:
+        name, _, level = word.partition("=")
+        problems += feature_known(name, "--feature")
+        if level.isdecimal():
+            levels[name] = int(level)
+        else:
+            allowed = "NAME=LEVEL, such as eligible.leader.replicas.version=0"
+            problems.append(UsageError("not a feature level", where="--feature", got=repr(word), allowed=allowed))
+    if problems:
+        raise Problems("the command line", problems)
+    cluster = scenario.cluster
+    return replace(scenario, cluster=replace(cluster, features={**cluster.features, **levels}))

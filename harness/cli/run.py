@@ -6,11 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.cluster_options import add_cluster_options, releases_of, wanted_of
+from harness.cli.cluster_options import add_cluster_options, releases_of, wanted_of, with_features
 from harness.errors import ExitCode, UsageError
 from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
+    from analysis.reconcile.early import EarlySession
     from harness.runner.display import Display
     from harness.runner.run import RunRequest
 
@@ -21,6 +22,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: ebbtide run last-replica-standing --kafka 3.9.1,4.3.1"
     parser.add_argument("scenario", metavar="SCENARIO", help="a name from `ebbtide scenarios`, or a .toml file")
     parser.add_argument("--kafka", metavar="RELEASES", help="releases, comma separated (default: the scenario's own)")
+    parser.add_argument(
+        "--feature",
+        action="append",
+        default=[],
+        metavar="NAME=LEVEL",
+        help="format with this feature level instead of the scenario's or the release's own, such as "
+        "eligible.leader.replicas.version=1 on 4.0; may be repeated",
+    )
     parser.add_argument("--seed", type=int, help="draw what the scenario leaves open from this (default: a new one)")
     parser.add_argument("--json", action="store_true", help="print each verdict.json as one line; progress to stderr")
     parser.add_argument(
@@ -44,33 +53,44 @@ def powers(args: argparse.Namespace) -> Wish:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Check everything first, then run release by release, then judge; the worst outcome is the exit code."""
+    from analysis.reconcile.early import EarlySession
     from harness.cli.analyze import judge_all
     from harness.runner.display import OutlivingConsole, display_for
     from harness.runner.launch import check, prepare
-    from harness.runner.run import new_seed, run_scenario
+    from harness.runner.run import new_seed
     from harness.scenario import catalogue
 
-    scenario = catalogue.find(args.scenario)
+    scenario = with_features(catalogue.find(args.scenario), args.feature)
     releases = list(scenario.kafka) if args.kafka is None else releases_of(args.kafka)
     wanted = wanted_of(args)
     if args.keep_cluster and len(releases) > 1:
         raise UsageError("one cluster can be kept", where="--keep-cluster", got=f"releases {', '.join(releases)}")
     check(wanted, scenario, releases)
     seed = args.seed if args.seed is not None else new_seed()
-    with display_for(OutlivingConsole(stderr=args.json)) as display:
-        launch = prepare(wanted, releases, display.note)
-        if args.keep_cluster:
-            return _run_and_keep(args, launch.request(scenario, releases[0], seed), display)
-        records: list[Path] = []
-        try:
-            for release in releases:
-                records.append(run_scenario(launch.request(scenario, release, seed), display))
-        except BaseException:
-            if records:
-                display.note(f"recorded before, and not judged: ebbtide analyze {' '.join(map(str, records))}")
-            raise
-        display.note("judging")
-    return judge_all(records, as_json=args.json)
+    with EarlySession() as spark:
+        with display_for(OutlivingConsole(stderr=args.json)) as display:
+            launch = prepare(wanted, releases, display.note)
+            if args.keep_cluster:
+                return _run_and_keep(args, launch.request(scenario, releases[0], seed), display)
+            records = _run_all([launch.request(scenario, release, seed) for release in releases], display, spark)
+            display.note("judging")
+        return judge_all(records, as_json=args.json, early=spark)
+
+
+def _run_all(requests: list[RunRequest], display: Display, spark: EarlySession) -> list[Path]:
+    """The records; Spark starts while the last cluster is taken down."""
+    from harness.runner.run import run_scenario
+
+    records: list[Path] = []
+    try:
+        for request in requests:
+            ending = spark.begin if request is requests[-1] else lambda: None
+            records.append(run_scenario(request, display, ending=ending))
+    except BaseException:
+        if records:
+            display.note(f"recorded before, and not judged: ebbtide analyze {' '.join(map(str, records))}")
+        raise
+    return records
 
 
 def _run_and_keep(args: argparse.Namespace, request: RunRequest, display: Display) -> ExitCode:

@@ -1,0 +1,41 @@
+"""`ebbtide run --feature NAME=LEVEL`: levels to format with, over the scenario's own."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from harness.cli.cluster_options import with_features
+from harness.cli.main import main
+from harness.errors import ExitCode, Problems
+from harness.scenario import catalogue
+from harness.scenario.parse import parse
+from harness.scenario.write import text_of
+
+ELR = "eligible.leader.replicas.version"
+
+
+def test_levels_are_set_over_the_scenarios_own_and_stand_in_the_scenario_as_run() -> None:
+    healthy = catalogue.find("healthy")
+    own = msgspec.structs.replace(
+        healthy, cluster=msgspec.structs.replace(healthy.cluster, features={ELR: 1, "group.version": 1})
+    )
+    changed = with_features(own, [f"{ELR}=0", "transaction.version=2"])
+    assert changed.cluster.features == {ELR: 0, "group.version": 1, "transaction.version": 2}
+    assert parse(text_of(changed), file="scenario.toml").cluster.features == changed.cluster.features
+    assert msgspec.structs.replace(changed, cluster=own.cluster) == own
+
+
+def test_every_word_that_is_no_level_is_told_at_once() -> None:
+    with pytest.raises(Problems) as caught:
+        with_features(catalogue.find("healthy"), ["eligible.leader.replica=1", ELR, f"{ELR}=-1", "kraft.version="])
+    told = [one.render() for one in caught.value.problems]
+    assert len(told) == 4
+    assert "unknown feature" in told[0]
+    assert ELR in told[0]
+
+
+def test_a_wrong_level_is_refused_before_anything_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["run", "healthy", "--kafka", "4.3.1", "--feature", "metadata.version=999"]
+    assert main(arguments) == ExitCode.USAGE
+    assert "no such metadata version" in capsys.readouterr().err
