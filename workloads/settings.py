@@ -43,6 +43,8 @@ def producer_settings(config: ProducerConfig) -> dict[str, Setting]:
     }
     if config.transactional_id is not None:
         settings["transactional_id"] = config.transactional_id
+        # kafka-python looks for the answer of a request to the coordinator only as often as this.
+        settings["retry_backoff_ms"] = 20
         # Longer than a record may be under way, so that only a fault lets the coordinator give a transaction up.
         settings["transaction_timeout_ms"] = config.delivery_timeout_ms + 5_000
     return settings

@@ -9,6 +9,8 @@ from analysis.judge.broker_checks import unclean_registrations
 from analysis.judge.elections import all_elections
 from analysis.judge.evidence import Evidence
 from analysis.judge.partition_facts import partition_facts
+from analysis.judge.rare_facts import rare_facts
+from analysis.judge.workload_facts import workload_facts
 from harness.record.steps import StepEntry
 
 _ROADS = {
@@ -58,7 +60,7 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None) -> dict[str,
     facts["requests-duplicated"] = sum(step.proof.get("answered_twice", 0) for step in took_effect)
     lost = [step.proof.get("lost_bytes") for step in took_effect]
     facts["lost-bytes"] = sum(one for one in lost if isinstance(one, int))
-    return dict(facts)
+    return dict(facts) | dict(rare_facts(evidence, steps)) | dict(workload_facts(evidence.record))
 
 
 def _one_way(step: StepEntry) -> bool:

@@ -123,9 +123,14 @@ def _epochs(partitions: DataFrame) -> DataFrame:
     )
 
 
+_INTERNAL = ("topic:__consumer_offsets", "topic:__transaction_state", "topic:__share_group_state")
+"""Kafka's own topics, which it compacts; no client of a run writes or reads them."""
+
+
 def _compacted(configs: DataFrame) -> DataFrame:
     policy = (F.col("name") == "cleanup.policy") & F.col("value").contains("compact")
-    rows = configs.where(policy & F.col("resource").startswith("topic:"))
+    of_the_run = F.col("resource").startswith("topic:") & ~F.col("resource").isin(*_INTERNAL)
+    rows = configs.where(policy & of_the_run)
     return _section("compacted", rows.select("run", F.expr("substring(resource, 7)").alias("topic")).distinct())
 
 

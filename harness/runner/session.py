@@ -310,15 +310,15 @@ class Session:
 
     def _show(self) -> None:
         sent = self._workload.sent()
-        marks = {str(name): self._workload.high_watermark(*name) for name in self._view.image.partitions}
+        rows = [row for row in self._view.image.partitions.values() if row.topic in self._scenario.topics]
+        names = [TopicPartition(row.topic, row.partition) for row in rows]
+        marks = {str(name): self._workload.high_watermark(*name) for name in names}
         self._display.state(
             RunState(
                 title=self.run_id,
                 phase=self._phase,
                 nodes=self.node_states(),
-                partitions=tuple(
-                    row for row in self._view.image.partitions.values() if row.topic in self._scenario.topics
-                ),
+                partitions=tuple(rows),
                 high_watermarks=marks,
                 sends={"sent": sent.handed, "acked": sent.acked, "failed": sent.failed, "unknown": sent.unknown},
             )
