@@ -122,7 +122,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         reason = "; ".join(f"needs {need}: {why}" for need, why in lacking.items())
         if plugin.settings.require:
             pytest.fail(f"{reason} (an error, not a skip: --ebbtide-require)", pytrace=False)
-        pytest.skip(reason)
+        # pytest then shows where the test is, not where this line is.
+        item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -240,7 +240,8 @@ def test_commands_enter_the_clients_namespace_only_and_know_the_brokers(up: Up) 
     assert environment(status)["EBBTIDE_BOOTSTRAP"] == "10.99.0.1:9092"
     words = prefix(msgspec.structs.replace(status, powers="user namespace"))
     assert words[1:3] == [f"--user=/proc/{os.getpid()}/ns/user", "--preserve-credentials"]
-    assert words[3] == f"--net=/proc/{os.getpid()}/root/run/netns/ebbtide-run-1-clients"
+    seen_from_here = Path("/proc", str(os.getpid()), "root", "run", "netns", "ebbtide-run-1-clients")
+    assert words[3] == f"--net={seen_from_here}"
 
 
 @pytest.mark.parametrize(
