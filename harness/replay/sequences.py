@@ -152,4 +152,7 @@ def best_naming(
         return states + steps_agreed(naming)
 
     likely = sorted(named, key=in_common, reverse=True)[:MAX_FULLY_MATCHED]
-    return max(likely, key=lambda naming: matched(renamed(one, naming), other)[0] + steps_agreed(naming))
+    return max(
+        likely,
+        key=lambda naming: (matched(renamed(one, naming), other)[0] + steps_agreed(naming), naming == dict(planned)),
+    )

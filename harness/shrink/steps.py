@@ -68,11 +68,12 @@ def _counts(trigger: Trigger | None) -> bool:
 
 
 def _last_blamed_ns(recorded: Recorded) -> int | None:
-    """When the last guilty election was."""
+    """When the last election was that is guilty of the gravest that was found."""
     verdict = recorded.verdict
     if verdict is None:
         return None
-    blamed: list[Loss | Regression] = [*verdict.losses, *verdict.regressions]
+    committed = [one for one in verdict.losses if one.committed]
+    blamed: list[Loss | Regression] = [*(committed or verdict.losses)] or [*verdict.regressions]
     elections = [(one.topic, one.partition, one.election) for one in blamed if one.election is not None]
     states = [recorded.timeline.at(topic, partition, one.metadata_offset) for topic, partition, one in elections]
     return max((state.at_ns for state in states if state is not None), default=None)
