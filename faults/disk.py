@@ -20,7 +20,7 @@ from harness.host.slow_volume import Pulses, timed_write
 from harness.runtime.base import LogLoss, Runtime
 from harness.runtime.log_losses import LogsBefore
 
-_PULSES_START_S = 2.0
+_PULSES_START_S = 10.0
 """For the process that freezes the volume to start."""
 
 _WRITE_TIMEOUT_S = 5.0

@@ -56,6 +56,10 @@ SET_CONFIG = 'step = "set-config"\nconfig = "min.insync.replicas"\n'
         'step = "wait"\ntrigger = { replicas = { partition = "t-0", are = ["broker(1)"] } }',
         'step = "wait"\ntrigger = { recovery_state = { partition = "t-0", state = "recovering" } }',
         'step = "wait"\ntrigger = { config_is = { resource = "topic:t", config = "x" } }',
+        'step = "limit-bandwidth"\nfrom = ["leader(t-0)"]\nto = ["followers(t-0)"]\nrate = "256kbit"',
+        'step = "limit-bandwidth"\ngroups = [["clients"], ["brokers"]]\nrate = "1.5mbit"',
+        'step = "slow-disk"\ntarget = "leader(t-0)"\ndelay = "800ms"\nperiod = "1s"',
+        'step = "duplicate-request"\ntarget = "clients"\napi = "Produce"\nto = ["brokers"]\ntimes = 3',
     ],
 )
 def test_a_step_with_what_it_needs_is_accepted(step: str) -> None:
@@ -91,6 +95,43 @@ def test_a_step_with_what_it_needs_is_accepted(step: str) -> None:
         ('step = "flap"\ngroups = [["broker(1)"], ["clients"]]\ntimes = 0\nperiod = "2"', "times", "1 to 1000"),
         ('step = "flap"\ntimes = 1\nperiod = "2s"', "groups", "whom to cut from whom"),
         ('step = "isolate"', "target", "a role"),
+        ('step = "limit-bandwidth"\ngroups = [["clients"], ["brokers"]]', "rate", "256kbit"),
+        ('step = "limit-bandwidth"\ngroups = [["clients"], ["brokers"]]\nrate = "1gbit"', "rate", "100mbit"),
+        ('step = "limit-bandwidth"\nrate = "1mbit"', "groups", "whom to cut from whom"),
+        ('step = "slow-disk"\ntarget = "broker(1)"\ndelay = "1s"\nperiod = "1s"', "delay", "less than the period"),
+        ('step = "slow-disk"\ntarget = "broker(1)"\ndelay = "6s"\nperiod = "9s"', "delay", "0.01 to 5"),
+        ('step = "slow-disk"\ntarget = "broker(1)"\ndelay = "1s"', "period", "how long"),
+        (
+            'step = "duplicate-request"\ntarget = "clients"\napi = "Produce"\ndirection = "response"',
+            "direction",
+            "has no",
+        ),
+        ('step = "unregister"\ntarget = "controller"', "target", "only a broker"),
+        ('step = "kill"\ntarget = "broker(9)"', "target", "1 to 3"),
+        ('step = "kill"\ntarget = "controller(2)"', "target", "unknown role"),
+        ('step = "isolate"\ntarget = "broker(1)"\nfrom = ["broker(1)"]', "from", "cut from itself"),
+        ('step = "partition"\nfrom = ["leader(t-0)"]\nto = ["leader(t-0)"]', "from", "cut from itself"),
+        (
+            'step = "wait"\ntrigger = { isr = { partition = "t-0", size = 4 } }',
+            "trigger.isr.size",
+            "t-0 has 3 replicas",
+        ),
+        (
+            'step = "wait"\ntrigger = { isr = { partition = "t-0", at_least = 0 } }',
+            "trigger.isr.at_least",
+            "1 or more",
+        ),
+        (
+            'step = "wait"\ntrigger = { leader_is = { partition = "t-0", broker = "controller" } }',
+            "trigger.leader_is.broker",
+            "not a broker",
+        ),
+        (
+            'step = "wait"\ntrigger = { broker_is = { broker = "controllers", state = "fenced" } }',
+            "trigger.broker_is.broker",
+            "not a broker",
+        ),
+        ('step = "wait"\ntrigger = { acked = 11 }', "trigger.acked", "up to 10"),
         ('step = "wait"\ntrigger = { reassigned = {} }', "trigger.reassigned.partition", "either partition"),
         (
             'step = "wait"\ntrigger = { isr = { partitions = ["t-0", "t-7"], size = 1 } }',
@@ -111,6 +152,9 @@ def step(kind: str, target: str | None = None, name: str | None = None) -> str:
     )
 
 
+SLOW = step("slow-disk", "broker(1)") + '\ndelay = "1s"\nperiod = "2s"'
+
+
 @pytest.mark.parametrize(
     "steps",
     [
@@ -127,6 +171,16 @@ def step(kind: str, target: str | None = None, name: str | None = None) -> str:
         [step("wipe-disk", "broker(1)"), step("kill", "broker(1)")],
         [step("stop", "leader(t-0)", "k"), step("pause", "step(k)")],
         [step("fill-disk", "broker(1)"), step("power-loss", "broker(1)")],
+        [SLOW, step("fill-disk", "broker(1)")],
+        [step("power-loss", "broker(1)"), step("power-loss", "broker(1)")],
+        [step("wipe-disk", "leader(t-0)", "w"), step("power-loss", "step(w)")],
+        [step("wipe-disk", "broker(1)"), step("wipe-disk", "broker(1)")],
+        [step("pause", "broker(1)"), step("pause", "broker(1)")],
+        [step("pause", "broker(1)"), step("stop", "broker(1)")],
+        [step("pause", "leader(t-0)", "p"), step("restart", "step(p)")],
+        [step("pause", "broker(1)"), step("kill", "broker(1)"), step("resume", "broker(1)")],
+        [step("release")],
+        [step("release", "broker(1)")],
         [step("isolate", "broker(1)"), 'step = "flap"\nfrom = ["brokers"]\nto = ["clients"]\ntimes = 1\nperiod = "1s"'],
     ],
 )
@@ -144,8 +198,31 @@ def test_a_step_that_can_do_nothing_is_refused(steps: list[str]) -> None:
         [step("kill", "leader(t-0)", "k"), step("wipe-disk", "step(k)"), step("start", "step(k)")],
         [step("fill-disk", "broker(1)"), step("mend-disk", "broker(1)"), step("start", "broker(1)")],
         [step("fail-disk", "broker(1)"), step("start", "broker(1)")],
+        [SLOW, step("mend-disk", "broker(1)")],
+        [step("pause", "broker(1)"), step("kill", "broker(1)"), step("start", "broker(1)")],
+        [step("kill", "broker(1)"), step("power-loss", "broker(1)"), step("wipe-disk", "broker(1)")],
+        [step("power-loss", "broker(1)"), step("start", "broker(1)"), step("power-loss", "broker(1)")],
+        ['step = "limit-bandwidth"\nfrom = ["brokers"]\nto = ["clients"]\nrate = "1mbit"', step("heal")],
         [step("isolate", "broker(1)"), step("partition") + '\nfrom = ["brokers"]\nto = ["clients"]', step("heal")],
     ],
 )
 def test_what_only_the_run_can_tell_is_accepted(steps: list[str]) -> None:
     assert problems(*steps) == {}
+
+
+def test_an_isr_may_grow_beyond_the_replication_factor_where_the_schedule_reassigns() -> None:
+    reassigned = REASSIGN + 'replicas = ["brokers"]'
+    wait = 'step = "wait"\ntrigger = { isr = { partition = "t-0", size = 3 } }'
+    small = FILE.replace("[topics.t]", "[topics.t]\nreplication_factor = 2\nmin_isr = 1")
+    for steps, refused in (([wait], True), ([reassigned, wait], False)):
+        text = small.format(steps="".join(f"[[steps]]\n{one}\n" for one in steps))
+        if refused:
+            with pytest.raises(Problems, match="t-0 has 2 replicas"):
+                parse(text, file="x.toml")
+        else:
+            parse(text, file="x.toml")
+
+
+def test_all_contradictions_of_a_file_are_told_at_once() -> None:
+    found = problems(step("release"), step("heal"), step("unregister", "controller"), step("kill", "broker(9)"))
+    assert sorted(found) == ["steps[0].step", "steps[1].step", "steps[2].target", "steps[3].target"]

@@ -9,6 +9,7 @@ import evidence_builders as build
 import pytest
 
 from faults.base import Effect, proven, unproven
+from harness.host.wire.messages import Arm, Command, Event
 from harness.record.steps import StepEntry, read_steps
 from harness.runner import acts
 from harness.runner.display import RunState
@@ -58,12 +59,33 @@ class StandIn:
         }
         self.ready = True
 
+        self.wire: Proxies | None = None
+
     def pid(self, node_id: int) -> int | None:
         return None
 
     def wait_ready(self, node_ids: list[int], timeout_s: float) -> None:
         if not self.ready:
             raise WaitExpired("the node to be ready", timeout_s, "nothing")
+
+
+class Proxies:
+    """Wire proxies that do as they are told; `done` is what they released."""
+
+    def __init__(self, done: list[object]) -> None:
+        self._done = done
+        self._told: list[tuple[int, Event]] = []
+
+    def send(self, node_id: int, command: Command) -> None:
+        if isinstance(command, Arm):
+            self._told.append((node_id, Event(event="armed", at_ns=1, rule=command.rule.number)))
+        else:
+            self._done.append(("release", node_id))
+            self._told.append((node_id, Event(event="released", at_ns=1, rule=command.number)))
+
+    def poll(self) -> list[tuple[int, Event]]:
+        told, self._told = self._told, []
+        return told
 
 
 class MendOnce:
@@ -84,6 +106,7 @@ class Bench:
         self.record = tmp_path
         self.runtime, self.display = StandIn(), Notes()
         self.done: list[object] = []
+        self.runtime.wire = Proxies(self.done)
         self.fails: set[str] = set()
         self.answer = "NOT_CONTROLLER"
         log = tmp_path / "log"
@@ -96,6 +119,7 @@ class Bench:
         for kind in acts._TROUBLES:
             monkeypatch.setitem(acts._TROUBLES, kind, lambda _trouble: proven())
         monkeypatch.setattr(acts, "partition", self._partition)
+        monkeypatch.setattr(acts, "limit", lambda _runtime, _pairs, _rate: self._effect("limit"))
         monkeypatch.setattr(acts, "heal", lambda _runtime: self._effect("heal"))
 
     def run(self, *steps: StepSpec) -> tuple[Schedule, bool]:
@@ -230,6 +254,38 @@ def test_restoring_heals_resumes_and_starts_what_the_steps_left_broken(bench: Be
     assert ("resume", 1) in bench.done
     assert all(entry.healed_ns is not None for entry in bench.entries())
     assert (schedule.down, schedule.paused) == (set(), set())
+
+
+def test_faults_on_top_of_each_other_are_undone_from_the_wire_down_to_the_processes(bench: Bench) -> None:
+    schedule, _ = bench.run(
+        StepSpec(step="hold-request", target="broker(1)", api="Fetch"),
+        StepSpec(step="power-loss", target="broker(3)"),
+        StepSpec(step="partition", groups=(("broker(1)",), ("broker(2)",))),
+        StepSpec(step="limit-bandwidth", from_=("broker(1)",), to=("broker(3)",), rate="1mbit"),
+        StepSpec(step="pause", target="broker(1)"),
+        StepSpec(step="fail-disk", target="broker(2)"),
+    )
+    bench.done.clear()
+    schedule.restore()
+    assert bench.done == [
+        ("release", 1),
+        ("heal",),
+        ("resume", 1),
+        "mend",
+        ("start", 2),
+        ("start", 3),
+    ]
+    held, *lasting = bench.entries()
+    assert held.effect_ns is None
+    assert all(entry.healed_ns is not None for entry in (held, *lasting))
+
+
+def test_a_paused_node_that_was_killed_is_started_and_not_resumed(bench: Bench) -> None:
+    schedule, _ = bench.run(StepSpec(step="pause", target="broker(1)"), StepSpec(step="kill", target="broker(1)"))
+    assert schedule.paused == set()
+    bench.done.clear()
+    schedule.restore()
+    assert bench.done == [("start", 1)]
 
 
 def test_restoring_does_nothing_where_nothing_is_broken(bench: Bench) -> None:
