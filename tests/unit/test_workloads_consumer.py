@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kafka import TopicPartition
-from kafka.errors import KafkaTimeoutError, LogTruncationError, OffsetOutOfRangeError
+from kafka import ConsumerRebalanceListener, TopicPartition
+from kafka.errors import KafkaTimeoutError, LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from kafka.structs import OffsetAndMetadata
 
+from harness.record.clients import ClientEvent
+from harness.scenario.model import OffsetReset
 from workloads.config import ConsumerConfig, Endpoints
-from workloads.consumer import Tail
+from workloads.consumer import Pace, Tail
+from workloads.rebalances import Membership
 
 START, END = 10, 50
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -42,7 +46,7 @@ class Consumer:
         return dict.fromkeys(partitions, offset)
 
 
-def _tail() -> tuple[Tail, Consumer]:
+def _tail(policy: OffsetReset = "none", tell: Callable[[ClientEvent], None] = lambda _: None) -> tuple[Tail, Consumer]:
     consumer = Consumer()
     config = ConsumerConfig(
         endpoints=Endpoints(status="", stop=""),
@@ -51,8 +55,9 @@ def _tail() -> tuple[Tail, Consumer]:
         bootstrap=(),
         id=1,
         topics={"t": 2},
+        auto_offset_reset=policy,
     )
-    tail = Tail(consumer, config, lambda _: None)
+    tail = Tail(consumer, config, tell)
     tail.to_first()
     for lane in tail.lanes.values():
         lane.previous = 40
@@ -66,22 +71,140 @@ def test_it_starts_at_every_log_start_in_its_first_session() -> None:
     assert {lane.session for lane in tail.lanes.values()} == {1}
 
 
+NONE, EARLIEST, LATEST = (START, 30, START, END, START), (START, 30, START, START, START), (END, 30, END, END, END)
+ERRORS: dict[str, Any] = {
+    "no offset": NoOffsetForPartitionError([FIRST]),
+    "divergence known": LogTruncationError({FIRST: OffsetAndMetadata(30, "", 2)}),
+    "epoch unknown": LogTruncationError({FIRST: None}),
+    "beyond the end": OffsetOutOfRangeError({FIRST: 99}),
+    "before the start": OffsetOutOfRangeError({FIRST: 3}),
+}
+POLICIES: dict[OffsetReset, tuple[int, ...]] = {"none": NONE, "earliest": EARLIEST, "latest": LATEST}
+
+
 @pytest.mark.parametrize(
-    ("error", "goes_on_at"),
+    ("policy", "error", "goes_on_at"),
     [
-        (LogTruncationError({FIRST: OffsetAndMetadata(30, "", 2)}), 30),
-        (LogTruncationError({FIRST: None}), START),
-        (OffsetOutOfRangeError({FIRST: 99}), END),
-        (OffsetOutOfRangeError({FIRST: 3}), START),
+        pytest.param(policy, error, at, id=f"{policy}, {name}")
+        for policy, places in POLICIES.items()
+        for (name, error), at in zip(ERRORS.items(), places, strict=True)
     ],
-    ids=["divergence known", "epoch unknown", "beyond the end", "before the start"],
 )
-def test_a_truncation_is_a_new_session_of_that_partition_only(error: Any, goes_on_at: int) -> None:
-    tail, consumer = _tail()
+def test_a_reset_is_a_new_session_of_that_partition_only(policy: OffsetReset, error: Any, goes_on_at: int) -> None:
+    told: list[ClientEvent] = []
+    tail, consumer = _tail(policy, told.append)
     tail.after(error)
     assert consumer.sought == [(FIRST, goes_on_at)]
     assert (tail.lanes[FIRST].session, tail.lanes[FIRST].previous) == (2, -1)
     assert (tail.lanes[SECOND].session, tail.lanes[SECOND].previous) == (1, 40)
+    assert [(one.topic, one.partition, one.to) for one in told] == [("t", 0, goes_on_at)]
+    assert f"auto_offset_reset {policy}" in told[0].why
+
+
+def test_a_reset_says_from_where_even_where_the_error_does_not() -> None:
+    told: list[ClientEvent] = []
+    tail, _ = _tail("none", told.append)
+    tail.after(LogTruncationError({FIRST: None}))
+    tail.after(OffsetOutOfRangeError({SECOND: 99}))
+    assert [(one.event, one.offset) for one in told] == [("truncation", 41), ("out-of-range", 99)]
+
+
+def test_latest_begins_at_the_end() -> None:
+    consumer = Consumer()
+    endpoints = Endpoints(status="", stop="")
+    config = ConsumerConfig(
+        endpoints=endpoints, journal="", run_id="r", bootstrap=(), id=1, topics={"t": 1}, auto_offset_reset="latest"
+    )
+    Tail(consumer, config, lambda _: None).to_first()
+    assert consumer.sought == [(FIRST, END)]
+
+
+class Member(Consumer):
+    """A consumer that can be in a group; what is asked of it, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.listener: Any = None
+
+    def subscribe(self, topics: list[str], listener: Any) -> None:
+        self.asked.append("subscribe")
+        self.listener = listener
+
+    def unsubscribe(self) -> None:
+        self.asked.append("unsubscribe")
+
+    def commit(self, timeout_ms: int) -> None:
+        self.asked.append("commit")
+        if self.silent:
+            raise KafkaTimeoutError("no coordinator")
+
+
+def _member(leave_every: int | None = None) -> tuple[Membership, Tail, Member, list[ClientEvent]]:
+    member, told = Member(), list[ClientEvent]()
+    endpoints = Endpoints(status="", stop="")
+    config = ConsumerConfig(
+        endpoints=endpoints,
+        journal="",
+        run_id="r",
+        bootstrap=(),
+        id=1,
+        topics={"t": 2},
+        group="g",
+        leave_every=leave_every,
+    )
+    tail = Tail(member, config, told.append)
+    return Membership(member, config, tail.assigned, told.append), tail, member, told
+
+
+def test_an_assignment_begins_a_session_of_what_was_assigned_once_it_is_applied() -> None:
+    membership, tail, member, told = _member()
+    assert member.asked == ["subscribe"]
+    assert member.assigned == []
+    member.listener.on_partitions_assigned({FIRST})
+    assert tail.lanes[FIRST].session == 0
+    membership.apply()
+    assert (tail.lanes[FIRST].session, tail.lanes[SECOND].session) == (1, 0)
+    member.listener.on_partitions_revoked({FIRST})
+    member.listener.on_partitions_assigned({SECOND, FIRST})
+    membership.apply()
+    assert (tail.lanes[FIRST].session, tail.lanes[SECOND].session) == (2, 2)
+    assert [(one.event, one.partitions) for one in told] == [
+        ("assigned", ("t-0",)),
+        ("revoked", ("t-0",)),
+        ("assigned", ("t-0", "t-1")),
+    ]
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["committed", "no coordinator"])
+def test_a_member_leaves_and_joins_again_after_so_many_records(silent: bool) -> None:
+    membership, _, member, _ = _member(leave_every=100)
+    member.silent = silent
+    membership.returned(99)
+    assert member.asked == ["subscribe"]
+    membership.returned(1)
+    assert member.asked == ["subscribe", "commit", "unsubscribe", "subscribe"]
+    membership.returned(99)
+    assert len(member.asked) == 4
+
+
+def test_the_listener_is_one_that_kafka_python_accepts() -> None:
+    _, _, member, _ = _member()
+    assert isinstance(member.listener, ConsumerRebalanceListener)
+
+
+def test_a_slow_consumer_asks_for_no_more_than_its_rate_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("workloads.consumer.time.monotonic", lambda: now)
+    pace = Pace(10)
+    assert pace.allowed() == 0
+    now += 0.5
+    assert pace.allowed() == 5
+    pace.took(5)
+    assert pace.allowed() == 0
+    now += 60
+    assert pace.allowed() == 10, "what a pause left out is not made up for"
+    assert Pace(None).allowed() is None
 
 
 def test_sessions_are_counted_over_all_partitions() -> None:
