@@ -284,7 +284,15 @@ def _step(step: StepEntry, start_ns: int | None) -> StepRow:
         fired=words.offset_s(step.fired_ns, start_ns) if fired else "never",
         healed=words.offset_s(step.healed_ns, start_ns) if step.healed_ns is not None else "-",
         proven=proven,
-        effect="never fired" if not fired else "waited" if step.step == "wait" else "proven" if proven else "no proof",
+        effect="left out"
+        if step.optional and not proven
+        else "never fired"
+        if not fired
+        else "waited"
+        if step.step == "wait"
+        else "proven"
+        if proven
+        else "no proof",
         proof=words.proof(step),
     )
 

@@ -16,6 +16,7 @@ from harness.scenario.model import (
     Acks,
     ClusterSpec,
     ConsumerSpec,
+    Isolation,
     Prediction,
     ProducerSpec,
     Scenario,
@@ -28,6 +29,7 @@ STEPS = 12
 STEPS_MAX = 200
 _ELR_BY_DEFAULT = Version("4.1.0")
 _ELR_POSSIBLE = Version("4.0.0")
+_ISOLATIONS: tuple[Isolation, ...] = ("read_uncommitted", "read_uncommitted", "read_committed")
 _PREDICTIONS = (
     Prediction(
         kafka=">=3.3",
@@ -84,7 +86,6 @@ def _setting(random: Random, seed: int, kafka: str, features: Mapping[str, int])
     brokers = 3 if random.random() < 0.85 else 4
     partitions = random.choice((1, 1, 2))
     assignment = tuple(tuple(random.sample(range(1, brokers + 1), 3)) for _ in range(partitions))
-    acks: tuple[Acks, ...] = ("all",) if random.random() < 0.6 else ("all", random.choice(("0", "1", "1")))
     return Scenario(
         name=f"random-{seed}",
         title=f"A random schedule, drawn from seed {seed}",
@@ -106,11 +107,31 @@ def _setting(random: Random, seed: int, kafka: str, features: Mapping[str, int])
                 config={"unclean.leader.election.enable": "true"} if random.random() < 0.1 else {},
             )
         },
-        producers=tuple(
-            ProducerSpec(id=id, topic=TOPIC, acks=one, rate_per_s=float(random.choice((100, 300))))
-            for id, one in enumerate(acks, start=1)
-        ),
-        consumers=(ConsumerSpec(id=1, topics=(TOPIC,)),) if random.random() < 0.5 else (),
+        producers=_producers(random),
+        consumers=_consumers(random),
         predictions=_PREDICTIONS,
         settle_s=90.0,
     )
+
+
+def _producers(random: Random) -> tuple[ProducerSpec, ...]:
+    """One whose records must not be lost, and sometimes a second one that asks for less."""
+
+    def producer(id: int, acks: Acks = "all") -> ProducerSpec:
+        return ProducerSpec(id=id, topic=TOPIC, acks=acks, rate_per_s=random.choice((100.0, 300.0)))
+
+    first, kind = producer(1), random.random()
+    if kind < 0.15:
+        first = msgspec.structs.replace(first, idempotent=True)
+    elif kind < 0.25:
+        first = msgspec.structs.replace(first, transactional=True, txn_records=20, abort_every=5)
+    lesser: tuple[Acks, ...] = ("0", "1", "1")
+    return (first, producer(2, random.choice(lesser))) if random.random() < 0.4 else (first,)
+
+
+def _consumers(random: Random) -> tuple[ConsumerSpec, ...]:
+    isolation = random.choice(_ISOLATIONS)
+    if random.random() < 0.5:
+        return ()
+    group = "g" if random.random() < 0.3 else None
+    return (ConsumerSpec(id=1, topics=(TOPIC,), isolation=isolation, group=group),)

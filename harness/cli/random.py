@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.cluster_options import add_cluster_options, wanted_of
+from harness.cli.cluster_options import add_cluster_options, wanted_of, with_features
 from harness.errors import ExitCode, UsageError
 from harness.known_releases import KNOWN
 from harness.powers.choice import Wish
@@ -28,6 +28,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, metavar="N", help="how many steps are drawn (default 12)")
     parser.add_argument(
         "--kafka", default=_NEWEST, metavar="RELEASE", help=f"the release to draw for (default {_NEWEST})"
+    )
+    parser.add_argument(
+        "--feature",
+        action="append",
+        default=[],
+        metavar="NAME=LEVEL",
+        help="format with this feature level, such as eligible.leader.replicas.version=0; again for more",
     )
     parser.add_argument("--out", type=Path, metavar="FILE.toml", help="write the scenario there instead of printing it")
     parser.add_argument("--run", action="store_true", help="run it, and judge the run")
@@ -70,7 +77,8 @@ def _drawn(args: argparse.Namespace) -> tuple[Scenario, int]:
     if not 1 <= steps <= STEPS_MAX:
         raise UsageError("not a number of steps to draw", where="--steps", got=str(steps), allowed=f"1 to {STEPS_MAX}")
     seed = args.seed if args.seed is not None else new_seed()
-    return draw(seed, kafka=args.kafka, steps=steps), seed
+    levels = with_features(draw(seed, kafka=args.kafka), args.feature).cluster.features
+    return draw(seed, kafka=args.kafka, features=levels, steps=steps), seed
 
 
 def _run(args: argparse.Namespace, scenario: Scenario, seed: int) -> ExitCode:

@@ -1,0 +1,138 @@
+"""Guided against unguided random schedules: `python -m bench.chance STORE`, as root; the same command goes on.
+
+One round is one run of each, of the same seed and so many steps, judged together; the guide is told what its runs
+reached. STORE keeps the records and both corpora: run after run until `--rounds` are there, or `--budget-s` is
+over. Prints the states that the runs of each have reached, side by side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from analysis.judge.many import judge_many
+from analysis.reconcile.files import rows_of
+from analysis.reconcile.session import session
+from analysis.verdict import read_verdict
+from harness.chance.guide import Guide, Told, marks
+from harness.errors import EbbtideError
+from harness.runner.display import PlainDisplay
+from harness.runner.launch import Launch, Wanted, check, prepare
+from harness.runner.run import run_scenario
+from harness.scenario.model import Scenario
+from harness.signals import unwinding
+
+_ARMS = {"guided": True, "unguided": False}
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of runs.jsonl."""
+
+    arm: str
+    round: int
+    record: str
+    scenario: str
+    outcome: str
+    why: list[str]
+    took_s: float
+
+
+class Arm:
+    """One way to draw: its guide, and its place in the store."""
+
+    def __init__(self, store: Path, name: str, kafka: str, steps: int) -> None:
+        self.name = name
+        self.folder = store / name
+        self.guide = Guide(self.folder, kafka=kafka, steps=steps, guided=_ARMS[name])
+
+    def run(self, seed: int, launch: Launch, wanted: Wanted) -> tuple[Scenario, Path | None, float]:
+        """One run; no record where the harness failed."""
+        scenario = self.guide.next(seed)
+        check(wanted, scenario, scenario.kafka)
+        began = time.monotonic()
+        try:
+            record = run_scenario(launch.request(scenario, scenario.kafka[0], seed), PlainDisplay(Console(stderr=True)))
+        except EbbtideError as error:
+            print(f"{self.name} {scenario.name}: failed: {error.render()}", flush=True)
+            return scenario, None, time.monotonic() - began
+        return scenario, record, time.monotonic() - began
+
+    def told(self) -> list[Told]:
+        """What its runs reached, in order."""
+        lines = (self.folder / "corpus.jsonl").read_bytes().splitlines() if self.folder.is_dir() else []
+        return [msgspec.json.decode(line, type=Told) for line in lines]
+
+
+def play_round(number: int, seed: int, arms: list[Arm], launch: Launch, wanted: Wanted, store: Path) -> None:
+    """One run of each arm, in turn first, judged together, and written down."""
+    order = arms if number % 2 else arms[::-1]
+    ran = [(arm, *arm.run(seed, launch, wanted)) for arm in order]
+    records = [record for _, _, record, _ in ran if record is not None]
+    with unwinding(), session(None, rows=rows_of(records)) as spark:
+        for _ in judge_many(records, spark):
+            pass
+    with (store / "runs.jsonl").open("ab") as file:
+        for arm, scenario, record, took_s in ran:
+            verdict = read_verdict(record) if record is not None else None
+            arm.guide.told(scenario, verdict.coverage if verdict is not None else {})
+            run = Run(
+                arm=arm.name,
+                round=number,
+                record=record.name if record is not None else "",
+                scenario=scenario.title,
+                outcome=verdict.outcome if verdict is not None else "failed",
+                why=verdict.why if verdict is not None else [],
+                took_s=round(took_s, 1),
+            )
+            file.write(msgspec.json.encode(run) + b"\n")
+            print(f"round {number} {run.arm}: {run.outcome}, {run.took_s:.0f} s, {run.scenario}", flush=True)
+
+
+def tell(arms: list[Arm]) -> None:
+    """The marks of each arm side by side: in how many runs each was reached, and since which."""
+    told = {arm.name: arm.told() for arm in arms}
+    reached = {name: Counter(mark for one in runs for mark in marks(one.coverage)) for name, runs in told.items()}
+    print(f"\n{'state':52}" + "".join(f"{name:>18}" for name in told))
+    for mark in sorted(set().union(*reached.values())):
+        cells = []
+        for name, runs in told.items():
+            first = next((at for at, one in enumerate(runs, 1) if mark in marks(one.coverage)), None)
+            cells.append(f"{reached[name][mark]:>7} (from {first:>2})" if first is not None else f"{'-':>7}" + " " * 10)
+        print(f"{mark:52}" + "".join(f"{cell:>18}" for cell in cells))
+    for name, runs in told.items():
+        print(f"{name}: {len(runs)} runs, {len(reached[name])} states and multiples of them reached")
+
+
+def main() -> int:
+    """Play rounds, then tell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("--kafka", default="4.3.1")
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=1, help="of the first round; the next ones count on")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--budget-s", type=float, default=float("inf"), help="begin no round after it")
+    args = parser.parse_args()
+    args.store.mkdir(parents=True, exist_ok=True)
+    arms = [Arm(args.store, name, args.kafka, args.steps) for name in _ARMS]
+    wanted = Wanted(runs=args.store / "runs", runtime="local")
+    done = min(len(arm.told()) for arm in arms) if (args.store / "runs.jsonl").is_file() else 0
+    until = time.monotonic() + args.budget_s
+    if done < args.rounds:
+        launch = prepare(wanted, [args.kafka], print)
+        for number in range(done + 1, args.rounds + 1):
+            if time.monotonic() >= until:
+                break
+            play_round(number, args.seed + number - 1, arms, launch, wanted, args.store)
+    tell(arms)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
