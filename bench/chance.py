@@ -1,4 +1,4 @@
-"""Guided against unguided random schedules: `python -m bench.chance STORE`, as root; the same command goes on.
+"""Guided against unguided random schedules: `python -m bench.chance [STORE]`, as root; the same command goes on.
 
 One round is one run of each, of the same seed and so many steps, judged together; the guide is told what its runs
 reached. STORE keeps the records and both corpora: run after run until `--rounds` are there, or `--budget-s` is
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -112,24 +113,30 @@ def tell(arms: list[Arm]) -> None:
 def main() -> int:
     """Play rounds, then tell."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("store", type=Path)
+    parser.add_argument("store", nargs="?", type=Path, help="default: a temporary folder, with which nothing goes on")
     parser.add_argument("--kafka", default="4.3.1")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1, help="of the first round; the next ones count on")
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget-s", type=float, default=float("inf"), help="begin no round after it")
     args = parser.parse_args()
-    args.store.mkdir(parents=True, exist_ok=True)
-    arms = [Arm(args.store, name, args.kafka, args.steps) for name in _ARMS]
-    wanted = Wanted(runs=args.store / "runs", runtime="local")
-    done = min(len(arm.told()) for arm in arms) if (args.store / "runs.jsonl").is_file() else 0
+    with tempfile.TemporaryDirectory(prefix="ebbtide-chance-") as folder:
+        return compare(args, args.store or Path(folder))
+
+
+def compare(args: argparse.Namespace, store: Path) -> int:
+    """Go on with the rounds of `store`."""
+    store.mkdir(parents=True, exist_ok=True)
+    arms = [Arm(store, name, args.kafka, args.steps) for name in _ARMS]
+    wanted = Wanted(runs=store / "runs", runtime="local")
+    done = min(len(arm.told()) for arm in arms) if (store / "runs.jsonl").is_file() else 0
     until = time.monotonic() + args.budget_s
     if done < args.rounds:
         launch = prepare(wanted, [args.kafka], print)
         for number in range(done + 1, args.rounds + 1):
             if time.monotonic() >= until:
                 break
-            play_round(number, args.seed + number - 1, arms, launch, wanted, args.store)
+            play_round(number, args.seed + number - 1, arms, launch, wanted, store)
     tell(arms)
     return 0
 

@@ -284,17 +284,17 @@ def _step(step: StepEntry, start_ns: int | None) -> StepRow:
         fired=words.offset_s(step.fired_ns, start_ns) if fired else "never",
         healed=words.offset_s(step.healed_ns, start_ns) if step.healed_ns is not None else "-",
         proven=proven,
-        effect="left out"
-        if step.optional and not proven
-        else "never fired"
-        if not fired
-        else "waited"
-        if step.step == "wait"
-        else "proven"
-        if proven
-        else "no proof",
+        effect=_effect(step, fired=fired, proven=proven),
         proof=words.proof(step),
     )
+
+
+def _effect(step: StepEntry, *, fired: bool, proven: bool) -> str:
+    if proven:
+        return "waited" if step.step == "wait" else "proven"
+    if step.optional:
+        return "left out"
+    return "no proof" if fired else "never fired"
 
 
 def _configuration(manifest: Manifest) -> tuple[tuple[str, str], ...]:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import inspect
 
 from harness.errors import UsageError
+
 _type_info = functools.cache(inspect.type_info)
 
 

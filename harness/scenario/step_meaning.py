@@ -27,6 +27,7 @@ from harness.scenario.roles import Role, overlap, parse_role
 from harness.scenario.step_keys import keys_of_kind
 from harness.scenario.wire_meaning import wire_step
 from harness.scenario.words import duration_s, rate_bytes_s
+
 _TRIGGERS = {field.encode_name: field.name for field in msgspec.structs.fields(Trigger)}
 
 
