@@ -1,0 +1,183 @@
+"""Keys, sizes, compression and settings of producers and consumers, and what a scenario may ask of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.cluster import ClusterMetadata
+from kafka.partitioner import DefaultPartitioner
+from kafka.producer.kafka import KafkaProducer as Producer
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+
+from harness.errors import Problems
+from harness.scenario import catalogue
+from harness.scenario.client_meaning import PAYLOAD_BYTES_MAX
+from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
+from harness.scenario.parse import parse
+from workloads.config import ConsumerConfig, Endpoints, ProducerConfig
+from workloads.group import Workload
+from workloads.payload import encode, value_of
+from workloads.producer import _turns
+from workloads.sends import Lane
+from workloads.settings import consumer_settings, producer_settings, told
+
+BROKER_TAKES_BYTES = 1_048_588
+"""message.max.bytes as Kafka ships it."""
+
+
+def _producer(**settings: Any) -> ProducerConfig:
+    endpoints = Endpoints(status="", stop="")
+    return ProducerConfig(endpoints=endpoints, journal="", run_id="r", bootstrap=(), id=1, topic="t", **settings)
+
+
+def _consumer(**settings: Any) -> ConsumerConfig:
+    endpoints = Endpoints(status="", stop="")
+    return ConsumerConfig(endpoints=endpoints, journal="", run_id="r", bootstrap=(), id=1, topics={"t": 1}, **settings)
+
+
+def test_a_key_is_on_the_partition_that_the_default_partitioner_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ClusterMetadata()
+    for name, answer in (("topics", {"t"}), ("partitions_for_topic", set(range(6)))):
+        monkeypatch.setattr(cluster, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(cluster, "available_partitions_for_topic", lambda _: set(range(6)))
+    turns = _turns(_producer(partitions=6, keys=50), [Lane(partition) for partition in range(6)])
+    assert len({key for key, _ in turns}) == 50
+    partitioner = DefaultPartitioner()
+    for key, lane in turns:
+        assert lane.partition == partitioner.partition("t", None, key, None, None, cluster)
+
+
+def test_without_keys_the_partitions_are_served_in_turn() -> None:
+    turns = _turns(_producer(partitions=3), [Lane(partition) for partition in range(3)])
+    assert [(key, lane.partition) for key, lane in turns] == [(None, 0), (None, 1), (None, 2)]
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("payload_bytes", [64, PAYLOAD_BYTES_MAX])
+def test_the_largest_record_fits_what_brokers_take_and_comes_back(compression: str, payload_bytes: int) -> None:
+    available, attributes = Producer._COMPRESSORS[None if compression == "none" else compression]
+    assert available()
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=attributes,
+        is_transactional=False,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=32_768,
+    )
+    payload = encode("run", 1, 0, 77, payload_bytes)
+    assert builder.append(0, timestamp=0, key=b"key-99999", value=payload, headers=[])
+    batch = bytes(builder.build())
+    assert len(batch) <= BROKER_TAKES_BYTES
+    assert [value_of("run")(record.value) for record in DefaultRecordBatch(batch)] == [77]
+
+
+def test_every_setting_is_one_that_kafka_python_knows() -> None:
+    transactional = producer_settings(_producer(transactional_id="x", txn_records=1))
+    assert transactional.keys() <= KafkaProducer.DEFAULT_CONFIG.keys()
+    assert consumer_settings(_consumer(group="g")).keys() <= KafkaConsumer.DEFAULT_CONFIG.keys()
+
+
+def test_a_transactional_producer_is_idempotent_and_says_so() -> None:
+    assert producer_settings(_producer())["enable_idempotence"] is False
+    settings = producer_settings(_producer(transactional_id="x", txn_records=1))
+    assert settings["enable_idempotence"] is True
+    assert settings["max_in_flight_requests_per_connection"] == 5
+    assert "enable_idempotence=true" in told(settings)
+
+
+def test_the_client_never_resets_a_position_by_itself() -> None:
+    for policy in ("none", "earliest", "latest"):
+        assert consumer_settings(_consumer(auto_offset_reset=policy))["auto_offset_reset"] == "none"
+
+
+def test_a_run_tells_what_each_client_runs_with(tmp_path: Path) -> None:
+    workload = Workload(
+        record=tmp_path,
+        run_id="r",
+        start_client=lambda *_, **__: pytest.fail("nothing is to be started"),
+        bootstrap=["10.0.0.1:9092"],
+        topics={"t": TopicSpec()},
+        assignments={"t": [(1, 2, 3)]},
+        producers=[ProducerSpec(id=4, topic="t", idempotent=True, compression="lz4", rate_per_s=1)],
+        consumers=[ConsumerSpec(id=2, topics=("t",), group="g", isolation="read_committed")],
+    )
+    settings = workload.settings()
+    assert settings.keys() == {"producer-4", "consumer-2"}
+    for expected in ("compression_type=lz4", "retries=2147483647", "metadata_max_age_ms=2000", "max_in_flight"):
+        assert expected in settings["producer-4"]
+    for expected in ("group_id=g", "isolation_level=read_committed", "session_timeout_ms=6000"):
+        assert expected in settings["consumer-2"]
+
+
+def test_records_under_way_are_bounded_in_bytes_too(tmp_path: Path) -> None:
+    big = ProducerSpec(id=1, topic="t", payload_bytes=PAYLOAD_BYTES_MAX, rate_per_s=1)
+    workload = Workload(
+        record=tmp_path,
+        run_id="r",
+        start_client=lambda *_, **__: pytest.fail("nothing is to be started"),
+        bootstrap=[],
+        topics={"t": TopicSpec()},
+        assignments={"t": [(1,)]},
+        producers=[big],
+    )
+    ((spec, client),) = workload._producers.values()
+    assert workload._producer_config(spec, client, 1).max_outstanding == 64
+
+
+PRODUCER = 'id = 1\ntopic = "t"\nacks = "all"\ncount = 200\nrate_per_s = 1000'
+CONSUMER = '[[consumers]]\nid = 1\ntopics = ["t"]'
+
+
+@pytest.mark.parametrize(
+    ("extra", "found"),
+    [
+        ("idempotent = true", set()),
+        ("transactional = true\ntxn_records = 10\nabort_every = 2\nfence_every = 3", set()),
+        ("transactional = true", {"producers[0].txn_records"}),
+        ("transactional = true\ntxn_records = 0", {"producers[0].txn_records"}),
+        ("txn_records = 10", {"producers[0].txn_records"}),
+        ("abort_every = 2\nfence_every = 3", {"producers[0].abort_every", "producers[0].fence_every"}),
+        ("keys = 0", {"producers[0].keys"}),
+        ("payload_bytes = 2000000", {"producers[0].payload_bytes"}),
+        ('compression = "lzma"', {"producers[0].compression"}),
+    ],
+)
+def test_what_a_producer_may_be_asked(extra: str, found: set[str]) -> None:
+    assert _problems("[[producers]]\n", f"[[producers]]\n{extra}\n") == found
+
+
+@pytest.mark.parametrize("kind", ["idempotent = true", "transactional = true\ntxn_records = 5"])
+def test_idempotence_needs_every_in_sync_replica(kind: str) -> None:
+    text = catalogue.text_of("healthy").replace('acks = "all"', f'acks = "1"\n{kind}')
+    with pytest.raises(Problems) as caught:
+        parse(text, file="x.toml")
+    assert [one.where for one in caught.value.problems] == ["producers[0].acks"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "found"),
+    [
+        ('group = "g"\nleave_every = 5\nmax_rate_per_s = 10\nauto_offset_reset = "latest"', set()),
+        ("leave_every = 5", {"consumers[0].leave_every"}),
+        ('group = "a b"', {"consumers[0].group"}),
+        ("max_rate_per_s = 0", {"consumers[0].max_rate_per_s"}),
+        ('auto_offset_reset = "newest"', {"consumers[0].auto_offset_reset"}),
+    ],
+)
+def test_what_a_consumer_may_be_asked(extra: str, found: set[str]) -> None:
+    assert _problems("[[consumers]]\n", f"[[consumers]]\n{extra}\n") == found
+
+
+def _problems(before: str, after: str) -> set[str]:
+    text = catalogue.text_of("healthy")
+    assert before in text
+    try:
+        parse(text.replace(before, after, 1), file="x.toml")
+    except Problems as error:
+        return {str(one.where) for one in error.problems}
+    return set()
