@@ -64,7 +64,7 @@ def await_frozen(volume: Volume) -> None:
 
 def test_a_write_waits_once_in_every_period_and_not_after_the_end(volume: Volume) -> None:
     pulses = Pulses(Slowness(folder=volume.folder), delay_s=0.6, period_s=0.7)
-    assert slowest_s(volume, 20, enough_s=0.4) >= 0.4
+    assert (slowest_s(volume, 20, enough_s=0.4) >= 0.4, pulses.ended()) == (True, None)
     pulses.end()
     assert not thaw(Path(volume.folder))
     timed_write(Path(volume.folder), 20.0)
@@ -112,7 +112,7 @@ def test_where_the_process_that_thaws_was_killed_too_the_ledger_thaws(volume: Vo
 
 def test_nothing_but_the_volume_is_ever_frozen(volume: Volume) -> None:
     pulses = Pulses(Slowness(folder=volume.folder), delay_s=1.5, period_s=3.0)
-    assert slowest_s(volume, 20, enough_s=0.75) >= 0.75
+    assert (slowest_s(volume, 20, enough_s=0.75) >= 0.75, pulses.ended()) == (True, None)
     volume.unmount()
     wait_until(lambda: pulses.ended() == 0, awaited="the pulses to end with their volume", timeout_s=5)
     timed_write(Path(volume.folder), 20.0)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import get_args
+
 import pytest
 
 from harness.errors import Problems
+from harness.scenario.model import StepKind
 from harness.scenario.parse import parse
 
 FILE = """
@@ -226,3 +231,19 @@ def test_an_isr_may_grow_beyond_the_replication_factor_where_the_schedule_reassi
 def test_all_contradictions_of_a_file_are_told_at_once() -> None:
     found = problems(step("release"), step("heal"), step("unregister", "controller"), step("kill", "broker(9)"))
     assert sorted(found) == ["steps[0].step", "steps[1].step", "steps[2].target", "steps[3].target"]
+
+
+def test_every_example_of_the_fault_reference_is_a_step_that_is_accepted() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "faults.md").read_text("utf-8")
+    examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    kinds = set()
+    for example in examples:
+        scenario = parse(FILE.format(steps=example), file="docs/faults.md")
+        kinds |= {step.step for step in scenario.steps}
+    assert {"partition", "isolate", "flap", "limit-bandwidth", "slow-disk", "duplicate-request"} <= kinds
+
+
+def test_the_fault_reference_tells_of_every_kind_of_step() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "faults.md").read_text("utf-8")
+    listed = set(re.findall(r"^\| ([a-z-]+) \|", page, re.MULTILINE))
+    assert set(get_args(StepKind)) - {"wait"} <= listed
