@@ -6,7 +6,8 @@ Each fact counts cases, so that a prediction can ask for some, or for none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from analysis.judge.evidence import Evidence
 from analysis.judge.timeline import PartitionState, Timeline
@@ -15,6 +16,7 @@ FACTS = (
     "controller-failovers",
     "elections-of-a-fenced-broker",
     "elections-while-recovering",
+    "isr-left-again",
     "isr-shrinks",
     "leader-epoch-raised-by-an-isr-shrink",
     "leaderless-with-a-live-replica",
@@ -45,6 +47,7 @@ def partition_facts(evidence: Evidence) -> Counter[str]:
             facts["elections-of-a-fenced-broker"] += event in ("registered", "fenced", "unregistered")
         if after.completes_reassignment(before):
             _ended(evidence, before, after, facts)
+    facts["isr-left-again"] = sum(_left_again(states) for states in timeline.partitions.values())
     facts["reassignments-held-back"] = sum(1 for _ in _held_back(timeline))
     return facts
 
@@ -59,6 +62,19 @@ def _ended(evidence: Evidence, before: PartitionState, after: PartitionState, fa
         facts["reassignments-completed-below-min-isr"] += below
     else:
         facts["reassignments-cancelled-below-min-isr"] += below
+
+
+def _left_again(states: Sequence[PartitionState]) -> int:
+    """How often a replica left the ISR that had joined it under the same leader epoch."""
+    count, joined = 0, set[int]()
+    for before, after in pairwise(states):
+        if after.leader_epoch != before.leader_epoch:
+            joined = set()
+            continue
+        left = joined - set(after.isr)
+        count += len(left)
+        joined = joined - left | (set(after.isr) - set(before.isr))
+    return count
 
 
 def _held_back(timeline: Timeline) -> Iterator[PartitionState]:

@@ -40,6 +40,17 @@ def test_an_isr_that_shrinks_under_its_leader_counts_and_so_does_an_epoch_that_r
     assert facts(made) == {"isr-shrinks": 2, "leader-epoch-raised-by-an-isr-shrink": 1}
 
 
+def test_a_replica_that_joins_the_isr_and_leaves_it_under_one_leader_left_again(tmp_path: Path) -> None:
+    made = story(tmp_path)
+    made.state(2, isr=[1, 2])
+    made.state(3, isr=[1, 2, 3])
+    assert "isr-left-again" not in facts(made)
+    made.state(4, isr=[1, 2])
+    assert facts(made)["isr-left-again"] == 1
+    made.state(5, isr=[2], leader=2)
+    assert facts(made)["isr-left-again"] == 1
+
+
 def test_a_new_leader_is_no_epoch_raised_by_a_shrink(tmp_path: Path) -> None:
     made = story(tmp_path)
     made.state(2, isr=[2, 3], leader=2)
