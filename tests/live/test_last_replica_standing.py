@@ -61,6 +61,15 @@ def test_with_elr_nothing_is_lost_and_an_elr_member_leads(demo: Demo) -> None:
 
 
 @pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
+def test_what_the_brokers_described_is_what_the_metadata_log_has(demo: Demo, kafka: str) -> None:
+    verdict = verdict_of(demo.records[kafka])
+    (agrees,) = [one for one in verdict.properties if one.name == "api-agrees-with-log"]
+    assert agrees.status == "holds", agrees.evidence
+    assert verdict.coverage["described-as-in-force"] > 10
+    assert (verdict.coverage["described-elr"] > 0) == (kafka == "4.3.1")
+
+
+@pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
 def test_the_metadata_decoder_agrees_with_kafkas_own_tool_on_the_demos_logs(demo: Demo, kafka: str) -> None:
     assert assert_metadata_agrees(kafka, demo.records[kafka] / "raw" / "controller-100" / METADATA_FOLDER) > 30
 
