@@ -24,6 +24,7 @@ from harness.scenario.model import (
     StepSpec,
     TopicSpec,
 )
+from harness.scenario.order import HEALED_BY
 
 STEPS = 12
 STEPS_MAX = 200
@@ -78,7 +79,7 @@ def world_of(setting: Scenario, without: Collection[StepKind] = ()) -> World:
         min_isr=topic.min_isr,
         elr=level > 0,
         level_changes=release >= _ELR_POSSIBLE,
-        without=frozenset(without),
+        without=frozenset(without) | {kind for kind, healer in HEALED_BY.items() if healer in without},
     )
 
 

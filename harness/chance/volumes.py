@@ -37,7 +37,9 @@ def _propose(kind: StepKind) -> Propose:
 
 
 def _fit(world: World, step: StepSpec) -> StepSpec | None:
-    return after_only(step) if world.id_of(step.target) in _sound(world) else None
+    """What needs a start once it is mended is no step where nothing is to be started."""
+    healable = _AILMENTS[step.step] != "dead" or "start" not in world.without
+    return after_only(step) if healable and world.id_of(step.target) in _sound(world) else None
 
 
 def _trouble(world: World, step: StepSpec) -> float:

@@ -12,7 +12,7 @@ from harness.known_releases import KNOWN
 from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
-    from harness.scenario.model import Scenario
+    from harness.scenario.model import Scenario, StepKind
 
 _NEWEST = KNOWN[-1].version
 
@@ -35,6 +35,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=LEVEL",
         help="format with this feature level, such as eligible.leader.replicas.version=0; again for more",
+    )
+    parser.add_argument(
+        "--without", default="", metavar="KINDS", help="kinds of step not to draw, comma separated, such as fill-disk"
     )
     parser.add_argument("--out", type=Path, metavar="FILE.toml", help="write the scenario there instead of printing it")
     parser.add_argument("--run", action="store_true", help="run it, and judge the run")
@@ -78,7 +81,21 @@ def _drawn(args: argparse.Namespace) -> tuple[Scenario, int]:
         raise UsageError("not a number of steps to draw", where="--steps", got=str(steps), allowed=f"1 to {STEPS_MAX}")
     seed = args.seed if args.seed is not None else new_seed()
     levels = with_features(draw(seed, kafka=args.kafka), args.feature).cluster.features
-    return draw(seed, kafka=args.kafka, features=levels, steps=steps), seed
+    without = _kinds(args.without)
+    return draw(seed, kafka=args.kafka, features=levels, steps=steps, without=without), seed
+
+
+def _kinds(text: str) -> frozenset[StepKind]:
+    """Kinds of step, from a comma separated list. Raises `UsageError` for one that is none."""
+    from harness.chance.table import KINDS
+    from harness.scenario.check import suggestion
+
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in KINDS:
+            allowed = ", ".join(sorted(KINDS)) + suggestion(word, sorted(KINDS))
+            raise UsageError("not a kind of step", where="--without", got=repr(word), allowed=allowed)
+    return frozenset(kind for kind in KINDS if kind in words)
 
 
 def _run(args: argparse.Namespace, scenario: Scenario, seed: int) -> ExitCode:

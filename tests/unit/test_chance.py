@@ -93,6 +93,12 @@ def test_kinds_that_the_host_cannot_do_are_not_drawn() -> None:
     assert "kill" in drawn
 
 
+@pytest.mark.parametrize("healer", ["start", "resume", "mend-disk", "heal", "release"])
+def test_what_could_not_be_healed_is_not_drawn_either(healer: StepKind) -> None:
+    for seed in range(25):
+        sound(draw(seed, kafka="4.3.1", steps=25, without=[healer]))
+
+
 def test_the_elr_is_switched_only_where_the_release_can() -> None:
     def switched(kafka: str) -> int:
         return sum(step.step == "set-feature" for seed in range(200) for step in draw(seed, kafka=kafka).steps)
@@ -191,7 +197,15 @@ def test_the_command_writes_a_file_that_can_be_run(tmp_path: Path, capsys: pytes
     assert f"ebbtide run {out}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [["--steps", "0"], ["--kafka", "4"], ["--out", "no/such/folder/x.toml"]])
+def test_the_command_leaves_out_the_kinds_that_it_is_told_to(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["random", "--seed", "5", "--steps", "40", "--without", "kill, power-loss"]) == 0
+    scenario = parse(capsys.readouterr().out, file="printed")
+    assert {"kill", "power-loss"}.isdisjoint(step.step for step in scenario.steps)
+
+
+@pytest.mark.parametrize(
+    "words", [["--steps", "0"], ["--without", "murder"], ["--kafka", "4"], ["--out", "no/such/folder/x.toml"]]
+)
 def test_the_command_refuses_what_it_cannot_draw(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["random", "--seed", "1", *words]) == 4
     assert words[1] in capsys.readouterr().err
