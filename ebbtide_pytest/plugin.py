@@ -134,12 +134,12 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[Any]:
     except (KeyboardInterrupt, SystemExit, pytest.exit.Exception, pytest.skip.Exception):
         raise
     except BaseException:
-        item.config.stash[PLUGIN].failed.add(item.nodeid)
+        item.config.stash[PLUGIN].note_failure(item)
         _tell_beside(item)
         raise
     against = _conclude(item)
     if against is not None:
-        item.config.stash[PLUGIN].failed.add(item.nodeid)
+        item.config.stash[PLUGIN].note_failure(item)
         pytest.fail(against, pytrace=False)
     return result
 
@@ -201,7 +201,7 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_version: str) -> Iterato
     plugin = request.config.stash[PLUGIN]
     cluster, lease = attempt(lambda: plugin.runner.open_cluster(kafka_version, plugin.settings, keep=plugin.keeping))
     yield cluster
-    plugin.ends(lease, failed=request.session.testsfailed > 0)
+    plugin.ends(lease, failed=plugin.shared_failed)
 
 
 @pytest.fixture

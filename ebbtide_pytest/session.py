@@ -22,12 +22,16 @@ _MARKERS = ("scenario", "chaos", "expected_violation")
 
 
 class Plugin:
-    """`failed` are the node ids of tests that did; `kept` is the cluster that was left up."""
+    """`failed` are the node ids of tests that did, `shared_failed` says whether one of them used `kafka_cluster`.
+
+    `kept` is the cluster that was left up.
+    """
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config = config
         self.settings = settings
         self.failed: set[str] = set()
+        self.shared_failed = False
         self.kept: Lease | None = None
         self._abilities: Sequence[Ability] | None = None
 
@@ -40,6 +44,12 @@ class Plugin:
     def keeping(self) -> bool:
         """Whether the next cluster is to be left up if its test fails."""
         return self.settings.keep_cluster and self.kept is None
+
+    def note_failure(self, item: pytest.Item) -> None:
+        """The test failed, by itself or by its verdict."""
+        fixtures = getattr(item, "fixturenames", ())
+        self.failed.add(item.nodeid)
+        self.shared_failed |= "kafka_cluster" in fixtures or ("topic" in fixtures and "chaos" not in fixtures)
 
     def abilities(self) -> Sequence[Ability]:
         """What this host can do, asked once. Raises `Failed`."""

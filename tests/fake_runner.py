@@ -117,6 +117,16 @@ class FakeCluster(KafkaCluster):
         return self._steps.take(step)
 
 
+class FakeProcess:
+    """An owner that runs."""
+
+    def exit_code(self) -> int | None:
+        return None
+
+    def let_go(self) -> None:
+        pass
+
+
 class FakeRunner:
     """See `ebbtide_pytest.runner.Runner`. `open` are the clusters that are up; `asked` what was wanted of it."""
 
@@ -136,17 +146,19 @@ class FakeRunner:
         self.asked.append(f"{scenario} on {kafka}")
         if scenario not in ENDS:
             raise Failed(f"ebbtide run {scenario}: exit code 4\nerror: unknown scenario")
-        return write_record(_folder(settings), kafka, settings.seed, ENDS[scenario]), self._lease() if keep else None
+        return write_record(_folder(settings), kafka, settings.seed, ENDS[scenario]), self._lease(
+            keep
+        ) if keep else None
 
     def open_cluster(self, kafka: str, settings: Settings, *, keep: bool) -> tuple[KafkaCluster, Lease]:
-        lease = self._lease()
+        lease = self._lease(keep)
         return FakeCluster(_status(lease.name, kafka, settings)), lease
 
     def open_chaos(
         self, parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None, settings: Settings, *, keep: bool
     ) -> tuple[Chaos, Lease]:
         scenario = parse(scenario_text(parts, kafka, expected), file="the chaos marker")
-        lease = self._lease()
+        lease = self._lease(keep)
         self._settings = settings
         self._steps = FakeSteps(self.fails)
         return FakeChaos(_status(lease.name, kafka, settings), tuple(scenario.topics), self._steps), lease
@@ -163,8 +175,9 @@ class FakeRunner:
         if lease.name in self.open:
             self.open.remove(lease.name)
 
-    def _lease(self) -> Lease:
-        lease = Lease(name=f"pytest-{os.urandom(3).hex()}")
+    def _lease(self, keep: bool) -> Lease:
+        lease = Lease(name=f"pytest-{os.urandom(3).hex()}", tied=not keep)
+        lease.process = FakeProcess()  # type: ignore[assignment]
         self.open.append(lease.name)
         return lease
 

@@ -194,7 +194,10 @@ def test_a_need_that_this_host_lacks_skips_with_the_reason(project: Project) -> 
     result = project.run("@pytest.mark.needs('docker', 'java')\ndef test_it(): assert False")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(
-        ["ebbtide: this host cannot do the docker runtime: docker: no daemon answers", "SKIPPED ?1? test_*.py:*needs docker: no daemon*"]
+        [
+            "ebbtide: this host cannot do the docker runtime: docker: no daemon answers",
+            "SKIPPED ?1? test_*.py:*needs docker: no daemon*",
+        ]
     )
 
 
@@ -275,6 +278,28 @@ def test_second(kafka_cluster, topic):
 """
     result = project.run(source)
     result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*still open: 0"])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def test_{n}(chaos): chaos.power_loss(broker(1))",
+        "@pytest.mark.scenario('loses', kafka='4.3.1')\ndef test_{n}(): pass",
+        "def test_{n}(kafka_cluster): assert False",
+    ],
+)
+def test_the_cluster_of_the_first_test_that_fails_is_left_up(project: Project, source: str) -> None:
+    result = project.run("\n".join(source.replace("{n}", str(n)) for n in (1, 2)), "--ebbtide-keep-cluster")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["ebbtide: when you have seen enough: ebbtide cluster down pytest-*", "*still open: 1"])
+
+
+def test_no_cluster_is_left_up_where_no_test_fails(project: Project) -> None:
+    source = "def test_1(chaos): pass\ndef test_2(kafka_cluster): pass"
+    source += "\n@pytest.mark.scenario('holds', kafka='4.3.1')\ndef test_3(): pass"
+    result = project.run(source, "--ebbtide-keep-cluster")
+    result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["*still open: 0"])
 
 
