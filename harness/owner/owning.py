@@ -11,7 +11,7 @@ from harness.owner.serving import Owned, Owner
 from harness.runner.display import Display
 from harness.runner.draws import Draws
 from harness.runner.run import RunRequest, Standing, run_scenario
-from harness.runner.session import Session
+from harness.runner.session import End, Session
 
 KEPT_DIR = "kept"
 """In a run's record: the steps that were carried out by hand after the run, on the cluster that it left up."""
@@ -44,6 +44,7 @@ def own_cluster(
             owners[0].serve()
             session.finish()
         else:
+            session.end = End(why_no_final_read="a plain cluster has nothing of the harness's own to read")
             with _signals_end(display):
                 owners[0].serve()
 
