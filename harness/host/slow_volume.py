@@ -85,7 +85,7 @@ class Pulses:
 
 
 def timed_write(folder: Path, timeout_s: float) -> float:
-    """How long (s) writing and fsyncing a small file takes now. Raises `OSError`, or `TimeoutError` after `timeout_s`.
+    """How long (s) writing, fsyncing and removing a small file takes now. Raises `OSError` or `TimeoutError`.
 
     In a thread: a write on a frozen volume cannot be interrupted, by no signal.
     """
@@ -93,14 +93,16 @@ def timed_write(folder: Path, timeout_s: float) -> float:
     began = time.monotonic()
 
     def write() -> None:
-        probe = folder / ".ebbtide-slow-probe"
+        # A name of its own: one that was given up may still wait.
+        probe = folder / f".ebbtide-slow-probe-{time.monotonic_ns()}"
         try:
             with probe.open("wb") as file:
                 file.write(bytes(4096))
                 file.flush()
                 os.fsync(file.fileno())
-            done.append(time.monotonic() - began)
             probe.unlink()
+            # Its removal is a write as well: one that waits must not go unseen.
+            done.append(time.monotonic() - began)
         except OSError as error:
             done.append(error)
 
