@@ -123,6 +123,11 @@ def test_a_finding_names_what_is_gravest() -> None:
     verdict = read_verdict(LOST)
     assert verdict is not None
     assert finding(verdict).facts == ("committed loss by last-replica-standing",)
+    slight = msgspec.structs.replace(verdict.losses[0], committed=False, cause="uncommitted-at-failover")
+    both = msgspec.structs.replace(verdict, losses=[*verdict.losses, slight])
+    assert finding(both).facts == finding(verdict).facts
+    alone = msgspec.structs.replace(verdict, losses=[slight])
+    assert finding(alone).facts == ("uncommitted loss by uncommitted-at-failover",)
     without_losses = msgspec.structs.replace(verdict, losses=[], anomalies=[])
     assert finding(without_losses).facts == ("hw-regression by last-replica-standing",)
     assert finding(Verdict(run_id="r", outcome="as-predicted")).facts == ()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import evidence_builders as build
+import msgspec
 import pytest
 from test_schedule import Bench
 
@@ -43,6 +44,16 @@ def view(tmp_path: Path) -> ClusterView:
 
 def test_a_gate_opens_when_the_partition_is_as_it_was_in_whatever_order_its_isr_stands(view: ClusterView) -> None:
     assert GateWatch(Gate(partitions=(AS_NOW,)), view, Counters(0)).look().fired
+
+
+@pytest.mark.parametrize(
+    "change", [{"leader": 1}, {"isr": (1, 2)}, {"elr": (3,)}, {"recovering": True}, {"partition": "t-1"}]
+)
+def test_a_gate_stays_shut_while_anything_of_the_partition_is_otherwise(
+    view: ClusterView, change: dict[str, object]
+) -> None:
+    other = msgspec.structs.replace(AS_NOW, **change)
+    assert not GateWatch(Gate(partitions=(other,)), view, Counters(0)).look().fired
 
 
 def test_a_gate_names_what_differs(view: ClusterView) -> None:

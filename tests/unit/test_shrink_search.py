@@ -12,13 +12,14 @@ from replay_records import LOST
 from harness.errors import ExitCode
 from harness.replay.plan import plan
 from harness.replay.recorded import load_recorded
-from harness.scenario.model import ProducerSpec, Scenario, StepSpec, Trigger
+from harness.scenario.model import IsrTrigger, ProducerSpec, Scenario, StepSpec, Trigger
 from harness.scenario.parse import parse
 from harness.scenario.write import text_of
 from harness.shrink.journal import Decision, Journal
 from harness.shrink.search import NotReproduced, Search, Smaller
 from harness.shrink.shrinking import wanted_from
-from harness.shrink.steps import guesses
+from harness.shrink.steps import guesses, with_steps
+from harness.shrink.topology import only_partition
 from harness.shrink.writing import file_text, starting_point
 
 RECORDED = load_recorded(LOST)
@@ -105,8 +106,21 @@ def test_what_the_finding_needs_of_the_cluster_stays(tmp_path: Path) -> None:
     assert len(smaller.scenario.producers) == 1
 
 
-def test_a_schedule_that_lost_its_beginning_waits_for_records_first(tmp_path: Path) -> None:
-    assert search(tmp_path, Runs()).scenario.steps[0].trigger == Trigger(acked=20)
+def test_a_schedule_that_lost_its_beginning_waits_for_records_first() -> None:
+    scenario = noisy()
+    whole_again = Trigger(isr=IsrTrigger(partition="t-1", at_least=3))
+    steps = (*scenario.steps[:4], msgspec.structs.replace(scenario.steps[4], trigger=whole_again), *scenario.steps[5:])
+    scenario = msgspec.structs.replace(scenario, steps=steps)
+    assert with_steps(scenario, (4, 5, 6), 500).steps[0].trigger == Trigger(acked=500)
+    assert with_steps(scenario, (0, 4, 5, 6), 500).steps[1].trigger == whole_again
+
+
+def test_only_the_partition_that_lost_is_kept_with_its_own_replicas() -> None:
+    small = only_partition("t-1")(noisy())
+    assert small is not None
+    assert small.topics["t"].assignment == ((2, 3, 1),)
+    assert all("t-1" not in str(step) for step in small.steps)
+    assert [one.topic for one in small.producers] == ["t"]
 
 
 def test_a_search_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -137,7 +151,9 @@ def test_a_line_that_a_kill_cut_short_is_asked_again(tmp_path: Path) -> None:
     again = Runs()
     assert search(tmp_path, again) == expected
     assert again.asked == first.asked[-1:]
-    assert search(tmp_path, Runs()) == expected
+    nothing_new = Runs()
+    assert search(tmp_path, nothing_new) == expected
+    assert nothing_new.asked == []
 
 
 def test_a_spent_budget_keeps_the_smallest_so_far_and_says_that_it_is_not_finished(tmp_path: Path) -> None:
@@ -162,6 +178,8 @@ def test_a_result_that_seldom_shows_gives_way_to_the_one_before(tmp_path: Path) 
     smaller = search(tmp_path / "unlucky", runs)
     assert (smaller.shown, smaller.times) == (3, 3)
     assert smaller.scenario != runs.asked[lucky]
+    # The smallest was asked for its rate, then the one before it, and no other.
+    assert len(runs.asked) == lucky + 6
 
 
 def search_asked(folder: Path) -> list[Scenario]:
@@ -183,6 +201,10 @@ def test_candidates_that_the_model_refutes_take_no_run(tmp_path: Path) -> None:
 def test_the_first_guess_is_what_happened_since_the_cluster_was_last_whole() -> None:
     # Of the four steps the last, a heal, came after the election that lost the records.
     assert guesses(RECORDED) == [(0, 1, 2)]
+    first, *rest = RECORDED.steps
+    earlier = msgspec.structs.replace(first, fired_ns=(first.fired_ns or 0) - 1_000_000)
+    steps = tuple(msgspec.structs.replace(step, index=at) for at, step in enumerate((earlier, first, *rest)))
+    assert guesses(msgspec.structs.replace(RECORDED, steps=steps)) == [(1, 2, 3), (0, 1, 2, 3)]
 
 
 def test_the_file_says_where_it_comes_from_and_can_be_run(tmp_path: Path) -> None:

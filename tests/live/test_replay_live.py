@@ -1,0 +1,33 @@
+"""A loss that was recorded once is had again, on brokers of other ids."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+from live.commands import LOCAL, ebbtide, records_in
+
+from harness.record.manifest import read_manifest
+from harness.record.steps import read_steps
+from harness.releases import ensure
+
+pytestmark = pytest.mark.live
+
+LOST = Path(__file__).resolve().parents[1] / "data" / "runs" / "last-replica-standing-3.9.1"
+
+
+def test_a_recorded_loss_comes_again_by_the_same_cause_on_the_recorded_states(tmp_path: Path) -> None:
+    ensure(["3.9.1"])
+    recorded = Path(shutil.copytree(LOST, tmp_path / "recorded"))
+    done = ebbtide("replay", recorded, "--seed", "6", "--json", "--runs", tmp_path / "runs", *LOCAL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (release,) = msgspec.json.decode(done.stdout)["releases"]
+    assert (release["same"], release["times"]) == (1, 1)
+    (record,) = records_in(tmp_path / "runs")
+    assert read_manifest(record).replay_of == read_manifest(recorded).run_id
+    states = [entry.state for entry in read_steps(record) or []]
+    assert [state["reached"] for state in states] == [True] * 4
+    # The leader that lost power in the record was broker 2, and has another name here.
+    assert states[2]["awaited"][0] != "t-0 leader none ISR [2]"

@@ -1,0 +1,118 @@
+"""What a shrink can say of a candidate before it is run, and of its record before it is judged."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+from replay_records import LOST, SAVED
+
+from analysis.spec.model.bounds import Bounds
+from harness.errors import UsageError
+from harness.replay.finding import Finding
+from harness.replay.recorded import load_recorded
+from harness.scenario.model import Scenario, StepSpec
+from harness.shrink.refute import Refuter, bounds_of
+from harness.shrink.shrinking import wanted_from
+from harness.shrink.trying import anything_missing, wanted_of
+
+SCENARIO = load_recorded(LOST).scenario
+ELR = {"metadata.version": 29, "eligible.leader.replicas.version": 1}
+
+
+def with_steps(*steps: StepSpec) -> Scenario:
+    return msgspec.structs.replace(SCENARIO, steps=steps)
+
+
+POWER_LOSS = StepSpec(step="power-loss", name="loss", target="leader(t-0)")
+KILL = StepSpec(step="kill", name="kill", target="leader(t-0)")
+
+
+def test_a_schedule_is_read_as_what_it_can_do_at_most() -> None:
+    steps = (
+        POWER_LOSS,
+        KILL,
+        StepSpec(step="wipe-disk", target="step(kill)"),
+        StepSpec(step="rolling", mode="restart"),
+        StepSpec(step="pause", target="broker(1)"),
+    )
+    assert bounds_of(with_steps(*steps)) == Bounds(rf=3, min_isr=2, power_losses=1, kills=2, disks=1, stops=3)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        StepSpec(step="set-config", resource="topic:t", config="min.insync.replicas", value="1"),
+        StepSpec(step="hold-request", target="broker(1)", api="AlterPartition"),
+        StepSpec(step="elect", partition="t-0", type="unclean"),
+        StepSpec(step="fail-disk", target="broker(1)"),
+    ],
+)
+def test_what_no_budget_counts_is_left_to_a_run(step: StepSpec) -> None:
+    assert bounds_of(with_steps(KILL, step)) is None
+    assert Refuter("3.9.1", {})(with_steps(KILL, step)) is None
+
+
+def test_an_unclean_election_that_a_config_allows_is_left_to_a_run() -> None:
+    topic = msgspec.structs.replace(SCENARIO.topics["t"], config={"unclean.leader.election.enable": "true"})
+    assert bounds_of(msgspec.structs.replace(with_steps(KILL), topics={"t": topic})) is None
+
+
+def test_kills_alone_lose_nothing_in_the_model_and_a_power_loss_may() -> None:
+    refuter = Refuter("3.9.1", {"metadata.version": 21})
+    why = refuter(with_steps(KILL))
+    assert why is not None
+    assert why.startswith("the model of strict-min-isr-39 loses nothing: ")
+    assert refuter(with_steps(KILL, POWER_LOSS)) is None
+
+
+def test_with_the_elr_one_power_loss_is_tolerated_and_without_it_is_not() -> None:
+    assert Refuter("4.3.1", ELR)(with_steps(POWER_LOSS)) is not None
+    assert Refuter("4.3.1", {"metadata.version": 29})(with_steps(POWER_LOSS)) is None
+
+
+def test_a_release_that_the_model_does_not_know_refutes_nothing() -> None:
+    assert Refuter("9.0.0", {})(with_steps(KILL)) is None
+
+
+def test_a_record_whose_final_read_holds_every_acked_value_needs_no_judgement() -> None:
+    assert anything_missing(LOST)
+    assert not anything_missing(SAVED)
+
+
+def test_without_a_final_read_nothing_is_ruled_out(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
+    shutil.rmtree(folder / "polls")
+    assert anything_missing(folder)
+
+
+def test_the_prediction_asks_for_the_cause_where_there_is_one() -> None:
+    wanted = wanted_from(load_recorded(LOST))
+    assert wanted.outcome == "as-predicted"
+    assert wanted.prediction.kafka == "==3.9.1"
+    assert (wanted.prediction.loss.committed, wanted.prediction.loss.cause) == ("some", "last-replica-standing")
+
+
+@pytest.mark.parametrize(
+    ("facts", "outcome", "committed", "uncommitted"),
+    [
+        (("committed loss by last-known-leader", "committed loss by unclean-election"), "as-predicted", "some", "any"),
+        (("uncommitted loss by uncommitted-at-failover",), "as-predicted", "none", "some"),
+        (("committed loss by unexplained",), "contradicted", "any", "any"),
+        (("violated leader-in-isr",), "contradicted", "any", "any"),
+        (("vanished",), "as-predicted", "any", "any"),
+    ],
+)
+def test_a_violation_can_only_contradict_and_all_else_is_predicted(
+    facts: tuple[str, ...], outcome: str, committed: str, uncommitted: str
+) -> None:
+    wanted = wanted_of(Finding(outcome="contradicted", facts=facts), "3.9.1", "a test")
+    assert wanted.outcome == outcome
+    assert (wanted.prediction.loss.committed, wanted.prediction.loss.uncommitted) == (committed, uncommitted)
+
+
+def test_a_record_that_shows_nothing_cannot_be_shrunk() -> None:
+    with pytest.raises(UsageError, match="there is nothing to keep"):
+        wanted_from(load_recorded(SAVED))
