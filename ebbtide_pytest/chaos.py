@@ -27,6 +27,7 @@ class Chaos(Breakable):
         """Raises `Unproven` besides."""
         from harness.scenario.model import WIRE_KINDS
 
+        __tracebackhide__ = True
         entry = super()._fire(step)
         name = f"step {entry.index} ({entry.step})"
         if entry.fired_ns is None:

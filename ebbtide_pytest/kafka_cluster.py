@@ -31,14 +31,22 @@ class Breakable:
         kind = None if method.startswith("_") else kind_of(method)
         if kind is None:
             raise AttributeError(f"{type(self).__name__} has no {method!r}.{nearest(method)}")
-        return lambda *values, **keys: self.fire(kind, *values, **keys)
+
+        def fire(*values: Any, **keys: Any) -> StepEntry:
+            __tracebackhide__ = True
+            return self.fire(kind, *values, **keys)
+
+        return fire
 
     def fire(self, kind: str, *values: Any, **keys: Any) -> StepEntry:
         """Carry out a step of this kind. Raises `EbbtideError` when it makes no sense or could not be injected."""
+        # A failure is shown where the test asked for the step.
+        __tracebackhide__ = True
         return self._fire(step_of(kind, values, keys))
 
     def wait(self, deadline_s: float = 30.0, **trigger: Any) -> StepEntry:
         """Wait for a trigger of a scenario file: `wait(acked=1000)`, `wait(isr={"partition": "t-0", "size": 1})`."""
+        __tracebackhide__ = True
         return self.fire("wait", trigger=trigger, deadline_s=deadline_s)
 
     @property
