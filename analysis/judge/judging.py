@@ -54,12 +54,23 @@ def judge(record: Path, spark: SparkSession) -> Verdict:
     Raises `UsageError` when it is no record, or one of its files is damaged.
     """
     from analysis.reconcile import reconcile
+
+    manifest = ready(record)
+    return conclude(record, manifest, reconcile(spark, record, manifest))
+
+
+def ready(record: Path) -> Manifest:
+    """Complete the tables of a record that is to be reconciled. Raises `UsageError` when it is none."""
+    manifest = read_manifest(record)
+    complete_tables(record, manifest.run_id)
+    return manifest
+
+
+def conclude(record: Path, manifest: Manifest, reconciliation: Reconciliation) -> Verdict:
+    """The verdict on a reconciled record, written to it with its report."""
     from analysis.report.html import write_report
     from analysis.report.model import build
 
-    manifest = read_manifest(record)
-    complete_tables(record, manifest.run_id)
-    reconciliation = reconcile(spark, record, manifest)
     verdict = verdict_of(record, manifest, reconciliation)
     write_verdict(record, verdict)
     write_report(record, build(record, manifest, verdict, read_steps(record) or []))

@@ -20,18 +20,14 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
-from analysis.reconcile.blocks import PARTITION
+from analysis.reconcile.blocks import PARTITION, block_of
 from analysis.reconcile.duplicate import idempotent
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.tables import RecordTables
 
 KIND = "dirty-order"
-
-BROADCAST_MAX = 300_000
-"""As many pairs go to every worker; more are shuffled."""
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -42,34 +38,35 @@ def why_unknown(facts: Facts) -> str | None:
     return "there was no final read" if facts.final_consumer is None else None
 
 
-def items(
-    tables: RecordTables, leaders: DataFrame | None, runs: Sequence[Facts], kept: list[DataFrame] | None
-) -> DataFrame | None:
-    """One row an item; None: there are none. `leaders` is `history.leader_logs`; `kept`: as in replica_divergence."""
+def inversions(tables: RecordTables) -> DataFrame | None:
+    """The acked values whose offset is below that of the one before (`before`), whether that one stands or not."""
     if tables.sends is None or tables.polls is None:
         return None
     acked = tables.sends.where("status = 'acked' AND offset IS NOT NULL")
     in_order = Window.partitionBy(*PARTITION, "producer").orderBy("sequence", "offset", "value")
     before = F.lag(F.struct("offset", "value", "sequence")).over(in_order)
-    inverted = (
+    return (
         acked.select(*PARTITION, "producer", "sequence", "offset", "value")
         .withColumn("before", before)
         .where("offset < before.offset")
     )
-    few = True
-    if kept is not None:
-        inverted = inverted.persist(StorageLevel.MEMORY_AND_DISK)
-        kept.append(inverted)
-        pairs_found = inverted.count()
-        if not pairs_found:
-            return None
-        few = pairs_found <= BROADCAST_MAX
+
+
+def blocks_before(inverted: DataFrame) -> DataFrame:
+    """The blocks of offsets where the first values of the pairs are looked for."""
+    return inverted.select(*PARTITION, block_of("before.offset").alias("block"))
+
+
+def items(
+    inverted: DataFrame | None, tables: RecordTables, leaders: DataFrame | None, runs: Sequence[Facts]
+) -> DataFrame | None:
+    """One row an item; None: there are none. `inverted` is `inversions`, `leaders` is `history.leader_logs`."""
+    if inverted is None or tables.polls is None:
+        return None
     stands = tables.polls.where("final AND value IS NOT NULL").select(*PARTITION, "offset", "value")
     if leaders is not None:
         stands = stands.union(leaders.where("value IS NOT NULL").select(*PARTITION, "offset", "value"))
     pairs = inverted.withColumn("place", F.struct("before.offset", "before.value"))
-    if few:
-        pairs = F.broadcast(pairs)
     found = stands.select(*PARTITION, F.struct("offset", "value").alias("place")).join(pairs, [*PARTITION, "place"])
     found = found.dropDuplicates([*PARTITION, "offset", "value"])
     row = item(

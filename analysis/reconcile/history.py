@@ -30,7 +30,6 @@ from pyspark.sql import functions as F
 
 from analysis.reconcile.blocks import in_transaction
 from analysis.reconcile.facts import Facts, final_leaders, runs_where
-from analysis.reconcile.narrowing import Narrowed
 from analysis.reconcile.tables import RecordTables
 
 _EVIDENCE = {
@@ -70,21 +69,17 @@ _LEADERS = pa.schema(
 )
 
 
-def all_evidence(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """Everything that puts a value at an offset; None when there is nothing to compare."""
-    placed = [part for part in (_acked(tables), _polled(tables), leader_logs(spark, tables, runs)) if part is not None]
-    return reduce(DataFrame.union, placed) if placed else None
-
-
 def suspicious_history(
-    tables: RecordTables, evidence: DataFrame, narrowed: Narrowed | None, runs: Sequence[Facts], partitions: DataFrame
-) -> DataFrame:
-    """The rows that may be part of an anomaly. `partitions` is `facts.partition_facts`."""
-    unplaced = _unplaced(tables)
-    if narrowed is not None:
-        evidence = narrowed.rows(evidence)
-        unplaced = narrowed.rows(unplaced) if unplaced is not None else None
-    rows = _by_value(_by_offset(evidence), unplaced)
+    tables: RecordTables, leaders: DataFrame | None, runs: Sequence[Facts], partitions: DataFrame
+) -> DataFrame | None:
+    """The rows that may be part of an anomaly; None when there is nothing to compare.
+
+    `leaders` is `leader_logs`, `partitions` is `facts.partition_facts`.
+    """
+    placed = [part for part in (_acked(tables), _polled(tables), leaders) if part is not None]
+    if not placed:
+        return None
+    rows = _by_value(_by_offset(reduce(DataFrame.union, placed)), _unplaced(tables))
     return rows.where(_suspicious(runs)).join(F.broadcast(partitions), ["run", "topic", "partition"], "left")
 
 
@@ -118,7 +113,7 @@ def _polled(tables: RecordTables) -> DataFrame | None:
     if tables.polls is None:
         return None
     return _evidence(
-        tables.polls,
+        tables.polls.where("counts"),
         offset=F.col("offset"),
         read_ns=F.when(~F.col("final"), F.col("polled_ns")),
         reader=F.when(~F.col("final"), F.col("consumer")),

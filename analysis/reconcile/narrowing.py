@@ -1,13 +1,14 @@
-"""Leaves out the rows that surely are in no anomaly of values, before any of them is moved.
+"""Leaves out the rows that surely are in no anomaly, before any of them is moved.
 
-A row counts if its block of offsets does not agree (see `blocks`), or if its value is one of a block of 64 values
-of which any may be in an anomaly: one that stands at two offsets, that failed or was aborted and was read, or
-that a row of a block that does not agree has. All rows of such a value count, wherever they stand, so what is
-concluded from them is what would have been concluded from all rows.
+A row of sends, polls or replicas counts if its block of offsets differs (see `differing`), or if its value is one of
+a block of 64 values of which any may be in an anomaly: one that stands at two offsets, that failed or was aborted
+and was read, or that was acked or read in a block that differs. All rows of such a value count, wherever they stand,
+so what is concluded from them is what would have been concluded from all rows. A poll that jumped, went back or is
+damaged is kept besides, but what is concluded from values does not look at it.
 
-Why that is sound: in blocks that agree, acks, final read and consumers hold the same values at the same offsets.
-So nothing there is lost, vanished or replaced. A value that stands at two offsets in such blocks stands twice in
-the acks or in the final read, which the masks of values show: more rows than bits.
+Why that is sound: in blocks that do not differ, acks, final read and consumers hold the same values at the same
+offsets. So nothing there is lost, vanished or replaced. A value that stands at two offsets in such blocks stands
+twice in the acks or in the final read, which the masks of values show: more rows than bits.
 """
 
 from __future__ import annotations
@@ -23,82 +24,118 @@ from analysis.reconcile.blocks import BLOCK, bit_of, block_of, may_be_hidden
 from analysis.reconcile.tables import RecordTables
 
 BLOCKS_MAX = 300_000
-"""Above so many blocks that do not agree nothing is left out: finding rows in them costs as much as moving all."""
+"""Above so many blocks that differ nothing is left out: finding rows in them costs as much as moving all."""
+
+_VALUES = ["run", "values"]
 
 
 class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
-    """Blocks of offsets and blocks of values whose rows count. `nothing`: there are none."""
+    """The rows that count, and how many they are."""
 
-    offsets: DataFrame
-    values: DataFrame
-    nothing: bool
-
-    def rows(self, evidence: DataFrame) -> DataFrame:
-        """The rows that count; `evidence` has run, topic, partition, offset and value."""
-        offsets = self.offsets.withColumn("of_offset", F.lit(True))
-        values = self.values.withColumn("of_value", F.lit(True))
-        keyed = evidence.withColumns({"block": block_of("offset"), "values": block_of("value")})
-        marked = keyed.join(F.broadcast(offsets), BLOCK, "left").join(F.broadcast(values), ["run", "values"], "left")
-        return marked.where("of_offset OR of_value").drop("block", "values", "of_offset", "of_value")
-
-    def close(self) -> None:
-        """Give back what was kept."""
-        self.offsets.unpersist()
-        self.values.unpersist()
+    tables: RecordTables
+    rows: int
 
 
-def narrow(tables: RecordTables, compared: DataFrame, evidence: DataFrame) -> Narrowed | None:
-    """What counts; None: too much does, and every row may count.
+def narrow(tables: RecordTables, differing: DataFrame, kept: list[DataFrame]) -> Narrowed | None:
+    """The rows of `tables` that count; None: too many may.
 
-    `compared` is `blocks.compared`; `evidence` has run, topic, partition, offset and value of all rows.
+    `differing` has the columns `BLOCK`, also more than once. What must be kept until the result has been read is
+    added to `kept`.
     """
-    offsets = compared.where("NOT agree").select(*BLOCK).persist(StorageLevel.MEMORY_AND_DISK)
-    differing = offsets.count()
-    if differing > BLOCKS_MAX:
-        offsets.unpersist()
+    offsets = _kept(differing.distinct(), kept)
+    differs = offsets.count()
+    if differs > BLOCKS_MAX:
         return None
-    values = _suspect_values(tables)
-    if differing:
-        there = evidence.where("value IS NOT NULL").withColumn("block", block_of("offset"))
-        there = there.join(F.broadcast(offsets), BLOCK, "left_semi")
-        values = values.union(there.select("run", block_of("value").alias("values")))
-    values = values.distinct().persist(StorageLevel.MEMORY_AND_DISK)
-    suspect = values.count()
-    narrowed = Narrowed(offsets=offsets, values=values, nothing=not differing and not suspect)
-    if suspect > BLOCKS_MAX:
-        narrowed.close()
+    values = _kept(_suspect_values(tables, offsets if differs else None), kept)
+    suspects = values.count()
+    if suspects > BLOCKS_MAX:
         return None
-    return narrowed
+    chosen: dict[str, DataFrame | None] = {"sends": None, "polls": None, "replicas": None}
+    for name, of_offset, needed in (
+        ("sends", F.when(_placed(), block_of("offset")), F.lit(False)),
+        ("polls", block_of("offset"), _noteworthy()),
+        ("replicas", block_of("offset"), F.lit(False)),
+    ):
+        rows = getattr(tables, name)
+        if rows is None:
+            continue
+        counts = F.lit(False)
+        rows = rows.withColumns({"block": of_offset, "values": block_of("value")})
+        if differs:
+            rows = rows.join(F.broadcast(offsets.withColumn("of_offset", F.lit(True))), BLOCK, "left")
+            counts = counts | F.coalesce("of_offset", F.lit(False))
+        if suspects:
+            rows = rows.join(F.broadcast(values.withColumn("of_value", F.lit(True))), _VALUES, "left")
+            counts = counts | F.coalesce("of_value", F.lit(False))
+        if name == "polls":
+            rows = rows.withColumn("counts", counts)
+        elif not (differs or suspects):
+            continue
+        rows = rows.where(counts | needed).drop("block", "values", "of_offset", "of_value")
+        chosen[name] = _kept(rows, kept)
+    counted = [frame.select(F.lit(1)) for frame in chosen.values() if frame is not None]
+    found = reduce(DataFrame.union, counted).count() if counted else 0
+    return Narrowed(tables=msgspec.structs.replace(tables, **chosen), rows=found)
 
 
-def _suspect_values(tables: RecordTables) -> DataFrame:
-    """Blocks of values that stand twice in the acks or in the final read, or were read though they never should."""
+def _kept(frame: DataFrame, kept: list[DataFrame]) -> DataFrame:
+    frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    kept.append(frame)
+    return frame
+
+
+def _placed() -> Column:
+    """Whether a row of sends puts its value at an offset."""
+    return (F.col("status") == "acked") & F.col("offset").isNotNull()
+
+
+def _noteworthy() -> Column:
+    """Whether a row of polls is in an anomaly, or may be, whatever its value."""
+    before = F.col("prev_offset")
+    moved = (F.col("offset") <= before) | (F.col("offset") - 1 > before)
+    return F.col("value").isNull() | F.coalesce(moved, F.lit(False))
+
+
+def _suspect_values(tables: RecordTables, offsets: DataFrame | None) -> DataFrame:
+    """Blocks of values that stand twice in acks or final read, that never should have been read, or that differ."""
     bit = bit_of("value")
     group = (F.col("run"), block_of("value").alias("values"))
-    names = ("acks", "acks_mask", "failed", "hidden", "finals", "finals_mask", "read", "read_committed")
+    names = ("acks", "acks_mask", "failed", "hidden", "finals", "finals_mask", "read", "read_committed", "differ")
 
     def columns(**given: Column) -> list[Column]:
         return [given.get(name, F.lit(None)).cast("bigint").alias(name) for name in names]
 
+    def marked(rows: DataFrame, block: Column) -> DataFrame:
+        if offsets is None:
+            return rows.withColumn("differs", F.lit(None).cast("int"))
+        there = F.broadcast(offsets.withColumn("differs", F.lit(1)))
+        return rows.withColumn("block", block).join(there, BLOCK, "left")
+
     parts = []
     if tables.sends is not None:
-        acked = (F.col("status") == "acked") & F.col("offset").isNotNull()
-        sends = tables.sends.groupBy(*group).agg(
-            F.count(F.when(acked, 1)).alias("acks"),
-            F.bit_or(F.when(acked, bit)).alias("acks_mask"),
-            F.bit_or(F.when(F.col("status") == "failed", bit)).alias("failed"),
-            F.bit_or(F.when(may_be_hidden(), bit)).alias("hidden"),
+        acked = _placed()
+        sends = (
+            marked(tables.sends, F.when(acked, block_of("offset")))
+            .groupBy(*group)
+            .agg(
+                F.count(F.when(acked, 1)).alias("acks"),
+                F.bit_or(F.when(acked, bit)).alias("acks_mask"),
+                F.bit_or(F.when(F.col("status") == "failed", bit)).alias("failed"),
+                F.bit_or(F.when(may_be_hidden(), bit)).alias("hidden"),
+                F.max("differs").alias("differ"),
+            )
         )
-        parts.append(sends.select("run", "values", *columns(**{name: F.col(name) for name in names[:4]})))
+        parts.append(sends.select("run", "values", *columns(**{name: F.col(name) for name in (*names[:4], "differ")})))
     if tables.polls is not None:
         polls = (
-            tables.polls.where("value IS NOT NULL")
+            marked(tables.polls.where("value IS NOT NULL"), block_of("offset"))
             .groupBy(*group)
             .agg(
                 F.count(F.when(F.col("final"), 1)).alias("finals"),
                 F.bit_or(F.when(F.col("final"), bit)).alias("finals_mask"),
                 F.bit_or(bit).alias("read"),
                 F.bit_or(F.when(F.col("isolation") == "read_committed", bit)).alias("read_committed"),
+                F.max("differs").alias("differ"),
             )
         )
         parts.append(polls.select("run", "values", *columns(**{name: F.col(name) for name in names[4:]})))
@@ -108,4 +145,5 @@ def _suspect_values(tables: RecordTables) -> DataFrame:
     forbidden = (F.col("failed").bitwiseAND(F.col("read")) != 0) | (
         F.col("hidden").bitwiseAND(F.col("read_committed")) != 0
     )
-    return merged.where(F.coalesce(twice, F.lit(False)) | F.coalesce(forbidden, F.lit(False))).select("run", "values")
+    suspect = [twice, forbidden, F.col("differ").isNotNull()]
+    return merged.where(reduce(Column.__or__, (F.coalesce(one, F.lit(False)) for one in suspect))).select(*_VALUES)

@@ -1,12 +1,12 @@
 """Reconciles run records, any number of them in the same jobs: from their tables to anomalies.
 
-The order: blocks of sends and polls, and the facts (one job); what differs (only where there are many rows);
-the items of every kind, kept while they are counted and stored.
+The order: blocks of sends and polls, and the facts (one job); where there are many rows, which of them may be in an
+anomaly at all; the items of every kind from those, kept while they are counted and stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -30,10 +30,10 @@ from analysis.reconcile import (
     unseen,
     vanished,
 )
-from analysis.reconcile.blocks import compared, poll_blocks, readable, send_blocks, session_ranges
+from analysis.reconcile.blocks import BLOCK, compared, poll_blocks, readable, send_blocks, session_ranges
 from analysis.reconcile.collecting import collect_facts
 from analysis.reconcile.facts import Facts, partition_facts
-from analysis.reconcile.history import all_evidence, leader_logs, suspicious_history
+from analysis.reconcile.history import leader_logs, suspicious_history
 from analysis.reconcile.model import Reconciliation
 from analysis.reconcile.narrowing import narrow
 from analysis.reconcile.session import is_small, planned_for
@@ -68,15 +68,20 @@ def reconcile(spark: SparkSession, record: Path, manifest: Manifest) -> Reconcil
     return reconcile_all(spark, [(record, manifest)])[0]
 
 
-def reconcile_all(spark: SparkSession, records: Sequence[tuple[Path, Manifest]]) -> list[Reconciliation]:
-    """`reconcile` for each record, all in the same jobs. Raises as it does: for any of them, and then none is done."""
+def reconcile_all(
+    spark: SparkSession, records: Sequence[tuple[Path, Manifest]], stage: Callable[[str], None] = lambda _: None
+) -> list[Reconciliation]:
+    """`reconcile` for each record, all in the same jobs; `stage` hears what is being done.
+
+    Raises as `reconcile` does: for any of the records, and then none is done.
+    """
     for record, _ in records:
         check_writable(record)
     runs = [run_files(record, manifest) for record, manifest in records]
     kept: list[DataFrame] = []
     try:
         with planned_for(spark, sum(sum(run.rows.values()) for run in runs)):
-            return _reconciled(spark, runs, kept)
+            return _reconciled(spark, runs, kept, stage)
     except (Py4JJavaError, PySparkException) as error:
         raise _explained(error, [record for record, _ in records]) from None
     finally:
@@ -84,21 +89,40 @@ def reconcile_all(spark: SparkSession, records: Sequence[tuple[Path, Manifest]])
             frame.unpersist()
 
 
-def _reconciled(spark: SparkSession, runs: Sequence[RunFiles], kept: list[DataFrame]) -> list[Reconciliation]:
+def _reconciled(
+    spark: SparkSession, runs: Sequence[RunFiles], kept: list[DataFrame], stage: Callable[[str], None]
+) -> list[Reconciliation]:
+    stage("summing up")
     tables = load(spark, runs)
     sends, polls = _kept(send_blocks(tables), kept), _kept(poll_blocks(tables), kept)
     facts = collect_facts(tables, sends, polls, runs)
-    small = is_small(sum(sum(run.rows.values()) for run in runs))
-    found = _items(spark, tables, sends, polls, facts, kept, small=small)
-    summaries = [Summary() for _ in runs]
-    items = None
-    if found:
-        # Each kind has as many parts as there are shuffle partitions; most of them are empty.
-        parts = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        items = reduce(DataFrame.union, found).coalesce(parts).persist(StorageLevel.MEMORY_AND_DISK)
-        kept.append(items)
-        summaries = summarize(items, len(runs))
-    store([run.record for run in runs], items, [bool(summary.anomalies) for summary in summaries])
+    rows = sum(sum(run.rows.values()) for run in runs)
+    partitions = partition_facts(spark, facts)
+    blocks = compared(sends, polls, partitions, facts)
+    seen = readable(blocks, tables, facts) if blocks is not None else None
+    inverted = dirty_order.inversions(tables)
+    if not is_small(rows):
+        stage("comparing blocks")
+        blocks, seen, inverted = _kept(blocks, kept), _kept(seen, kept), _kept(inverted, kept)
+        differing = _differing(spark, tables, blocks, inverted, facts)
+        narrowed = narrow(tables, differing, kept) if differing is not None else None
+        if narrowed is not None:
+            tables, rows = narrowed.tables, narrowed.rows
+    sessions = session_ranges(polls) if polls is not None else None
+    stage("comparing records")
+    with planned_for(spark, rows):
+        found = [unseen.items(seen, blocks, sessions), poll_skip.items(tables, facts, seen)]
+        found += _items(spark, tables, inverted, partitions, facts)
+        summaries = [Summary() for _ in runs]
+        items = None
+        if some := [one for one in found if one is not None]:
+            # Each kind has as many parts as there are shuffle partitions; most of them are empty.
+            parts = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+            items = reduce(DataFrame.union, some).coalesce(parts).persist(StorageLevel.MEMORY_AND_DISK)
+            kept.append(items)
+            summaries = summarize(items, len(runs))
+        stage("storing")
+        store([run.record for run in runs], items, [bool(summary.anomalies) for summary in summaries])
     return [
         Reconciliation(
             counts=one.counts,
@@ -111,41 +135,41 @@ def _reconciled(spark: SparkSession, runs: Sequence[RunFiles], kept: list[DataFr
     ]
 
 
+def _differing(
+    spark: SparkSession,
+    tables: RecordTables,
+    blocks: DataFrame | None,
+    inverted: DataFrame | None,
+    runs: Sequence[Facts],
+) -> DataFrame | None:
+    """The blocks of offsets with rows that must be looked at one by one, some more than once; None: no rows."""
+    found = [
+        blocks.where("NOT agree").select(*BLOCK) if blocks is not None else None,
+        dirty_order.blocks_before(inverted) if inverted is not None else None,
+        replica_divergence.differing_blocks(spark, tables, runs),
+    ]
+    some = [one for one in found if one is not None]
+    return reduce(DataFrame.union, some) if some else None
+
+
 def _items(
     spark: SparkSession,
     tables: RecordTables,
-    sends: DataFrame | None,
-    polls: DataFrame | None,
+    inverted: DataFrame | None,
+    partitions: DataFrame,
     runs: Sequence[Facts],
-    kept: list[DataFrame],
-    *,
-    small: bool,
-) -> list[DataFrame]:
-    """The items of each kind. Where there are few rows, looking what differs first costs more than it saves."""
-    partitions = partition_facts(spark, runs)
-    blocks = compared(sends, polls, partitions, runs)
-    look_first = None if small else kept
+) -> list[DataFrame | None]:
+    """The items of the kinds that look at rows one by one."""
     leaders = leader_logs(spark, tables, runs)
-    seen = readable(blocks, tables, runs) if blocks is not None else None
-    sessions = session_ranges(polls) if polls is not None else None
-    kinds = [
+    history = suspicious_history(tables, leaders, runs, partitions)
+    return [
         hw_regression.items(tables, runs),
-        replica_divergence.items(spark, tables, runs, look_first),
+        replica_divergence.items(spark, tables, runs),
         damaged.items(tables, runs),
         poll_back.items(tables, runs),
-        poll_skip.items(tables, runs, seen),
-        unseen.items(seen, blocks, sessions),
-        dirty_order.items(tables, leaders, runs, look_first),
+        dirty_order.items(inverted, tables, leaders, runs),
+        _of_values(history, runs) if history is not None else None,
     ]
-    evidence = all_evidence(spark, tables, runs)
-    if evidence is not None and blocks is not None:
-        narrowed = None if small else narrow(tables, blocks, evidence)
-        if narrowed is not None:
-            kept += [narrowed.offsets, narrowed.values]
-        if narrowed is None or not narrowed.nothing:
-            history = suspicious_history(tables, evidence, narrowed, runs, partitions)
-            kinds.append(_of_values(history, runs))
-    return [items for items in kinds if items is not None]
 
 
 def _of_values(history: DataFrame, runs: Sequence[Facts]) -> DataFrame:

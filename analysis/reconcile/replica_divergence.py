@@ -11,8 +11,8 @@ differs from one with a value.
 
 When it cannot tell: without replicas or checkpoints; a replica without a checkpoint row is not compared.
 
-How: logs that agree are not shuffled. Blocks of offsets are compared first, by how many records each replica
-has in them and by the records' hashes taken together; only the blocks that differ are compared record by record.
+How: of many rows, blocks of offsets are compared first, by how many records each replica has in them and by the
+records' hashes taken together; only the blocks that differ are compared record by record.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
+from analysis.reconcile.blocks import BLOCK, PARTITION, block_of
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.tables import RecordTables
 
 KIND = "replica-divergence"
 
-_BLOCK_BITS = 10
 _CHECKPOINTS = pa.schema(
     [
         pa.field("run", pa.int32()),
@@ -52,14 +51,23 @@ def why_unknown(facts: Facts) -> str | None:
     return None
 
 
-def items(
-    spark: SparkSession, tables: RecordTables, runs: Sequence[Facts], kept: list[DataFrame] | None
-) -> DataFrame | None:
-    """One row an item; None: nothing can be judged, or nothing differs.
+def differing_blocks(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+    """The blocks of offsets in which the replicas' committed rows differ; None: nothing can be judged."""
+    committed = _committed(spark, tables, runs)
+    if committed is None:
+        return None
+    return (
+        committed.groupBy(*PARTITION, block_of("offset").alias("block"), "broker")
+        .agg(F.count("*").alias("rows"), F.bit_xor(F.xxhash64("offset", "value", "leader_epoch")).alias("hashes"))
+        .groupBy(*BLOCK)
+        .agg(F.min(F.struct("rows", "hashes")).alias("least"), F.max(F.struct("rows", "hashes")).alias("most"))
+        .where("least <> most")
+        .select(*BLOCK)
+    )
 
-    With `kept`, blocks are compared at once and records are read again only if any differs; what must be kept
-    until the items have been read is added to it.
-    """
+
+def _committed(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+    """The rows below each replica's last checkpointed HW; None: nothing can be judged."""
     if tables.replicas is None or all(why_unknown(facts) for facts in runs):
         return None
     checkpoints = [
@@ -74,40 +82,17 @@ def items(
         for one in facts.checkpoints
     ]
     small = spark.createDataFrame(pa.Table.from_pylist(checkpoints, schema=_CHECKPOINTS))
-    committed = (
-        tables.replicas.join(F.broadcast(small), ["run", "topic", "partition", "broker"])
-        .where("offset < checkpoint")
-        .select(
-            "run",
-            "topic",
-            "partition",
-            F.shiftright("offset", _BLOCK_BITS).alias("block"),
-            "broker",
-            "offset",
-            "value",
-            "leader_epoch",
-        )
-    )
-    block = ["run", "topic", "partition", "block"]
-    blocks = (
-        committed.groupBy(*block, "broker")
-        .agg(F.count("*").alias("rows"), F.bit_xor(F.xxhash64("offset", "value", "leader_epoch")).alias("hashes"))
-        .groupBy(*block)
-        .agg(F.min(F.struct("rows", "hashes")).alias("least"), F.max(F.struct("rows", "hashes")).alias("most"))
-        .where("least <> most")
-        .select(*block)
-    )
-    if kept is not None:
-        blocks = blocks.persist(StorageLevel.MEMORY_AND_DISK)
-        kept.append(blocks)
-        if blocks.isEmpty():
-            return None
+    rows = tables.replicas.join(F.broadcast(small), [*PARTITION, "broker"]).where("offset < checkpoint")
+    return rows.select(*PARTITION, "broker", "offset", "value", "leader_epoch")
+
+
+def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+    """One row an item; None: nothing can be judged, or nothing differs."""
+    committed = _committed(spark, tables, runs)
+    if committed is None:
+        return None
     replica = F.struct("broker", "leader_epoch", "value")
-    offsets = (
-        committed.join(F.broadcast(blocks), block)
-        .groupBy("run", "topic", "partition", "offset")
-        .agg(F.array_sort(F.collect_list(replica)).alias("replicas"))
-    )
+    offsets = committed.groupBy(*PARTITION, "offset").agg(F.array_sort(F.collect_list(replica)).alias("replicas"))
     differs = F.exists(
         "replicas",
         lambda one: F.exists(

@@ -45,6 +45,11 @@ _JVM_EXIT_S = 60.0
 """The first JVM on a host writes its class archive as it exits: 5 to 10 s."""
 _START_FLAGS = "-XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
 _QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+_LATE_COMPILER = " ".join(
+    f"-XX:Tier4{name}Threshold={at}"
+    for name, at in (("Invocation", 50_000), ("MinInvocation", 6_000), ("Compile", 150_000), ("BackEdge", 400_000))
+)
+"""Ten times the defaults: the slow compiler then takes the loops over rows, and leaves planning alone."""
 _QUICK_ROWS_MAX = 3_000_000
 """From so many rows on, the slow compiler's code repays its making: at 20 million it halves the work."""
 _LOGGING = """\
@@ -67,7 +72,7 @@ def spark_session(master: str | None = None) -> SparkSession:
     """
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()
-    jvm = _Jvm(master or LOCAL_MASTER)
+    jvm = Jvm(master or LOCAL_MASTER)
     atexit.register(jvm.close)
     return jvm.spark
 
@@ -81,11 +86,16 @@ def session(master: str | None = None, *, rows: int = 0) -> Iterator[SparkSessio
     if SparkContext._active_spark_context is not None:
         yield SparkSession.builder.getOrCreate()
         return
-    jvm = _Jvm(master or LOCAL_MASTER, rows=rows)
+    jvm = Jvm(master or LOCAL_MASTER, rows=rows)
     try:
         yield jvm.spark
     finally:
         jvm.close()
+
+
+def suits_quick_start(rows: int) -> bool:
+    """Whether a session that was started for few rows is the right one for so many."""
+    return rows <= _QUICK_ROWS_MAX
 
 
 def is_small(rows: int) -> bool:
@@ -108,7 +118,7 @@ def planned_for(spark: SparkSession, rows: int) -> Iterator[None]:
             spark.conf.set(key, was or "")
 
 
-class _Jvm:
+class Jvm:
     """A Java process with a Spark session, and its scratch folder; both end with `close`."""
 
     def __init__(self, master: str, *, rows: int = 0) -> None:
@@ -132,7 +142,7 @@ class _Jvm:
             # A Ctrl-C in the middle would leave a JVM that nobody knows of. SparkContext takes Ctrl-C for itself and
             # never gives it back; what was before is restored here.
             with held_back(), said.open("wb") as stderr, _environment(environment):
-                compiler = _QUICK_COMPILER if rows <= _QUICK_ROWS_MAX else ""
+                compiler = _QUICK_COMPILER if suits_quick_start(rows) else _LATE_COMPILER
                 flags = f"{_START_FLAGS} {compiler} {self._archive.flags} -Djava.io.tmpdir={self._scratch}"
                 conf = _conf(master, self._scratch, flags)
                 self._gateway = launch_gateway(  # type: ignore[no-untyped-call]

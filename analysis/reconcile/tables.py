@@ -48,7 +48,7 @@ class RecordTables(msgspec.Struct, frozen=True, kw_only=True):
     """One DataFrame a table, None when no run has rows of it.
 
     Each has the columns of the record format and `run`, the index of the run; polls also has `final`, whether
-    the row is of the final read.
+    the row is of the final read, and `counts`, whether it puts its value at its offset (see the module narrowing).
     """
 
     sends: DataFrame | None
@@ -98,6 +98,7 @@ def _read(spark: SparkSession, table: str, runs: Sequence[RunFiles]) -> DataFram
         ]
         if table == "polls":
             selected.append((F.lit(False) if final is None else F.col("consumer") == final).alias("final"))
+            selected.append(F.lit(True).alias("counts"))
         part = part.select(run_of, *selected)
         read = part if read is None else read.unionByName(part)
     return read

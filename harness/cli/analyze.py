@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from harness.errors import EbbtideError, ExitCode
 
 if TYPE_CHECKING:
+    from analysis.reconcile.early import EarlySession
     from analysis.report.summary import Judged
 
 _WORST_LAST = (
@@ -21,6 +22,9 @@ _WORST_LAST = (
     ExitCode.USAGE,
 )
 
+SIDE_BY_SIDE_MAX = 12
+"""More runs than these are told in a line each, as they are judged."""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
@@ -29,32 +33,58 @@ def add(parser: argparse.ArgumentParser) -> None:
         "network and no cluster. The exit code is the worst of all: a record that cannot be read (4) does not "
         "stop the others from being judged, nor does one that contradicts (1) or proves nothing (2)."
     )
-    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help="a run record, e.g. runs/<run_id>")
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        type=Path,
+        help="a run record, e.g. runs/<run_id>, or a folder of any number of them, e.g. runs",
+    )
     parser.add_argument("--json", action="store_true", help="print each verdict.json as one line instead of a table")
     parser.add_argument("--master", metavar="URL", default=None, help="the Spark master (default: this machine)")
 
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Judge each record; returns the worst exit code."""
-    return judge_all(args.runs, as_json=args.json, master=args.master)
+    records = [record for path in args.runs for record in records_in(path)]
+    return judge_all(records, as_json=args.json, master=args.master)
 
 
-def judge_all(records: Sequence[Path], *, as_json: bool = False, master: str | None = None) -> ExitCode:
-    """Judge each record, print verdicts as JSON lines or a table, and return the worst exit code."""
+def records_in(path: Path) -> list[Path]:
+    """A record itself, or the records in a folder that is none, in the order of their names."""
+    from harness.record.manifest import MANIFEST
+
+    if (path / MANIFEST).exists() or not path.is_dir():
+        return [path]
+    return sorted(one.parent for one in path.glob(f"[!.]*/{MANIFEST}")) or [path]
+
+
+def judge_all(
+    records: Sequence[Path],
+    *,
+    as_json: bool = False,
+    master: str | None = None,
+    early: EarlySession | None = None,
+) -> ExitCode:
+    """Judge each record, print verdicts as JSON lines or a table, and return the worst exit code.
+
+    `early`: a session that may have been begun already.
+    """
     import msgspec
 
-    from analysis.judge.judging import judge
+    from analysis.judge.many import judge_many
     from analysis.report.summary import judged
     from analysis.verdict import EXIT_OF_OUTCOME
+    from harness.cli.progress import progress_of
     from harness.record.manifest import read_manifest
 
-    codes: list[ExitCode] = []
+    codes: set[ExitCode] = set()
     readable: list[Path] = []
     for record in records:
         try:
             read_manifest(record)
         except EbbtideError as error:
-            codes.append(_complain(record, error))
+            codes.add(_complain(record, error))
         else:
             readable.append(record)
     done: list[Judged] = []
@@ -63,18 +93,26 @@ def judge_all(records: Sequence[Path], *, as_json: bool = False, master: str | N
         from analysis.reconcile.session import session
         from harness.signals import unwinding
 
-        with unwinding(), session(master, rows=rows_of(readable)) as spark:
-            for record in readable:
-                try:
-                    verdict = judge(record, spark)
-                except EbbtideError as error:
-                    codes.append(_complain(record, error))
-                    continue
-                codes.append(EXIT_OF_OUTCOME[verdict.outcome])
-                done.append(judged(record, verdict))
-                if as_json:
-                    print(msgspec.json.encode(verdict).decode(), flush=True)
-    if done and not as_json:
+        with unwinding(), progress_of(len(readable)) as progress:
+            progress.stage("starting Spark")
+            rows = rows_of(readable)
+            if early is not None:
+                early.wait(rows)
+            with session(master, rows=rows) as spark:
+                progress.watch(spark)
+                for record, verdict in judge_many(readable, spark, progress.stage):
+                    if isinstance(verdict, EbbtideError):
+                        codes.add(_complain(record, verdict))
+                    else:
+                        codes.add(EXIT_OF_OUTCOME[verdict.outcome])
+                        if as_json:
+                            print(msgspec.json.encode(verdict).decode(), flush=True)
+                        elif len(readable) > SIDE_BY_SIDE_MAX:
+                            print(f"{record}: {verdict.outcome}: {'; '.join(verdict.why[:1])}", flush=True)
+                        else:
+                            done.append(judged(record, verdict))
+                    progress.judged(record)
+    if done:
         _tell(done)
     return max(codes, key=_WORST_LAST.index)
 

@@ -141,19 +141,13 @@ def _carrier(store: Store, log: Path, args: argparse.Namespace) -> Callable[[Job
 
 
 def _judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-    from analysis.judge.judging import judge
+    from analysis.judge.many import judge_many
     from analysis.reconcile.files import rows_of
     from analysis.reconcile.session import session
     from harness.signals import unwinding
 
-    found: dict[Path, Verdict | EbbtideError] = {}
     with unwinding(), session(None, rows=rows_of(list(records))) as spark:
-        for record in records:
-            try:
-                found[record] = judge(record, spark)
-            except EbbtideError as error:
-                found[record] = error
-    return found
+        return dict(judge_many(records, spark))
 
 
 def _close(store: Store, plan: Plan, done: list[Done], keep: int) -> ExitCode:

@@ -73,15 +73,17 @@ def run_scenario(
     display: Display,
     drive: Callable[[Session], None] = Session.carry_out,
     hold: Callable[[Standing], None] | None = None,
+    ending: Callable[[], None] = lambda: None,
 ) -> Path:
     """Run, and return the record's folder, not yet judged.
 
     `drive` takes the session from `open` to `finish`. `hold` is given the cluster once the record is complete;
-    the cluster ends when it returns. Raises `HarnessError` when the harness or its host failed; a record that was
-    begun says so too, and what it holds can be judged.
+    the cluster ends when it returns. `ending` is called when the live part is over and nothing is left to disturb.
+    Raises `HarnessError` when the harness or its host failed; a record that was begun says so too, and what it holds
+    can be judged.
     """
     run = _Run(request, display)
-    run.carry_out(drive, hold)
+    run.carry_out(drive, hold, ending)
     return run.record
 
 
@@ -96,7 +98,12 @@ class _Run:
         self.record = (request.runs / self.run_id).absolute()
         self.manifest = self._first_manifest(started)
 
-    def carry_out(self, drive: Callable[[Session], None], hold: Callable[[Standing], None] | None) -> None:
+    def carry_out(
+        self,
+        drive: Callable[[Session], None],
+        hold: Callable[[Standing], None] | None,
+        ending: Callable[[], None],
+    ) -> None:
         if isinstance(self.request.runtime, LocalChoice):
             self._ensure_class_archive()
         self._begin_record()
@@ -119,6 +126,7 @@ class _Run:
                 try:
                     drive(session)
                     ended = True
+                    ending()
                 finally:
                     # A run that was cut short is evidence too: what the nodes left is taken before they are removed.
                     with contextlib.nullcontext() if ended else contextlib.suppress(EbbtideError, OSError):

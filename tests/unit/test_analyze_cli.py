@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from judge_records import ELR_ON, Story, last_replica_standing
 
-from analysis.judge import judging
+from analysis.judge import many
 from analysis.reconcile import session as spark
 from analysis.verdict import Verdict, not_finished, read_verdict, write_verdict
 from harness.cli.main import main
-from harness.errors import HarnessError, Problems, UsageError
+from harness.errors import EbbtideError, HarnessError, Problems, UsageError
 
 LOSS = 'loss = { committed = "some" }'
 
@@ -29,13 +30,14 @@ def stories(monkeypatch: pytest.MonkeyPatch) -> dict[Path, Story]:
     def session(master: str | None = None, *, rows: int = 0) -> Iterator[None]:
         yield None
 
-    def judge(record: Path, _: object) -> Verdict:
-        verdict = told[record].judged()
-        write_verdict(record, verdict)
-        return verdict
+    def judge_many(records: Sequence[Path], *_: object) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
+        for record in records:
+            verdict = told[record].judged()
+            write_verdict(record, verdict)
+            yield record, verdict
 
     monkeypatch.setattr(spark, "session", session)
-    monkeypatch.setattr(judging, "judge", judge)
+    monkeypatch.setattr(many, "judge_many", judge_many)
     return told
 
 
@@ -77,14 +79,14 @@ def test_the_exit_code_is_the_worst_of_all_records(records: dict[str, Path], nam
 def test_a_record_that_the_harness_could_not_judge_does_not_stop_the_others(
     records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    judge = judging.judge
+    judge_many = many.judge_many
 
-    def failing(record: Path, session: object) -> Verdict:
-        if record == records["contradicts"]:
-            raise HarnessError("no space left")
-        return judge(record, session)  # type: ignore[arg-type]
+    def failing(given: Sequence[Path], *rest: Any) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
+        for record, verdict in judge_many(given, *rest):
+            failed = record == records["contradicts"]
+            yield record, HarnessError("no space left") if failed else verdict
 
-    monkeypatch.setattr(judging, "judge", failing)
+    monkeypatch.setattr(many, "judge_many", failing)
     assert main(["analyze", str(records["contradicts"]), str(records["predicted"])]) == 3
     out, err = capsys.readouterr()
     assert "no space left" in err
@@ -105,12 +107,35 @@ def test_a_bad_record_does_not_stop_the_others_from_being_judged(
 def test_a_record_with_damaged_tables_is_named_once(
     records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def damaged(record: Path, _: object) -> Verdict:
-        raise Problems(str(record), [UsageError("cut short", where="sends/1.parquet")])
+    def damaged(given: Sequence[Path], *_: object) -> Iterator[tuple[Path, EbbtideError]]:
+        yield given[0], Problems(str(given[0]), [UsageError("cut short", where="sends/1.parquet")])
 
-    monkeypatch.setattr(judging, "judge", damaged)
+    monkeypatch.setattr(many, "judge_many", damaged)
     assert main(["analyze", str(records["predicted"])]) == 4
     assert capsys.readouterr().err.startswith(f"error: {records['predicted']}: 1 problem\n")
+
+
+def test_a_folder_of_records_stands_for_all_of_them(
+    records: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (records["damaged"].parent / "notes").mkdir()
+    assert main(["analyze", str(records["damaged"].parent), "--json"]) == 4
+    out, err = capsys.readouterr()
+    assert [json.loads(line)["run_id"] for line in out.splitlines()] == ["contradicts", "predicted", "proves-nothing"]
+    assert "damaged/manifest.json" in err
+    assert "notes" not in err
+
+
+def test_many_records_are_told_in_a_line_each(
+    records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("harness.cli.analyze.SIDE_BY_SIDE_MAX", 1)
+    monkeypatch.setattr("harness.cli.progress.LINE_EVERY", 1)
+    assert main(["analyze", str(records["predicted"]), str(records["proves-nothing"])]) == 2
+    out, err = capsys.readouterr()
+    told = [line.split(": ")[:2] for line in out.splitlines()]
+    assert told == [[str(records["predicted"]), "as-predicted"], [str(records["proves-nothing"]), "inconclusive"]]
+    assert err == f"judged 1 of 2 records, the last {records['predicted']}\n"
 
 
 def test_json_is_one_line_a_record_and_equals_the_file(

@@ -1,0 +1,70 @@
+"""A Spark session that starts in the background, while a cluster is being taken down.
+
+Nothing of Spark is imported before: that alone takes a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from harness.errors import HarnessError
+from harness.signals import held_back
+
+if TYPE_CHECKING:
+    from analysis.reconcile.session import Jvm
+
+
+class EarlySession:
+    """`begin`, then `wait`; from then on it is this process's session, until the block ends.
+
+    However the block is left, a start that is under way is let finish and is ended, so that no JVM stays.
+    """
+
+    def __init__(self) -> None:
+        self._starting: threading.Thread | None = None
+        self._jvm: Jvm | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def begin(self) -> None:
+        """Start it, once, and return at once."""
+        if self._starting is None:
+            self._starting = threading.Thread(target=self._start, name="early Spark session", daemon=True)
+            self._starting.start()
+
+    def wait(self, rows: int) -> None:
+        """Let it become ready. One that does not suit so many rows is ended, and one that failed is no loss:
+
+        `analysis.reconcile.session.session` then starts another, and says what is wrong.
+        """
+        if self._starting is None:
+            return
+        self._starting.join()
+        from analysis.reconcile.session import suits_quick_start
+
+        if not suits_quick_start(rows):
+            self.close()
+
+    def close(self) -> None:
+        """End it. Again: nothing happens."""
+        with held_back():
+            if self._starting is not None:
+                self._starting.join()
+            jvm, self._jvm = self._jvm, None
+            if jvm is not None:
+                jvm.close()
+
+    def _start(self) -> None:
+        from analysis.reconcile.session import LOCAL_MASTER, Jvm
+
+        with contextlib.suppress(HarnessError):
+            self._jvm = Jvm(LOCAL_MASTER)

@@ -1,0 +1,107 @@
+"""How far a long analysis is, on stderr: a bar on a terminal, else a line now and then, and nothing for a short one."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+LINE_EVERY = 100
+"""Records between two lines where there is no terminal."""
+
+_LOOK_EVERY_S = 0.5
+
+
+class Progress(Protocol):
+    """Hears how an analysis goes on."""
+
+    def stage(self, doing: str) -> None:
+        """What is being done with the records at hand."""
+
+    def judged(self, record: Path) -> None:
+        """One more record has its verdict, or an error."""
+
+    def watch(self, spark: SparkSession) -> None:
+        """The session that does the work."""
+
+
+@contextmanager
+def progress_of(records: int) -> Iterator[Progress]:
+    """The progress of an analysis of so many records, shown while the block runs."""
+    if not sys.stderr.isatty():
+        yield _Lines(records)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        shown = _OnTerminal(bar, records)
+        try:
+            yield shown
+        finally:
+            shown.close()
+
+
+class _Lines:
+    def __init__(self, records: int) -> None:
+        self._records = records
+        self._done = 0
+
+    def stage(self, doing: str) -> None:
+        """Stages are for terminals."""
+
+    def watch(self, spark: SparkSession) -> None:
+        """As stages."""
+
+    def judged(self, record: Path) -> None:
+        self._done += 1
+        if self._done % LINE_EVERY == 0 and self._done < self._records:
+            print(f"judged {self._done:,} of {self._records:,} records, the last {record}", file=sys.stderr, flush=True)
+
+
+class _OnTerminal:
+    """A bar of records and, while Spark works, one of the stages of its jobs."""
+
+    def __init__(self, bar: Bar, records: int) -> None:
+        self._bar = bar
+        self._all: TaskID = bar.add_task("judging", total=records)
+        self._doing: TaskID = bar.add_task("", total=None)
+        self._ended = threading.Event()
+        self._watcher: threading.Thread | None = None
+
+    def stage(self, doing: str) -> None:
+        self._bar.reset(self._doing, description=doing, total=None)
+
+    def judged(self, record: Path) -> None:
+        self._bar.update(self._all, advance=1, description=f"judging {record.name}")
+
+    def watch(self, spark: SparkSession) -> None:
+        self._watcher = threading.Thread(target=self._look, args=(spark,), daemon=True)
+        self._watcher.start()
+
+    def close(self) -> None:
+        self._ended.set()
+        if self._watcher is not None:
+            self._watcher.join()
+
+    def _look(self, spark: SparkSession) -> None:
+        tracker = spark.sparkContext.statusTracker()
+        while not self._ended.wait(_LOOK_EVERY_S):
+            try:
+                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            except Exception:  # the session is being closed
+                return
+            tasks = [stage for stage in stages if stage is not None]
+            if tasks:
+                total = sum(stage.numTasks for stage in tasks)
+                self._bar.update(self._doing, total=total, completed=sum(stage.numCompletedTasks for stage in tasks))
