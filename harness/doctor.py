@@ -18,6 +18,7 @@ import msgspec
 from harness import java, maven
 from harness.errors import EbbtideError, HarnessError
 from harness.powers import held
+from harness.scenario.model import WIRE_KINDS
 from harness.scenario.order import DISK_TROUBLES
 
 EVERY_RUN = "every run"
@@ -237,6 +238,12 @@ QUESTIONS: tuple[_Question, ...] = (
         look=partial(_as_root, "limit_a_link"),
         disables=("limit-bandwidth",),
         remedy="modprobe sch_htb sch_tbf cls_u32",
+    ),
+    _Question(
+        name="wire proxies",
+        look=partial(_as_root, "redirect_a_connection"),
+        disables=tuple(sorted(WIRE_KINDS)),
+        remedy="modprobe nft_redir nft_nat",
     ),
     _Question(
         name="loop mounts",

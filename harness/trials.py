@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -15,15 +16,20 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import HarnessError
-from harness.host.bridge import BridgeNetwork
+from harness.host.bridge import BridgeNetwork, address_of
 from harness.host.limits import burst_bytes
-from harness.host.namespaces import Namespace
+from harness.host.namespaces import Namespace, in_namespace
 from harness.host.slow_volume import Pulses, Slowness, timed_write
 from harness.host.volumes import Volume
+from harness.host.wire.frames import LENGTH_BYTES, REQUEST_HEAD
+from harness.host.wire.messages import Arm, Rule
+from harness.host.wire.tap import Taps
 from harness.ledger import Ledger
 from harness.runtime.base import Cut
 
 _RATE_BYTES_S = 32_000
+_PORT = 39097
+_REQUEST_API = 18
 _EXT4_SIZE_BYTES = 16 << 20
 _XFS_SIZE_BYTES = 300 << 20
 """The smallest that mkfs.xfs accepts; sparse."""
@@ -73,6 +79,32 @@ def limit_a_link() -> str:
     _expect(slow.arrived_bytes <= allowed_bytes, "a limit limits nothing")
     _expect(fast.took_s < slow.took_s / 2, "a limit of one direction slows the other")
     return f"{slow.arrived_bytes} bytes took {slow.took_s * 1000:.0f} ms one way, {fast.took_s * 1000:.1f} ms back"
+
+
+def redirect_a_connection() -> str:
+    """A connection between two nodes goes through a proxy in the first one's namespace, unnoticed by both."""
+    with _ledger() as ledger, tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch:
+        network = BridgeNetwork(ledger)
+        taps = Taps(ledger, ports=(_PORT,), logs=Path(scratch))
+        try:
+            network.open()
+            namespaces = {node: network.add_namespace(node) for node in (1, 2)}
+            taps.intercept({1: "node-1"})
+            taps.open(namespaces)
+            taps.send(1, Arm(Rule(number=1, action="drop", api=_REQUEST_API)))
+            far = (address_of(2), _PORT)
+            with (
+                in_namespace(namespaces[2], lambda: socket.create_server(far)),
+                in_namespace(namespaces[1], lambda: socket.create_connection(far, timeout=3.0)) as near,
+            ):
+                near.sendall(REQUEST_HEAD.pack(REQUEST_HEAD.size - LENGTH_BYTES, _REQUEST_API, 0, 1))
+                _expect(not near.recv(1), "a request that was to be dropped was answered")
+            dropped = any(event.event == "dropped" for _, event in taps.poll())
+        finally:
+            taps.close()
+            network.close()
+    _expect(dropped, "the proxy did not see a request that was sent")
+    return "a request was dropped on its way"
 
 
 def slow_a_disk() -> str:

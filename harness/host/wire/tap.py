@@ -31,7 +31,7 @@ READY_TIMEOUT_S = 15.0
 
 _TABLE = "ip ebbtide_wire"
 _NEEDS = "a kernel with nf_tables and its redirect (NFT_REDIR), and root"
-_MATCHES = ("held", "dropped")
+_MATCHES = ("held", "dropped", "duplicated")
 
 _events = msgspec.json.Decoder(Event)
 
