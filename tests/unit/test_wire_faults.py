@@ -11,7 +11,8 @@ import pytest
 from faults import wire
 from faults.base import Effect
 from faults.wire import Armed, Matter, WireFaults, tapped
-from harness.host.wire.messages import Arm, Command, Direction, Event
+from harness.host.wire import tap
+from harness.host.wire.messages import Action, Arm, Command, Direction, Event, Rule, What
 from harness.runtime.base import CLIENTS, NodeInfo
 from harness.scenario.api_keys import API_KEYS, API_NAMES
 from harness.scenario.model import StepSpec
@@ -221,3 +222,47 @@ def test_a_schedule_without_wire_steps_needs_no_proxy(runtime: FakeRuntime) -> N
 
 def test_every_api_key_has_a_name_that_leads_back() -> None:
     assert {API_KEYS[name] for name in API_NAMES.values()} == set(API_KEYS.values()) == set(range(93))
+
+
+@pytest.mark.parametrize(
+    ("action", "event"), [("hold", "held"), ("delay", "held"), ("drop", "dropped"), ("duplicate", "duplicated")]
+)
+def test_what_a_rule_has_used_of_its_times_its_next_proxy_does_not_get(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: Action, event: What
+) -> None:
+    armed: list[Rule] = []
+
+    class OneTap:
+        def __init__(self, *_: object) -> None:
+            self.inode = len(armed)
+
+        def redirect(self, ports: object) -> None: ...
+
+        def close(self) -> None: ...
+
+        def send(self, command: Arm) -> None:
+            armed.append(command.rule)
+
+        def poll(self) -> list[Event]:
+            return [Event(event=event, at_ns=1, rule=1)]
+
+    monkeypatch.setattr(tap, "Tap", OneTap)
+    taps = tap.Taps(None, ports=(9092,), logs=tmp_path)  # type: ignore[arg-type]
+    taps.intercept({1: "broker-1"})
+    taps.open({1: tmp_path})
+    taps.send(1, Arm(Rule(number=1, action=action, api=0, times=3)))
+    taps.open({1: tmp_path})
+    assert [rule.times for rule in armed] == [3, 2]
+
+
+def test_a_duplicate_takes_effect_with_the_answer_to_the_copy_not_with_its_bytes(
+    runtime: FakeRuntime, faults: WireFaults
+) -> None:
+    armed = faults.arm(Matter(action="duplicate", nodes=(1,), api="Produce"))
+    runtime.wire.todo.append((1, Event(event="duplicated", at_ns=5, rule=armed.number, peer="10.99.0.2", api=0)))
+    faults.poll()
+    assert armed.effect().effect_ns is None
+    runtime.wire.todo.append((1, Event(event="discarded", at_ns=9, rule=armed.number, peer="10.99.0.2", api=0)))
+    faults.poll()
+    assert (armed.effect().effect_ns, armed.effect().proof["answered_twice"]) == (9, 1)
+    assert faults.release([armed]).effect_ns is not None
