@@ -153,12 +153,12 @@ class RecordBuilder:
             self._add("replicas", row, columns)
         return self
 
-    def compacted(self) -> Self:
-        """The topic's cleanup policy is compaction."""
+    def compacted(self, topic: str | None = None) -> Self:
+        """The cleanup policy of the topic, or of another, is compaction."""
         row = {
             "metadata_offset": self._now,
             "at_ns": self._tick(),
-            "resource": f"topic:{self._topic}",
+            "resource": f"topic:{topic or self._topic}",
             "name": "cleanup.policy",
             "value": "compact",
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -250,3 +251,14 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
 def test_the_counting_rules(found: dict[str, Reconciliation], setting: str, name: str) -> None:
     cases = SETTINGS[setting][1]
     assert items_of(found[setting], list(cases).index(name)) == cases[name][1]
+
+
+@pytest.mark.parametrize(("topic", "unknown"), [("__consumer_offsets", set()), ("u", {"lost", "vanished"})])
+def test_that_kafka_compacts_its_own_topics_leaves_nothing_unknown(
+    spark: SparkSession, tmp_path: Path, topic: str, unknown: set[str]
+) -> None:
+    cases: dict[str, tuple[Case, Expected]] = {
+        "compacted": (lambda b: b.acked(1, 2, at=0).read(1, 2, at=0).final(1, 2, at=0).compacted(topic), {})
+    }
+    found = reconciled(spark, tmp_path, RecordBuilder(), cases)
+    assert found.unknown.keys() & {"lost", "vanished"} == unknown
