@@ -159,6 +159,7 @@ class CommandRunner:
         """By SIGTERM to its owner."""
         if lease.process is not None:
             lease.process.terminate()
+            lease.process.forget_log()
 
 
 def scenario_text(parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None) -> str:

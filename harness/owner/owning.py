@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from harness.owner.control import log_of
 from harness.owner.plain import plain
 from harness.owner.serving import Owned, Owner
 from harness.runner.display import Display
@@ -54,7 +55,9 @@ def own_cluster(
 
     keeper = Keeper(request.kafka, display, lambda _record: release(), name=name) if keep else None
     try:
-        return run_scenario(request, display, drive, keeper)
+        record = run_scenario(request, display, drive, keeper)
+        log_of(name).unlink(missing_ok=True)
+        return record
     finally:
         release()
         if keeper is not None:

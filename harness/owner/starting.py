@@ -23,9 +23,10 @@ class OwnerEnded(HarnessError):
 
     def __init__(self, code: int, log: Path) -> None:
         self.code = code
-        lines = log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
         super().__init__(
-            f"the owner of the cluster ended with exit code {code}", where=str(log), got="\n           ".join(lines)
+            f"the owner of the cluster ended with exit code {code}",
+            where=str(log),
+            got="\n           ".join(_lines(log)[-_TAIL_LINES:]),
         )
 
 
@@ -58,9 +59,9 @@ class OwnerProcess:
 
         def listen() -> None:
             nonlocal heard
-            lines = self.log.read_bytes().split(b"\n")[:-1]
+            lines = _lines(self.log)
             for line in lines[heard:]:
-                told(line.decode(errors="replace"))
+                told(line)
             heard = len(lines)
 
         def up() -> ClusterStatus | None:
@@ -96,6 +97,11 @@ class OwnerProcess:
             self.wait()
         self.let_go()
 
+    def forget_log(self) -> None:
+        """Remove the log of an owner that ended well; that of another is evidence."""
+        if self._process.poll() == 0:
+            self.log.unlink(missing_ok=True)
+
     def let_go(self) -> None:
         """Forget the process: a tied one ends, another goes on without us."""
         if self._process.stdin is not None:
@@ -103,3 +109,11 @@ class OwnerProcess:
         # Python warns of children that are dropped while they run.
         if self._process.returncode is None:
             self._process.returncode = 0
+
+
+def _lines(log: Path) -> list[str]:
+    """The whole lines of a log; none where its owner ended well, and removed it."""
+    try:
+        return [line.decode(errors="replace") for line in log.read_bytes().split(b"\n")[:-1]]
+    except FileNotFoundError:
+        return []
