@@ -17,7 +17,7 @@ from harness.scenario.admin_meaning import feature_known
 from harness.scenario.client_meaning import clients
 from harness.scenario.model import Scenario, TopicSpec
 from harness.scenario.order import order
-from harness.scenario.references import MAX_BROKERS, Wrong, brokers_of, limit, put_at, topic_exists
+from harness.scenario.references import MAX_BROKERS, Wrong, brokers_of, limit, put_at
 from harness.scenario.step_meaning import step_meaning
 from harness.scenario.wire_meaning import held_trigger
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError, ProducerFencedError
@@ -26,10 +27,11 @@ from kafka.producer.transaction_manager import (
 
 from harness.errors import HarnessError
 from harness.record.clients import ClientEvent, read_client_events
+from harness.record.files import JOURNAL_DIR
 from harness.record.tables import table_files
 from harness.waiting import wait_until
 from workloads.config import Endpoints, ProducerConfig
-from workloads.convert import JOURNAL_DIR, convert_journals
+from workloads.convert import convert_journals
 from workloads.journal import JournalHeader, JournalWriter
 from workloads.producer import Sending
 from workloads.sends import COUNTERS, Sends
@@ -157,8 +159,6 @@ class Run:
 
     def rows(self) -> list[tuple[int, str, int | None, str | None]]:
         """Value's number, status, transaction's number and outcome of each send."""
-        import pyarrow.parquet as pq
-
         rows = pq.read_table(table_files(self._record, "sends")[0]).to_pylist()
         first = 1 << 40
         found = [
@@ -205,7 +205,7 @@ def test_a_commit_is_not_asked_for_before_every_record_has_its_answer(run: Run) 
         held.append(waiting)
         return FutureRecordMetadata(waiting, 0, 0, None, -1, len(arguments[1]), future.args[0])
 
-    run.producers[0].send = holding  # type: ignore[method-assign]
+    run.producers[0].send = holding  # type: ignore[method-assign,assignment]
     run.fill()
     for _ in range(20):
         run.sends.flush()
@@ -300,7 +300,7 @@ def test_a_client_that_refuses_a_record_ends_its_incarnation(run: Run) -> None:
     def refuse(*_: Any) -> Any:
         raise KafkaError("Cannot perform send")
 
-    run.producers[0].send = refuse  # type: ignore[method-assign]
+    run.producers[0].send = refuse  # type: ignore[method-assign,assignment]
     run.whole()
     assert run.ends() == [("aborted", "REPLACED")]
 
