@@ -38,3 +38,16 @@ def test_a_file_is_no_folder_for_records(tmp_path: Path) -> None:
 def test_a_search_says_what_it_was_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spec", "check", "--variant", "elr-43", "--power-losses", "1"]) == 0
     assert "bounds:    3 brokers, 1 records with acks=all, power losses 1" in capsys.readouterr().out
+
+
+def test_steps_that_need_volumes_are_refused_where_power_is_lost_by_truncate(monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness import doctor
+    from harness.errors import HarnessError
+    from harness.runner.launch import Wanted, check
+    from harness.scenario import catalogue
+
+    monkeypatch.setattr(doctor, "require_host", lambda _steps: None)
+    wanted = Wanted(power_loss="truncate", runtime="local")
+    check(wanted, catalogue.find("last-replica-standing"), ["4.3.1"])
+    with pytest.raises(HarnessError, match="fill-disk"):
+        check(wanted, catalogue.find("disk-full"), ["4.3.1"])
