@@ -16,7 +16,7 @@ from harness.errors import UsageError
 from harness.scenario.model import Scenario, StepKind
 
 CORPUS = "corpus.jsonl"
-_FRESH_SHARE = 0.25
+_FRESH_SHARE = 0.4
 """So many schedules are drawn anew all the same: what nobody has reached is in no parent."""
 _PARENTS_MIN = 4
 _NO_STATES = (

@@ -35,8 +35,11 @@ def build(world: World, genes: Iterable[StepSpec | None], random: Random) -> tup
 
 
 def without_frame(steps: Iterable[StepSpec]) -> list[StepSpec]:
-    """The steps as genes: without the wait that leads every schedule."""
-    return [step for step in steps if step.trigger is None or step.trigger.acked is None]
+    """The steps as genes: without the wait that leads every schedule, and the healing that ends it."""
+    genes = [step for step in steps if step.trigger is None or step.trigger.acked is None]
+    while genes and KINDS[genes[-1].step].heals:
+        genes.pop()
+    return genes
 
 
 def _take(world: World, steps: list[StepSpec], taken: Iterable[StepSpec]) -> None:

@@ -144,7 +144,7 @@ def test_what_reached_a_rare_state_breeds_most_of_the_next_schedules(tmp_path: P
     told(guide)
     bred = [guide.next(seed).description for seed in range(100, 200)]
     of_the_rare = sum("random-3," in one or "random-3 and" in one for one in bred)
-    assert of_the_rare > 50
+    assert of_the_rare > 40
     assert sum("All of it drawn" in one for one in bred) > 10
 
 

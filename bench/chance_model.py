@@ -1,0 +1,100 @@
+"""Guided against unguided random schedules on a stand-in for Kafka, in seconds: `python -m bench.chance_model`.
+
+The stand-in is the small model that the generator draws with, taken as the truth; its facts are up to four states
+at once (`cut&elr-of-two&moving`), most of which few schedules reach. What it says of guidance is about the search,
+not about Kafka: for that there is `bench.chance`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean
+
+from harness.chance.drawing import world_of
+from harness.chance.guide import Guide
+from harness.chance.kind import waiting_s
+from harness.chance.table import KINDS
+from harness.chance.world import World
+from harness.scenario.model import Scenario
+
+_AT_ONCE_MAX = 4
+_RARE_SHARE = 0.02
+_AFTER = (20, 50, 100)
+
+
+def coverage(scenario: Scenario) -> dict[str, int]:
+    """Every set of up to four states that held at once after some step."""
+    world = world_of(scenario)
+    found: set[str] = set()
+    for step in scenario.steps[1:]:
+        eligible = {name: set(partition.elr) for name, partition in world.partitions.items()}
+        world.pass_time(waiting_s(step) + KINDS[step.step].apply(world, step))
+        states = sorted(set(_states(world, eligible)))
+        for size in range(1, _AT_ONCE_MAX + 1):
+            found.update(map("&".join, itertools.combinations(states, size)))
+    return dict.fromkeys(sorted(found), 1)
+
+
+def _states(world: World, eligible: dict[str, set[int]]) -> Iterator[str]:
+    for name, partition in world.partitions.items():
+        yield from ["elr-of-two"] * (len(partition.elr) >= 2)
+        yield from ["isr-empty"] * (not partition.isr)
+        yield from ["isr-of-one"] * (len(partition.isr) == 1)
+        yield from ["leaderless"] * (partition.leader is None)
+        yield from ["elected-from-elr"] * (partition.leader in eligible[name])
+    brokers = world.brokers.values()
+    for state, holds in (
+        ("controller-out", world.controller != "up"),
+        ("moving", world.moving),
+        ("cut", bool(world.cut)),
+        ("rules", bool(world.rules)),
+        ("sick", any(broker.sick for broker in brokers)),
+        ("paused", any(broker.process == "paused" for broker in brokers)),
+    ):
+        yield from [state] * holds
+
+
+def campaign(first_seed: int, *, guided: bool, hits: Counter[str]) -> list[int]:
+    """How many facts were reached after so many runs; `hits` counts in how many runs each was."""
+    reached: set[str] = set()
+    after = []
+    with tempfile.TemporaryDirectory() as folder:
+        guide = Guide(Path(folder), kafka="4.3.1", guided=guided)
+        for number in range(1, max(_AFTER) + 1):
+            scenario = guide.next(first_seed + number)
+            facts = coverage(scenario)
+            guide.told(scenario, facts)
+            hits.update(facts.keys())
+            reached |= facts.keys()
+            if number in _AFTER:
+                after.append(len(reached))
+    return after
+
+
+def main() -> int:
+    """Some campaigns of each kind, and their means."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("campaigns", nargs="?", type=int, default=12)
+    count = parser.parse_args().campaigns
+    hits = {arm: Counter[str]() for arm in ("guided", "unguided", "reference")}
+    for arm, counted in hits.items():
+        # What is rare is asked of campaigns of their own: those compared would favour the other kind.
+        first = 1_000_000 if arm == "reference" else 0
+        ended = [campaign(first + 1_000 * at, guided=arm == "guided", hits=counted) for at in range(count)]
+        after = [f"{mean(one[at] for one in ended):.0f} after {runs}" for at, runs in enumerate(_AFTER)]
+        print(f"{arm}: {', '.join(after)} runs (facts reached, mean of {count} campaigns)")
+    limit = _RARE_SHARE * count * max(_AFTER)
+    rare = [fact for fact, seen in hits["reference"].items() if seen <= limit]
+    reached = ", ".join(f"{sum(hits[arm][fact] for fact in rare)} times {arm}" for arm in ("guided", "unguided"))
+    print(f"{len(rare)} facts are rare (in up to {_RARE_SHARE:.0%} of the reference runs): reached {reached}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
