@@ -30,8 +30,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     naming: dict[int, int]
 
 
-def plan(recorded: Recorded, *, seed: int | None = None) -> Plan:
-    """The recorded schedule, to be run again. `seed` draws other ids for the brokers; None: their own."""
+def plan(recorded: Recorded, *, kafka: str | None = None, seed: int | None = None) -> Plan:
+    """The recorded schedule, to be run again on `kafka` (the record's own release).
+
+    `seed` draws other ids for the brokers; None: their own. On another release the ELR is not waited for: one of
+    the two may have none.
+    """
     brokers = recorded.manifest.topology.brokers
     drawn = Random(seed).sample(brokers, len(brokers)) if seed is not None else list(brokers)
     naming = dict(zip(brokers, drawn, strict=True))
@@ -43,7 +47,7 @@ def plan(recorded: Recorded, *, seed: int | None = None) -> Plan:
     steps = tuple(_renamed(step, naming) for step in scenario.steps)
     return Plan(
         scenario=msgspec.structs.replace(scenario, topics=topics, steps=steps),
-        gates=_gates(recorded, naming),
+        gates=_gates(recorded, naming, with_elr=kafka in (None, recorded.manifest.kafka)),
         naming=naming,
     )
 
@@ -70,7 +74,7 @@ def _renamed(step: StepSpec, naming: Naming) -> StepSpec:
     return msgspec.convert(walk(msgspec.to_builtins(step)), StepSpec)
 
 
-def _gates(recorded: Recorded, naming: Naming) -> dict[int, Gate]:
+def _gates(recorded: Recorded, naming: Naming, *, with_elr: bool) -> dict[int, Gate]:
     """For each step that fired, what was true then."""
     fired = [(entry, entry.fired_ns) for entry in recorded.steps if entry.fired_ns is not None]
     acked = recorded.acked_by([at_ns for _, at_ns in fired])
@@ -79,7 +83,7 @@ def _gates(recorded: Recorded, naming: Naming) -> dict[int, Gate]:
     before: Gate | None = None
     for (entry, at_ns), count in zip(fired, acked, strict=True):
         gate = Gate(
-            partitions=tuple(_was(state, naming) for state in recorded.partitions_at(at_ns)),
+            partitions=tuple(_was(state, naming, with_elr=with_elr) for state in recorded.partitions_at(at_ns)),
             brokers={naming.get(node, node): state for node, state in recorded.brokers_at(at_ns).items()},
             acked=count,
             patience_s=cluster.session_timeout_s + cluster.replica_lag_max_s + _SLACK_S,
@@ -99,7 +103,7 @@ def _changed(before: Gate, after: Gate) -> bool:
     return (before.partitions, before.brokers) != (after.partitions, after.brokers)
 
 
-def _was(state: PartitionState, naming: Naming) -> PartitionWas:
+def _was(state: PartitionState, naming: Naming, *, with_elr: bool) -> PartitionWas:
     def named(brokers: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(sorted(naming.get(broker, broker) for broker in brokers))
 
@@ -107,6 +111,6 @@ def _was(state: PartitionState, naming: Naming) -> PartitionWas:
         partition=f"{state.topic}-{state.partition}",
         leader=naming.get(state.leader, state.leader),
         isr=named(state.isr),
-        elr=named(state.elr),
+        elr=named(state.elr) if with_elr else None,
         recovering=state.recovering,
     )

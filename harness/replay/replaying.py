@@ -60,7 +60,7 @@ def run_replays(
     run_seed = original.manifest.seed if original.manifest.seed is not None else new_seed()
     for kafka in releases:
         for number in range(times):
-            planned = plan(original, seed=None if seed is None else seed + number)
+            planned = plan(original, kafka=kafka, seed=None if seed is None else seed + number)
             scenario = msgspec.structs.replace(planned.scenario, kafka=(kafka,))
             request = launch.request(scenario, kafka, run_seed, replay_of=original.manifest.run_id, gates=planned.gates)
             try:

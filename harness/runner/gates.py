@@ -25,12 +25,12 @@ _AS_FENCED = "registered"
 
 
 class PartitionWas(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition, `topic-partition`, by the broker ids of this run. `leader` -1: none."""
+    """One partition, `topic-partition`, by this run's broker ids. `leader` -1: none; `elr` None: whatever it is."""
 
     partition: str
     leader: int
     isr: tuple[int, ...] = ()
-    elr: tuple[int, ...] = ()
+    elr: tuple[int, ...] | None = ()
     recovering: bool = False
 
     def matches(self, row: PartitionRow | None) -> bool:
@@ -38,7 +38,7 @@ class PartitionWas(msgspec.Struct, frozen=True, kw_only=True):
         return row is not None and (
             row.leader == self.leader
             and set(row.isr) == set(self.isr)
-            and set(row.elr) == set(self.elr)
+            and (self.elr is None or set(row.elr) == set(self.elr))
             and bool(row.leader_recovery_state) == self.recovering
         )
 

@@ -56,6 +56,10 @@ def test_a_gate_stays_shut_while_anything_of_the_partition_is_otherwise(
     assert not GateWatch(Gate(partitions=(other,)), view, Counters(0)).look().fired
 
 
+def test_a_gate_without_an_elr_opens_whatever_it_is(view: ClusterView) -> None:
+    assert GateWatch(Gate(partitions=(msgspec.structs.replace(AS_NOW, elr=None),)), view, Counters(0)).look().fired
+
+
 def test_a_gate_names_what_differs(view: ClusterView) -> None:
     seen = GateWatch(Gate(partitions=(NEVER,), brokers={1: "fenced"}), view, Counters(0)).look()
     assert not seen.fired

@@ -32,6 +32,10 @@ def test_the_elr_is_part_of_the_state_where_the_release_has_one() -> None:
     assert plan(load_recorded(SAVED)).gates[2].partitions[0].elr != ()
 
 
+def test_on_another_release_the_elr_is_not_waited_for() -> None:
+    assert {gate.partitions[0].elr for gate in plan(load_recorded(SAVED), kafka="3.9.1").gates.values()} == {None}
+
+
 def _with_trigger(folder: Path, index: int) -> None:
     steps = read_steps(folder) or []
     steps[index] = msgspec.structs.replace(steps[index], trigger={"after": "3s"})
