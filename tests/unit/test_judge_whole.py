@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from judge_records import Story, last_replica_standing, ns
 
@@ -16,6 +17,7 @@ from analysis.reconcile.session import session
 from analysis.verdict import read_verdict
 from harness.cli.main import main
 from harness.record.manifest import FinalOffsets
+from harness.record.tables import table_files
 
 # PySpark leaves the sockets of its results to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -119,6 +121,55 @@ def test_a_record_of_nothing_but_its_manifest_is_inconclusive(tmp_path: Path, on
     assert verdict is not None
     assert {one.status for one in verdict.properties} <= {"unknown", "not-exercised"}
     assert (tmp_path / "report.html").is_file()
+
+
+def _spoilt(record: Path) -> Path:
+    """A record whose sends are damaged behind a footer that says nothing of it."""
+    story = told_whole(record)
+    story.write()
+    (path,) = table_files(record, "sends")
+    data = bytearray(path.read_bytes())
+    data[4:200] = bytes(196)
+    path.write_bytes(data)
+    return record
+
+
+@pytest.mark.spark
+def test_records_judged_together_get_the_verdicts_that_they_get_singly(
+    tmp_path: Path, one_session: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [tmp_path / name for name in ("loses", "spoilt", "reads-all", "empty")]
+    for folder in folders:
+        folder.mkdir()
+    told_whole(folders[0]).write()
+    _spoilt(folders[1])
+    whole = told_whole(folders[2])
+    whole.tables["polls"] += [poll(value, offset=value, consumer=1, at_s=6) for value in range(20)]
+    whole.change(run_id="run-2", final_consumer=1)
+    whole.write()
+    Story(folders[3]).write()
+
+    def found() -> list[tuple[bytes, list[dict[str, Any]]]]:
+        good = (folders[0], *folders[2:])
+        rows = (pq.read_table(folder / "anomalies", partitioning=None).to_pylist() for folder in good)
+        return [
+            ((folder / "verdict.json").read_bytes(), sorted(items, key=str))
+            for folder, items in zip(good, rows, strict=True)
+        ]
+
+    for folder in folders:
+        main(["analyze", str(folder)])
+    singly = found()
+    for folder in folders:
+        (folder / "verdict.json").unlink(missing_ok=True)
+    capsys.readouterr()
+    assert main(["analyze", str(tmp_path)]) == 4
+    said = capsys.readouterr().err
+    assert "a table's file is damaged" in said
+    assert str(folders[1]) in said
+    assert not (folders[1] / "verdict.json").exists()
+    assert found() == singly
+    assert len({verdict for verdict, _ in singly}) == 3
 
 
 def test_only_tables_that_are_missing_are_decoded_from_raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
