@@ -22,6 +22,7 @@ from analysis.judge.outcome_checks import (
 )
 from analysis.judge.trace.results import Trace
 from analysis.judge.trace_check import every_transition_allowed
+from analysis.judge.witness_check import witness_agrees
 from analysis.verdict import AnomalyCount, Property
 from harness.record.manifest import Manifest
 from harness.record.steps import StepEntry
@@ -162,6 +163,16 @@ CLAUSES: tuple[Clause, ...] = (
     _on_states("partition-epoch-rises-by-one", "KIP-631", states.partition_epoch_rises_by_one),
     _on_states("leader-epoch-rises-by-one", "KIP-631", states.leader_epoch_rises_by_one),
 )
+
+
+WITNESS = _clause(
+    "witness-agrees",
+    "harness",
+    witness_agrees,
+    lambda case: witness_agrees(case.record, case.manifest),
+    timeline=False,
+)
+"""No clause of a KIP: checked only where the run had a witness."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):

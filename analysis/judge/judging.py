@@ -20,7 +20,7 @@ from analysis.judge.elections import all_elections
 from analysis.judge.epochs import load_epochs
 from analysis.judge.evidence import Evidence
 from analysis.judge.hw_check import Touch
-from analysis.judge.invariants import API_AGREES, TRANSITIONS, Case, Checked, check_all
+from analysis.judge.invariants import API_AGREES, TRANSITIONS, WITNESS, Case, Checked, check_all
 from analysis.judge.log_losses import log_losses
 from analysis.judge.outcome import decide, unproven
 from analysis.judge.outcome_checks import Blamed, by_election, election_of
@@ -29,6 +29,7 @@ from analysis.judge.rules import Rules
 from analysis.judge.timeline import load_timeline
 from analysis.judge.trace_check import seen_actions, trace_of
 from analysis.verdict import Cause, Election, Loss, Regression, Verdict, write_verdict
+from analysis.witness.table import WITNESS_DIR
 from harness.errors import EbbtideError, Problems
 from harness.record.files import JOURNAL_DIR, RAW_DIR
 from harness.record.manifest import Manifest, read_manifest
@@ -133,6 +134,8 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         hw_observed=bool(table_files(record, "watermarks")),
     )
     checked = check_all(case)
+    if (record / WITNESS_DIR).is_dir():
+        checked += check_all(case, [WITNESS])
     actions = {} if any(one.threw and one.found.name == TRANSITIONS for one in checked) else seen_actions(trace())
     touch = Touch(steps=tuple(steps or ()), controllers=controllers, session_s=session_timeout_s)
     facts = coverage(evidence, steps) | actions | _facts_of_clients(record, evidence, touch, reconciliation)

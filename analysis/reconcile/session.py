@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -78,15 +78,15 @@ def spark_session(master: str | None = None) -> SparkSession:
 
 
 @contextmanager
-def session(master: str | None = None, *, rows: int = 0) -> Iterator[SparkSession]:
+def session(master: str | None = None, *, rows: int = 0, jars: Sequence[Path] = ()) -> Iterator[SparkSession]:
     """A Spark session for the length of a block; one that was there already goes on. Raises as `spark_session`.
 
-    `rows`: about how many there will be to read.
+    `rows`: about how many there will be to read; `jars`: more than Spark's own.
     """
     if SparkContext._active_spark_context is not None:
         yield SparkSession.builder.getOrCreate()
         return
-    jvm = Jvm(master or LOCAL_MASTER, rows=rows)
+    jvm = Jvm(master or LOCAL_MASTER, rows=rows, jars=jars)
     try:
         yield jvm.spark
     finally:
@@ -121,7 +121,7 @@ def planned_for(spark: SparkSession, rows: int) -> Iterator[None]:
 class Jvm:
     """A Java process with a Spark session, and its scratch folder; both end with `close`."""
 
-    def __init__(self, master: str, *, rows: int = 0) -> None:
+    def __init__(self, master: str, *, rows: int = 0, jars: Sequence[Path] = ()) -> None:
         # py4j logs the traceback of every call that an interrupt cut short, to the root logger, which would print it.
         logging.getLogger().addHandler(logging.NullHandler())
         java = require_java()
@@ -145,6 +145,8 @@ class Jvm:
                 compiler = _QUICK_COMPILER if suits_quick_start(rows) else _LATE_COMPILER
                 flags = f"{_START_FLAGS} {compiler} {self._archive.flags} -Djava.io.tmpdir={self._scratch}"
                 conf = _conf(master, self._scratch, flags)
+                if jars:
+                    conf.set("spark.jars", ",".join(map(str, jars)))
                 self._gateway = launch_gateway(  # type: ignore[no-untyped-call]
                     conf, {"stdout": subprocess.DEVNULL, "stderr": stderr}
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from analysis.reconcile.early import EarlySession
     from harness.runner.display import Display
     from harness.runner.run import RunRequest
+    from harness.runner.session import Session
+
+    Drive = Callable[[Session], None]
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +40,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--keep-cluster",
         action="store_true",
         help="leave the cluster up after the run, for a look around, until Ctrl-C or `ebbtide cluster down`",
+    )
+    parser.add_argument(
+        "--witness",
+        choices=("spark",),
+        help="let Spark's own Kafka connector read the final log too, and compare (property witness-agrees)",
     )
     parser.add_argument("--name", metavar="NAME", help="what to call the cluster that is kept (cluster-1, ...)")
     add_cluster_options(parser)
@@ -70,14 +79,28 @@ def run(args: argparse.Namespace) -> ExitCode:
     with EarlySession() as spark:
         with display_for(OutlivingConsole(stderr=args.json)) as display:
             launch = prepare(wanted, releases, display.note)
+            drive = _drive(args.witness)
             if args.keep_cluster:
-                return _run_and_keep(args, launch.request(scenario, releases[0], seed), display)
-            records = _run_all([launch.request(scenario, release, seed) for release in releases], display, spark)
+                return _run_and_keep(args, launch.request(scenario, releases[0], seed), display, drive)
+            requests = [launch.request(scenario, release, seed) for release in releases]
+            records = _run_all(requests, display, drive, spark)
             display.note("judging")
         return judge_all(records, as_json=args.json, early=spark)
 
 
-def _run_all(requests: list[RunRequest], display: Display, spark: EarlySession) -> list[Path]:
+def _drive(witness: str | None) -> Drive:
+    """What carries a run out; a witness's jars are fetched before anything starts."""
+    from harness.runner.session import Session
+
+    if witness is None:
+        return Session.carry_out
+    from harness.connector import connector_jars
+    from harness.runner.witness import with_witness
+
+    return with_witness(connector_jars())
+
+
+def _run_all(requests: list[RunRequest], display: Display, drive: Drive, spark: EarlySession) -> list[Path]:
     """The records; Spark starts while the last cluster is taken down."""
     from harness.runner.run import run_scenario
 
@@ -85,7 +108,7 @@ def _run_all(requests: list[RunRequest], display: Display, spark: EarlySession) 
     try:
         for request in requests:
             ending = spark.begin if request is requests[-1] else lambda: None
-            records.append(run_scenario(request, display, ending=ending))
+            records.append(run_scenario(request, display, drive, ending=ending))
     except BaseException:
         if records:
             display.note(f"recorded before, and not judged: ebbtide analyze {' '.join(map(str, records))}")
@@ -93,7 +116,7 @@ def _run_all(requests: list[RunRequest], display: Display, spark: EarlySession) 
     return records
 
 
-def _run_and_keep(args: argparse.Namespace, request: RunRequest, display: Display) -> ExitCode:
+def _run_and_keep(args: argparse.Namespace, request: RunRequest, display: Display, drive: Drive) -> ExitCode:
     """Run, judge, and own the cluster until it is told to end; the exit code is the verdict's."""
     from harness.cli.analyze import judge_all
     from harness.owner.control import free_name
@@ -109,7 +132,7 @@ def _run_and_keep(args: argparse.Namespace, request: RunRequest, display: Displa
 
     keeper = Keeper(request.kafka, display, judge, name=args.name or free_name())
     try:
-        run_scenario(request, display, hold=keeper)
+        run_scenario(request, display, drive, hold=keeper)
     finally:
         keeper.release()
     return code

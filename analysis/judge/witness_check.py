@@ -1,0 +1,64 @@
+"""Whether Spark's Kafka connector and the harness's final read saw the same log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from analysis.judge.findings import Finding, Row, finding, unknown
+from analysis.witness.table import PROBLEM, WITNESS_DIR, WITNESS_SCHEMA
+from harness.record.manifest import Manifest
+from harness.record.tables import table_files
+
+_PLACE = ["topic", "partition", "offset"]
+_ROWS_MAX = 20
+
+
+def witness_agrees(record: Path, manifest: Manifest) -> Finding:
+    """Spark's Kafka connector returned, at the end, the records that the final read returned, and no others.
+
+    Only where the run had a witness. Records below the first one that the witness got may have been removed by
+    retention between the two readings: those are unknown.
+    """
+    folder = record / WITNESS_DIR
+    if not folder.is_dir():
+        return finding(exercised=0, violations=())
+    if (folder / PROBLEM).is_file():
+        return unknown((folder / PROBLEM).read_text())
+    if manifest.final_consumer is None or not table_files(record, "polls"):
+        return unknown("there is no final read to compare with")
+    polls = ds.dataset([str(path) for path in table_files(record, "polls")])
+    final = polls.to_table(columns=WITNESS_SCHEMA.names, filter=ds.field("consumer") == manifest.final_consumer)
+    seen = ds.dataset(sorted(folder.glob("*.parquet")), schema=WITNESS_SCHEMA).to_table()
+    differing = _differing(final.cast(WITNESS_SCHEMA), seen)
+    first = {
+        (row["topic"], row["partition"]): row["offset_min"]
+        for row in seen.group_by(["topic", "partition"]).aggregate([("offset", "min")]).to_pylist()
+    }
+    violations: list[Row] = []
+    unsure: list[Row] = []
+    for row in differing.slice(0, _ROWS_MAX).to_pylist():
+        lowest = first.get((row["topic"], row["partition"]), 0)
+        if row["by_witness"] is None and row["offset"] < lowest:
+            why = "below the first record that the witness got: retention may have removed it between the readings"
+            unsure.append(row | {"why": why})
+        else:
+            violations.append(row)
+    return finding(exercised=final.num_rows + seen.num_rows, violations=violations, unknown=unsure)
+
+
+def _differing(final: pa.Table, seen: pa.Table) -> pa.Table:
+    """The places that only one reading has, or that hold another value, in the order of offsets."""
+    final = final.append_column("by_final_read", pa.repeat(pa.scalar(True), len(final)))
+    seen = seen.rename_columns([*_PLACE, "value_of_witness"])
+    seen = seen.append_column("by_witness", pa.repeat(pa.scalar(True), len(seen)))
+    both = final.join(seen, _PLACE, join_type="full outer")
+    one_only = pc.or_(pc.is_null(both["by_final_read"]), pc.is_null(both["by_witness"]))
+    same = pc.or_(
+        pc.fill_null(pc.equal(both["value"], both["value_of_witness"]), False),
+        pc.and_(pc.is_null(both["value"]), pc.is_null(both["value_of_witness"])),
+    )
+    return both.filter(pc.or_(one_only, pc.invert(same))).sort_by([(name, "ascending") for name in _PLACE])

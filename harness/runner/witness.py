@@ -1,0 +1,68 @@
+"""Lets Spark's Kafka connector read the final log too, before the cluster goes: `ebbtide run --witness spark`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from analysis.witness.table import PROBLEM, WITNESS_DIR, WitnessConfig
+from harness.record.files import LOGS_DIR, write_atomically
+from harness.runner.session import Session
+from harness.waiting import WaitExpired, wait_until
+
+WITNESS_TIMEOUT_S = 180.0
+
+
+def with_witness(jars: Sequence[Path]) -> Callable[[Session], None]:
+    """`Session.carry_out`, and then the witness. One that fails is no failure of the run: the record says why."""
+
+    def drive(session: Session) -> None:
+        session.carry_out()
+        with session.timed("witness"):
+            problem = _read(session, jars)
+        if problem is not None:
+            write_atomically(session.record / WITNESS_DIR / PROBLEM, problem.encode())
+
+    return drive
+
+
+def _read(session: Session, jars: Sequence[Path]) -> str | None:
+    """Why there is no second reading; None: it is in the record."""
+    if not session.end.final_offsets:
+        return f"there was no final read to compare with: {session.end.why_no_final_read}"
+    config = session.record / ".witness.json"
+    output = session.record / LOGS_DIR / "client-witness.log"
+    into = session.record / WITNESS_DIR
+    config.write_bytes(
+        msgspec.json.encode(
+            WitnessConfig(
+                bootstrap=tuple(session.runtime.bootstrap_servers()),
+                run_id=session.run_id,
+                final_offsets=session.end.final_offsets,
+                jars=tuple(map(str, jars)),
+                into=str(into),
+            )
+        )
+    )
+    argv = [sys.executable, "-m", "analysis.witness.reading", str(config)]
+    process = session.runtime.start_client(argv, name="witness", output=output)
+
+    def ended() -> bool:
+        session.watch()
+        return process.exit_status() is not None
+
+    try:
+        wait_until(ended, awaited="Spark's reading of the final log", timeout_s=WITNESS_TIMEOUT_S)
+    except WaitExpired as error:
+        return str(error)
+    finally:
+        config.unlink()
+        if process.exit_status() is None:
+            process.kill()
+    if process.exit_status() != 0:
+        said = output.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
+        return f"Spark's reading ended with exit code {process.exit_status()}: {said[0]}"
+    return None

@@ -1,0 +1,77 @@
+"""The second reading of the final log against the first: equal, different, or not known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from judge_records import last_replica_standing
+from records import RecordBuilder
+
+from analysis.judge.witness_check import witness_agrees
+from analysis.witness.table import PROBLEM, WITNESS_DIR, WITNESS_SCHEMA
+from harness.connector import _artifact
+
+FINAL = {0: 10, 1: 11, 2: None, 5: 12}
+"""What the final read returned, by offset; 3 and 4 hold no records, 2 a damaged one."""
+
+
+def judged(folder: Path, witness: dict[int, int | None]) -> tuple[str, list[int]]:
+    """The property's status, and the offsets of its evidence."""
+    builder = RecordBuilder().read(99, at=0)
+    for offset, value in FINAL.items():
+        builder.final(value, at=offset)
+    record = builder.write(folder)
+    (record / WITNESS_DIR).mkdir()
+    rows = [{"topic": "t", "partition": 0, "offset": offset, "value": value} for offset, value in witness.items()]
+    pq.write_table(pa.Table.from_pylist(rows, schema=WITNESS_SCHEMA), record / WITNESS_DIR / "0.parquet")
+    found = witness_agrees(record, builder.manifest())
+    return found.status, [row["offset"] for row in found.evidence]
+
+
+@pytest.mark.parametrize(
+    ("witness", "status", "offsets"),
+    [
+        (FINAL, "holds", []),
+        (FINAL | {1: 13}, "violated", [1]),
+        (FINAL | {2: 13}, "violated", [2]),
+        (FINAL | {1: None}, "violated", [1]),
+        (FINAL | {3: 13}, "violated", [3]),
+        ({0: 10, 2: None, 5: 12}, "violated", [1]),
+        ({2: None, 5: 12}, "unknown", [0, 1]),
+        ({2: None, 5: 13}, "violated", [5]),
+    ],
+    ids=["same", "other value", "not damaged", "damaged", "one more", "one less", "start removed", "both"],
+)
+def test_both_readings_are_compared(
+    tmp_path: Path, witness: dict[int, int | None], status: str, offsets: list[int]
+) -> None:
+    assert judged(tmp_path / "run", witness) == (status, offsets)
+
+
+def test_without_a_witness_nothing_is_claimed_and_a_failed_one_is_unknown(tmp_path: Path) -> None:
+    builder = RecordBuilder().final(1)
+    record = builder.write(tmp_path / "run")
+    assert witness_agrees(record, builder.manifest()).status == "not-exercised"
+    (record / WITNESS_DIR).mkdir()
+    (record / WITNESS_DIR / PROBLEM).write_text("no answer")
+    found = witness_agrees(record, builder.manifest())
+    assert (found.status, found.evidence) == ("unknown", ({"why": "no answer"},))
+
+
+def test_jars_are_told_apart_by_their_names_without_versions() -> None:
+    assert _artifact(Path("kafka-clients-3.9.0.jar")) == "kafka-clients"
+    assert _artifact(Path("spark-sql-kafka-0-10_2.13-4.0.0.jar")) == "spark-sql-kafka-0-10_2.13"
+    assert _artifact(Path("spark-tags_2.13-4.0.1.jar")) == "spark-tags_2.13"
+    assert _artifact(Path("scala-parallel-collections_2.13-1.2.0.jar")) == "scala-parallel-collections_2.13"
+
+
+def test_a_verdict_has_the_property_only_where_there_was_a_witness(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.write()
+    assert "witness-agrees" not in {one.name for one in story.judged().properties}
+    (tmp_path / WITNESS_DIR).mkdir()
+    (tmp_path / WITNESS_DIR / PROBLEM).write_text("no answer")
+    assert {one.name: one.status for one in story.judged().properties}["witness-agrees"] == "unknown"
