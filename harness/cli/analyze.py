@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
-from harness.errors import EbbtideError, ExitCode
+from harness.errors import EbbtideError, ExitCode, UsageError
 
 if TYPE_CHECKING:
     from analysis.reconcile.early import EarlySession
@@ -37,8 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "runs",
         nargs="+",
         metavar="RUN",
-        type=Path,
-        help="a run record, e.g. runs/<run_id>, or a folder of any number of them, e.g. runs",
+        help="a run record, e.g. runs/<run_id>, or a folder of any number of them, e.g. runs; file:// addresses too",
     )
     parser.add_argument("--json", action="store_true", help="print each verdict.json as one line instead of a table")
     parser.add_argument("--master", metavar="URL", default=None, help="the Spark master (default: this machine)")
@@ -46,8 +46,25 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Judge each record; returns the worst exit code."""
-    records = [record for path in args.runs for record in records_in(path)]
+    records = [record for named in args.runs for record in records_in(path_of(named))]
     return judge_all(records, as_json=args.json, master=args.master)
+
+
+def path_of(named: str) -> Path:
+    """A path, or a file:// address as Spark writes them.
+
+    Raises `UsageError` for any other address: manifests, steps and footers are read by this process, not by Spark.
+    """
+    address = urlsplit(named)
+    if "://" not in named:
+        return Path(named)
+    if address.scheme != "file" or address.netloc not in ("", "localhost"):
+        raise UsageError(
+            "records are read through this host's file system",
+            where=named,
+            allowed="a path, or file:///path; for other storage, where it is mounted on the driver and every worker",
+        )
+    return Path(unquote(address.path))
 
 
 def records_in(path: Path) -> list[Path]:
