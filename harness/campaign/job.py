@@ -13,7 +13,7 @@ from harness.scenario.model import Scenario
 
 Runtime = Literal["auto", "docker", "local"]
 """As asked for: `auto` is decided run by run."""
-Origin = Literal["catalogue", "random", "replay"]
+Origin = Literal["catalogue", "random"]
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +64,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> str:
         """The job's name in its night."""
         return f"{self.group} #{self.number}"
+
+
+def random_job(target: Target, runtime: Runtime, seed: int) -> Job:
+    """The job of the schedule that `seed` draws."""
+    return Job(scenario=f"random-{seed}", target=target, runtime=runtime, number=seed, origin="random")
 
 
 def catalogue_jobs(

@@ -45,27 +45,25 @@ class Night:
         self._judge = judge
         self._tell = tell
         self._clock = clock
-        self._until_s = plan.started_s + budget_s
+        self.until_s = plan.started_s + budget_s
         self._failed_in_a_row = 0
         self.done = [one for one in store.history() if one.night == plan.night]
 
-    def run(self, jobs: Iterable[Job], *, mandatory: bool = False) -> list[Done]:
-        """Run the jobs that this night has not done yet; what was done. `mandatory`: the budget does not end them.
+    def run(self, jobs: Iterable[Job]) -> list[Done]:
+        """Run the jobs that this night has not done yet, while there is time; what was done.
 
         Raises `HarnessError` when the harness failed several times in a row.
         """
         before = len(self.done)
         left = (job for job in jobs if job.key not in {one.job.key for one in self.done})
-        while batch := list(itertools.islice(left, BATCH)):
-            self._run_batch(batch, mandatory)
-            if not mandatory and self.over:
-                break
+        while not self.over and (batch := list(itertools.islice(left, BATCH))):
+            self._run_batch(batch)
         return self.done[before:]
 
     @property
     def over(self) -> bool:
         """Whether the budget is spent."""
-        return self._clock() >= self._until_s
+        return self._clock() >= self.until_s
 
     def adopt(self, jobs: Sequence[Job]) -> None:
         """Judge what a killed night had run and not judged, so that it is not run again."""
@@ -87,11 +85,11 @@ class Night:
                     break
         self._judge_batch(list(waiting.items()))
 
-    def _run_batch(self, jobs: Sequence[Job], mandatory: bool) -> None:
+    def _run_batch(self, jobs: Sequence[Job]) -> None:
         ran: list[tuple[Path, Job]] = []
         try:
             for job in jobs:
-                if not mandatory and self.over:
+                if self.over:
                     break
                 record = self._try(job)
                 if record is not None:

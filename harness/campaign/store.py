@@ -48,7 +48,30 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     took_s: float = 0.0
     ended_at_s: float = 0.0
     harness_mib: int = 0
-    scenario_file: str | None = None
+
+
+class Followup(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one contradiction. `same` of `times` replays ended as the record did.
+
+    `smaller`: the file that shrinking wrote, of `steps` where the record has `steps_before`; `failure`: why not.
+    """
+
+    run_id: str
+    times: int = 0
+    same: int = 0
+    smaller: str | None = None
+    steps: int | None = None
+    steps_before: int | None = None
+    failure: str | None = None
+
+    def told(self) -> str:
+        """In a clause."""
+        parts = [f"came again in {self.same} of {self.times} replays"] if self.times else []
+        if self.smaller is not None:
+            parts.append(f"{self.steps} of {self.steps_before} steps are enough: `{self.smaller}`")
+        if self.failure is not None:
+            parts.append(f"not shrunk: {self.failure}")
+        return ", ".join(parts)
 
 
 class Store:
@@ -102,6 +125,17 @@ class Store:
             # The writer was killed: what it began is cut off, so that the next line is whole.
             write_atomically(self._history, b"\n".join(lines[:-1]) + (b"\n" if found else b""))
         return found
+
+    def followups(self, night: str) -> list[Followup]:
+        """What a night did about its contradictions."""
+        path = self.night_folder(night) / "followups.json"
+        return msgspec.json.decode(path.read_bytes(), type=list[Followup]) if path.is_file() else []
+
+    def append_followup(self, night: str, followup: Followup) -> list[Followup]:
+        """Keep one more; all of the night."""
+        all_ = [*self.followups(night), followup]
+        write_atomically(self.night_folder(night) / "followups.json", msgspec.json.encode(all_))
+        return all_
 
     def drop_records(self, run_ids: Iterable[str]) -> None:
         """Remove records; their lines in the history stay."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from harness.campaign.store import Done, Ended, Plan
+from harness.campaign.store import Done, Ended, Followup, Plan
 from harness.campaign.trend import Trend
 
 _ORDER: tuple[Ended, ...] = ("contradicted", "failed", "inconclusive", "as-predicted")
 _SHORT = {"as-predicted": "ok", "contradicted": "**CONTRADICTED**", "inconclusive": "inconclusive", "failed": "failed"}
 
 
-def summary(plan: Plan, dones: Sequence[Done], changes: Trend, runs: str) -> str:
+def summary(plan: Plan, dones: Sequence[Done], changes: Trend, runs: str, followups: Sequence[Followup] = ()) -> str:
     """The page; `runs` is where the records are."""
-    return "\n".join(_lines(plan, dones, changes, runs)) + "\n"
+    return "\n".join(_lines(plan, dones, changes, runs, {one.run_id: one for one in followups})) + "\n"
 
 
-def _lines(plan: Plan, dones: Sequence[Done], changes: Trend, runs: str) -> Iterator[str]:
+def _lines(
+    plan: Plan, dones: Sequence[Done], changes: Trend, runs: str, followups: Mapping[str, Followup]
+) -> Iterator[str]:
     counts = Counter(done.ended for done in dones)
     yield f"# Night {plan.night}"
     yield ""
@@ -32,7 +34,7 @@ def _lines(plan: Plan, dones: Sequence[Done], changes: Trend, runs: str) -> Iter
             yield f"\n**{title}**: " + "; ".join(groups)
     yield from _table([done for done in dones if done.job.origin == "catalogue"])
     for ended in _ORDER[:-1]:
-        yield from _explained(ended, [done for done in dones if done.ended == ended], runs)
+        yield from _explained(ended, [done for done in dones if done.ended == ended], runs, followups)
     yield from _coverage(dones)
 
 
@@ -52,13 +54,15 @@ def _table(dones: Sequence[Done]) -> Iterator[str]:
         yield f"| {scenario} | " + " | ".join(cell or "-" for cell in row) + " |"
 
 
-def _explained(ended: Ended, dones: Sequence[Done], runs: str) -> Iterator[str]:
+def _explained(ended: Ended, dones: Sequence[Done], runs: str, followups: Mapping[str, Followup]) -> Iterator[str]:
     if not dones:
         return
     yield f"\n## {ended.capitalize()}\n"
     for done in dones:
         yield f"- {done.job.key}: {done.why[0] if done.why else 'no reason given'}"
         if done.run_id is not None:
+            if done.run_id in followups:
+                yield f"  - {followups[done.run_id].told()}"
             yield f"  - `ebbtide analyze {runs}/{done.run_id}`, `ebbtide replay {runs}/{done.run_id}`"
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,11 @@ from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
     from analysis.verdict import Verdict
-    from harness.campaign.job import Job, Target
-    from harness.campaign.store import Done, Plan, Store
+    from harness.campaign.drawing import Drawing
+    from harness.campaign.job import Job, Runtime, Target
+    from harness.campaign.night import Night
+    from harness.campaign.store import Done, Followup, Plan, Store
+    from harness.runner.display import Display
     from harness.scenario.model import Scenario
 
 _EXITS = {
@@ -31,8 +35,9 @@ _WORST_LAST = ("as-predicted", "inconclusive", "contradicted", "failed")
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.description = (
-        "Run the catalogue until a budget of time ends, judge every run, and keep what became of them night by night. "
-        "A night that was killed goes on when the same command is typed again."
+        "Run the catalogue, then schedules drawn by chance until a budget of time ends, judge every run, and keep what "
+        "became of them night by night. A contradiction that is new is replayed three times, then shrunk. A night that "
+        "was killed goes on when the same command is typed again."
     )
     parser.epilog = "example: ebbtide nightly --budget 2h --kafka 3.9.1,4.3.1 --store /var/lib/ebbtide"
     parser.add_argument(
@@ -47,6 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", type=Path, default=Path("nightly"), metavar="DIR", help="default: ./nightly")
     parser.add_argument("--scenarios", metavar="NAMES", help="only these of the catalogue, comma separated")
     parser.add_argument("--times", type=int, default=1, metavar="N", help="how often each scenario is run (default 1)")
+    parser.add_argument("--no-random", action="store_true", help="end with the catalogue, and draw no schedules")
     parser.add_argument("--runtime", choices=("auto", "docker", "local"), default="auto", help="as for `ebbtide run`")
     parser.add_argument(
         "--keep",
@@ -65,16 +71,20 @@ def powers(args: argparse.Namespace) -> Wish:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Run the night, or go on with the one that was killed; the worst outcome is the exit code."""
-    from harness.campaign.job import catalogue_jobs
+    from harness.campaign.drawing import Drawing
+    from harness.campaign.job import Target, catalogue_jobs
     from harness.campaign.night import Night
     from harness.campaign.store import Plan, Store
     from harness.clean import clean
     from harness.doctor import require_host
+    from harness.known_releases import KNOWN
 
     budget_s, targets, scenarios = _settings(args)
     require_host(step.step for scenario in scenarios for step in scenario.steps)
     store = Store(args.store)
-    settings = {name: str(getattr(args, name)) for name in ("budget", "kafka", "scenarios", "times", "runtime")}
+    settings = {
+        name: str(getattr(args, name)) for name in ("budget", "kafka", "scenarios", "times", "no_random", "runtime")
+    }
     plan = store.unfinished()
     if plan is None or plan.settings != settings:
         plan = Plan(night=f"{datetime.now(UTC):%Y%m%dT%H%M%S}", settings=settings, started_s=time.time())
@@ -84,18 +94,24 @@ def run(args: argparse.Namespace) -> ExitCode:
     for outcome in clean():
         if outcome.undone:
             _tell(f"cleaned up after {outcome.run_id}: {len(outcome.undone)} things undone")
-    jobs = list(catalogue_jobs(scenarios, targets, args.runtime, args.times))
+    drawing = Drawing(store.folder / "chance")
     night = Night(
         store,
         plan,
-        carry_out=_carrier(store, store.night_folder(plan.night) / "runs.log", args),
+        carry_out=_carrier(store, plan.night, args.runtime, drawing),
         judge=_judge,
         budget_s=budget_s,
         tell=_tell,
     )
+    jobs = list(catalogue_jobs(scenarios, targets, args.runtime, args.times))
     night.adopt(jobs)
     night.run(jobs)
-    return _close(store, plan, night.done, args.keep)
+    followups = _follow_up(store, plan, night, args.runtime)
+    while not args.no_random and not night.over:
+        for target in targets or [Target(kafka=KNOWN[-1].version)]:
+            drawing.learn(night.run(drawing.jobs(target, args.runtime)))
+        followups = _follow_up(store, plan, night, args.runtime)
+    return _close(store, plan, night.done, followups, args.keep)
 
 
 def _settings(args: argparse.Namespace) -> tuple[float, list[Target] | None, list[Scenario]]:
@@ -118,26 +134,39 @@ def _words(text: str, where: str) -> list[str]:
     return words
 
 
-def _carrier(store: Store, log: Path, args: argparse.Namespace) -> Callable[[Job], Path]:
+def _carrier(store: Store, night: str, runtime: Runtime, drawing: Drawing) -> Callable[[Job], Path]:
     import msgspec
-    from rich.console import Console
 
-    from harness.runner.display import PlainDisplay
     from harness.runner.launch import Wanted, check, prepare
     from harness.runner.run import new_seed, run_scenario
     from harness.scenario import catalogue
 
-    wanted = Wanted(runs=store.runs, runtime=args.runtime)
+    wanted = Wanted(runs=store.runs, runtime=runtime)
 
     def carry_out(job: Job) -> Path:
-        scenario, kafka = catalogue.find(job.scenario), job.target.kafka
+        scenario = drawing.scenario(job) if job.origin == "random" else catalogue.find(job.scenario)
         features = {**scenario.cluster.features, **job.target.features}
         as_run = msgspec.structs.replace(scenario, cluster=msgspec.structs.replace(scenario.cluster, features=features))
-        with log.open("a") as file, PlainDisplay(Console(file=file, width=200)) as display:
+        kafka = job.target.kafka
+        with _logged(store, night) as display:
             check(wanted, as_run, [kafka])
             return run_scenario(prepare(wanted, [kafka], display.note).request(as_run, kafka, new_seed()), display)
 
     return carry_out
+
+
+@contextlib.contextmanager
+def _logged(store: Store, night: str) -> Iterator[Display]:
+    """A display that writes into the night's log."""
+    from rich.console import Console
+
+    from harness.runner.display import PlainDisplay
+
+    with (
+        (store.night_folder(night) / "runs.log").open("a") as file,
+        PlainDisplay(Console(file=file, width=200)) as shown,
+    ):
+        yield shown
 
 
 def _judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
@@ -150,7 +179,26 @@ def _judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
         return dict(judge_many(records, spark))
 
 
-def _close(store: Store, plan: Plan, done: list[Done], keep: int) -> ExitCode:
+def _follow_up(store: Store, plan: Plan, night: Night, runtime: Runtime) -> list[Followup]:
+    """Have new contradictions again and smaller, while there is time; all that this night followed up."""
+    from harness.campaign.followup import follow_up, wanting
+    from harness.cli.judging import judging
+    from harness.runner.launch import Wanted, prepare
+
+    known = store.followups(plan.night)
+    for done in wanting(store.history(), plan.night, known):
+        if night.over:
+            break
+        _tell(f"{done.job.key}: contradicted: replaying it, then making it smaller")
+        with _logged(store, plan.night) as display, judging([store.runs / str(done.run_id)]) as judge:
+            launch = prepare(Wanted(runs=store.runs, runtime=runtime), [done.job.target.kafka], display.note)
+            one = follow_up(store, done, launch=launch, judge=judge, display=display, until_s=night.until_s)
+        known = store.append_followup(plan.night, one)
+        _tell(f"{done.job.key}: {one.told()}")
+    return known
+
+
+def _close(store: Store, plan: Plan, done: list[Done], followups: list[Followup], keep: int) -> ExitCode:
     """Write the summary and the JUnit file, remove old records, and say what came out."""
     import msgspec
 
@@ -161,7 +209,7 @@ def _close(store: Store, plan: Plan, done: list[Done], keep: int) -> ExitCode:
 
     history = store.history()
     folder = store.night_folder(plan.night)
-    text = summary(plan, done, trend(history, plan.night), str(store.runs))
+    text = summary(plan, done, trend(history, plan.night), str(store.runs), followups)
     write_atomically(folder / "summary.md", text.encode())
     write_junit(folder / "junit.xml", plan.night, done)
     store.save(msgspec.structs.replace(plan, ended_s=time.time()))

@@ -10,10 +10,12 @@ import msgspec
 import pytest
 
 from analysis.verdict import Loss, Outcome, Verdict
-from harness.campaign.job import Job, Target, catalogue_jobs, parse_target
+from harness.campaign.drawing import Drawing
+from harness.campaign.followup import wanting
+from harness.campaign.job import Job, Target, catalogue_jobs, parse_target, random_job
 from harness.campaign.junit import write_junit
 from harness.campaign.night import BATCH, Night
-from harness.campaign.store import Done, Ended, Plan, Store
+from harness.campaign.store import Done, Ended, Followup, Plan, Store
 from harness.campaign.summary import summary
 from harness.campaign.trend import trend
 from harness.cli.main import main
@@ -132,8 +134,8 @@ def test_no_run_is_started_when_the_budget_is_spent(world: World) -> None:
     night.run(job(number) for number in range(1, 50))
     assert len(world.ran) == 3
     assert len(world.store.history()) == 3
-    night.run([job(99)], mandatory=True)
-    assert world.ran[-1] == job(99).key
+    night.run([job(99)])
+    assert len(world.ran) == 3
 
 
 def test_a_killed_night_goes_on_where_it_was(world: World) -> None:
@@ -235,3 +237,33 @@ def test_a_night_that_cannot_be_is_refused_before_anything_is_made(
     assert main(["nightly", "--store", str(tmp_path / "store"), *flags]) == 4
     assert said in capsys.readouterr().err
     assert not (tmp_path / "store").exists()
+
+
+def test_what_is_new_is_followed_up_once_and_what_every_night_shows_is_not(world: World) -> None:
+    history = [
+        done("n1", "contradicted", "known"),
+        done("n2", "contradicted", "known"),
+        done("n2", "contradicted", "new", 1),
+        done("n2", "contradicted", "new", 2),
+        msgspec.structs.replace(
+            done("n2", "contradicted", number=3), job=random_job(Target(kafka="4.3.1"), "local", seed=3)
+        ),
+    ]
+    wanted = wanting(history, "n2", [])
+    assert [(one.job.scenario, one.job.number) for one in wanted] == [("new", 1), ("random-3", 3)]
+    known = world.store.append_followup("n2", Followup(run_id=str(wanted[0].run_id), times=3, same=3))
+    assert wanting(history, "n2", known) == wanted[1:]
+    page = summary(world.plan, history[2:3], trend(history, "n2"), "store/runs", known)
+    assert "came again in 3 of 3 replays" in page
+
+
+def test_a_night_draws_from_what_all_nights_reached(world: World, tmp_path: Path) -> None:
+    target = Target(kafka="4.3.1")
+    drawing = Drawing(tmp_path / "chance")
+    jobs = list(drawing.jobs(target, "local"))
+    assert [drawing.scenario(one).name for one in jobs] == [one.scenario for one in jobs]
+    drawing.learn(
+        Done(night=NIGHT, job=one, run_id="r", ended="as-predicted", coverage={"recovering": 1}) for one in jobs
+    )
+    corpus = (tmp_path / "chance" / "4.3.1" / "corpus.jsonl").read_text()
+    assert corpus.count("recovering") >= len(jobs)

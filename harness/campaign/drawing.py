@@ -1,0 +1,47 @@
+"""The random part of a night: what is drawn next, guided by all nights of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from harness.campaign.job import Job, Runtime, Target, random_job
+from harness.campaign.store import Done
+from harness.chance.guide import Guide
+from harness.runner.run import new_seed
+from harness.scenario.model import Scenario
+
+ROUND = 4
+"""Schedules that are drawn before it is known what the first of them reached: they are judged together."""
+
+
+class Drawing:
+    """Draws the jobs of a night and learns from its runs; the corpus is kept in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._guides: dict[str, Guide] = {}
+        self._drawn: dict[str, Scenario] = {}
+
+    def jobs(self, target: Target, runtime: Runtime) -> Iterator[Job]:
+        """A round of jobs on `target`."""
+        for _ in range(ROUND):
+            job = random_job(target, runtime, new_seed())
+            self._drawn[job.key] = self._guide(target).next(job.number)
+            yield job
+
+    def scenario(self, job: Job) -> Scenario:
+        """What was drawn for a job."""
+        return self._drawn[job.key]
+
+    def learn(self, dones: Iterable[Done]) -> None:
+        """Keep what runs reached; one that failed is known by its schedule alone."""
+        for done in dones:
+            self._guide(done.job.target).told(self._drawn.pop(done.job.key), done.coverage)
+
+    def _guide(self, target: Target) -> Guide:
+        name = str(target)
+        if name not in self._guides:
+            folder = self._folder / name.replace(":", "-")
+            self._guides[name] = Guide(folder, kafka=target.kafka, features=target.features)
+        return self._guides[name]
