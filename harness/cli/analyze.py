@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from harness.errors import EbbtideError, ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from analysis.reconcile.early import EarlySession
+    from analysis.early_session import EarlySession
     from analysis.report.summary import Judged
 
 _WORST_LAST = (

@@ -12,7 +12,7 @@ from harness.errors import ExitCode, UsageError
 from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
-    from analysis.reconcile.early import EarlySession
+    from analysis.early_session import EarlySession
     from harness.runner.display import Display
     from harness.runner.run import RunRequest
     from harness.runner.session import Session
@@ -62,7 +62,7 @@ def powers(args: argparse.Namespace) -> Wish:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Check everything first, then run release by release, then judge; the worst outcome is the exit code."""
-    from analysis.reconcile.early import EarlySession
+    from analysis.early_session import EarlySession
     from harness.cli.analyze import judge_all
     from harness.runner.display import OutlivingConsole, display_for
     from harness.runner.launch import check, prepare

@@ -1,6 +1,6 @@
 """A Spark session that starts in the background, while a cluster is being taken down.
 
-Nothing of Spark is imported before: that alone takes a second.
+It stands outside `analysis.reconcile`, so that nothing of Spark is imported before: that alone takes a second.
 """
 
 from __future__ import annotations
