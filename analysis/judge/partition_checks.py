@@ -45,13 +45,13 @@ def elr_only_below_min_isr(evidence: Evidence) -> Finding:
 
     The min ISR is the effective one at that metadata offset. A change of min.insync.replicas is written before
     the record that clears the ELR, so it is held against the next state of the partition. The record that completes
-    a reassignment counts the replicas before it: so all releases do.
+    a reassignment, be it the only one, counts the replicas before it: so all releases do.
     """
     with_elr = [state for state in _states(evidence.timeline) if state.elr]
     counted = {
         after.metadata_offset: msgspec.structs.replace(after, replicas=max(before.replicas, after.replicas, key=len))
         for before, after in evidence.timeline.pairs()
-        if after.elr and after.completes_reassignment(before)
+        if after.elr and set(before.replicas) - set(after.replicas)
     }
     violations: list[Row] = []
     unknown: list[Row] = []

@@ -76,6 +76,15 @@ def test_min_isr_above_the_replication_factor_counts_as_the_replication_factor(t
     assert status(story, "elr-only-below-min-isr") == "violated"
 
 
+def test_the_one_record_that_takes_replicas_away_counts_those_before_it_and_the_next_does_not(tmp_path: Path) -> None:
+    story = Story(tmp_path, kafka="4.3.1", features=ELR_ON)
+    story.state(1)
+    story.state(2, replicas=[1], isr=[1], elr=[2, 3])
+    assert status(story, "elr-only-below-min-isr") == "holds"
+    story.state(3, elr=[3])
+    assert status(story, "elr-only-below-min-isr") == "violated"
+
+
 def test_an_elr_that_outlives_a_lowered_min_isr_is_a_violation(tmp_path: Path) -> None:
     story = Story(tmp_path, kafka="4.1.0", features=ELR_ON)
     story.state(1)
