@@ -24,7 +24,7 @@ from analysis.judge.invariants import API_AGREES, TRANSITIONS, WITNESS, Case, Ch
 from analysis.judge.log_losses import log_losses
 from analysis.judge.outcome import decide, unproven
 from analysis.judge.outcome_checks import Blamed, by_election, election_of
-from analysis.judge.prediction import Comparison, Seen, compare, told, told_seen
+from analysis.judge.prediction import Comparison, Seen, compare, known, told, told_seen
 from analysis.judge.rules import Rules
 from analysis.judge.timeline import load_timeline
 from analysis.judge.trace_check import seen_actions, trace_of
@@ -143,7 +143,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     seen = _seen(evidence, reconciliation, losses, unknown_kinds, facts)
     comparison: Comparison | None = None
     if scenario is not None:
-        comparison = compare(scenario, manifest, rules, seen)
+        comparison = compare(scenario, manifest, seen)
     outcome, why = decide(
         checked=checked,
         losses=losses,
@@ -153,7 +153,10 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         faulty=unproven(manifest, scenario, recorded),
     )
     prediction = comparison.prediction if comparison is not None else None
-    why += [told(prediction)] if prediction is not None else []
+    if prediction is not None:
+        why.append(told(prediction))
+        if outcome == "contradicted" and prediction.known_bug is not None and comparison and not comparison.broken:
+            why.append(known(prediction.known_bug))
     counts = reconciliation.counts
     acked = counts.acked if counts.sends or table_files(record, "sends") else None
     why += [told_seen(seen, acked), *_reasons(losses, regressions)]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
 
-from analysis.judge.rules import Rules
 from harness.record.manifest import Manifest
 from harness.scenario.model import LossExpectation, Prediction, Scenario
 
@@ -43,15 +43,15 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[str, ...] = ()
 
 
-def fitting(scenario: Scenario, manifest: Manifest, rules: Rules) -> Prediction | None:
+def fitting(scenario: Scenario, manifest: Manifest) -> Prediction | None:
     """The first prediction whose version range and feature levels fit the run; a level not listed is 0.
 
     A run that ended before it knew its levels fits none that asks for one, nor any after it.
     """
     for one in scenario.predictions:
         try:
-            in_range = rules.release is not None and SpecifierSet(one.kafka).contains(rules.release, prereleases=True)
-        except InvalidSpecifier:
+            in_range = SpecifierSet(one.kafka).contains(Version(manifest.kafka), prereleases=True)
+        except (InvalidSpecifier, InvalidVersion):
             in_range = False
         if in_range and one.features and not manifest.features:
             return None
@@ -60,9 +60,9 @@ def fitting(scenario: Scenario, manifest: Manifest, rules: Rules) -> Prediction 
     return None
 
 
-def compare(scenario: Scenario, manifest: Manifest, rules: Rules, seen: Seen) -> Comparison:
+def compare(scenario: Scenario, manifest: Manifest, seen: Seen) -> Comparison:
     """What the fitting prediction says against what was seen."""
-    prediction = fitting(scenario, manifest, rules)
+    prediction = fitting(scenario, manifest)
     if prediction is None:
         features = ", ".join(f"{name}={level}" for name, level in sorted(manifest.features.items())) or "unknown"
         why = (
@@ -175,6 +175,11 @@ def told(prediction: Prediction) -> str:
     parts += prediction.exercised
     parts += [f"no {fact}" for fact in prediction.never]
     return f"predicted: {', '.join(parts) or 'nothing in particular'} ({prediction.clause})"
+
+
+def known(bug: str) -> str:
+    """A contradiction that the scenario expects of the release, as one sentence."""
+    return f"known of this release: {bug}"
 
 
 def told_seen(seen: Seen, acked: int | None) -> str:

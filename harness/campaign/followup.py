@@ -30,7 +30,13 @@ def wanting(history: Sequence[Done], night: str, known: Sequence[Followup]) -> l
     first: dict[str, Done] = {}
     for done in history:
         is_new = done.job.origin == "random" or done.job.group in new
-        if done.night == night and done.ended == "contradicted" and is_new and done.run_id is not None:
+        if (
+            done.night == night
+            and done.ended == "contradicted"
+            and not done.expected
+            and is_new
+            and done.run_id is not None
+        ):
             first.setdefault(done.job.group, done)
     return [done for done in first.values() if done.run_id not in followed]
 

@@ -10,11 +10,14 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from analysis.judge.prediction import fitting, known
 from analysis.verdict import Verdict
 from harness.campaign.job import Job
 from harness.campaign.store import Done, Plan, Store
 from harness.errors import EbbtideError, HarnessError, UsageError
-from harness.record.manifest import read_manifest
+from harness.record.manifest import Manifest, read_manifest
+from harness.scenario.parse import load
+from harness.scenario.write import SCENARIO
 
 BATCH = 8
 """Runs that are judged together: starting Spark for each would cost as much as the run."""
@@ -152,6 +155,7 @@ class Night:
             why=tuple(verdict.why),
             causes=causes,
             coverage=verdict.coverage,
+            known_bug=_known_bug(record, manifest, verdict),
             seed=manifest.seed,
             took_s=max(0, took_ns) / 1e9,
         )
@@ -161,3 +165,13 @@ class Night:
         done = msgspec.structs.replace(done, ended_at_s=self._clock(), harness_mib=mib)
         self._store.append(done)
         self.done.append(done)
+
+
+def _known_bug(record: Path, manifest: Manifest, verdict: Verdict) -> str | None:
+    """What the scenario as run names for this release, if it is all that the verdict holds against the run."""
+    try:
+        prediction = fitting(load(record / SCENARIO), manifest)
+    except EbbtideError:
+        return None
+    bug = prediction.known_bug if prediction is not None else None
+    return bug if bug is not None and known(bug) in verdict.why else None

@@ -35,7 +35,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that ran. `causes` counts lost records by cause; `harness_mib` is the harness's memory afterwards."""
+    """A job that ran. `causes` counts lost records by cause; `harness_mib` is the harness's memory afterwards.
+
+    `known_bug`: what the scenario names as the reason for this contradiction.
+    """
 
     night: str
     job: Job
@@ -48,6 +51,12 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     took_s: float = 0.0
     ended_at_s: float = 0.0
     harness_mib: int = 0
+    known_bug: str | None = None
+
+    @property
+    def expected(self) -> bool:
+        """Whether nobody has to look at it."""
+        return self.ended == "as-predicted" or self.known_bug is not None
 
 
 class Followup(msgspec.Struct, frozen=True, kw_only=True):

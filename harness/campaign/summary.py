@@ -34,7 +34,12 @@ def _lines(
             yield f"\n**{title}**: " + "; ".join(groups)
     yield from _table([done for done in dones if done.job.origin == "catalogue"])
     for ended in _ORDER[:-1]:
-        yield from _explained(ended, [done for done in dones if done.ended == ended], runs, followups)
+        mine = [done for done in dones if done.ended == ended and not done.expected]
+        yield from _explained(ended, mine, runs, followups)
+    known = Counter(f"{done.job.group}: {done.known_bug}" for done in dones if done.known_bug is not None)
+    if known:
+        yield "\n## Known bugs, found again\n"
+        yield from (f"- {what} ({count} of these runs)" for what, count in sorted(known.items()))
     yield from _coverage(dones)
 
 

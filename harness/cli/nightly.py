@@ -223,7 +223,8 @@ def _close(store: Store, plan: Plan, done: list[Done], followups: list[Followup]
     print(f"summary: {folder / 'summary.md'}\nJUnit:   {folder / 'junit.xml'}")
     if not done:
         return ExitCode.INCONCLUSIVE
-    return _EXITS[max((one.ended for one in done), key=_WORST_LAST.index)]
+    unexpected = [one.ended for one in done if not one.expected]
+    return _EXITS[max(unexpected, key=_WORST_LAST.index, default="as-predicted")]
 
 
 def _tell(text: str) -> None:

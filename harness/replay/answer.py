@@ -9,7 +9,6 @@ import msgspec
 
 from analysis.judge.invariants import NO_COMMITTED_LOSS
 from analysis.judge.prediction import fitting
-from analysis.judge.rules import Rules
 from analysis.report.words import MEANING
 from analysis.verdict import Verdict
 from harness.replay.recorded import Recorded
@@ -81,7 +80,7 @@ def clause(run: Recorded) -> str:
     causes = sorted({one.cause for one in run.verdict.losses if one.committed}) if run.verdict is not None else []
     if causes:
         return f"{kafka}: " + "; ".join(MEANING[cause] for cause in causes)
-    prediction = fitting(run.scenario, run.manifest, Rules(run.manifest, run.timeline))
+    prediction = fitting(run.scenario, run.manifest)
     return f"{kafka}: " + (prediction.clause if prediction is not None else "the scenario predicts nothing for it")
 
 

@@ -288,7 +288,8 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     `kafka` is a version range as in `>=3.7,<4.1`; `features` narrows it by finalised levels. The first
     prediction that fits a run is the one it is held against. `clause` says what the prediction stands on.
     `exercised` and `never` name coverage facts of the verdict: a run in which one of the former did not come
-    about proves nothing, and one in which one of the latter did contradicts the prediction.
+    about proves nothing, and one in which one of the latter did contradicts the prediction. `known_bug` names
+    why a run on these releases breaks the protocol and is contradicted: a campaign does not call that news.
     """
 
     kafka: str
@@ -300,6 +301,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     anomalies: Literal["none", "any"] = "any"
     exercised: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
+    known_bug: str | None = None
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

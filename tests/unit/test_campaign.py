@@ -204,6 +204,18 @@ def test_the_trend_tells_new_gone_and_flaky_from_what_was_before() -> None:
     assert changes.flaky == ("flaky on 4.3.1 (local)",)
 
 
+def test_a_known_bug_fails_no_night_and_is_not_followed_up(world: World, tmp_path: Path) -> None:
+    one = msgspec.structs.replace(done(NIGHT, "contradicted"), known_bug="KAFKA-1")
+    assert one.expected
+    assert wanting([one], NIGHT, []) == []
+    page = summary(world.plan, [one], trend([one], NIGHT), "store/runs")
+    assert "- healthy on 4.3.1 (local): KAFKA-1 (1 of these runs)" in page
+    write_junit(tmp_path / "junit.xml", NIGHT, [one])
+    [suite] = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert suite.get("failures") == "0"
+    assert suite.find(".//failure") is None
+
+
 def test_the_summary_has_the_table_and_each_reason(world: World) -> None:
     dones = [done(NIGHT, "as-predicted"), done(NIGHT, "contradicted", number=2), done(NIGHT, "failed", "other")]
     page = summary(world.plan, dones, trend(dones, NIGHT), "store/runs")

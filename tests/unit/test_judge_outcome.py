@@ -285,3 +285,14 @@ def test_a_run_that_ended_before_it_knew_its_feature_levels_is_held_to_no_predic
     story = healthy(tmp_path, NO_LOSS + '\nfeatures = { "eligible.leader.replicas.version" = 1 }')
     story.change(features={}, status="failed", failure="no room")
     assert "with the feature levels unknown" in reasons(story.judged())
+
+
+def test_a_known_bug_is_contradicted_all_the_same_and_named_unless_there_is_more(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.change(kafka="4.1.0", features=ELR_ON)
+    story.predict('known_bug = "KAFKA-1"')
+    assert story.judged().outcome == "contradicted"
+    assert "known of this release: KAFKA-1" in story.judged().why
+    story.predict(NO_LOSS + '\nknown_bug = "KAFKA-1"')
+    assert story.judged().outcome == "contradicted"
+    assert "known of this release: KAFKA-1" not in story.judged().why
