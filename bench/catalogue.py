@@ -81,7 +81,9 @@ def _section(scenario: Scenario, rows: Sequence[Measured]) -> Iterator[str]:
     yield scenario.description.strip() + "\n"
     for prediction in scenario.predictions:
         levels = ", ".join(f"{name} {level}" for name, level in prediction.features.items())
-        yield f"- Kafka `{prediction.kafka}`{f' with {levels}' if levels else ''}: {told(prediction).removeprefix('predicted: ')}"
+        expected = told(prediction).removeprefix("predicted: ")
+        bug = f"; contradicted there: {prediction.known_bug}" if prediction.known_bug else ""
+        yield f"- Kafka `{prediction.kafka}`{f' with {levels}' if levels else ''}: {expected}{bug}"
     mine = [row for row in rows if row.scenario == scenario.name]
     yield ""
     if not mine:
