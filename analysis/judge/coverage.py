@@ -18,10 +18,17 @@ _ROADS = {
     "last-known-leader": "elections-of-last-known-leader",
     "unclean": "unclean-elections",
 }
+_OF_BROKERS = (
+    "brokers-fenced",
+    "elections-of-a-fenced-broker",
+    "leaderless-with-a-live-replica",
+    "unclean-registrations",
+)
+"""What rests on the registrations of brokers: not known without them."""
 
 
 def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None) -> dict[str, int]:
-    """Facts and how often they came about; one that never did is listed with 0."""
+    """Facts and how often they came about; one that never did is listed with 0, one that is not known is not."""
     facts: Counter[str] = Counter()
     timeline, rules = evidence.timeline, evidence.rules
     moved = [one for one in all_elections(timeline) if one.moved]
@@ -60,6 +67,9 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None) -> dict[str,
     facts["requests-duplicated"] = sum(step.proof.get("answered_twice", 0) for step in took_effect)
     lost = [step.proof.get("lost_bytes") for step in took_effect]
     facts["lost-bytes"] = sum(one for one in lost if isinstance(one, int))
+    if "brokers" in timeline.missing:
+        for fact in _OF_BROKERS:
+            del facts[fact]
     return dict(facts) | dict(rare_facts(evidence, steps)) | dict(workload_facts(evidence.record))
 
 

@@ -139,11 +139,8 @@ def _elr(prediction: Prediction, seen: Seen, broken: list[str], unless_faulty: l
 
 def _facts(prediction: Prediction, seen: Seen, broken: list[str], open_: list[str]) -> None:
     """A fact that did not come about leaves the run without meaning, whatever else it shows."""
-    facts = dict(seen.facts)
+    facts = seen.facts
     for asked in (*prediction.exercised, *prediction.never):
-        # Of the model's actions only those that were seen are listed.
-        if facts and asked.startswith("action-"):
-            facts.setdefault(asked, 0)
         if asked not in facts:
             known = f"known are {', '.join(sorted(facts))}" if facts else "the metadata timeline is missing"
             open_.append(f"the prediction asks for the coverage fact {asked}, which is not known of this run: {known}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, finding, state_row, unknown
+from analysis.judge.trace.actions import CLAUSES
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import Trace, Unexplained
 from harness.record.manifest import Manifest
@@ -53,8 +54,11 @@ def _row(one: Unexplained) -> Row:
 
 
 def seen_actions(trace: Trace) -> dict[str, int]:
-    """Coverage facts: how many transitions were explained, and by which actions."""
+    """Coverage facts: how many transitions were explained, and by which actions; none where none could be checked."""
+    if trace.refused is not None:
+        return {}
+    actions = trace.actions
     return {
         "transitions-explained": len(trace.explained),
-        **{f"action-{name}": count for name, count in trace.actions.items()},
+        **{f"action-{name}": actions.get(name, 0) for name in CLAUSES},
     }

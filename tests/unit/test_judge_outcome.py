@@ -265,7 +265,7 @@ def test_a_fact_that_must_have_come_about_and_did_not_leaves_the_run_inconclusiv
 
 
 def test_a_fact_that_must_never_come_about_and_did_is_contradicted(tmp_path: Path) -> None:
-    story = healthy(tmp_path, 'never = ["elr-non-empty", "action-elect_unclean"]')
+    story = healthy(tmp_path, 'never = ["elr-non-empty"]')
     story.change(kafka="4.1.0", features=ELR_ON)
     assert story.judged().outcome == "as-predicted"
     story.state(5, isr=[1], elr=[2])
@@ -276,7 +276,14 @@ def test_a_fact_that_must_never_come_about_and_did_is_contradicted(tmp_path: Pat
 def test_a_fact_that_no_run_has_is_neither_seen_nor_ruled_out(tmp_path: Path, key: str) -> None:
     verdict = healthy(tmp_path, f'{key} = ["elr-nonempty"]').judged()
     assert verdict.outcome == "inconclusive"
-    assert "the coverage fact elr-nonempty, which is not known of this run: known are brokers-fenced" in verdict.why[0]
+    assert "the coverage fact elr-nonempty, which is not known of this run: known are clean-stops" in verdict.why[0]
+
+
+def test_what_rests_on_registrations_is_not_ruled_out_without_them(tmp_path: Path) -> None:
+    story = healthy(tmp_path, 'never = ["brokers-fenced"]')
+    assert story.judged().outcome == "inconclusive"
+    story.broker(0, 1)
+    assert story.judged().outcome == "as-predicted"
 
 
 def test_a_run_that_ended_before_it_knew_its_feature_levels_is_held_to_no_prediction_that_depends_on_them(
