@@ -40,13 +40,16 @@ def witness_agrees(record: Path, manifest: Manifest) -> Finding:
     }
     violations: list[Row] = []
     unsure: list[Row] = []
-    for row in differing.slice(0, _ROWS_MAX).to_pylist():
-        lowest = first.get((row["topic"], row["partition"]), 0)
-        if row["by_witness"] is None and row["offset"] < lowest:
-            why = "below the first record that the witness got: retention may have removed it between the readings"
-            unsure.append(row | {"why": why})
-        else:
-            violations.append(row)
+    for batch in differing.to_batches():
+        for row in batch.to_pylist():
+            lowest = first.get((row["topic"], row["partition"]), 0)
+            if row["by_witness"] is None and row["offset"] < lowest:
+                why = "below the first record that the witness got: retention may have removed it between the readings"
+                kept, row["why"] = unsure, why
+            else:
+                kept = violations
+            if len(kept) < _ROWS_MAX:
+                kept.append(row)
     return finding(exercised=final.num_rows + seen.num_rows, violations=violations, unknown=unsure)
 
 

@@ -51,6 +51,18 @@ def test_both_readings_are_compared(
     assert judged(tmp_path / "run", witness) == (status, offsets)
 
 
+def test_a_difference_counts_however_many_records_retention_may_have_removed_before_it(tmp_path: Path) -> None:
+    builder = RecordBuilder()
+    for offset in range(40):
+        builder.final(offset, at=offset)
+    record = builder.write(tmp_path / "run")
+    (record / WITNESS_DIR).mkdir()
+    rows = [{"topic": "t", "partition": 0, "offset": offset, "value": offset} for offset in range(30, 39)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=WITNESS_SCHEMA), record / WITNESS_DIR / "0.parquet")
+    found = witness_agrees(record, builder.manifest())
+    assert (found.status, [row["offset"] for row in found.evidence]) == ("violated", [39])
+
+
 def test_without_a_witness_nothing_is_claimed_and_a_failed_one_is_unknown(tmp_path: Path) -> None:
     builder = RecordBuilder().final(1)
     record = builder.write(tmp_path / "run")
