@@ -29,11 +29,6 @@ class RunRecord:
         """Acked records that are gone, committed or not."""
         return sum(loss.count for loss in self.verdict.losses)
 
-    @property
-    def replay_line(self) -> str:
-        """What to type to have this run again."""
-        return f"ebbtide replay {self.path}"
-
 
 def read_record(path: Path) -> RunRecord:
     """A record that has been judged. Raises `UsageError` when it is none."""
