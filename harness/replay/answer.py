@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from analysis.judge.invariants import NO_COMMITTED_LOSS
+from analysis.judge.outcome import unproven
 from analysis.judge.prediction import fitting
 from analysis.report.words import MEANING
 from analysis.verdict import Verdict
@@ -64,13 +65,11 @@ def why_undecided(run: Recorded) -> str | None:
     """Why a run in which nothing is known to be lost does not prove that nothing was."""
     if run.verdict is None:
         return "it has not been judged"
-    if run.manifest.status != "complete" or run.manifest.final_consumer is None:
-        return run.manifest.failure or f"the run is {run.manifest.status}"
-    for entry in run.steps:
-        if entry.fired_ns is None:
-            return f"step {entry.index} ({entry.step}) never fired"
-        if entry.effect_ns is None and entry.step != "wait":
-            return f"step {entry.index} ({entry.step}) has no proof that it took effect"
+    open_ = unproven(run.manifest, run.scenario, run.steps)
+    if open_:
+        return open_[0]
+    if run.manifest.final_consumer is None:
+        return "there was no final read"
     return None if _loss_is_decided(run.verdict) else "what was lost could not be decided"
 
 

@@ -111,7 +111,7 @@ class Trying:
     def _why_not(self, record: Path, scenario: Scenario) -> str | None:
         """Why the run does not show the finding; None: it does, as fully judged."""
         for entry in read_steps(record) or []:
-            if entry.fired_ns is None:
+            if entry.fired_ns is None and not entry.optional:
                 return f"step {entry.index} ({entry.step}) never fired"
         if self._wanted.is_loss and not anything_missing(record):
             return "every acked record stands in the final read"

@@ -150,6 +150,21 @@ def test_a_release_on_which_a_step_never_fired_cannot_be_said_to_save(tmp_path: 
     assert (told.saved, told.why) == ("cannot tell", "the run on 4.3.1 proved nothing: step 3 (heal) never fired")
 
 
+def test_a_step_that_may_come_to_nothing_does_not_stand_in_the_way_of_an_answer(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
+    steps = read_steps(folder) or []
+    optional = msgspec.structs.replace(steps[3], fired_ns=None, parameters={"optional": True})
+    write_steps(folder, [*steps[:3], optional])
+    assert answer(load_recorded(LOST), "4.3.1", [load_recorded(folder)]).saved == "yes"
+
+
+def test_a_fault_whose_probe_failed_says_nothing_of_a_release(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
+    steps = read_steps(folder) or []
+    write_steps(folder, [*steps[:3], msgspec.structs.replace(steps[3], proof={"probe": "failed"})])
+    assert answer(load_recorded(LOST), "4.3.1", [load_recorded(folder)]).saved == "cannot tell"
+
+
 def test_one_replay_that_lost_outweighs_those_that_did_not() -> None:
     told = answer(load_recorded(LOST), "4.3.1", [load_recorded(SAVED), load_recorded(LOST)])
     assert told.saved == "no"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -11,12 +13,13 @@ from replay_records import LOST, SAVED
 
 from analysis.spec.model.bounds import Bounds
 from harness.errors import UsageError
+from harness.record.steps import read_steps, write_steps
 from harness.replay.finding import Finding
 from harness.replay.recorded import load_recorded
 from harness.scenario.model import Scenario, StepSpec
 from harness.shrink.refute import Refuter, bounds_of
 from harness.shrink.shrinking import wanted_from
-from harness.shrink.trying import anything_missing, wanted_of
+from harness.shrink.trying import Trying, anything_missing, wanted_of
 
 SCENARIO = load_recorded(LOST).scenario
 ELR = {"metadata.version": 29, "eligible.leader.replicas.version": 1}
@@ -80,6 +83,22 @@ def test_a_release_that_the_model_does_not_know_refutes_nothing() -> None:
 def test_a_record_whose_final_read_holds_every_acked_value_needs_no_judgement() -> None:
     assert anything_missing(LOST)
     assert not anything_missing(SAVED)
+
+
+@pytest.mark.parametrize(("optional", "why"), [(True, "every acked record stands"), (False, "step 3 (heal) never")])
+def test_only_a_step_that_is_not_optional_must_have_fired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optional: bool, why: str
+) -> None:
+    folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
+    steps = read_steps(folder) or []
+    left_out = msgspec.structs.replace(steps[3], fired_ns=None, parameters={"optional": optional})
+    write_steps(folder, [*steps[:3], left_out])
+    monkeypatch.setattr("harness.shrink.trying.run_scenario", lambda *_: folder)
+    nothing: Any = Mock()
+    trying = Trying(
+        wanted=wanted_from(load_recorded(LOST)), kafka="3.9.1", seed=1, launch=nothing, display=nothing, judge=nothing
+    )
+    assert trying(SCENARIO).why.startswith(why)
 
 
 def test_without_a_final_read_nothing_is_ruled_out(tmp_path: Path) -> None:
