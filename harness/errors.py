@@ -7,6 +7,7 @@ Ebbtide and ends with `ExitCode.HARNESS_FAILED`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 
@@ -18,6 +19,12 @@ class ExitCode(IntEnum):
     INCONCLUSIVE = 2
     HARNESS_FAILED = 3
     USAGE = 4
+
+    @classmethod
+    def worst(cls, codes: Iterable[ExitCode]) -> ExitCode:
+        """What a command that did several things ends with: a proof outweighs that nothing was proven."""
+        order = (cls.AS_PREDICTED, cls.INCONCLUSIVE, cls.CONTRADICTED, cls.HARNESS_FAILED, cls.USAGE)
+        return max(codes, key=order.index)
 
 
 class EbbtideError(Exception):

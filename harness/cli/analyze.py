@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     from analysis.early_session import EarlySession
     from analysis.report.summary import Judged
 
-_WORST_LAST = (
-    ExitCode.AS_PREDICTED,
-    ExitCode.INCONCLUSIVE,
-    ExitCode.CONTRADICTED,
-    ExitCode.HARNESS_FAILED,
-    ExitCode.USAGE,
-)
-
 SIDE_BY_SIDE_MAX = 12
 """More runs than these are told in a line each, as they are judged."""
 
@@ -131,7 +123,7 @@ def judge_all(
                     progress.judged(record)
     if done:
         _tell(done)
-    return max(codes, key=_WORST_LAST.index)
+    return ExitCode.worst(codes)
 
 
 def _complain(record: Path, error: EbbtideError) -> ExitCode:

@@ -77,8 +77,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         _print_json(original, replays, found)
     else:
         _tell(original, replays, found)
-    order = (ExitCode.AS_PREDICTED, ExitCode.INCONCLUSIVE, ExitCode.CONTRADICTED, ExitCode.HARNESS_FAILED)
-    return max((one.exit_code for one in found), key=order.index)
+    return ExitCode.worst(one.exit_code for one in found)
 
 
 def _tell(original: Recorded, replays: list[Replay], found: list[Summary]) -> None:

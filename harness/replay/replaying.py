@@ -110,7 +110,7 @@ def _summary(original: Recorded, kafka: str, replays: Sequence[Replay]) -> Summa
         same=sum(one.same for one in replays),
         fidelity=sum(compared) / len(compared) if compared else None,
         answer=answer(original, kafka, runs) if elsewhere else None,
-        exit_code=_worst([_exit_code(one, elsewhere=elsewhere) for one in replays]),
+        exit_code=ExitCode.worst(_exit_code(one, elsewhere=elsewhere) for one in replays),
     )
 
 
@@ -122,8 +122,3 @@ def _exit_code(replay: Replay, *, elsewhere: bool) -> ExitCode:
     if elsewhere or outcome == "inconclusive":
         return EXIT_OF_OUTCOME[outcome]
     return ExitCode.AS_PREDICTED if replay.same else ExitCode.CONTRADICTED
-
-
-def _worst(codes: Sequence[ExitCode]) -> ExitCode:
-    order = (ExitCode.AS_PREDICTED, ExitCode.INCONCLUSIVE, ExitCode.CONTRADICTED, ExitCode.HARNESS_FAILED)
-    return max(codes, key=order.index)
