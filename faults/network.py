@@ -66,8 +66,8 @@ def partition(runtime: Runtime, cuts: Collection[Cut]) -> Effect:
 def limit(runtime: Runtime, pairs: Collection[Cut], rate_bytes_s: int) -> Effect:
     """Let no more than `rate_bytes_s` pass each of `pairs`. Healed by `heal`.
 
-    Proven by a transfer over each: of more than passes at once, no more arrived than the rate allows in the time
-    that it took. What is cut already is not measured; what is neither must pass.
+    Proven by a transfer over each: of more than passes at once, some arrived, and no more than the rate allows in the
+    time that it took. What is cut already is not measured; what is neither must pass.
     """
     cut = frozenset(runtime.network.dropped())
     measured = frozenset(pairs) - cut
@@ -87,6 +87,9 @@ def limit(runtime: Runtime, pairs: Collection[Cut], rate_bytes_s: int) -> Effect
         },
     }
     fast = [pair for pair, one in seen.items() if _above(one, rate_bytes_s, burst)]
+    silent = measured - {pair for pair, one in seen.items() if one.arrived_bytes}
+    if silent:
+        return unproven(f"nothing arrived over {', '.join(_arrows(silent))}", **figures)
     if fast:
         return unproven(f"more passes than the rate allows {', '.join(_arrows(fast))}", **figures)
     if broken:

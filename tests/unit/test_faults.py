@@ -290,6 +290,16 @@ def test_a_limit_is_proven_by_what_arrives_when(runtime: FakeRuntime, rate_bytes
     assert set(healed.proof["limited"]) == {"1>2", "2>1"}
 
 
+def test_a_limited_link_over_which_nothing_arrives_is_not_proven(
+    runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = Transfer(sent_bytes=9000, arrived_bytes=0, took_s=1.0)
+    monkeypatch.setattr(runtime.network, "transfer", lambda pairs, *_: dict.fromkeys(pairs, lost))
+    effect = network.limit(runtime, network.one_way([1], [2]), 32_000)
+    assert not _proven(effect)
+    assert effect.why == "nothing arrived over 1>2"
+
+
 @pytest.mark.parametrize("rate_bytes_s", [1_000, 32_000, 12_500_000])
 def test_a_limit_that_limits_nothing_is_not_proven(runtime: FakeRuntime, rate_bytes_s: int) -> None:
     runtime.network.works = False
