@@ -11,10 +11,10 @@ import msgspec
 import psutil
 
 from analysis.judge.prediction import fitting, known
-from analysis.verdict import Verdict
+from analysis.verdict import EXIT_OF_OUTCOME, Verdict
 from harness.campaign.job import Job
 from harness.campaign.store import Done, Plan, Store
-from harness.errors import EbbtideError, HarnessError, UsageError
+from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.record.manifest import Manifest, read_manifest
 from harness.scenario.parse import load
 from harness.scenario.write import SCENARIO
@@ -26,6 +26,15 @@ GIVE_UP_AFTER = 3
 
 Judge = Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]
 """Judges records; an error stands for one that cannot be read."""
+
+
+def exit_code(dones: Sequence[Done]) -> ExitCode:
+    """That of the worst run, of those that somebody has to look at; a night without runs proved nothing."""
+    if not dones:
+        return ExitCode.INCONCLUSIVE
+    ends = [one.ended for one in dones if not one.expected]
+    codes = [ExitCode.HARNESS_FAILED if one == "failed" else EXIT_OF_OUTCOME[one] for one in ends]
+    return ExitCode.worst([ExitCode.AS_PREDICTED, *codes])
 
 
 class Night:

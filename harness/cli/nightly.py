@@ -23,14 +23,6 @@ if TYPE_CHECKING:
     from harness.runner.display import Display
     from harness.scenario.model import Scenario
 
-_EXITS = {
-    "as-predicted": ExitCode.AS_PREDICTED,
-    "inconclusive": ExitCode.INCONCLUSIVE,
-    "contradicted": ExitCode.CONTRADICTED,
-    "failed": ExitCode.HARNESS_FAILED,
-}
-_WORST_LAST = ("as-predicted", "inconclusive", "contradicted", "failed")
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
@@ -203,6 +195,7 @@ def _close(store: Store, plan: Plan, done: list[Done], followups: list[Followup]
     import msgspec
 
     from harness.campaign.junit import write_junit
+    from harness.campaign.night import exit_code
     from harness.campaign.summary import summary
     from harness.campaign.trend import trend
     from harness.record.files import write_atomically
@@ -221,10 +214,7 @@ def _close(store: Store, plan: Plan, done: list[Done], followups: list[Followup]
     )
     print(text)
     print(f"summary: {folder / 'summary.md'}\nJUnit:   {folder / 'junit.xml'}")
-    if not done:
-        return ExitCode.INCONCLUSIVE
-    unexpected = [one.ended for one in done if not one.expected]
-    return _EXITS[max(unexpected, key=_WORST_LAST.index, default="as-predicted")]
+    return exit_code(done)
 
 
 def _tell(text: str) -> None:

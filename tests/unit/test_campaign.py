@@ -14,12 +14,12 @@ from harness.campaign.drawing import Drawing
 from harness.campaign.followup import wanting
 from harness.campaign.job import Job, Target, catalogue_jobs, parse_target, random_job
 from harness.campaign.junit import write_junit
-from harness.campaign.night import BATCH, Night
+from harness.campaign.night import BATCH, Night, exit_code
 from harness.campaign.store import Done, Ended, Followup, Plan, Store
 from harness.campaign.summary import summary
 from harness.campaign.trend import trend
 from harness.cli.main import main
-from harness.errors import EbbtideError, HarnessError, UsageError
+from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.record.manifest import Manifest, write_manifest
 from harness.scenario import catalogue
 
@@ -214,6 +214,23 @@ def test_a_known_bug_fails_no_night_and_is_not_followed_up(world: World, tmp_pat
     [suite] = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert suite.get("failures") == "0"
     assert suite.find(".//failure") is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [
+        ([], ExitCode.INCONCLUSIVE),
+        (["as-predicted"], ExitCode.AS_PREDICTED),
+        (["as-predicted", "inconclusive"], ExitCode.INCONCLUSIVE),
+        (["contradicted", "inconclusive"], ExitCode.CONTRADICTED),
+        (["failed", "contradicted"], ExitCode.HARNESS_FAILED),
+    ],
+)
+def test_the_exit_code_is_that_of_the_worst_run(ends: list[Ended], code: ExitCode) -> None:
+    dones = [done(NIGHT, one) for one in ends]
+    assert exit_code(dones) == code
+    known = [msgspec.structs.replace(one, known_bug="KAFKA-1") for one in dones]
+    assert exit_code(known) == (ExitCode.AS_PREDICTED if known else ExitCode.INCONCLUSIVE)
 
 
 def test_the_summary_has_the_table_and_each_reason(world: World) -> None:
