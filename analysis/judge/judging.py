@@ -266,6 +266,7 @@ def _seen(
         unknown_kinds=unknown_kinds,
         elected_from_elr=sum(one.road == "elr" for one in all_elections(evidence.timeline)) if known else None,
         facts=facts if known else {},
+        acked=reconciliation.counts.acked if reconciliation.counts.sends else None,
     )
 
 

@@ -19,7 +19,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What the run showed. `causes`: committed losses by cause; None values are unknown.
 
     `kinds` counts the anomalies by kind; `unknown_kinds` says why a kind could not be decided. `facts` are the
-    coverage facts; empty: not known.
+    coverage facts; empty: not known. `acked` None: the record does not say.
     """
 
     committed_lost: int
@@ -29,6 +29,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     unknown_kinds: Mapping[str, str] = {}
     elected_from_elr: int | None = None
     facts: Mapping[str, int] = {}
+    acked: int | None = None
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +73,8 @@ def compare(scenario: Scenario, manifest: Manifest, seen: Seen) -> Comparison:
     broken: list[str] = []
     unless_faulty: list[str] = []
     open_: list[str] = []
+    if seen.acked == 0:
+        open_.append("no record was acked: the run had nothing to lose")
     _losses(prediction.loss, seen, broken, open_)
     _regressions(prediction, seen, broken, open_)
     _elr(prediction, seen, broken, unless_faulty, open_)

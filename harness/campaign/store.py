@@ -140,11 +140,10 @@ class Store:
         path = self.night_folder(night) / "followups.json"
         return msgspec.json.decode(path.read_bytes(), type=list[Followup]) if path.is_file() else []
 
-    def append_followup(self, night: str, followup: Followup) -> list[Followup]:
-        """Keep one more; all of the night."""
+    def append_followup(self, night: str, followup: Followup) -> None:
+        """Keep one more."""
         all_ = [*self.followups(night), followup]
         write_atomically(self.night_folder(night) / "followups.json", msgspec.json.encode(all_))
-        return all_
 
     def drop_records(self, run_ids: Iterable[str]) -> None:
         """Remove records; their lines in the history stay."""

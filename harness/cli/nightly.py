@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import EbbtideError, ExitCode, UsageError
+from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.campaign.drawing import Drawing
     from harness.campaign.job import Job, Runtime, Target
     from harness.campaign.night import Night
-    from harness.campaign.store import Done, Followup, Plan, Store
+    from harness.campaign.store import Plan, Store
     from harness.runner.display import Display
     from harness.scenario.model import Scenario
 
@@ -78,7 +78,11 @@ def run(args: argparse.Namespace) -> ExitCode:
         name: str(getattr(args, name)) for name in ("budget", "kafka", "scenarios", "times", "no_random", "runtime")
     }
     plan = store.unfinished()
-    if plan is None or plan.settings != settings:
+    if plan is not None and (plan.settings != settings or plan.started_s + budget_s <= time.time()):
+        _tell(f"closing night {plan.night}, which was killed")
+        _close(store, plan, args.keep)
+        plan = None
+    if plan is None:
         plan = Plan(night=f"{datetime.now(UTC):%Y%m%dT%H%M%S}", settings=settings, started_s=time.time())
         store.save(plan)
     else:
@@ -96,19 +100,24 @@ def run(args: argparse.Namespace) -> ExitCode:
         tell=_tell,
     )
     jobs = list(catalogue_jobs(scenarios, targets, args.runtime, args.times))
-    night.adopt(jobs)
-    night.run(jobs)
-    followups = _follow_up(store, plan, night, args.runtime)
-    while not args.no_random and not night.over:
-        for target in targets or [Target(kafka=KNOWN[-1].version)]:
-            drawing.learn(night.run(drawing.jobs(target, args.runtime)))
-        followups = _follow_up(store, plan, night, args.runtime)
-    return _close(store, plan, night.done, followups, args.keep)
+    try:
+        night.adopt(jobs)
+        night.run(jobs)
+        _follow_up(store, plan, night, args.runtime)
+        while not args.no_random and not night.over:
+            for target in targets or [Target(kafka=KNOWN[-1].version)]:
+                drawing.learn(night.run(drawing.jobs(target, args.runtime)))
+            _follow_up(store, plan, night, args.runtime)
+    except HarnessError:
+        _close(store, plan, args.keep)
+        raise
+    return _close(store, plan, args.keep)
 
 
 def _settings(args: argparse.Namespace) -> tuple[float, list[Target] | None, list[Scenario]]:
     """The budget in seconds, the targets, and the scenarios; raises `UsageError`."""
     from harness.campaign.job import parse_target
+    from harness.runtime.storage import check_features
     from harness.scenario import catalogue
     from harness.scenario.words import budget_s
 
@@ -116,6 +125,8 @@ def _settings(args: argparse.Namespace) -> tuple[float, list[Target] | None, lis
         raise UsageError("--times is 1 or more and --keep 0 or more", got=f"--times {args.times} --keep {args.keep}")
     names = catalogue.names() if args.scenarios is None else _words(args.scenarios, "--scenarios")
     targets = None if args.kafka is None else [parse_target(word) for word in _words(args.kafka, "--kafka")]
+    for target in targets or ():
+        check_features(target.kafka, target.features)
     return budget_s(args.budget), targets, [catalogue.find(name) for name in names]
 
 
@@ -171,26 +182,24 @@ def _judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
         return dict(judge_many(records, spark))
 
 
-def _follow_up(store: Store, plan: Plan, night: Night, runtime: Runtime) -> list[Followup]:
-    """Have new contradictions again and smaller, while there is time; all that this night followed up."""
+def _follow_up(store: Store, plan: Plan, night: Night, runtime: Runtime) -> None:
+    """Have new contradictions again and smaller, while there is time."""
     from harness.campaign.followup import follow_up, wanting
     from harness.cli.judging import judging
     from harness.runner.launch import Wanted, prepare
 
-    known = store.followups(plan.night)
-    for done in wanting(store.history(), plan.night, known):
+    for done in wanting(store.history(), plan.night, store.followups(plan.night)):
         if night.over:
             break
         _tell(f"{done.job.key}: contradicted: replaying it, then making it smaller")
         with _logged(store, plan.night) as display, judging([store.runs / str(done.run_id)]) as judge:
             launch = prepare(Wanted(runs=store.runs, runtime=runtime), [done.job.target.kafka], display.note)
             one = follow_up(store, done, launch=launch, judge=judge, display=display, until_s=night.until_s)
-        known = store.append_followup(plan.night, one)
+        store.append_followup(plan.night, one)
         _tell(f"{done.job.key}: {one.told()}")
-    return known
 
 
-def _close(store: Store, plan: Plan, done: list[Done], followups: list[Followup], keep: int) -> ExitCode:
+def _close(store: Store, plan: Plan, keep: int) -> ExitCode:
     """Write the summary and the JUnit file, remove old records, and say what came out."""
     import msgspec
 
@@ -201,8 +210,9 @@ def _close(store: Store, plan: Plan, done: list[Done], followups: list[Followup]
     from harness.record.files import write_atomically
 
     history = store.history()
+    done = [one for one in history if one.night == plan.night]
     folder = store.night_folder(plan.night)
-    text = summary(plan, done, trend(history, plan.night), str(store.runs), followups)
+    text = summary(plan, done, trend(history, plan.night), str(store.runs), store.followups(plan.night))
     write_atomically(folder / "summary.md", text.encode())
     write_junit(folder / "junit.xml", plan.night, done)
     store.save(msgspec.structs.replace(plan, ended_s=time.time()))

@@ -280,7 +280,8 @@ def test_what_is_new_is_followed_up_once_and_what_every_night_shows_is_not(world
     ]
     wanted = wanting(history, "n2", [])
     assert [(one.job.scenario, one.job.number) for one in wanted] == [("new", 1), ("random-3", 3)]
-    known = world.store.append_followup("n2", Followup(run_id=str(wanted[0].run_id), times=3, same=3))
+    world.store.append_followup("n2", Followup(run_id=str(wanted[0].run_id), times=3, same=3))
+    known = world.store.followups("n2")
     assert wanting(history, "n2", known) == wanted[1:]
     page = summary(world.plan, history[2:3], trend(history, "n2"), "store/runs", known)
     assert "came again in 3 of 3 replays" in page

@@ -303,3 +303,10 @@ def test_a_known_bug_is_contradicted_all_the_same_and_named_unless_there_is_more
     story.predict(NO_LOSS + '\nknown_bug = "KAFKA-1"')
     assert story.judged().outcome == "contradicted"
     assert "known of this release: KAFKA-1" not in story.judged().why
+
+
+def test_a_run_that_acked_nothing_had_nothing_to_lose_and_proves_nothing(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.counts = Counts(sends=1000, acked=0, polls=0)
+    assert story.judged().outcome == "inconclusive"
+    assert "no record was acked: the run had nothing to lose" in story.judged().why
