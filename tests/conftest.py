@@ -43,9 +43,19 @@ def _lacks_docker() -> str | None:
     return None
 
 
+def _group(item: pytest.Item) -> str | None:
+    """Of tests that run at the same time: those that change this host, and Spark's, are one worker's each."""
+    if _has_any(item, ("live", "root", "docker", "rootless")):
+        return "host"
+    return "spark" if _has_any(item, ("spark",)) else None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs root or Docker, when there is none."""
+    """Skip what needs root or Docker, when there is none; say what must not run side by side."""
     for item in items:
+        if (group := _group(item)) is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
         if os.geteuid() != 0 and _has_any(item, NEED_ROOT):
             item.add_marker(pytest.mark.skip(reason="needs root"))
         elif item.get_closest_marker("docker") is not None and (lacking := _lacks_docker()) is not None:
