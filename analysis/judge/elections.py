@@ -54,17 +54,17 @@ def road_of(before: PartitionState, after: PartitionState) -> Road:
     A leader in the ISR or ELR whose election began RECOVERING counts as unclean: the controller says so itself.
     One record may fence the last ISR member and elect from the ELR, so the ISR before it need not be empty. A
     reassignment that completes elects from the ISR which the same record brings. The last known leader is elected
-    RECOVERING where ISR and ELR are empty, or become so by the same record: Kafka 4.0 elects it as it registers after
-    an unclean shutdown (KAFKA-19522).
+    RECOVERING where ISR and ELR are empty, or become so by the same record: where the last ELR member returns from an
+    unclean shutdown, and leaves the ELR, that record elects the last known leader if it is alive; Kafka 4.0 elects it
+    even by its own return (KAFKA-19522). An unclean election that does not wait for a fenced ELR member keeps it in
+    the ELR.
     """
     leader = after.leader
     began_recovering = after.recovering and not before.recovering
-    others = {*before.isr, *before.elr} - {leader}
-    if (
-        leader in before.last_known_elr
-        and not others
-        and (began_recovering or leader not in {*before.isr, *before.elr})
-    ):
+    members = {*before.isr, *before.elr}
+    others = members - {leader}
+    returned = began_recovering and not after.elr and len(others) == 1 and leader not in members
+    if leader in before.last_known_elr and (not others or returned) and (began_recovering or leader not in members):
         return "last-known-leader"
     if leader in before.isr and not began_recovering:
         return "isr"

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.unit.judge_records import ELR_ON, Story, by_name, ns
+from judge_records import ELR_ON, Story, by_name, ns
 
 CLAUSE = "api-agrees-with-log"
 

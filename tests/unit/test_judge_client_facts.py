@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from judge_records import Story, ns
 
 from harness.record.steps import StepEntry
-from tests.unit.judge_records import Story, ns
 
 BELOW = "below-min-isr"
 HELD = "while-alter-partition-held"

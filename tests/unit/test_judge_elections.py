@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-from judge_records import Story, blamed, by_name, last_replica_standing
+from judge_records import ELR_ON, Story, blamed, by_name, last_replica_standing
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from analysis.evidence.scan import Damage
@@ -190,3 +190,22 @@ def test_a_loss_without_any_election_is_unexplained_unless_the_metadata_log_is_t
     verdict = story.judged()
     assert verdict.losses == []
     assert verdict.outcome == "inconclusive"
+
+
+def test_the_last_known_leader_may_be_elected_by_the_unclean_return_of_the_last_elr_member(tmp_path: Path) -> None:
+    story = Story(tmp_path, kafka="4.3.1", features=ELR_ON)
+    story.state(1)
+    story.state(10, leader=-1, isr=[], elr=[1, 3], last_known_elr=[1])
+    story.state(20, elr=[3])
+    story.state(30, leader=1, isr=[1], elr=[], last_known_elr=[], leader_recovery_state=1)
+    story.lose(0, 99, acked_s=5)
+    assert blamed(story.judged()) == ("last-known-leader", 1, 2)
+
+
+def test_an_unclean_election_of_the_last_known_leader_beside_an_elr_member_is_unclean(tmp_path: Path) -> None:
+    story = Story(tmp_path, kafka="4.3.1", features=ELR_ON)
+    story.state(1)
+    story.state(10, leader=-1, isr=[], elr=[3], last_known_elr=[1])
+    story.state(30, leader=1, isr=[1], elr=[3], last_known_elr=[], leader_recovery_state=1)
+    story.lose(0, 99, acked_s=5)
+    assert blamed(story.judged()) == ("unclean-election", 1, 2)
