@@ -36,6 +36,6 @@ def test_every_word_that_is_no_level_is_told_at_once() -> None:
 
 
 def test_a_wrong_level_is_refused_before_anything_starts(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["run", "healthy", "--kafka", "4.3.1", "--feature", "metadata.version=999"]
+    arguments = ["run", "healthy", "--kafka", "4.3.1", "--feature", "elr=1"]
     assert main(arguments) == ExitCode.USAGE
-    assert "no such metadata version" in capsys.readouterr().err
+    assert "unknown feature" in capsys.readouterr().err
