@@ -7,6 +7,9 @@ equal hold the same values at the same offsets, so what they hold is not compare
 The hashes: `xor` and `sum` of one 64-bit hash of (offset, value); `sum` of its upper 40 bits, which cannot
 overflow below 2^23 rows and is null beyond, which equals nothing. Two different sets of rows look the same with
 a chance below 2^-64.
+
+Leader epochs are not hashed, for acks have none and read_committed consumers get fewer rows: the polls of a block
+have the same ones if they all have one and the same, as in almost every block.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ BITS = 6
 BLOCK = ["run", "topic", "partition", "block"]
 PARTITION = ["run", "topic", "partition"]
 
+_NO_EPOCH = -(2**31)
 _SUMMARY = "struct<rows:bigint,mask:bigint,xor:bigint,sum:bigint>"
 
 
@@ -84,6 +88,7 @@ def poll_blocks(tables: RecordTables) -> DataFrame | None:
     if tables.polls is None:
         return None
     previous = F.col("prev_offset")
+    epoch = F.coalesce("leader_epoch", F.lit(_NO_EPOCH))
     committed = (F.col("isolation") == "read_committed").alias("read_committed")
     return tables.polls.groupBy(
         *PARTITION, "consumer", "session", "final", committed, block_of("offset").alias("block")
@@ -91,6 +96,8 @@ def poll_blocks(tables: RecordTables) -> DataFrame | None:
         _summary().alias("all"),
         F.min("offset").alias("first"),
         F.max("offset").alias("last"),
+        F.min(epoch).alias("oldest"),
+        F.max(epoch).alias("newest"),
         F.count(F.when(F.col("value").isNull(), 1)).alias("damaged"),
         F.count(F.when(F.col("offset") <= previous, 1)).alias("back"),
         F.count(F.when(F.col("offset") - 1 > previous, 1)).alias("jumped"),
@@ -103,7 +110,8 @@ def compared(
 ) -> DataFrame | None:
     """One row a block: what its sources hold, whether they agree, and which final offsets a consumer may see.
 
-    - `agree`: acks, consumers and the final read hold the same rows, an offset each, as far as each may see them;
+    - `agree`: acks, consumers and the final read hold the same rows, an offset each, as far as each may see them, and
+      polls have one leader epoch;
     - `final_mask`: the offsets of the final read; `shown_mask`: those of acks that a read_committed consumer may
       get; `acks_final`: acks and the final read are the same;
     - `ordinary_mask`: the offsets that any ordinary consumer returned.
@@ -120,6 +128,8 @@ def compared(
             "open": F.when(~F.col("read_committed"), F.col("all")),
             "committed": F.when(F.col("read_committed"), F.col("all")),
             "ordinary": F.when(~F.col("final"), F.col("all.mask")),
+            "oldest": F.col("oldest"),
+            "newest": F.col("newest"),
         }
         parts.append(polls.select(*BLOCK, *_columns(**by)))
     if not parts:
@@ -133,6 +143,7 @@ def compared(
         F.count("final").alias("finals"),
         F.bit_or("final.mask").alias("final_mask"),
         F.bit_or("ordinary").alias("ordinary_mask"),
+        F.coalesce(F.min("oldest") == F.max("newest"), F.lit(True)).alias("one_epoch"),
     )
     joined = grouped.join(F.broadcast(ends), PARTITION, "left")
     return joined.select(
@@ -146,7 +157,8 @@ def compared(
 
 
 def _columns(**given: Column) -> list[Column]:
-    kinds = dict.fromkeys(("acks", "shown", "final", "open", "committed"), _SUMMARY) | {"ordinary": "bigint"}
+    kinds = dict.fromkeys(("acks", "shown", "final", "open", "committed"), _SUMMARY)
+    kinds |= {"ordinary": "bigint", "oldest": "int", "newest": "int"}
     return [given.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in kinds.items()]
 
 
@@ -160,7 +172,7 @@ def _agree(runs: Sequence[Facts]) -> Column:
 
     A block that has no acks agrees only if no log start moved: its values may have been acked at offsets gone since.
     """
-    once = F.col("acks_once") & F.col("open_once") & F.col("committed_once")
+    once = F.col("one_epoch") & F.col("acks_once") & F.col("open_once") & F.col("committed_once")
     alike = reduce(
         Column.__and__,
         [
@@ -180,20 +192,11 @@ def _agree(runs: Sequence[Facts]) -> Column:
     return F.coalesce(F.col("final_read") & once & alike & counted & (read | removed), F.lit(False))
 
 
-def session_ranges(polls: DataFrame) -> DataFrame:
-    """How far each session of an ordinary consumer reached, as a list a partition: `sessions`."""
-    reached = (
-        polls.where("NOT final")
-        .groupBy(*PARTITION, "consumer", "session", "read_committed")
-        .agg(F.min("first").alias("first"), F.max("last").alias("last"))
-    )
-    return reached.groupBy(*PARTITION).agg(
-        F.collect_list(F.struct("consumer", "session", "read_committed", "first", "last")).alias("sessions")
-    )
-
-
 def readable(blocks: DataFrame, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame:
     """The offsets of the final read by block: `open_mask`, and of those that read_committed lets through, `shown_mask`.
+
+    `agreed_mask` is `open_mask` where the block agrees, else null; `returned` are the offsets that any ordinary
+    consumer returned.
 
     Where acks and final read are the same, the acks say which offsets hold values of transactions that may be
     hidden; elsewhere each value of the final read is looked up in sends.
@@ -207,6 +210,8 @@ def readable(blocks: DataFrame, tables: RecordTables, runs: Sequence[Facts]) -> 
         F.when(told, F.col("final_mask"))
         .when(F.col("acks_final"), F.col("shown_mask").bitwiseAND(F.col("final_mask")))
         .alias("shown_mask"),
+        F.when(F.col("agree"), F.col("final_mask")).alias("agreed_mask"),
+        F.coalesce("ordinary_mask", F.lit(0)).alias("returned"),
     )
     if tables.polls is None or not any(f.has_transactions and not f.final_read_committed for f in runs):
         return plain
@@ -220,5 +225,9 @@ def readable(blocks: DataFrame, tables: RecordTables, runs: Sequence[Facts]) -> 
         shown = ~F.coalesce("hidden", F.lit(True))
     seen = rows.groupBy(*BLOCK).agg(F.bit_or(F.when(shown, bit_of("offset"))).alias("looked_up"))
     return plain.join(seen, BLOCK, "left").select(
-        *BLOCK, "open_mask", F.coalesce("shown_mask", "looked_up", F.lit(0)).alias("shown_mask")
+        *BLOCK,
+        "open_mask",
+        F.coalesce("shown_mask", "looked_up", F.lit(0)).alias("shown_mask"),
+        "agreed_mask",
+        "returned",
     )

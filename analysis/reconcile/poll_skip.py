@@ -1,16 +1,20 @@
 """poll-skip: within one session, a consumer jumped over an offset that exists.
 
-The rule: one item a row, however many offsets it jumped over; they must stand in the final log, and be such as
-the consumer may see.
+The rule: one item a row, however many offsets it jumped over; they must stand in the final log, as must the row
+itself (the final read has the same offset, value and leader epoch), and be such as the consumer may see.
 
 The data: polls with a `prev_offset`, of every consumer; the final read. For a read_committed consumer also sends:
 a value of a transaction that is not known to be committed may rightly be hidden from it, and so may, where there
 are transactions, a value without a row in sends.
 
 Why it is sound: between two offsets that one session returned one after the other, every record should have been
-returned. Only what exists counts: holes of lost records, control records, and below the log start are none.
+returned. Only what exists counts: holes of lost records, control records, and below the log start are none. And
+only what existed then: the row that ended the jump stands in the final log, and logs that hold the same record hold
+the same below it (see the module standing). A jump over aborted or control records whose end was cut off since is
+none, whatever was put at those offsets later.
 
-When it cannot tell: without polls or a final read, or when no row says what was returned before it. Where the run
+When it cannot tell: without polls or a final read, or when no row says what was returned before it; for a row that
+the final read does not have, be it cut off, deleted, or hidden from a read_committed final read. Where the run
 is not complete the final read may have stopped anywhere: what it did not reach is not known.
 
 How: the final read's offsets are counted up block by block, and each end of a jump looks up how many lie below
@@ -27,6 +31,7 @@ from pyspark.sql import functions as F
 from analysis.reconcile.blocks import BITS, BLOCK, PARTITION, block_of
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
+from analysis.reconcile.standing import standing
 from analysis.reconcile.tables import RecordTables
 
 KIND = "poll-skip"
@@ -55,8 +60,9 @@ def items(tables: RecordTables, runs: Sequence[Facts], readable: DataFrame | Non
     if not any(polls.jumped for facts in runs for polls in facts.polls):
         return None
     committed = F.col("isolation") == "read_committed"
-    jumps = tables.polls.where("offset - 1 > prev_offset").select(
-        *PARTITION, *_JUMP, committed.alias("committed"), F.monotonically_increasing_id().alias("jump")
+    jumps = standing(tables.polls).where("offset - 1 > prev_offset")
+    jumps = jumps.select(
+        *PARTITION, *_JUMP, committed.alias("committed"), "stands", F.monotonically_increasing_id().alias("jump")
     )
     both = F.explode(F.array(F.col("prev_offset") + 1, F.col("offset"))).alias("end")
     ends = jumps.select("*", both).withColumn("block", block_of("end"))
@@ -70,11 +76,13 @@ def items(tables: RecordTables, runs: Sequence[Facts], readable: DataFrame | Non
         + F.bit_count(F.coalesce(F.max(mask).over(here), F.lit(0)).bitwiseAND(lower))
         for name, mask in (("open", "open_mask"), ("shown", "shown_mask"))
     }
-    seen = counted.withColumns(below).where("jump IS NOT NULL")
+    there = F.call_function("shiftright", F.max("agreed_mask").over(here), place).bitwiseAND(F.lit(1)) == 1
+    stands = F.col("stands") | (F.coalesce(there, F.lit(False)) & (F.col("end") == F.col("offset")))
+    seen = counted.withColumns(below | {"stands": stands}).where("jump IS NOT NULL")
     found = seen.groupBy(*PARTITION, *_JUMP, "committed", "jump").agg(
-        *((F.max(name) - F.min(name)).alias(name) for name in below)
+        F.bool_or("stands").alias("stands"), *((F.max(name) - F.min(name)).alias(name) for name in below)
     )
     skipped = F.when(F.col("committed"), F.col("shown")).otherwise(F.col("open"))
     details = {name: F.col(name) for name in ("consumer", "session", "prev_offset", "polled_ns")}
     row = item(KIND, offset=F.col("offset"), value=F.col("value"), details={**details, "skipped": skipped})
-    return found.where(skipped > 0).select(row.alias("item")).select("item.*")
+    return found.where((skipped > 0) & F.col("stands")).select(row.alias("item")).select("item.*")

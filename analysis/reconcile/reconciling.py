@@ -30,13 +30,14 @@ from analysis.reconcile import (
     unseen,
     vanished,
 )
-from analysis.reconcile.blocks import BLOCK, compared, poll_blocks, readable, send_blocks, session_ranges
+from analysis.reconcile.blocks import BLOCK, compared, poll_blocks, readable, send_blocks
 from analysis.reconcile.collecting import collect_facts
 from analysis.reconcile.facts import Facts, partition_facts
 from analysis.reconcile.history import leader_logs, suspicious_history
 from analysis.reconcile.model import Reconciliation
 from analysis.reconcile.narrowing import narrow
 from analysis.reconcile.session import is_small, planned_for
+from analysis.reconcile.standing import session_ranges
 from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import Summary, summarize
 from analysis.reconcile.tables import RecordTables, RunFiles, load, run_files
@@ -108,10 +109,12 @@ def _reconciled(
         narrowed = narrow(tables, differing, kept) if differing is not None else None
         if narrowed is not None:
             tables, rows = narrowed.tables, narrowed.rows
-    sessions = session_ranges(polls) if polls is not None else None
+    sessions = None
+    if polls is not None and seen is not None and tables.polls is not None:
+        sessions = session_ranges(polls, seen, tables.polls)
     stage("comparing records")
     with planned_for(spark, rows):
-        found = [unseen.items(seen, blocks, sessions), poll_skip.items(tables, facts, seen)]
+        found = [unseen.items(seen, sessions), poll_skip.items(tables, facts, seen)]
         found += _items(spark, tables, inverted, partitions, facts)
         summaries = [Summary() for _ in runs]
         items = None

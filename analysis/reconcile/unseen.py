@@ -1,17 +1,21 @@
 """unseen: a record of the final log that consumers passed by, and none of them ever got.
 
-The rule: one item an offset of the final read that one session of an ordinary consumer passed over, with rows
-below and above it, and that no ordinary consumer returned.
+The rule: one item an offset of the final read that one session of an ordinary consumer passed over, with a row
+below it and above it one that stands in the final log (the final read has the same offset, value and leader
+epoch), and that no ordinary consumer returned.
 
 The data: polls, the final read among them. For sessions of read_committed consumers also sends: a value of a
 transaction that is not known to be committed may rightly be hidden from them, and so may, where there are
 transactions, a value without a row in sends.
 
-Why it is sound: the record exists, for the final read got it, and a session that goes on behind it should have
-returned it. Between two sessions the position may have been set anywhere; that is not judged.
+Why it is sound: the record exists, for the final read got it. It was there when the session read the row above, for
+that row stands in the final log, and logs that hold the same record hold the same below it (see the module
+standing). So the session that went on behind it should have returned it. Below a row that was cut off since, the
+record may have been put there after the session had passed over aborted or control records. Between two sessions
+the position may have been set anywhere; that is not judged.
 
-When it cannot tell: without polls or a final read. Where the run is not complete the final read may have stopped
-anywhere: what it did not reach is not known.
+When it cannot tell: without polls or a final read; above a session's last row that stands. Where the run is not
+complete the final read may have stopped anywhere: what it did not reach is not known.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from analysis.reconcile.blocks import BITS, BLOCK, PARTITION
+from analysis.reconcile.blocks import BITS, PARTITION
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 
@@ -38,15 +42,14 @@ def why_unknown(facts: Facts) -> str | None:
     return None
 
 
-def items(readable: DataFrame | None, blocks: DataFrame | None, sessions: DataFrame | None) -> DataFrame | None:
+def items(readable: DataFrame | None, sessions: DataFrame | None) -> DataFrame | None:
     """One row an item; None: nothing can be judged.
 
-    `readable`, `blocks` and `sessions` are those of the module blocks: `readable`, `compared`, `session_ranges`.
+    `readable` is `blocks.readable`, `sessions` is `standing.session_ranges`.
     """
-    if readable is None or blocks is None or sessions is None:
+    if readable is None or sessions is None:
         return None
-    returned = blocks.select(*BLOCK, F.coalesce("ordinary_mask", F.lit(0)).alias("returned"))
-    left = readable.join(returned, BLOCK).withColumns(
+    left = readable.withColumns(
         {name: F.col(name).bitwiseAND(F.bitwise_not("returned")) for name in ("open_mask", "shown_mask")}
     )
     left = left.where("open_mask <> 0").join(F.broadcast(sessions), PARTITION)

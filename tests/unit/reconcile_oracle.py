@@ -236,6 +236,15 @@ def _may_see(session: Row, row: Row, tables: dict[str, list[Row]], manifest: Man
     return session["isolation"] != "read_committed" or _shown(row, tables, manifest)
 
 
+def _stands(poll: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+    """Whether the final read returned the very record that a consumer got."""
+    return any(
+        _is_final(row, manifest)
+        and all(row[name] == poll[name] for name in ("topic", "partition", "offset", "value", "leader_epoch"))
+        for row in tables["polls"]
+    )
+
+
 def _unseen(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
     items = set()
     ordinary = [poll for poll in tables["polls"] if not _is_final(poll, manifest)]
@@ -248,7 +257,7 @@ def _unseen(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         for below in here:
             for above in here:
                 same = all(below[name] == above[name] for name in ("consumer", "session", "isolation"))
-                over = same and below["offset"] < row["offset"] < above["offset"]
+                over = same and below["offset"] < row["offset"] < above["offset"] and _stands(above, tables, manifest)
                 if over and _may_see(below, row, tables, manifest):
                     items.add(("unseen", *_at(row), row["offset"], None))
     return list(items)
@@ -291,6 +300,7 @@ def _poll_skips(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         ("poll-skip", *_at(poll), poll["offset"], poll["value"])
         for poll in tables["polls"]
         if poll["prev_offset"] is not None
+        and _stands(poll, tables, manifest)
         and any(
             _is_final(row, manifest)
             and _at(row) == _at(poll)

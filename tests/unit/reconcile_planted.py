@@ -17,7 +17,7 @@ _HEALTHY = 70
 def healthy(builder: RecordBuilder, records: int = _HEALTHY) -> RecordBuilder:
     """Acked, read by a consumer and by the final read, in three replicas' logs, and the HW grew."""
     values = range(records)
-    builder.acked(*values, at=0).read(*values, at=0).final(*values, at=0, leader_epoch=0)
+    builder.acked(*values, at=0).read(*values, at=0, leader_epoch=0).final(*values, at=0, leader_epoch=0)
     builder.led_by(1, epoch=0)
     for broker in (1, 2, 3):
         builder.replica(broker, *values).checkpoint(broker, records + 100)
@@ -66,7 +66,7 @@ def _dirty_order(b: RecordBuilder, n: int) -> Planted:
 
 def _poll_skip(b: RecordBuilder, n: int) -> Planted:
     for number in range(n):
-        b.read(3 * number + 2, at=3 * number + 2, consumer=2, prev_offset=3 * number)
+        b.read(3 * number + 2, at=3 * number + 2, consumer=2, prev_offset=3 * number, leader_epoch=0)
     return {"poll-skip": n}
 
 

@@ -86,15 +86,53 @@ def _polls(dice: Dice, builder: RecordBuilder, *, final_isolation: str) -> None:
 
 def _as_acked(dice: Dice, builder: RecordBuilder, *, partition: int) -> None:
     """A whole and healthy stretch, so that there are blocks that agree; and now and then a value out of place."""
-    at, first = 128, 20 + 20 * partition
+    at, first, read = 128, 20 + 20 * partition, None
     backwards = dice.random() < 0.3
     for value in range(first, first + dice.randint(1, 5)):
         builder.acked(value, at=at, partition=partition, sequence=100 - value if backwards else value)
         if dice.random() < 0.9:
             builder.final(value, at=at, partition=partition, leader_epoch=0)
+        if dice.random() < 0.7:
+            builder.read(value, at=at, consumer=3, partition=partition, leader_epoch=0, prev_offset=read)
+            read = at
         at += dice.choice([1, 1, 1, 64])
     if dice.random() < 0.3:
         builder.final(first, at=dice.choice([0, 63, 128, 500]), partition=dice.randrange(2))
+
+
+def _cut_off(dice: Dice, builder: RecordBuilder, *, partition: int, transactions: bool) -> None:
+    """A log that is cut off after sessions jumped in it, and filled again under the next leader epoch."""
+    values = iter(range(60 + 20 * partition, 80 + 20 * partition))
+    at = dice.choice([190, 600])
+    old = {offset: next(values) for offset in range(at, at + dice.randint(3, 8))}
+    cut = dice.randint(at, at + len(old))
+    again = {
+        offset: old[offset] if offset < cut or (offset in old and dice.random() < 0.2) else next(values)
+        for offset in range(at, at + len(old) + dice.randint(-1, 2))
+    }
+    logs = {0: old, 1: {offset: value for offset, value in again.items() if offset >= cut}}
+    sent = {(offset, value) for log in logs.values() for offset, value in log.items()}
+    for offset, value in sorted(sent):
+        outcome = dice.choice(["committed", "committed", "aborted"]) if transactions else None
+        if dice.random() < 0.9:
+            builder.send(value, at=offset, txn=None if outcome is None else 1, txn_outcome=outcome, partition=partition)
+    for consumer in (4, 5):
+        before, isolation = None, dice.choice(["read_uncommitted", "read_committed"])
+        for epoch, log in logs.items():
+            for offset in sorted(log):
+                if (before is None or offset > before) and dice.random() < 0.5:
+                    builder.read(
+                        log[offset],
+                        at=offset,
+                        consumer=consumer,
+                        isolation=isolation,
+                        prev_offset=before,
+                        leader_epoch=epoch,
+                        partition=partition,
+                    )
+                    before = offset
+    for offset, value in again.items():
+        builder.final(value, at=offset, partition=partition, leader_epoch=int(offset >= cut))
 
 
 def _evidence(dice: Dice, builder: RecordBuilder) -> None:
@@ -136,6 +174,8 @@ def run(dice: Dice) -> RecordBuilder:
         for partition in (0, 1):
             if dice.random() < 0.5:
                 _as_acked(dice, builder, partition=partition)
+            if dice.random() < 0.5:
+                _cut_off(dice, builder, partition=partition, transactions=transactions)
             log_start = dice.choice([0, 0, 2, 64, 130]) if moves else 0
             builder.end(partition=partition, log_start=log_start, high_watermark=dice.choice([2, 7, 100, 1000]))
         _evidence(dice, builder)

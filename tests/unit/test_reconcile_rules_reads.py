@@ -48,6 +48,10 @@ COMPLETE: dict[str, tuple[Case, Expected]] = {
         lambda b: b.final(1, 2, at=62).final(3, 4, at=64).read(1, at=62).read(4, at=65),
         {"unseen": [(63, None), (64, None)]},
     ),
+    "above a session's last row that stands nothing is unseen": (
+        lambda b: b.final(1, 2, 3, 4, 5).read(1, at=0).read(3, at=2).read(9, at=4),
+        {"unseen": [(1, None)], "vanished": [(4, 9)], "inconsistent-offset": [(4, None)]},
+    ),
     # poll-skip
     "a jump over a record is a skip": (
         lambda b: b.final(1, 2, 3).read(1, at=0, consumer=2).read(2, at=1, consumer=2).read(3, at=2, prev_offset=0),
@@ -73,6 +77,16 @@ COMPLETE: dict[str, tuple[Case, Expected]] = {
             .read(3, at=2, prev_offset=0, consumer=3)
         ),
         {"poll-skip": [(2, 3), (2, 3)]},
+    ),
+    "a jump that ends at what was cut off since skips nothing": (
+        lambda b: b.final(1, 2, 3).read(2, at=1).read(1, at=0, consumer=2).read(9, at=2, consumer=2, prev_offset=0),
+        {"vanished": [(2, 9)], "inconsistent-offset": [(2, None)]},
+    ),
+    "a jump that ends at a value appended again under a later epoch skips nothing": (
+        lambda b: (
+            b.final(1).final(2, 3, at=1, leader_epoch=1).read(1, at=0).read(3, at=2, prev_offset=0, leader_epoch=0)
+        ),
+        {},
     ),
     "the first row of a session skips nothing": (lambda b: b.final(1, 2, 3).read(3, at=2), {}),
     # poll-back
@@ -205,6 +219,19 @@ TRANSACTIONS: dict[str, tuple[Case, Expected]] = {
             .read(3, at=2, isolation=RC, prev_offset=0)
         ),
         {"unseen": [(1, None)], "poll-skip": [(2, 3)]},
+    ),
+    "offsets of aborted records that were cut off and filled again are neither unseen nor skipped": (
+        lambda b: (
+            b.send(1, at=0, txn=1, txn_outcome="committed")
+            .send(2, at=2, txn=2, txn_outcome="aborted")
+            .send(3, at=4, txn=3, txn_outcome="committed")
+            .read(1, at=0, isolation=RC, leader_epoch=0)
+            .read(3, at=4, isolation=RC, leader_epoch=0, prev_offset=0)
+            .acked(4, 5, 6, 7, at=1, txn=4, txn_outcome="committed")
+            .final(1, leader_epoch=0)
+            .final(4, 5, 6, 7, at=1, leader_epoch=1)
+        ),
+        {"lost": [(4, 3)], "vanished": [(4, 3)], "inconsistent-offset": [(2, None), (4, None)]},
     ),
     "read_uncommitted must not pass over what was aborted": (
         lambda b: (
