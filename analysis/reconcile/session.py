@@ -15,9 +15,10 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 import pyspark
@@ -139,18 +140,20 @@ class Jvm:
         (self._scratch / "log4j2.properties").write_text(_LOGGING)
         said = self._scratch / "stderr.log"
         try:
-            # A Ctrl-C in the middle would leave a JVM that nobody knows of. SparkContext takes Ctrl-C for itself and
-            # never gives it back; what was before is restored here.
-            with held_back(), said.open("wb") as stderr, _environment(environment):
+            # A Ctrl-C in the middle would leave a JVM that nobody knows of. In the main thread SparkContext takes it
+            # for itself, and what it cuts short looks like a failed start; in another thread it leaves signals alone.
+            with (
+                held_back(),
+                said.open("wb") as stderr,
+                _environment(environment),
+                ThreadPoolExecutor(1, "Spark start") as starter,
+            ):
                 compiler = _QUICK_COMPILER if suits_quick_start(rows) else _LATE_COMPILER
                 flags = f"{_START_FLAGS} {compiler} {self._archive.flags} -Djava.io.tmpdir={self._scratch}"
                 conf = _conf(master, self._scratch, flags)
                 if jars:
                     conf.set("spark.jars", ",".join(map(str, jars)))
-                self._gateway = launch_gateway(  # type: ignore[no-untyped-call]
-                    conf, {"stdout": subprocess.DEVNULL, "stderr": stderr}
-                )
-                self.spark = SparkSession(SparkContext(gateway=self._gateway, conf=conf))
+                self.spark = starter.submit(self._started, conf, stderr).result()
         except (KeyboardInterrupt, SystemExit):
             self.close()
             raise
@@ -163,6 +166,11 @@ class Jvm:
                 got="\n           ".join([_said_by(error), *last]),
                 next="ebbtide analyze --help    (--master names another Spark master)",
             ) from (None if isinstance(error, PySparkException) else error)
+
+    def _started(self, conf: SparkConf, stderr: IO[bytes]) -> SparkSession:
+        streams = {"stdout": subprocess.DEVNULL, "stderr": stderr}
+        self._gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
+        return SparkSession(SparkContext(gateway=self._gateway, conf=conf))
 
     def close(self) -> None:
         """Stop Spark, end the Java process and remove the scratch folder. Again: nothing happens."""

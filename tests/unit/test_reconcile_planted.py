@@ -14,7 +14,7 @@ from analysis.reconcile.model import Reconciliation
 
 pytestmark = pytest.mark.spark
 
-RUNS = 4
+RUNS = 2
 
 
 def by_topic(found: Reconciliation) -> dict[str, Planted]:

@@ -87,6 +87,43 @@ def test_a_session_begun_early_is_the_one_that_is_used_and_none_is_left(tmp_path
     assert not [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(one.info["cmdline"] or [])]
 
 
+STARTING = """
+import os, signal, sys
+from pyspark.sql import SparkSession
+from analysis.reconcile.session import session
+from harness.signals import unwinding
+
+def fails(self, context, *rest):
+    try:
+        os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+    except KeyboardInterrupt:
+        pass  # Spark's Java gateway may make an error of its own of it
+    raise RuntimeError("An error occurred while calling SparkSession")
+
+SparkSession.__init__ = fails
+try:
+    with unwinding(), session():
+        pass
+except BaseException as end:
+    print("ended:", repr(end))
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("name", "end"), [("SIGINT", "KeyboardInterrupt()"), ("SIGTERM", "SystemExit(143)")])
+def test_a_start_that_fails_of_a_signal_was_interrupted(tmp_path: Path, name: str, end: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STARTING, name],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == (f"ended: {end}\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.spark
 def test_a_session_listens_on_loopback_only(spark: SparkSession) -> None:
     assert spark.range(1).count() == 1
