@@ -63,7 +63,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest
     except Failed as error:
         return [f"ebbtide: what this host can do is unknown: {error}"]
     return [
-        f"ebbtide: this host cannot do {', '.join(one.disables)}: {one.name}: {one.lacking}"
+        f"ebbtide: not on this host: {', '.join(one.disables)} ({one.name}: {one.lacking})"
         for one in abilities
         if one.lacking is not None and one.disables
     ]

@@ -84,13 +84,21 @@ class Followup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Store:
-    """A store on disk; made when it is not there."""
+    """A store on disk; made when it is not there. Raises `UsageError` where it cannot be."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.runs = folder / "runs"
         self._history = folder / "history.jsonl"
-        self.runs.mkdir(parents=True, exist_ok=True)
+        try:
+            self.runs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                "the store cannot be made",
+                where=str(folder),
+                got=error.strerror,
+                allowed="a folder to write in",
+            ) from None
 
     def night_folder(self, night: str) -> Path:
         """Where a night keeps its own files."""

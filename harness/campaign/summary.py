@@ -26,7 +26,7 @@ def _lines(
     yield f"{len(dones)} runs: " + (", ".join(f"{counts[one]} {one}" for one in _ORDER if counts[one]) or "none") + "."
     if dones:
         yield (
-            f"Time in runs {sum(done.took_s for done in dones) / 60:.0f} min; memory of the harness "
+            f"Time in runs {sum(done.took_s for done in dones) / 60:.1f} min; memory of the harness "
             f"{dones[0].harness_mib} MiB after the first run, {dones[-1].harness_mib} MiB after the last."
         )
     for title, groups in (("New", changes.new), ("Gone", changes.gone), ("Flaky", changes.flaky)):

@@ -111,6 +111,9 @@ def run(args: argparse.Namespace) -> ExitCode:
     except HarnessError:
         _close(store, plan, args.keep)
         raise
+    except (KeyboardInterrupt, SystemExit):
+        _tell(f"the same command goes on with night {plan.night} in {store.folder}")
+        raise
     return _close(store, plan, args.keep)
 
 

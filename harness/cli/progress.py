@@ -1,4 +1,4 @@
-"""How far a long analysis is, on stderr: a bar on a terminal, else a line now and then, and nothing for a short one."""
+"""How far a long analysis is, on stderr: a bar on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ class _Lines:
     def __init__(self, records: int) -> None:
         self._records = records
         self._done = 0
+        print(f"judging {records:,} record{'s' if records != 1 else ''}", file=sys.stderr, flush=True)
 
     def stage(self, doing: str) -> None:
         """Stages are for terminals."""

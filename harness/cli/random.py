@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.cli.cluster_options import add_cluster_options, wanted_of, with_features
 from harness.errors import ExitCode, UsageError
-from harness.known_releases import KNOWN
+from harness.known_releases import KNOWN, parse_version
 from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         try:
             args.out.write_text(text, "utf-8")
         except OSError as error:
-            raise UsageError("the scenario cannot be written there", where=str(args.out), got=str(error)) from None
+            raise UsageError("the scenario cannot be written there", where=str(args.out), got=error.strerror) from None
         print(f"seed {seed}: {len(scenario.steps)} steps in {args.out}")
     if args.run:
         return _run(args, scenario, seed)
@@ -79,6 +79,7 @@ def _drawn(args: argparse.Namespace) -> tuple[Scenario, int]:
     steps = STEPS if args.steps is None else args.steps
     if not 1 <= steps <= STEPS_MAX:
         raise UsageError("not a number of steps to draw", where="--steps", got=str(steps), allowed=f"1 to {STEPS_MAX}")
+    parse_version(args.kafka)
     seed = args.seed if args.seed is not None else new_seed()
     levels = with_features(draw(seed, kafka=args.kafka), args.feature).cluster.features
     without = _kinds(args.without)

@@ -31,6 +31,8 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise UsageError(
             "no such folder", where=str(args.directory), next="ebbtide run last-replica-standing --kafka 3.9.1"
         )
+    if (args.directory / "history.jsonl").is_file() and (args.directory / "runs").is_dir():
+        raise UsageError("a store of nights", where=str(args.directory), next=f"ebbtide runs {args.directory / 'runs'}")
     folders = [folder for folder in args.directory.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
     rows = sorted(map(_row, folders), key=lambda row: row.start_ns or 0, reverse=True)
     if args.json:

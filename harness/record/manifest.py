@@ -106,7 +106,8 @@ def read_manifest(record: Path) -> Manifest:
     path = record / MANIFEST
     next_ = "ebbtide runs    (lists the records under ./runs)"
     if not record.is_dir():
-        raise UsageError("no such run record", where=str(record), allowed="a folder with a manifest.json", next=next_)
+        what = "not a run record, but a file" if record.is_file() else "no such run record"
+        raise UsageError(what, where=str(record), allowed="a folder with a manifest.json", next=next_)
     if not path.is_file():
         raise UsageError("not a run record: manifest.json is missing", where=str(record), next=next_)
     try:

@@ -187,6 +187,12 @@ def done(night: str, ended: Ended, scenario: str = "healthy", number: int = 1) -
     return Done(night=night, job=job(number, scenario), run_id=f"{night}-{number}", ended=ended, why=("a reason",))
 
 
+def test_a_store_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="the store cannot be made"):
+        Store(tmp_path / "file")
+
+
 def test_the_trend_tells_new_gone_and_flaky_from_what_was_before() -> None:
     history = [
         done("n1", "contradicted", "gone"),

@@ -195,7 +195,7 @@ def test_a_need_that_this_host_lacks_skips_with_the_reason(project: Project) -> 
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(
         [
-            "ebbtide: this host cannot do the docker runtime: docker: no daemon answers",
+            "ebbtide: not on this host: the docker runtime (docker: no daemon answers)",
             "SKIPPED ?1? test_*.py:*needs docker: no daemon*",
         ]
     )
