@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from harness.scenario.model import StepSpec
 
 
+class Unproven(AssertionError):
+    """A step never fired, or has no proof that it took effect: whatever follows proves nothing."""
+
+
 class Breakable:
     """A cluster that is up, by its name, with every kind of step as a method.
 
@@ -39,7 +43,10 @@ class Breakable:
         return fire
 
     def fire(self, kind: str, *values: Any, **keys: Any) -> StepEntry:
-        """Carry out a step of this kind. Raises `EbbtideError` when it makes no sense or could not be injected."""
+        """Carry out a step of this kind.
+
+        Raises `EbbtideError` when it makes no sense or could not be injected, and `Unproven`, unless it is optional.
+        """
         # A failure is shown where the test asked for the step.
         __tracebackhide__ = True
         return self._fire(step_of(kind, values, keys))
@@ -102,7 +109,18 @@ class Breakable:
         return done
 
     def _fire(self, step: StepSpec) -> StepEntry:
-        return self._ask(step)
+        from harness.scenario.model import WIRE_KINDS
+
+        __tracebackhide__ = True
+        entry = self._ask(step)
+        name = f"step {entry.index} ({entry.step})"
+        if step.optional:
+            return entry
+        if entry.fired_ns is None:
+            raise Unproven(f"inconclusive: {name} never fired: {entry.why}")
+        if entry.effect_ns is None and (entry.why is not None or step.step not in WIRE_KINDS):
+            raise Unproven(f"inconclusive: {name} has no proof that it took effect: {entry.why}")
+        return entry
 
     def _ask(self, step: StepSpec) -> StepEntry:
         from harness.owner.control import ask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ebbtide_pytest.chaos import Unproven
+from ebbtide_pytest.kafka_cluster import Unproven
 from ebbtide_pytest.runner import Failed, Runner
 from ebbtide_pytest.settings import Settings
 from harness.errors import UsageError
