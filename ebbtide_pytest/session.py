@@ -76,9 +76,12 @@ class Plugin:
 
 
 def uses_clusters(item: pytest.Item) -> bool:
-    """Whether the test starts Kafka."""
-    fixtures = getattr(item, "fixturenames", ())
-    return not CLUSTER_FIXTURES.isdisjoint(fixtures) or any(item.get_closest_marker(name) for name in _MARKERS)
+    """Whether the test starts Kafka. A project's own fixture that happens to be called `topic` does not."""
+    info = getattr(item, "_fixtureinfo", None)
+    definitions = {} if info is None else info.name2fixturedefs
+    fixtures = (definitions[name][-1].func for name in CLUSTER_FIXTURES & definitions.keys())
+    ours = any(fixture.__module__.startswith("ebbtide_pytest") for fixture in fixtures)
+    return ours or any(item.get_closest_marker(name) for name in _MARKERS)
 
 
 def too_parallel(config: pytest.Config) -> str | None:

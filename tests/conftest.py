@@ -50,9 +50,9 @@ def _group(item: pytest.Item) -> str | None:
     return "spark" if _has_any(item, ("spark",)) else None
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs root or Docker, when there is none; say what must not run side by side."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
+    """Skip what needs root or Docker, when there is none; say what must not run side by side, before xdist looks."""
     for item in items:
         if (group := _group(item)) is not None:
             item.add_marker(pytest.mark.xdist_group(group))
@@ -60,6 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs root"))
         elif item.get_closest_marker("docker") is not None and (lacking := _lacks_docker()) is not None:
             item.add_marker(pytest.mark.skip(reason=lacking))
+    yield
 
 
 @pytest.hookimpl(wrapper=True)

@@ -308,11 +308,12 @@ def test_clusters_are_refused_in_parallel_workers_and_other_tests_are_not(
 ) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "4")
     source = _scenario("holds") + "\ndef test_other(): pass\n"
+    source += "\n@pytest.fixture\ndef topic(): return 'of this project'\ndef test_own_topic(topic): pass\n"
     source += "\n@pytest.fixture(autouse=True, scope='session')\ndef _(pytestconfig): pass\n"
     with (project.folder / "conftest.py").open("a") as conftest:
         conftest.write("\ndef pytest_sessionstart(session):\n    session.config.workerinput = {}\n")
     result = project.run(source)
-    result.assert_outcomes(passed=1, errors=1)
+    result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*cannot run in 4 pytest-xdist workers*"])
 
 
