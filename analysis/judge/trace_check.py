@@ -54,11 +54,12 @@ def _row(one: Unexplained) -> Row:
 
 
 def seen_actions(trace: Trace) -> dict[str, int]:
-    """Coverage facts: how many transitions were explained, and by which actions; none where none could be checked."""
+    """Coverage facts: how many transitions were explained, and by which actions; none where none could be checked.
+
+    That an action never was seen is known only where every transition has its own.
+    """
     if trace.refused is not None:
         return {}
-    actions = trace.actions
-    return {
-        "transitions-explained": len(trace.explained),
-        **{f"action-{name}": actions.get(name, 0) for name in CLAUSES},
-    }
+    unseen = {} if trace.unexplained else dict.fromkeys(CLAUSES, 0)
+    actions = {f"action-{name}": count for name, count in {**unseen, **trace.actions}.items()}
+    return {"transitions-explained": len(trace.explained), **actions}
