@@ -24,7 +24,7 @@ demo: setup
 	$(BIN)/ebbtide run last-replica-standing --kafka 3.9.1,4.3.1
 
 test: setup-dev
-	$(BIN)/pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint:
 	@tools/bootstrap --dev

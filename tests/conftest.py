@@ -9,6 +9,7 @@ import functools
 import os
 import signal
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
@@ -43,24 +44,28 @@ def _lacks_docker() -> str | None:
     return None
 
 
-def _group(item: pytest.Item) -> str | None:
-    """Of tests that run at the same time: those that change this host, and Spark's, are one worker's each."""
-    if _has_any(item, ("live", "root", "docker", "rootless")):
-        return "host"
-    return "spark" if _has_any(item, ("spark",)) else None
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Skip what needs root or Docker, when there is none; say what must not run side by side, before xdist looks."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs root or Docker, when there is none."""
     for item in items:
-        if (group := _group(item)) is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
         if os.geteuid() != 0 and _has_any(item, NEED_ROOT):
             item.add_marker(pytest.mark.skip(reason="needs root"))
         elif item.get_closest_marker("docker") is not None and (lacking := _lacks_docker()) is not None:
             item.add_marker(pytest.mark.skip(reason=lacking))
-    yield
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With several workers: one for what changes this host, one for Spark's tests, any for every other file."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            if file.startswith(("tests/live/", "tests/root/")):
+                return "host"
+            return "spark" if "mark.spark" in (config.rootpath / file).read_text("utf-8") else file
+
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
