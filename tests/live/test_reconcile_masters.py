@@ -39,7 +39,7 @@ def made() -> RecordBuilder:
         builder.acked(*range(base, base + 500), at=0, partition=partition)
         builder.final(*range(base, base + 400), at=0, partition=partition)
         builder.read(*range(base, base + 450), at=0, partition=partition)
-    return builder.final(1, at=700).read(None, at=701)
+    return builder.final(1, None, at=700).read(None, at=701)
 
 
 def stored(record: Path) -> list[tuple[Any, ...]]:
