@@ -112,7 +112,7 @@ def test_a_record_with_damaged_tables_is_named_once(
 
     monkeypatch.setattr(many, "judge_many", damaged)
     assert main(["analyze", str(records["predicted"])]) == 4
-    assert capsys.readouterr().err.startswith(f"error: {records['predicted']}: 1 problem\n")
+    assert capsys.readouterr().err.startswith(f"judging 1 record\nerror: {records['predicted']}: 1 problem\n")
 
 
 def test_a_folder_of_records_stands_for_all_of_them(
@@ -147,7 +147,7 @@ def test_many_records_are_told_in_a_line_each(
     out, err = capsys.readouterr()
     told = [line.split(": ")[:2] for line in out.splitlines()]
     assert told == [[str(records["predicted"]), "as-predicted"], [str(records["proves-nothing"]), "inconclusive"]]
-    assert err == f"judged 1 of 2 records, the last {records['predicted']}\n"
+    assert err == f"judging 2 records\njudged 1 of 2 records, the last {records['predicted']}\n"
 
 
 def test_json_is_one_line_a_record_and_equals_the_file(
