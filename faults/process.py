@@ -11,7 +11,7 @@ from pathlib import Path
 
 from faults.base import Effect, Part, part, proven, unproven
 from harness.errors import HarnessError
-from harness.host.processes import run_time_ns, state_of
+from harness.host.processes import ran_ns, run_times_ns, state_of
 from harness.runtime.base import Runtime
 from harness.waiting import WaitExpired, wait_until
 
@@ -52,17 +52,17 @@ def pause(runtime: Runtime, node_id: int) -> Effect:
 def resume(runtime: Runtime, node_id: int) -> Effect:
     """SIGCONT. Proven when the process left state T and its threads had the CPU again."""
     pid = _pid(runtime, node_id)
-    before_ns = run_time_ns(pid)
+    before = run_times_ns(pid)
     runtime.resume(node_id)
     try:
         wait_until(
-            lambda: state_of(pid) not in (None, "T", "Z") and run_time_ns(pid) > before_ns,
+            lambda: state_of(pid) not in (None, "T", "Z") and ran_ns(pid, before) > 0,
             awaited=f"pid {pid} to run again",
             timeout_s=PROBE_TIMEOUT_S,
         )
     except WaitExpired:
         return unproven(f"pid {pid} does not run, its state is {state_of(pid)}", pid=pid, state=state_of(pid))
-    return proven(pid=pid, state=state_of(pid), ran_ns=run_time_ns(pid) - before_ns)
+    return proven(pid=pid, state=state_of(pid), ran_ns=ran_ns(pid, before))
 
 
 def start(runtime: Runtime, node_id: int) -> Effect:

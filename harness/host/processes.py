@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -42,15 +43,20 @@ def state_of(pid: int) -> str | None:
     return fields[0] if fields else None
 
 
-def run_time_ns(pid: int) -> int:
-    """CPU time that all threads of `pid` have had, in ns; 0 when there is no such process."""
-    total = 0
+def run_times_ns(pid: int) -> dict[str, int]:
+    """CPU time that each living thread of `pid` has had, in ns, by thread id; empty when there is no such process."""
+    times = {}
     for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         try:
-            total += int(task.read_text().split()[0])
+            times[task.parent.name] = int(task.read_text().split()[0])
         except (OSError, IndexError, ValueError):
             continue
-    return total
+    return times
+
+
+def ran_ns(pid: int, before: Mapping[str, int]) -> int:
+    """CPU time that the threads of `pid` have had since `before`; a thread that ended takes nothing away."""
+    return sum(max(0, ns - before.get(thread, 0)) for thread, ns in run_times_ns(pid).items())
 
 
 def identify(pid: int) -> ProcessId:

@@ -14,7 +14,7 @@ import pytest
 
 from harness.host import children
 from harness.host.children import start_child
-from harness.host.processes import OwnedProcess, identify, is_alive, run_time_ns, state_of
+from harness.host.processes import OwnedProcess, identify, is_alive, ran_ns, run_times_ns, state_of
 from harness.ledger import Ledger, read_ledger
 from harness.waiting import WaitExpired, pause, wait_until
 
@@ -133,9 +133,9 @@ def test_a_paused_process_gets_no_time_and_a_resumed_one_does(ledger: Ledger, tm
     child = start_child(ledger, ["sh", "-c", "while :; do :; done"], name="s", output=tmp_path / "log")
     child.send(signal.SIGSTOP)
     wait_until(lambda: state_of(child.pid) == "T", awaited="the stop", timeout_s=5)
-    had = run_time_ns(child.pid)
+    had = run_times_ns(child.pid)
     child.send(signal.SIGCONT)
-    wait_until(lambda: run_time_ns(child.pid) > had, awaited="it to run", timeout_s=5)
+    wait_until(lambda: ran_ns(child.pid, had) > 0, awaited="it to run", timeout_s=5)
     child.kill()
 
 
@@ -145,3 +145,8 @@ def test_a_missing_host_command_says_what_to_install(
     monkeypatch.setattr(children.shutil, "which", lambda command: None)
     with pytest.raises(Exception, match="apt-get install util-linux"):
         start_child(ledger, ["true"], name="t", output=tmp_path / "log")
+
+
+def test_a_thread_that_ended_hides_nothing_of_what_the_others_ran() -> None:
+    had = {**run_times_ns(os.getpid()), "ended": 10**15}
+    wait_until(lambda: ran_ns(os.getpid(), had) > 0, awaited="this process to run", timeout_s=5)
