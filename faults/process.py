@@ -50,8 +50,11 @@ def pause(runtime: Runtime, node_id: int) -> Effect:
 
 
 def resume(runtime: Runtime, node_id: int) -> Effect:
-    """SIGCONT. Proven when the process left state T and its threads had the CPU again."""
+    """SIGCONT. Proven when the process was in state T, has left it, and its threads had the CPU again."""
     pid = _pid(runtime, node_id)
+    state = state_of(pid)
+    if state != "T":
+        return unproven(f"pid {pid} was not stopped, its state was {state}", pid=pid, state=state)
     before = run_times_ns(pid)
     runtime.resume(node_id)
     try:

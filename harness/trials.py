@@ -6,12 +6,14 @@ killed trial left. A trial returns a line about what was seen, or raises `Harnes
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -46,34 +48,20 @@ def make_namespace() -> str:
 def cut_a_link() -> str:
     """Two nodes on a bridge reach each other, and a one-way cut stops one direction only."""
     there, back = Cut(source=1, target=2), Cut(source=2, target=1)
-    with _ledger() as ledger:
-        network = BridgeNetwork(ledger)
-        try:
-            network.open()
-            for node in (1, 2):
-                network.add_namespace(node)
-            _expect(network.passing([there, back], timeout_s=2.0) == {there, back}, "no packet passes the bridge")
-            network.cut([there])
-            _expect(network.passing([there, back]) == {back}, "a rule of the packet filter does not cut one direction")
-            dropped = network.dropped()[there]
-        finally:
-            network.close()
+    with _ledger() as ledger, _two_nodes(ledger) as (network, _):
+        _expect(network.passing([there, back], timeout_s=2.0) == {there, back}, "no packet passes the bridge")
+        network.cut([there])
+        _expect(network.passing([there, back]) == {back}, "a rule of the packet filter does not cut one direction")
+        dropped = network.dropped()[there]
     return f"a one-way cut dropped {dropped} probe packets"
 
 
 def limit_a_link() -> str:
     """A limited pair of nodes passes no more than its rate, and the other direction is not slower for it."""
     there, back = Cut(source=1, target=2), Cut(source=2, target=1)
-    with _ledger() as ledger:
-        network = BridgeNetwork(ledger)
-        try:
-            network.open()
-            for node in (1, 2):
-                network.add_namespace(node)
-            network.limit([there], _RATE_BYTES_S)
-            seen = network.transfer([there, back], 3 * burst_bytes(_RATE_BYTES_S), timeout_s=1.0)
-        finally:
-            network.close()
+    with _ledger() as ledger, _two_nodes(ledger) as (network, _):
+        network.limit([there], _RATE_BYTES_S)
+        seen = network.transfer([there, back], 3 * burst_bytes(_RATE_BYTES_S), timeout_s=1.0)
     slow, fast = seen[there], seen[back]
     allowed_bytes = burst_bytes(_RATE_BYTES_S) + 1.1 * _RATE_BYTES_S * slow.took_s
     _expect(slow.arrived_bytes <= allowed_bytes, "a limit limits nothing")
@@ -83,12 +71,13 @@ def limit_a_link() -> str:
 
 def redirect_a_connection() -> str:
     """A connection between two nodes goes through a proxy in the first one's namespace, unnoticed by both."""
-    with _ledger() as ledger, tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch:
-        network = BridgeNetwork(ledger)
+    with (
+        _ledger() as ledger,
+        tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch,
+        _two_nodes(ledger) as (_, namespaces),
+    ):
         taps = Taps(ledger, ports=(_PORT,), logs=Path(scratch))
         try:
-            network.open()
-            namespaces = {node: network.add_namespace(node) for node in (1, 2)}
             taps.intercept({1: "node-1"})
             taps.open(namespaces)
             taps.send(1, Arm(Rule(number=1, action="drop", api=_REQUEST_API)))
@@ -102,7 +91,6 @@ def redirect_a_connection() -> str:
             dropped = any(event.event == "dropped" for _, event in taps.poll())
         finally:
             taps.close()
-            network.close()
     _expect(dropped, "the proxy did not see a request that was sent")
     return "a request was dropped on its way"
 
@@ -163,6 +151,17 @@ def _name() -> str:
 
 def _ledger() -> Ledger:
     return Ledger.open(_name(), Path.cwd())
+
+
+@contextlib.contextmanager
+def _two_nodes(ledger: Ledger) -> Iterator[tuple[BridgeNetwork, dict[int, Path]]]:
+    """Nodes 1 and 2 on a bridge, and their namespaces."""
+    network = BridgeNetwork(ledger)
+    try:
+        network.open()
+        yield network, {node: network.add_namespace(node) for node in (1, 2)}
+    finally:
+        network.close()
 
 
 def _mount(volume: Volume, kind: Literal["ext4", "xfs"]) -> None:

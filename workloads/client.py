@@ -106,6 +106,18 @@ class Client:
             last_seen=lambda: f"{self.state.name.lower()} {self._stderr()}".strip(),
         )
 
+    def run_to_end(self, config: msgspec.Struct, start_client: StartClient, timeout_s: float) -> None:
+        """Run a process that ends by itself; it knows the deadline too, and says more when it expires.
+
+        Raises `HarnessError` with its reason, or `WaitExpired`.
+        """
+        self.start(config, start_client)
+        try:
+            wait_until(lambda: not self.alive, awaited=f"{self.name} to end", timeout_s=timeout_s + 5.0)
+        finally:
+            self.kill()
+        self.check()
+
     def tell_to_stop(self) -> None:
         """Make the stop file; returns at once."""
         if self.alive:

@@ -18,7 +18,6 @@ from harness.record.files import JOURNAL_DIR, LOGS_DIR
 from harness.record.manifest import ACKS, FinalOffsets
 from harness.runtime.base import StartClient
 from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
-from harness.waiting import wait_until
 from workloads.admin import AdminConfig
 from workloads.admin_requests import AdminAnswer, AdminRequest, SetConfig
 from workloads.client import Client, ClientEnd
@@ -112,7 +111,7 @@ class Workload:
             result=str(result),
             timeout_s=timeout_s,
         )
-        self._run_to_end(self._topic_maker, config, timeout_s)
+        self._topic_maker.run_to_end(config, self._start_client, timeout_s)
         self._brokers = {int(key): address for key, address in msgspec.json.decode(result.read_bytes()).items()}
         return dict(self._brokers)
 
@@ -200,7 +199,7 @@ class Workload:
             result=str(result),
             timeout_s=timeout_s,
         )
-        self._run_to_end(client, config, timeout_s)
+        client.run_to_end(config, self._start_client, timeout_s)
         return msgspec.json.decode(result.read_bytes(), type=AdminAnswer)
 
     def final_read(self, timeout_s: float = 30.0, *, deleted: Container[str] = ()) -> dict[str, FinalOffsets]:
@@ -218,7 +217,7 @@ class Workload:
             result=str(result),
             timeout_s=timeout_s,
         )
-        self._run_to_end(self._final, config, timeout_s)
+        self._final.run_to_end(config, self._start_client, timeout_s)
         return msgspec.json.decode(result.read_bytes(), type=dict[str, FinalOffsets])
 
     def stop(self, timeout_s: float = 10.0) -> list[ClientEnd]:
@@ -253,15 +252,6 @@ class Workload:
     def _seen(self, topic: str, partition: int) -> bool:
         status = self._sampler.status
         return status is not None and status.get(self._slots[topic, partition]) > 0
-
-    def _run_to_end(self, client: Client, config: msgspec.Struct, timeout_s: float) -> None:
-        """Run a client that ends by itself; it knows the deadline too, and says more when it expires."""
-        client.start(config, self._start_client)
-        try:
-            wait_until(lambda: not client.alive, awaited=f"{client.name} to end", timeout_s=timeout_s + 5.0)
-        finally:
-            client.kill()
-        client.check()
 
     def _sampler_config(self) -> SamplerConfig:
         return SamplerConfig(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -177,9 +177,17 @@ def told(prediction: Prediction) -> str:
     return f"predicted: {', '.join(parts) or 'nothing in particular'} ({prediction.clause})"
 
 
+_KNOWN = "known of this release: "
+
+
 def known(bug: str) -> str:
     """A contradiction that the scenario expects of the release, as one sentence."""
-    return f"known of this release: {bug}"
+    return f"{_KNOWN}{bug}"
+
+
+def known_in(why: Sequence[str]) -> str | None:
+    """The bug that one of a verdict's sentences names as known."""
+    return next((sentence.removeprefix(_KNOWN) for sentence in why if sentence.startswith(_KNOWN)), None)
 
 
 def told_seen(seen: Seen, acked: int | None) -> str:

@@ -10,14 +10,12 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from analysis.judge.prediction import fitting, known
+from analysis.judge.prediction import known_in
 from analysis.verdict import EXIT_OF_OUTCOME, Verdict
 from harness.campaign.job import Job
 from harness.campaign.store import Done, Plan, Store
 from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
-from harness.record.manifest import Manifest, read_manifest
-from harness.scenario.parse import load
-from harness.scenario.write import SCENARIO
+from harness.record.manifest import read_manifest
 
 BATCH = 8
 """Runs that are judged together: starting Spark for each would cost as much as the run."""
@@ -67,7 +65,8 @@ class Night:
         Raises `HarnessError` when the harness failed several times in a row.
         """
         before = len(self.done)
-        left = (job for job in jobs if job.key not in {one.job.key for one in self.done})
+        done = {one.job.key for one in self.done}
+        left = (job for job in jobs if job.key not in done)
         while not self.over and (batch := list(itertools.islice(left, BATCH))):
             self._run_batch(batch)
         return self.done[before:]
@@ -80,6 +79,7 @@ class Night:
     def adopt(self, jobs: Sequence[Job]) -> None:
         """Judge what a killed night had run and not judged, so that it is not run again."""
         known = {one.run_id for one in self.done}
+        taken = {one.job.key for one in self.done}
         waiting: dict[Path, Job] = {}
         for record in sorted(path for path in self._store.runs.iterdir() if path.name not in known):
             try:
@@ -88,12 +88,12 @@ class Night:
                 continue
             if manifest.status != "complete" or (manifest.start_ns or 0) < self._plan.started_s * 1e9:
                 continue
-            taken = {one.job.key for one in self.done} | {job.key for job in waiting.values()}
             for job in jobs:
                 same = (job.scenario, job.target.kafka) == (manifest.scenario, manifest.kafka)
                 levels = job.target.features.items() <= manifest.features.items()
                 if same and levels and job.key not in taken:
                     waiting[record] = job
+                    taken.add(job.key)
                     break
         self._judge_batch(list(waiting.items()))
 
@@ -164,7 +164,7 @@ class Night:
             why=tuple(verdict.why),
             causes=causes,
             coverage=verdict.coverage,
-            known_bug=_known_bug(record, manifest, verdict),
+            known_bug=known_in(verdict.why),
             seed=manifest.seed,
             took_s=max(0, took_ns) / 1e9,
         )
@@ -174,13 +174,3 @@ class Night:
         done = msgspec.structs.replace(done, ended_at_s=self._clock(), harness_mib=mib)
         self._store.append(done)
         self.done.append(done)
-
-
-def _known_bug(record: Path, manifest: Manifest, verdict: Verdict) -> str | None:
-    """What the scenario as run names for this release, if it is all that the verdict holds against the run."""
-    try:
-        prediction = fitting(load(record / SCENARIO), manifest)
-    except EbbtideError:
-        return None
-    bug = prediction.known_bug if prediction is not None else None
-    return bug if bug is not None and known(bug) in verdict.why else None

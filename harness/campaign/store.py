@@ -8,7 +8,6 @@ DIR/nights/NIGHT/...        its summary.md and junit.xml
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,6 +19,7 @@ from analysis.verdict import Outcome
 from harness.campaign.job import Job
 from harness.errors import UsageError
 from harness.record.files import write_atomically
+from harness.record.lines import append_line, read_lines
 
 Ended = Outcome | Literal["failed"]
 """How a job ended; `failed`: the harness or its host did, and there may be no record."""
@@ -117,31 +117,11 @@ class Store:
 
     def append(self, done: Done) -> None:
         """Add a line, whole and durable."""
-        with self._history.open("ab") as file:
-            file.write(msgspec.json.encode(done) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_line(self._history, msgspec.json.encode(done) + b"\n")
 
     def history(self) -> list[Done]:
         """All that was done, oldest first; not a last line without its end. Raises `UsageError` for other damage."""
-        if not self._history.is_file():
-            return []
-        lines = self._history.read_bytes().split(b"\n")
-        found = []
-        for number, line in enumerate(lines[:-1], start=1):
-            try:
-                found.append(msgspec.json.decode(line, type=Done))
-            except msgspec.DecodeError as error:
-                raise UsageError(
-                    "a line of the history cannot be read",
-                    where=f"{self._history}:{number}",
-                    got=str(error),
-                    next="take the line out, or another store",
-                ) from None
-        if lines[-1]:
-            # The writer was killed: what it began is cut off, so that the next line is whole.
-            write_atomically(self._history, b"\n".join(lines[:-1]) + (b"\n" if found else b""))
-        return found
+        return read_lines(self._history, Done, what="history", next="take the line out, or another store")
 
     def followups(self, night: str) -> list[Followup]:
         """What a night did about its contradictions."""

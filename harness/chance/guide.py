@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ import msgspec
 
 from harness.chance.breeding import breed
 from harness.chance.drawing import STEPS, draw
-from harness.errors import UsageError
+from harness.record.lines import append_line, read_lines
 from harness.scenario.model import Scenario, StepKind
 
 CORPUS = "corpus.jsonl"
@@ -78,7 +77,8 @@ class Guide:
         self._without = without
         self._guided = guided
         folder.mkdir(parents=True, exist_ok=True)
-        self._told = [one for one in _read(self._path) if self._is_akin(one.scenario)]
+        all_told = read_lines(self._path, Told, what="corpus", next="take the line out, or begin another folder")
+        self._told = [one for one in all_told if self._is_akin(one.scenario)]
 
     def next(self, seed: int) -> Scenario:
         """The schedule of `seed`: bred from those that reached rare marks, as far as was told; or drawn anew."""
@@ -94,10 +94,7 @@ class Guide:
     def told(self, scenario: Scenario, coverage: Mapping[str, int]) -> None:
         """Keep what the run of `scenario` reached; empty: nothing is known of it."""
         told = Told(scenario=scenario, coverage=dict(coverage))
-        with self._path.open("ab") as file:
-            file.write(msgspec.json.encode(told) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_line(self._path, msgspec.json.encode(told) + b"\n")
         if self._is_akin(scenario):
             self._told.append(told)
 
@@ -107,26 +104,3 @@ class Guide:
 
     def _is_akin(self, scenario: Scenario) -> bool:
         return scenario.kafka == (self._kafka,) and scenario.cluster.features == self._features
-
-
-def _read(path: Path) -> list[Told]:
-    """The corpus. A last line without its end was never told; it is cut off, so that the next one is whole."""
-    if not path.is_file():
-        return []
-    text = path.read_bytes()
-    whole = text[: text.rfind(b"\n") + 1]
-    if whole != text:
-        with path.open("r+b") as file:
-            file.truncate(len(whole))
-    found = []
-    for number, line in enumerate(whole.splitlines(), start=1):
-        try:
-            found.append(msgspec.json.decode(line, type=Told))
-        except msgspec.DecodeError as error:
-            raise UsageError(
-                "a line of the corpus cannot be read",
-                where=f"{path}:{number}",
-                got=str(error),
-                next="take the line out, or begin another folder",
-            ) from None
-    return found

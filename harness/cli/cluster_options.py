@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,9 +54,14 @@ def wanted_of(args: argparse.Namespace) -> Wanted:
     )
 
 
+def words_of(text: str) -> list[str]:
+    """The words of a comma separated list, each once."""
+    return list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
 def releases_of(text: str) -> list[str]:
     """The releases of a comma separated list, each once. Raises `UsageError` when it names none."""
-    releases = list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    releases = words_of(text)
     if not releases:
         # An unset variable of a script must not start clusters of releases that nobody named.
         raise UsageError("no Kafka release is named", where="--kafka", got=repr(text), allowed="such as 3.9.1,4.3.1")
@@ -83,5 +88,10 @@ def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
             problems.append(UsageError("not a feature level", where="--feature", got=repr(word), allowed=allowed))
     if problems:
         raise Problems("the command line", problems)
+    return with_levels(scenario, levels)
+
+
+def with_levels(scenario: Scenario, levels: Mapping[str, int]) -> Scenario:
+    """The scenario, formatted with these feature levels over its own."""
     cluster = scenario.cluster
     return replace(scenario, cluster=replace(cluster, features={**cluster.features, **levels}))

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.cli.cluster_options import with_levels, words_of
 from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.powers.choice import Wish
 
@@ -134,15 +135,13 @@ def _settings(args: argparse.Namespace) -> tuple[float, list[Target] | None, lis
 
 
 def _words(text: str, where: str) -> list[str]:
-    words = list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    words = words_of(text)
     if not words:
         raise UsageError("nothing is named", where=where, got=repr(text))
     return words
 
 
 def _carrier(store: Store, night: str, runtime: Runtime, drawing: Drawing) -> Callable[[Job], Path]:
-    import msgspec
-
     from harness.runner.launch import Wanted, check, prepare
     from harness.runner.run import new_seed, run_scenario
     from harness.scenario import catalogue
@@ -151,8 +150,7 @@ def _carrier(store: Store, night: str, runtime: Runtime, drawing: Drawing) -> Ca
 
     def carry_out(job: Job) -> Path:
         scenario = drawing.scenario(job) if job.origin == "random" else catalogue.find(job.scenario)
-        features = {**scenario.cluster.features, **job.target.features}
-        as_run = msgspec.structs.replace(scenario, cluster=msgspec.structs.replace(scenario.cluster, features=features))
+        as_run = with_levels(scenario, job.target.features)
         kafka = job.target.kafka
         with _logged(store, night) as display:
             check(wanted, as_run, [kafka])

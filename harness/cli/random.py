@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.cluster_options import add_cluster_options, wanted_of, with_features
+from harness.cli.cluster_options import add_cluster_options, wanted_of, with_features, words_of
 from harness.errors import ExitCode, UsageError
 from harness.known_releases import KNOWN, parse_version
 from harness.powers.choice import Wish
@@ -91,7 +91,7 @@ def _kinds(text: str) -> frozenset[StepKind]:
     from harness.chance.table import KINDS
     from harness.scenario.check import suggestion
 
-    words = [word.strip() for word in text.split(",") if word.strip()]
+    words = words_of(text)
     for word in words:
         if word not in KINDS:
             allowed = ", ".join(sorted(KINDS)) + suggestion(word, sorted(KINDS))

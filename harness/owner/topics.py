@@ -8,7 +8,6 @@ from harness.errors import UsageError
 from harness.record.files import JOURNAL_DIR, LOGS_DIR
 from harness.runtime.base import Runtime
 from harness.scenario.model import TopicSpec
-from harness.waiting import wait_until
 from workloads.client import Client
 from workloads.config import NewTopic, TopicsConfig
 
@@ -40,12 +39,7 @@ def create_topic(runtime: Runtime, folder: Path, name: str, spec: TopicSpec) -> 
         result=str(folder / JOURNAL_DIR / f"topic-{name}.brokers.json"),
         timeout_s=TIMEOUT_S,
     )
-    client.start(config, runtime.start_client)
-    try:
-        wait_until(lambda: not client.alive, awaited=f"the topic {name}", timeout_s=TIMEOUT_S + 5.0)
-    finally:
-        client.kill()
-    client.check()
+    client.run_to_end(config, runtime.start_client, TIMEOUT_S)
 
 
 def _spread(brokers: list[int], spec: TopicSpec) -> tuple[tuple[int, ...], ...]:

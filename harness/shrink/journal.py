@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 from pathlib import Path
 
 import msgspec
 
 from harness.errors import HarnessError
+from harness.record.lines import append_line
 from harness.scenario.model import Scenario
 from harness.scenario.write import text_of
 
@@ -63,10 +63,7 @@ class Journal:
         self._known[key] = decision
         line = msgspec.json.encode(_Line(key=key, what=what, decision=decision)) + b"\n"
         try:
-            with self._path.open("ab") as file:
-                file.write(b"\n" + line if self._torn else line)
-                file.flush()
-                os.fsync(file.fileno())
+            append_line(self._path, b"\n" + line if self._torn else line)
         except OSError as error:
             raise _unusable(self._path, error) from None
         self._torn = False

@@ -71,7 +71,7 @@ def wanted_of(found: Finding, kafka: str, clause: str) -> Wanted:
 
 
 class Trying:
-    """Runs candidates of one finding on one release. `keep` holds the records of those that showed it."""
+    """Runs candidates of one finding on one release; keeps the records of those that showed it."""
 
     def __init__(
         self,

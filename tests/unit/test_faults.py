@@ -195,6 +195,12 @@ def test_a_resume_that_resumed_nothing_is_not_proven(runtime: FakeRuntime) -> No
     assert "state is T" in (effect.why or "")
 
 
+def test_a_resume_of_a_process_that_was_not_stopped_is_not_proven(runtime: FakeRuntime) -> None:
+    effect = process.resume(runtime, 1)
+    assert not _proven(effect)
+    assert "was not stopped" in (effect.why or "")
+
+
 def test_a_fault_on_a_node_that_is_down_is_an_error(runtime: FakeRuntime) -> None:
     process.kill(runtime, 1)
     for fault in (process.kill, process.stop, process.pause, process.resume):

@@ -6,6 +6,8 @@ The steps, the faults and their proofs are the real ones; only the host below th
 from __future__ import annotations
 
 import errno
+import os
+import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +19,7 @@ from test_schedule import Counters, Notes
 
 from analysis.judge.outcome import unproven
 from faults import admin, disk, process, wire
+from harness.host.processes import state_of
 from harness.host.wire.messages import Arm, Command, Event
 from harness.record.manifest import Manifest
 from harness.record.steps import read_steps
@@ -24,6 +27,7 @@ from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
 from harness.runtime.base import Cut, DiskReplacement, Limited, LogLoss, NodeInfo, PowerLoss, Transfer
 from harness.scenario.model import StepKind, StepSpec
+from harness.waiting import wait_until
 from workloads.admin_requests import AdminAnswer, AdminRequest
 
 LEFT = LogLoss(bytes_before=9, bytes_after=9, lost_bytes=0, leo_before=2, leo_after=2)
@@ -171,6 +175,9 @@ def test_a_step_that_did_nothing_proves_nothing_and_says_why(kind: StepKind, tmp
     build.write_log(log, build.metadata_batch(0, *records))
     view = ClusterView({100: log}, {100: tmp_path / "mirror"}, (1, 2, 3))
     view.poll()
+    if kind == "resume":
+        os.kill(idle, signal.SIGSTOP)
+        wait_until(lambda: state_of(idle) == "T", awaited="a stopped process", timeout_s=5.0)
     schedule = Schedule(
         steps_of(kind),
         record=tmp_path,
