@@ -48,10 +48,11 @@ class Display(Protocol):
 
 
 class PlainDisplay:
-    """One line an event, with the seconds since the start, for logs and pipes."""
+    """One line an event, with the seconds since the start, for logs and pipes; `who` tells runs in one log apart."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, who: str = "") -> None:
         self._console = console
+        self._who = who
         self._started = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -64,9 +65,8 @@ class PlainDisplay:
 
     def note(self, text: str) -> None:
         """Print a line."""
-        self._console.print(
-            f"{time.monotonic() - self._started:7.1f}s  {text}", highlight=False, markup=False, soft_wrap=True
-        )
+        took_s = time.monotonic() - self._started
+        self._console.print(f"{took_s:7.1f}s  {self._who}{text}", highlight=False, markup=False, soft_wrap=True)
 
     def state(self, state: RunState) -> None:
         """Glances are for terminals; changes arrive as notes."""

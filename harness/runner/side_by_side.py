@@ -1,0 +1,95 @@
+"""Runs side by side, each in a process of its own: a run waits most of its time, so two share two cores well."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import TypeVar
+
+from rich.console import Console
+
+from harness.errors import EbbtideError, HarnessError
+from harness.runner.display import Display, PlainDisplay
+from harness.runner.run import RunRequest, run_scenario
+from harness.signals import held_back, unwinding
+
+Key = TypeVar("Key")
+
+_SPAWN = multiprocessing.get_context("spawn")
+"""Not a fork: by then Spark's gateway may have threads here."""
+
+
+def run_side_by_side(
+    wanted: Iterable[tuple[Key, RunRequest | HarnessError]],
+    *,
+    at_once: int,
+    log: Path,
+    carry_out: Callable[[RunRequest, Display], Path] = run_scenario,
+) -> Iterator[tuple[Key, Path | HarnessError]]:
+    """Each key with its record, or why the harness failed, in the order in which they end; `log` is appended to.
+
+    `wanted` is asked for the next only when there is room for it; a request that could not be made comes back as it is.
+    Closing the iterator ends what still runs, as SIGTERM does, and waits until it has cleaned up.
+    """
+    running: dict[Connection, tuple[Key, SpawnProcess]] = {}
+    try:
+        for key, request in wanted:
+            if isinstance(request, HarnessError):
+                yield key, request
+                continue
+            ours, theirs = _SPAWN.Pipe(duplex=False)
+            process = _SPAWN.Process(target=_run, args=(carry_out, request, log, theirs))
+            with held_back():
+                process.start()
+                theirs.close()
+                running[ours] = (key, process)
+            if len(running) >= at_once:
+                yield from _ended(running, log)
+        while running:
+            yield from _ended(running, log)
+    finally:
+        with held_back():
+            for _, process in running.values():
+                process.terminate()
+            for _, process in running.values():
+                process.join()
+
+
+def _ended(running: dict[Connection, tuple[Key, SpawnProcess]], log: Path) -> Iterator[tuple[Key, Path | HarnessError]]:
+    """What has ended, one at least; taken out of `running`."""
+    for ready in [one for one in wait(list(running)) if isinstance(one, Connection)]:
+        with held_back():
+            key, process = running.pop(ready)
+            try:
+                end: Path | HarnessError = ready.recv()
+            except EOFError:
+                end = HarnessError("the process of a run ended without a word", where=str(log), next="ebbtide clean")
+            process.join()
+            ready.close()
+        yield key, end
+
+
+def _run(carry_out: Callable[[RunRequest, Display], Path], request: RunRequest, log: Path, answer: Connection) -> None:
+    """In the child: a session of its own, so that Ctrl-C reaches only the parent, which then ends it."""
+    os.setsid()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    who = f"{request.scenario.name} on {request.kafka}: "
+    with unwinding(), log.open("a") as file, PlainDisplay(Console(file=file), who) as display:
+        try:
+            answer.send(carry_out(request, display))
+        except EbbtideError as error:
+            answer.send(error if isinstance(error, HarnessError) else HarnessError(str(error)))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    # To the main thread: one that waits there would not hear of a signal that another thread took.
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)

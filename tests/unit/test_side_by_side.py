@@ -1,0 +1,124 @@
+"""Runs in processes of their own: how many at once, what comes back, and how they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.runner.display import Display
+from harness.runner.run import RunRequest
+from harness.runner.side_by_side import run_side_by_side
+from harness.scenario import catalogue
+from harness.waiting import wait_until
+
+DEADLINE_S = 30.0
+
+
+def requests(folder: Path, *seeds: int) -> Iterator[tuple[int, RunRequest | HarnessError]]:
+    for seed in seeds:
+        yield seed, RunRequest(scenario=catalogue.find("healthy"), kafka="4.3.1", seed=seed, runs=folder)
+
+
+def meet(request: RunRequest, display: Display) -> Path:
+    """Ends once another run is under way too, and says how many were."""
+    mine = request.runs / f"{request.seed}.running"
+    mine.touch()
+    display.note(f"seed {request.seed}")
+    met = request.runs / "met"
+    wait_until(
+        lambda: met.exists() or len(list(request.runs.glob("*.running"))) > 1, awaited="company", timeout_s=DEADLINE_S
+    )
+    met.touch()
+    (request.runs / f"{request.seed}.saw").write_text(str(len(list(request.runs.glob("*.running")))))
+    mine.unlink()
+    return request.runs / str(request.seed)
+
+
+def fail(request: RunRequest, display: Display) -> Path:
+    raise HarnessError("no space", where="the disk", next="ebbtide clean")
+
+
+def vanish(request: RunRequest, display: Display) -> Path:
+    os._exit(3)
+
+
+def stay(request: RunRequest, display: Display) -> Path:
+    """Ends only when it is told to, and leaves a trace of having cleaned up."""
+    (request.runs / "up").touch()
+    try:
+        wait_until(lambda: False, awaited="the end", timeout_s=2 * DEADLINE_S)
+    finally:
+        (request.runs / "cleaned").touch()
+    return request.runs
+
+
+def test_two_run_at_once_and_never_three(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    ran = dict(run_side_by_side(requests(tmp_path, 1, 2, 3, 4), at_once=2, log=log, carry_out=meet))
+    assert ran == {seed: tmp_path / str(seed) for seed in (1, 2, 3, 4)}
+    assert max(int(saw.read_text()) for saw in tmp_path.glob("*.saw")) == 2
+    assert "healthy on 4.3.1: seed 3" in log.read_text()
+
+
+def test_no_more_is_asked_for_than_there_is_room_for(tmp_path: Path) -> None:
+    asked = []
+
+    def wanted() -> Iterator[tuple[int, RunRequest | HarnessError]]:
+        for seed, request in requests(tmp_path, 1, 2, 3):
+            asked.append(seed)
+            yield seed, request
+
+    ran = run_side_by_side(wanted(), at_once=1, log=tmp_path / "log", carry_out=fail)
+    next(ran)
+    assert asked == [1]
+    ran.close()  # type: ignore[attr-defined]
+
+
+def test_a_failure_comes_back_in_its_own_words(tmp_path: Path) -> None:
+    [(_, end)] = run_side_by_side(requests(tmp_path, 1), at_once=1, log=tmp_path / "log", carry_out=fail)
+    assert isinstance(end, HarnessError)
+    assert (end.what, end.where, end.next) == ("no space", "the disk", "ebbtide clean")
+
+
+def test_a_request_that_could_not_be_made_comes_back_as_it_is(tmp_path: Path) -> None:
+    error = HarnessError("no image")
+    assert list(run_side_by_side([(1, error)], at_once=1, log=tmp_path / "log")) == [(1, error)]
+
+
+def test_a_process_that_ends_without_a_word_is_a_failure(tmp_path: Path) -> None:
+    [(_, end)] = run_side_by_side(requests(tmp_path, 1), at_once=1, log=tmp_path / "log", carry_out=vanish)
+    assert isinstance(end, HarnessError)
+    assert "without a word" in end.what
+
+
+def test_one_that_is_left_cleans_up_first(tmp_path: Path) -> None:
+    def wanted() -> Iterator[tuple[int, RunRequest | HarnessError]]:
+        yield from requests(tmp_path, 1)
+        wait_until((tmp_path / "up").exists, awaited="the run", timeout_s=DEADLINE_S)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(run_side_by_side(wanted(), at_once=2, log=tmp_path / "log", carry_out=stay))
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_one_whose_parent_was_killed_cleans_up(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; import test_side_by_side as t; folder = Path(sys.argv[1])\n"
+        "if __name__ == '__main__':\n"
+        "    list(t.run_side_by_side(t.requests(folder, 1), at_once=1, log=folder / 'log', carry_out=t.stay))\n"
+    )
+    main = tmp_path / "main.py"
+    main.write_text(program)
+    path = os.pathsep.join(str(one) for one in sys.path)
+    with subprocess.Popen([sys.executable, main, tmp_path], env={**os.environ, "PYTHONPATH": path}) as parent:
+        wait_until((tmp_path / "up").exists, awaited="the run", timeout_s=DEADLINE_S)
+        parent.send_signal(signal.SIGKILL)
+    wait_until((tmp_path / "cleaned").exists, awaited="the run to clean up", timeout_s=DEADLINE_S)
