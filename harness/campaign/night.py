@@ -116,7 +116,7 @@ class Night:
         started = self._clock()
         try:
             record = self._carry_out(job)
-        except HarnessError as error:
+        except EbbtideError as error:
             self._failed_in_a_row += 1
             self._tell(f"{job.key}: failed: {error.what}")
             self._add(

@@ -123,6 +123,7 @@ def _settings(args: argparse.Namespace) -> tuple[float, list[Target] | None, lis
     from harness.campaign.job import parse_target
     from harness.runtime.storage import check_features
     from harness.scenario import catalogue
+    from harness.scenario.model import ClusterSpec
     from harness.scenario.words import budget_s
 
     if args.times < 1 or args.keep < 0:
@@ -130,7 +131,7 @@ def _settings(args: argparse.Namespace) -> tuple[float, list[Target] | None, lis
     names = catalogue.names() if args.scenarios is None else _words(args.scenarios, "--scenarios")
     targets = None if args.kafka is None else [parse_target(word) for word in _words(args.kafka, "--kafka")]
     for target in targets or ():
-        check_features(target.kafka, target.features)
+        check_features(target.kafka, ClusterSpec(features=target.features))
     return budget_s(args.budget), targets, [catalogue.find(name) for name in names]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,15 +76,27 @@ def run(args: argparse.Namespace) -> ExitCode:
 def _drawn(args: argparse.Namespace) -> tuple[Scenario, int]:
     from harness.chance.drawing import STEPS, STEPS_MAX, draw
     from harness.runner.run import new_seed
+    from harness.runtime.storage import check_features
 
     steps = STEPS if args.steps is None else args.steps
     if not 1 <= steps <= STEPS_MAX:
         raise UsageError("not a number of steps to draw", where="--steps", got=str(steps), allowed=f"1 to {STEPS_MAX}")
-    parse_version(args.kafka)
+    _require_release(args)
     seed = args.seed if args.seed is not None else new_seed()
-    levels = with_features(draw(seed, kafka=args.kafka), args.feature).cluster.features
+    cluster = with_features(draw(seed, kafka=args.kafka), args.feature).cluster
+    check_features(args.kafka, cluster)
     without = _kinds(args.without)
-    return draw(seed, kafka=args.kafka, features=levels, steps=steps, without=without), seed
+    return draw(seed, kafka=args.kafka, features=cluster.features, steps=steps, without=without), seed
+
+
+def _require_release(args: argparse.Namespace) -> None:
+    """Raises `UsageError` for a release that there is not; one that nobody has met yet is fetched to find out."""
+    from harness.releases import ensure
+
+    parse_version(args.kafka)
+    # A run sees to it by itself, and takes an image where there is one.
+    if not args.run and args.kafka not in {known.version for known in KNOWN}:
+        ensure([args.kafka], lambda event: print(f"Kafka {event.version}: {event.phase}", file=sys.stderr))
 
 
 def _kinds(text: str) -> frozenset[StepKind]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.known_releases import parse_version
 from harness.runner.gates import Gate
 from harness.runner.run import RunRequest
@@ -66,10 +66,11 @@ def check(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> None:
 
     for release in releases:
         parse_version(release)
-        check_features(release, scenario.cluster.features)
+        check_features(release, scenario.cluster)
     check_wish(wanted.runtime, wanted.image, len(releases))
-    require_host(step.step for step in scenario.steps)
+    # First, since a host without volumes lacks what these steps need, too, and can do all others.
     _need_volumes(wanted, scenario)
+    require_host(step.step for step in scenario.steps)
 
 
 def prepare(wanted: Wanted, releases: Iterable[str], note: Callable[[str], None]) -> Launch:
@@ -96,10 +97,11 @@ def _need_volumes(wanted: Wanted, scenario: Scenario) -> None:
         return
     method, why_not = _power_loss_method(wanted.power_loss)
     if method == "truncate":
-        raise HarnessError(
+        raise UsageError(
             "these steps need nodes with volumes of their own, which there are none of where power is lost by truncate",
             where=scenario.name,
             got=", ".join(needing) + (f"; {why_not}" if why_not else ""),
+            allowed="steps on processes, the network and the wire, requests to Kafka, power-loss and wipe-disk",
             next="ebbtide doctor" if why_not else "run without --power-loss truncate",
         )
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from packaging.version import Version
 
 from harness.errors import UsageError
+from harness.runtime.feature_levels import METADATA_VERSION, levels_of
+from harness.scenario.model import ClusterSpec
 
 TOOL = "kafka.tools.StorageTool"
 
 # StorageTool takes --feature from 3.9 on. Before, the metadata version goes by name. From MetadataVersion.java.
 _FIRST_WITH_FEATURE_OPTION = Version("3.9.0")
-_FIRST_WITH_FEATURES = Version("4.0.0")
 _METADATA_VERSIONS: Mapping[int, str] = {
     1: "3.0-IV1",
     2: "3.1-IV0",
@@ -38,7 +39,9 @@ _METADATA_VERSIONS: Mapping[int, str] = {
     19: "3.7-IV4",
     20: "3.8-IV0",
 }
-_METADATA_VERSION = "metadata.version"
+_UNSTABLE = "unstable.feature.versions.enable"
+_ABSENT = range(1)
+"""Level 0 of a feature that a release does not have says what is so anyway."""
 
 
 def cluster_id(run_id: str) -> str:
@@ -59,12 +62,12 @@ def format_arguments(kafka: str, cluster: str, properties_file: str, features: M
     A level of 0 of a feature that the release does not have says what is so anyway, and is left out. Raises
     `UsageError` for a metadata version that the release cannot be told.
     """
-    version = Version(kafka)
+    known = levels_of(kafka)
     words = ["format", "--cluster-id", cluster, "--config", properties_file]
     for name, level in sorted(features.items()):
-        if name != _METADATA_VERSION and level == 0 and version < _FIRST_WITH_FEATURES:
+        if level == 0 and known is not None and name not in known:
             continue
-        if name == _METADATA_VERSION and version < _FIRST_WITH_FEATURE_OPTION:
+        if name == METADATA_VERSION and Version(kafka) < _FIRST_WITH_FEATURE_OPTION:
             words += ["--release-version", _name_of(level, kafka)]
         else:
             words += ["--feature", f"{name}={level}"]
@@ -80,9 +83,27 @@ def cluster_id_in(data_dir: Path) -> str | None:
     return next((line.removeprefix("cluster.id=") for line in lines if line.startswith("cluster.id=")), None)
 
 
-def check_features(kafka: str, features: Mapping[str, int]) -> None:
-    """Raises `UsageError` when release `kafka` cannot be formatted with these levels, as far as can be told."""
-    format_arguments(kafka, "", "", features)
+def check_features(kafka: str, cluster: ClusterSpec) -> None:
+    """Raises `UsageError` when release `kafka` cannot be formatted with the cluster's levels, as far as is known."""
+    known = levels_of(kafka)
+    properties = (cluster.controller_properties, cluster.broker_properties)
+    if known is not None and not any(one.get(_UNSTABLE) == "true" for one in properties):
+        wrong = {name: level for name, level in cluster.features.items() if level not in known.get(name, _ABSENT)}
+        if wrong:
+            raise UsageError(
+                f"Kafka {kafka} cannot be formatted with {'this level' if len(wrong) == 1 else 'these levels'}",
+                where="cluster.features, or --feature",
+                got=", ".join(f"{name} = {level}" for name, level in wrong.items()),
+                allowed="; ".join(_allowed(name, known.get(name)) for name in wrong),
+                next="ebbtide kafka list",
+            )
+    format_arguments(kafka, "", "", cluster.features)
+
+
+def _allowed(name: str, levels: range | None) -> str:
+    if levels is None:
+        return f"no {name}, which this release does not have"
+    return f"{name} {levels[0]}" + (f" to {levels[-1]}" if len(levels) > 1 else "")
 
 
 def _name_of(level: int, kafka: str) -> str:

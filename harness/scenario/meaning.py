@@ -15,7 +15,7 @@ from harness.runtime.properties import HARNESS_OWNED
 from harness.runtime.storage import check_features
 from harness.scenario.admin_meaning import feature_known
 from harness.scenario.client_meaning import clients
-from harness.scenario.model import Scenario, TopicSpec
+from harness.scenario.model import ClusterSpec, Scenario, TopicSpec
 from harness.scenario.order import order
 from harness.scenario.references import MAX_BROKERS, Wrong, brokers_of, limit, put_at
 from harness.scenario.step_meaning import step_meaning
@@ -78,17 +78,17 @@ def _cluster(scenario: Scenario) -> Iterator[UsageError]:
         yield from limit(f"cluster.features.{name}", level, 0)
     if all(level >= 0 for level in cluster.features.values()):
         for text in scenario.kafka:
-            yield from _features(text, cluster.features)
+            yield from _features(text, cluster)
     yield from limit("cluster.brokers", cluster.brokers, 1, MAX_BROKERS)
     yield from limit("cluster.session_timeout_s", cluster.session_timeout_s, 1, 60)
     yield from limit("cluster.replica_lag_max_s", cluster.replica_lag_max_s, 1, 60)
     yield from limit("settle_s", scenario.settle_s, 1)
 
 
-def _features(kafka: str, features: dict[str, int]) -> Iterator[UsageError]:
+def _features(kafka: str, cluster: ClusterSpec) -> Iterator[UsageError]:
     with contextlib.suppress(UsageError):
         parse_version(kafka)
-        yield from put_at("cluster.features", partial(check_features, kafka, features))
+        yield from put_at("cluster.features", partial(check_features, kafka, cluster))
 
 
 def _topics(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:

@@ -40,6 +40,7 @@ class World:
         self.now_s = 1000.0
         self.outcomes: dict[str, Outcome] = {}
         self.fails: set[str] = set()
+        self.refused: set[str] = set()
         self.ran: list[str] = []
         self.told: list[str] = []
 
@@ -59,6 +60,8 @@ class World:
         self.ran.append(job.key)
         if job.key in self.fails:
             raise HarnessError("no room on the disk")
+        if job.key in self.refused:
+            raise UsageError("these steps need nodes with volumes of their own")
         return self.record(job)
 
     def record(self, job: Job, status: str = "complete") -> Path:
@@ -168,6 +171,14 @@ def test_a_failure_of_the_harness_does_not_end_the_night_but_three_in_a_row_do(w
     assert ended == {1: "as-predicted", 2: "failed", 3: "as-predicted", 4: "as-predicted"} | dict.fromkeys(
         (5, 6, 7), "failed"
     )
+
+
+def test_a_job_that_this_host_cannot_do_does_not_end_the_night(world: World) -> None:
+    jobs = [job(number) for number in range(1, 4)]
+    world.refused = {jobs[1].key}
+    world.night().run(jobs)
+    ended = {one.job.number: one.ended for one in world.store.history()}
+    assert ended == {1: "as-predicted", 2: "failed", 3: "as-predicted"}
 
 
 def test_a_line_that_was_not_finished_is_cut_off_and_a_damaged_one_is_named(world: World) -> None:

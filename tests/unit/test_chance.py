@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import get_args
@@ -14,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_records import ELR_ON, last_replica_standing
 
+from harness import releases
 from harness.chance.breeding import breed, renamed
 from harness.chance.drawing import draw
 from harness.chance.guide import CORPUS, Guide, marks
+from harness.chance.requests import ELR_FEATURE
 from harness.chance.schedule import build
 from harness.chance.table import KINDS
 from harness.chance.world import first_world
@@ -209,3 +212,24 @@ def test_the_command_leaves_out_the_kinds_that_it_is_told_to(capsys: pytest.Capt
 def test_the_command_refuses_what_it_cannot_draw(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["random", "--seed", "1", *words]) == 4
     assert words[1] in capsys.readouterr().err
+
+
+def test_the_command_draws_for_no_release_that_there_is_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def ensure(versions: Sequence[str], _progress: object) -> None:
+        asked.extend(versions)
+        raise UsageError("no such Kafka release in Maven's repository", got=versions[0])
+
+    monkeypatch.setattr(releases, "ensure", ensure)
+    assert main(["random", "--seed", "1", "--kafka", "9.9.9"]) == 4
+    assert "no such Kafka release" in capsys.readouterr().err
+    assert main(["random", "--seed", "1", "--kafka", "4.3.1"]) == 0
+    assert asked == ["9.9.9"]
+
+
+def test_the_command_draws_with_no_level_that_the_release_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["random", "--seed", "1", "--kafka", "3.9.1", "--feature", f"{ELR_FEATURE}=1"]) == 4
+    assert "3.9.1 cannot be formatted with this level" in capsys.readouterr().err

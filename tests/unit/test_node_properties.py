@@ -8,9 +8,12 @@ import pytest
 
 from harness.errors import UsageError
 from harness.host.bridge import address_of
+from harness.known_releases import KNOWN, KnownRelease
 from harness.runtime.base import CLIENTS
+from harness.runtime.feature_levels import levels_of
 from harness.runtime.properties import plan_cluster, properties_of, render
-from harness.runtime.storage import cluster_id, format_arguments
+from harness.runtime.storage import check_features, cluster_id, format_arguments
+from harness.scenario.admin_meaning import FEATURES
 from harness.scenario.model import ClusterSpec
 
 
@@ -94,6 +97,43 @@ def test_a_feature_switched_off_needs_no_release_that_has_it() -> None:
     assert _format("3.9.1", eligible_leader_replicas_version=0) == []
     assert _format("4.3.1", eligible_leader_replicas_version=0) == ["--feature", "eligible.leader.replicas.version=0"]
     assert _format("3.9.1", eligible_leader_replicas_version=1) == ["--feature", "eligible.leader.replicas.version=1"]
+    assert _format("4.0.2", share_version=0) == []
+    assert _format("9.9.9", share_version=0) == ["--feature", "share.version=0"]
+
+
+@pytest.mark.parametrize(
+    ("kafka", "feature", "level", "allowed"),
+    [
+        ("3.9.1", "eligible.leader.replicas.version", 1, "does not have"),
+        ("4.0.2", "eligible.leader.replicas.version", 2, "0 to 1"),
+        ("4.3.1", "transaction.version", 3, "0 to 2"),
+        ("4.1.2", "streams.version", 1, "streams.version 0"),
+        ("4.3.1", "kraft.version", 1, "kraft.version 0"),
+        ("4.3.1", "metadata.version", 31, "7 to 30"),
+        ("4.0.2", "metadata.version", 6, "7 to 25"),
+        ("3.4.1", "metadata.version", 3, "4 to 8"),
+    ],
+)
+def test_a_level_that_a_release_cannot_be_formatted_with_is_refused(
+    kafka: str, feature: str, level: int, allowed: str
+) -> None:
+    with pytest.raises(UsageError, match=f"Kafka {kafka} cannot be formatted") as caught:
+        check_features(kafka, ClusterSpec(features={feature: level}))
+    assert allowed in str(caught.value.allowed)
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.version)
+def test_every_known_release_says_which_levels_it_has(known: KnownRelease) -> None:
+    levels = levels_of(known.version)
+    assert levels is not None
+    check_features(known.version, ClusterSpec(features={name: of[-1] for name, of in levels.items()}))
+    assert set(levels) <= set(FEATURES)
+
+
+def test_levels_for_which_nobody_can_tell_are_left_to_kafka() -> None:
+    check_features("9.9.9", ClusterSpec(features={"eligible.leader.replicas.version": 7}))
+    unstable = {"unstable.feature.versions.enable": "true"}
+    check_features("4.1.2", ClusterSpec(features={"streams.version": 1}, controller_properties=unstable))
 
 
 def test_a_cluster_id_is_never_taken_for_an_option() -> None:

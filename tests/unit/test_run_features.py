@@ -22,7 +22,8 @@ def test_levels_are_set_over_the_scenarios_own_and_stand_in_the_scenario_as_run(
     )
     changed = with_features(own, [f"{ELR}=0", "transaction.version=2"])
     assert changed.cluster.features == {ELR: 0, "group.version": 1, "transaction.version": 2}
-    assert parse(text_of(changed), file="scenario.toml").cluster.features == changed.cluster.features
+    as_run = msgspec.structs.replace(changed, kafka=("4.3.1",))
+    assert parse(text_of(as_run), file="scenario.toml").cluster.features == changed.cluster.features
     assert msgspec.structs.replace(changed, cluster=own.cluster) == own
 
 
@@ -39,3 +40,12 @@ def test_a_wrong_level_is_refused_before_anything_starts(capsys: pytest.CaptureF
     arguments = ["run", "healthy", "--kafka", "4.3.1", "--feature", "elr=1"]
     assert main(arguments) == ExitCode.USAGE
     assert "unknown feature" in capsys.readouterr().err
+
+
+def test_a_feature_that_the_release_does_not_have_is_refused_before_anything_starts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["run", "healthy", "--kafka", "3.9.1", "--feature", f"{ELR}=1"]) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert "Kafka 3.9.1 cannot be formatted with this level" in told
+    assert f"got:     {ELR} = 1" in told

@@ -1,0 +1,44 @@
+"""The feature levels that each Kafka release can be formatted with.
+
+From the releases' own `Feature` (3.8 and 3.9: `Features`), `MetadataVersion` and `KRaftVersion`: the newest level that
+is ready for production. Levels that are not are for those who set `unstable.feature.versions.enable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from packaging.version import Version
+
+METADATA_VERSION = "metadata.version"
+
+_FIRST_WITH_MINIMUM_3_3_IV3 = (4, 0)
+_3_3_IV0, _3_3_IV3 = 4, 7
+"""The oldest metadata versions that StorageTool formats with, before 4.0 and from 4.0 on."""
+
+# A static quorum, as `properties_of` sets it up, is kraft.version 0.
+_IN_3_9 = {"kraft.version": 0, "transaction.version": 0}
+_IN_4_0 = {"kraft.version": 0, "transaction.version": 2, "group.version": 1, "eligible.leader.replicas.version": 1}
+_NEWEST: Mapping[tuple[int, int], Mapping[str, int]] = {
+    (3, 3): {METADATA_VERSION: 7},
+    (3, 4): {METADATA_VERSION: 8},
+    (3, 5): {METADATA_VERSION: 11},
+    (3, 6): {METADATA_VERSION: 14},
+    (3, 7): {METADATA_VERSION: 19},
+    (3, 8): {METADATA_VERSION: 20},
+    (3, 9): {METADATA_VERSION: 21, **_IN_3_9},
+    (4, 0): {METADATA_VERSION: 25, **_IN_4_0},
+    (4, 1): {METADATA_VERSION: 27, **_IN_4_0, "share.version": 1, "streams.version": 0},
+    (4, 2): {METADATA_VERSION: 29, **_IN_4_0, "share.version": 1, "streams.version": 1},
+    (4, 3): {METADATA_VERSION: 30, **_IN_4_0, "share.version": 1, "streams.version": 1},
+}
+
+
+def levels_of(kafka: str) -> Mapping[str, range] | None:
+    """Each feature of release `kafka` and its levels; None: a release that is not known here."""
+    major, minor, _ = Version(kafka).release
+    newest = _NEWEST.get((major, minor))
+    if newest is None:
+        return None
+    oldest = _3_3_IV3 if (major, minor) >= _FIRST_WITH_MINIMUM_3_3_IV3 else _3_3_IV0
+    return {name: range(oldest if name == METADATA_VERSION else 0, top + 1) for name, top in newest.items()}
