@@ -1,5 +1,7 @@
 """docs/scenarios.md from the scenario files and what was measured: `python -m bench.catalogue [STORE...]`.
 
+The table of coverage facts in docs/verdicts.md, which says who asks for each, is made anew with it.
+
 Each STORE (`ebbtide nightly --store STORE`) replaces, in docs/measured.json, what was measured of every scenario,
 target and runtime that it has runs of. The page is written anew either way; a test holds it against the files.
 """
@@ -17,6 +19,7 @@ from statistics import median
 import msgspec
 
 from analysis.judge.prediction import told
+from bench import facts
 from harness.campaign.store import Done, Store
 from harness.scenario import catalogue
 from harness.scenario.model import Scenario
@@ -119,7 +122,8 @@ def main(argv: Sequence[str]) -> int:
     kept = [row for _, row in sorted(rows.items()) if row.scenario in known]
     MEASURED.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
     PAGE.write_text(page(scenarios(), kept))
-    print(f"{len(kept)} rows in {MEASURED}, {PAGE} written")
+    facts.write(scenarios())
+    print(f"{len(kept)} rows in {MEASURED}, {PAGE} and {facts.PAGE} written")
     return 0
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ebbtide_pytest.run_record import RunRecord
+from ebbtide_pytest.run_record import RunRecord, prediction_of
 
 if TYPE_CHECKING:
-    from analysis.verdict import Loss, Verdict
+    from analysis.verdict import Loss
 
 _HARMLESS = "uncommitted-at-failover"
 """What every acks=0 or acks=1 producer has to live with; it is wrong only where a prediction says so."""
@@ -19,8 +20,8 @@ _SHOWN_MAX = 20
 def complaint(run: RunRecord, expected: Sequence[str] | None) -> str | None:
     """Why the test fails; None: it does not.
 
-    An inconclusive run proves nothing, and is its own kind of failure. With `expected` causes and properties the run
-    must show one of them, and nothing else that is wrong.
+    An inconclusive run proves nothing, and is its own kind of failure. With `expected` causes, properties, coverage
+    facts and kinds of anomaly the run must show one of them, and nothing else that is wrong.
     """
     if run.outcome == "inconclusive":
         return "\n".join([f"inconclusive: {_first(run.verdict.why)}", *_rest(run)])
@@ -55,7 +56,7 @@ def where_to_look(run: RunRecord) -> list[str]:
 
 
 def _unexpected(run: RunRecord, expected: Sequence[str]) -> str | None:
-    found = _wrongs(run.verdict)
+    found = _wrongs(run)
     others = [one for one in found if one not in expected]
     if found and not others:
         return None
@@ -69,12 +70,21 @@ def _unexpected(run: RunRecord, expected: Sequence[str]) -> str | None:
     return "\n".join([heading, *(f"  - {sentence}" for sentence in run.verdict.why[:_SHOWN_MAX]), *_rest(run)])
 
 
-def _wrongs(verdict: Verdict) -> list[str]:
-    """Causes of what was lost or went back, and violated properties; not those that only say that something was."""
-    causes = [loss.cause for loss in verdict.losses if loss.cause != _HARMLESS]
+def _wrongs(run: RunRecord) -> list[str]:
+    """Causes of what was lost or went back, violated properties, and what else the scenario's prediction rules out."""
+    from analysis.judge.prediction import ruled_out
+
+    verdict, prediction = run.verdict, prediction_of(run)
+    causes = [loss.cause for loss in verdict.losses]
+    if prediction is None or prediction.loss.uncommitted != "none":
+        causes = [cause for cause in causes if cause != _HARMLESS]
     causes += [one.cause for one in verdict.regressions if one.cause != _HARMLESS]
     violated = [one.name for one in verdict.properties if one.status == "violated"]
-    return list(dict.fromkeys([*map(str, causes), *violated]))
+    kinds: Counter[str] = Counter()
+    for anomaly in verdict.anomalies:
+        kinds[anomaly.kind] += anomaly.count
+    others = ruled_out(prediction, facts=verdict.coverage, kinds=kinds) if prediction is not None else {}
+    return list(dict.fromkeys([*map(str, causes), *violated, *others]))
 
 
 def _first(sentences: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from analysis.verdict import Verdict
+    from harness.scenario.model import Prediction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,3 +41,17 @@ def read_record(path: Path) -> RunRecord:
     if verdict is None:
         raise UsageError("the record has not been judged", where=str(path), next=f"ebbtide analyze {path}")
     return RunRecord(path=path, verdict=verdict, kafka=manifest.kafka, seed=manifest.seed)
+
+
+def prediction_of(run: RunRecord) -> Prediction | None:
+    """What its scenario predicts of the run; None: nothing that can be read, as the verdict says."""
+    from analysis.judge.prediction import fitting
+    from harness.errors import EbbtideError
+    from harness.record.manifest import read_manifest
+    from harness.scenario.parse import load
+    from harness.scenario.write import SCENARIO
+
+    try:
+        return fitting(load(run.path / SCENARIO), read_manifest(run.path))
+    except EbbtideError:
+        return None

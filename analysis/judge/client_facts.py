@@ -8,14 +8,16 @@ held on the wire the controller may at any time grant what it asks for, so that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from analysis.judge.evidence import Evidence
+from analysis.judge.facts import BELOW, HELD
 from analysis.judge.hw_check import LEARNS_WITHIN_NS, Interval, Touch, first_and_highest, intervals_below
 from harness.errors import UsageError
 from harness.record.steps import StepEntry
@@ -23,66 +25,72 @@ from harness.record.tables import TABLES, table_files
 from harness.scenario.model import CUT_KINDS
 
 _ACKS = {"0": 0, "1": 1, "all": -1}
-_BELOW = "below-min-isr"
-_HELD = "while-alter-partition-held"
 
 
 def client_facts(record: Path, evidence: Evidence, touch: Touch) -> Counter[str]:
-    """The facts, each with its count; those that need a table which the record lacks are left out."""
+    """The facts, each with its count; those that need a table which the record lacks are left out.
+
+    Sends and polls are read once for all stretches, batch by batch; memory does not grow with their number.
+    """
     facts: Counter[str] = Counter()
-    for suffix, intervals in ((_BELOW, intervals_below(evidence, touch)), (_HELD, _held(evidence, touch.steps))):
-        _count_sends(record, intervals, suffix, facts)
-        _count_watermarks(record, intervals, suffix, facts)
+    for suffix, intervals in ((BELOW, intervals_below(evidence, touch)), (HELD, _held(evidence, touch.steps))):
+        sends = _sends_within(record, intervals) if table_files(record, "sends") else None
+        if sends is not None:
+            _count_sends(sends, suffix, facts)
+        _count_watermarks(record, intervals, sends, suffix, facts)
     return facts
 
 
-def _count_sends(record: Path, intervals: Sequence[Interval], suffix: str, facts: Counter[str]) -> None:
+class _Sends(NamedTuple):
+    """What was sent within one stretch, by acks; `acked`: of it what was acked before the stretch ended."""
+
+    sent: Counter[int]
+    acked: Counter[int]
+
+
+def _sends_within(record: Path, intervals: Sequence[Interval]) -> list[_Sends]:
+    """One for each stretch."""
+    found = [_Sends(Counter(), Counter()) for _ in intervals]
+    columns = ["acks", "status", "done_ns"]
+    for at, sent in _rows_within(record, "sends", "sent_ns", intervals, columns):
+        done = sent.filter(_within(intervals[at], "done_ns") & (pc.field("status") == "acked"))
+        for rows, by_acks in ((sent, found[at].sent), (done, found[at].acked)):
+            by_acks.update({one["values"]: one["counts"] for one in pc.value_counts(rows["acks"]).to_pylist()})
+    return found
+
+
+def _count_sends(sends: Sequence[_Sends], suffix: str, facts: Counter[str]) -> None:
     """`acked-`: sent and acked within a stretch; `not-acked-`: sent within it, and not acked before it ended."""
-    if not table_files(record, "sends"):
-        return
     for word, acks in _ACKS.items():
-        sent = pc.field("acks") == acks
-        acked, waiting = f"acked-{suffix}-acks-{word}", f"not-acked-{suffix}-acks-{word}"
-        facts[acked] += 0
-        facts[waiting] += 0
-        for interval in intervals:
-            within = sent & _within(interval, "sent_ns")
-            done = _within(interval, "done_ns") & (pc.field("status") == "acked")
-            in_time = _count(record, "sends", within & done)
-            facts[acked] += in_time
-            facts[waiting] += _count(record, "sends", within) - in_time
+        acked = sum(one.acked[acks] for one in sends)
+        facts[f"acked-{suffix}-acks-{word}"] = acked
+        facts[f"not-acked-{suffix}-acks-{word}"] = sum(one.sent[acks] for one in sends) - acked
 
 
-def _count_watermarks(record: Path, intervals: Sequence[Interval], suffix: str, facts: Counter[str]) -> None:
-    """Stretches in which the leader served one HW only, though its log grew, or served a higher one later.
+def _count_watermarks(
+    record: Path, intervals: Sequence[Interval], sends: Sequence[_Sends] | None, suffix: str, facts: Counter[str]
+) -> None:
+    """Stretches in which the leader's HW was seen twice or more: it served one HW only, though its log grew, or served
+    a higher one later.
 
     `read-`: rows that a consumer got within a stretch, at or above the HW that was served at its start.
     """
     files = table_files(record, "watermarks")
     if not files:
         return
-    frozen, advanced, read = f"hw-frozen-{suffix}", f"hw-advanced-{suffix}", f"read-{suffix}"
-    facts.update({frozen: 0, advanced: 0, read: 0})
-    for interval in intervals:
-        seen = first_and_highest(files, interval)
-        if seen is None:
-            continue
-        first, highest = seen
-        if highest["high_watermark"] > first["high_watermark"]:
-            facts[advanced] += 1
-        elif _log_grew(record, interval):
-            facts[frozen] += 1
-        above = (pc.field("offset") >= first["high_watermark"]) & (pc.field("polled_ns") > first["at_ns"])
-        if table_files(record, "polls"):
-            facts[read] += _count(record, "polls", above & _within(interval, "polled_ns"))
-
-
-def _log_grew(record: Path, interval: Interval) -> bool:
-    """Whether the leader took a record with acks=1 within the stretch."""
-    if not table_files(record, "sends"):
-        return False
-    taken = (pc.field("acks") == 1) & (pc.field("status") == "acked")
-    return _count(record, "sends", taken & _within(interval, "sent_ns") & _within(interval, "done_ns")) > 0
+    seen = {at: pair for at, one in enumerate(intervals) if (pair := first_and_highest(files, one)) is not None}
+    moved = {at for at, (first, highest) in seen.items() if highest["high_watermark"] > first["high_watermark"]}
+    facts[f"hw-observed-{suffix}"] = len(seen)
+    facts[f"hw-advanced-{suffix}"] = len(moved)
+    if sends is not None:
+        facts[f"hw-frozen-{suffix}"] = sum(sends[at].acked[_ACKS["1"]] > 0 for at in seen.keys() - moved)
+    if table_files(record, "polls"):
+        facts[f"read-{suffix}"] = 0
+        for at, polled in _rows_within(record, "polls", "polled_ns", intervals, ["offset"]):
+            if at in seen:
+                first, _ = seen[at]
+                above = (pc.field("offset") >= first["high_watermark"]) & (pc.field("polled_ns") > first["at_ns"])
+                facts[f"read-{suffix}"] += polled.filter(above).num_rows
 
 
 def _held(evidence: Evidence, steps: Sequence[StepEntry]) -> list[Interval]:
@@ -127,9 +135,26 @@ def _within(interval: Interval, column: str) -> pc.Expression:
     return where if interval.end_ns is None else where & (pc.field(column) < interval.end_ns)
 
 
-def _count(record: Path, table: str, where: pc.Expression) -> int:
+def _rows_within(
+    record: Path, table: str, column: str, intervals: Sequence[Interval], columns: Sequence[str]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """In one pass over the table: a stretch's place among `intervals`, and rows whose time `column` lies in it.
+
+    A batch is held only against the stretches that touch its times: clients write their rows in about that order.
+    """
+    if not intervals:
+        return
     files = [str(file) for file in table_files(record, table)]
+    since = pc.field(column) >= min(one.start_ns for one in intervals)
     try:
-        return int(ds.dataset(files, format="parquet", schema=TABLES[table]).count_rows(filter=where))
+        dataset = ds.dataset(files, format="parquet", schema=TABLES[table])
+        wanted = ["topic", "partition", column, *columns]
+        for batch in dataset.to_batches(columns=wanted, filter=since, batch_readahead=2, fragment_readahead=1):
+            times = pc.min_max(batch[column]).as_py()
+            for at, one in enumerate(intervals):
+                if not batch.num_rows or one.start_ns > times["max"]:
+                    continue
+                if one.end_ns is None or one.end_ns > times["min"]:
+                    yield at, batch.filter(_within(one, column))
     except (pa.ArrowException, OSError) as error:
         raise UsageError(f"the table {table} cannot be read", where=str(record), got=str(error)) from None

@@ -8,9 +8,11 @@ import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from analysis.judge.facts import unexercised
 from harness.record.manifest import Manifest
 from harness.scenario.model import LossExpectation, Prediction, Scenario
 
+FROM_ELR = "elections-from-elr"
 APART = ("lost", "hw-regression")
 """Kinds that have an expectation of their own; `anomalies = "none"` speaks of the others."""
 
@@ -77,14 +79,10 @@ def compare(scenario: Scenario, manifest: Manifest, seen: Seen) -> Comparison:
         open_.append("no record was acked: the run had nothing to lose")
     _losses(prediction.loss, seen, broken, open_)
     _regressions(prediction, seen, broken, open_)
-    _elr(prediction, seen, broken, unless_faulty, open_)
-    _facts(prediction, seen, broken, open_)
+    _elr(prediction, seen, unless_faulty, open_)
+    _facts(prediction, seen, open_)
+    broken += ruled_out(prediction, facts=seen.facts, kinds=seen.kinds).values()
     if prediction.anomalies == "none":
-        broken += [
-            f"predicted no anomaly, seen {count} {kind}"
-            for kind, count in sorted(seen.kinds.items())
-            if count and kind not in APART
-        ]
         open_ += [
             f"predicted no anomaly, but {kind} could not be decided: {why}"
             for kind, why in sorted(seen.unknown_kinds.items())
@@ -93,6 +91,25 @@ def compare(scenario: Scenario, manifest: Manifest, seen: Seen) -> Comparison:
     return Comparison(
         prediction=prediction, broken=tuple(broken), unless_faulty=tuple(unless_faulty), open=tuple(open_)
     )
+
+
+def ruled_out(prediction: Prediction, *, facts: Mapping[str, int], kinds: Mapping[str, int]) -> dict[str, str]:
+    """Facts and kinds of anomaly that came about though the prediction says that they do not, each with a sentence.
+
+    Losses and falls of the HW are not among them: these have causes.
+    """
+    elected = facts.get(FROM_ELR)
+    found = {}
+    if prediction.elected_from_elr is False and elected:
+        found[FROM_ELR] = f"predicted no election from the ELR, but the metadata log has {elected}"
+    found |= {fact: f"predicted no {fact}, seen {facts[fact]:,}" for fact in prediction.never if facts.get(fact)}
+    if prediction.anomalies == "none":
+        found |= {
+            kind: f"predicted no anomaly, seen {count} {kind}"
+            for kind, count in sorted(kinds.items())
+            if count and kind not in APART
+        }
+    return found
 
 
 def _losses(expected: LossExpectation, seen: Seen, broken: list[str], open_: list[str]) -> None:
@@ -128,7 +145,7 @@ def _regressions(prediction: Prediction, seen: Seen, broken: list[str], open_: l
         open_.append("predicted that the HW goes back, but it did not: the run did not show it")
 
 
-def _elr(prediction: Prediction, seen: Seen, broken: list[str], unless_faulty: list[str], open_: list[str]) -> None:
+def _elr(prediction: Prediction, seen: Seen, unless_faulty: list[str], open_: list[str]) -> None:
     wanted = prediction.elected_from_elr
     if wanted is None:
         return
@@ -136,12 +153,13 @@ def _elr(prediction: Prediction, seen: Seen, broken: list[str], unless_faulty: l
         open_.append("whether a leader was elected from the ELR is unknown: the metadata timeline is missing")
     elif wanted and not seen.elected_from_elr:
         unless_faulty.append("predicted an election from the ELR, but the metadata log has none")
-    elif not wanted and seen.elected_from_elr:
-        broken.append(f"predicted no election from the ELR, but the metadata log has {seen.elected_from_elr}")
 
 
-def _facts(prediction: Prediction, seen: Seen, broken: list[str], open_: list[str]) -> None:
-    """A fact that did not come about leaves the run without meaning, whatever else it shows."""
+def _facts(prediction: Prediction, seen: Seen, open_: list[str]) -> None:
+    """A fact that did not come about leaves the run without meaning, whatever else it shows.
+
+    So does one that must not come about, where nothing was there in which it could have.
+    """
     facts = seen.facts
     for asked in (*prediction.exercised, *prediction.never):
         if asked not in facts:
@@ -152,7 +170,11 @@ def _facts(prediction: Prediction, seen: Seen, broken: list[str], open_: list[st
         for fact in prediction.exercised
         if facts.get(fact) == 0
     ]
-    broken += [f"predicted no {fact}, seen {facts[fact]:,}" for fact in prediction.never if facts.get(fact)]
+    open_ += [
+        f"predicted no {fact}, but there was no {' or '.join(lacking)}, so there could be none: the run did not show it"
+        for fact in prediction.never
+        if facts.get(fact) == 0 and (lacking := unexercised(fact, facts))
+    ]
 
 
 def told(prediction: Prediction) -> str:

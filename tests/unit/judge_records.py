@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.judge.facts import FACTS
 from analysis.judge.judging import verdict_of
 from analysis.reconcile.model import HwRegression, LostRange, Reconciliation
 from analysis.verdict import AnomalyCount, Counts, Loss, Verdict
@@ -220,7 +221,9 @@ class Story:
             lost=self.lost,
             regressions=self.regressions,
         )
-        return verdict_of(self.record, self.manifest, reconciliation)
+        verdict = verdict_of(self.record, self.manifest, reconciliation)
+        assert verdict.coverage.keys() <= FACTS.keys()
+        return verdict
 
     def change(self, **fields: Any) -> None:
         """Replace fields of the manifest."""

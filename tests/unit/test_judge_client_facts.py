@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.dataset as ds
 import pytest
 from judge_records import Story, ns
 
@@ -82,6 +83,7 @@ def test_sends_count_by_their_acks_and_only_those_sent_and_acked_below_min_isr(t
         "acked-acks-0": 1,
         "not-acked-acks-all": 3,
         "not-acked-acks-1": 1,
+        "hw-observed": 1,
         "hw-frozen": 1,
     }
 
@@ -103,13 +105,54 @@ def test_a_hw_that_moves_and_rows_read_above_it(tmp_path: Path) -> None:
     story.tables["watermarks"][-1]["high_watermark"] = 130
     for at_s, offset in ((9, 120), (12, 99), (12, 100), (18, 120), (21, 140)):
         poll(story, at_s, offset)
-    assert facts(story, BELOW) == {"hw-advanced": 1, "read": 2}
+    assert facts(story, BELOW) == {"hw-observed": 1, "hw-advanced": 1, "read": 2}
 
 
 def test_tables_that_are_missing_leave_their_facts_out(tmp_path: Path) -> None:
     story = below(tmp_path)
     found = story.judged(missing=("watermarks", "sends")).coverage
     assert not [name for name in found if name.startswith(("acked", "not-acked", "hw", "read"))]
+
+
+@pytest.mark.parametrize(("missing", "fact"), [("sends", "hw-frozen-below-min-isr"), ("polls", "read-below-min-isr")])
+def test_a_fact_of_two_tables_needs_both(tmp_path: Path, missing: str, fact: str) -> None:
+    story = below(tmp_path)
+    send(story, 12, 1, done_s=12.1)
+    poll(story, 12, 120)
+    found = story.judged(missing=(missing,)).coverage
+    assert fact not in found
+    assert found["hw-observed-below-min-isr"] == 1
+
+
+def test_sends_and_polls_are_read_as_often_for_many_stretches_as_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = below(tmp_path)
+    opened: list[str] = []
+    dataset = ds.dataset
+    monkeypatch.setattr(
+        ds, "dataset", lambda files, **how: (opened.append(Path(files[0]).stem), dataset(files, **how))[1]
+    )
+
+    def reads() -> list[int]:
+        opened.clear()
+        assert facts(story, BELOW) == {"acked-acks-1": count, "hw-observed": count, "hw-frozen": count, "read": count}
+        return [opened.count(table) for table in ("sends", "polls")]
+
+    send(story, 12, 1, done_s=12.1)
+    poll(story, 12, 120)
+    count = 1
+    once = reads()
+    for at_s in (30, 50):
+        story.state(at_s, isr=[1])
+        story.state(at_s + 9, isr=[1, 2, 3])
+        story.hw(at_s + 1, 1, 0, 100)
+        story.hw(at_s + 8, 1, 0, 100)
+        send(story, at_s + 2, 1, done_s=at_s + 2.1)
+        send(story, at_s + 9.5, 1, done_s=at_s + 9.6)
+        poll(story, at_s + 2, 120)
+    count = 3
+    assert reads() == once
 
 
 @pytest.mark.parametrize(("hw", "expected"), [(100, "hw-frozen"), (101, "hw-advanced")])
@@ -135,4 +178,4 @@ def test_while_a_join_is_held_the_hw_is_looked_at_from_the_last_cut_on(tmp_path:
     story.hw(9.5, 1, 0, 200)
     send(story, 6, 1, done_s=6.1)
     send(story, 6, -1, done_s=9.2)
-    assert facts(story, HELD) == {"acked-acks-1": 1, "not-acked-acks-all": 1, expected: 1}
+    assert facts(story, HELD) == {"acked-acks-1": 1, "not-acked-acks-all": 1, "hw-observed": 1, expected: 1}

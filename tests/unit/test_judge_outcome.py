@@ -5,12 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from judge_records import ELR_ON, Story, by_name, last_replica_standing
+from judge_records import ELR_ON, Story, by_name, last_replica_standing, ns
 
 from analysis.verdict import AnomalyCount, Counts, Verdict
 
 LOSS = 'loss = { committed = "some", cause = "last-replica-standing" }'
 NO_LOSS = 'loss = { committed = "none", uncommitted = "none" }'
+
+SEND = {"topic": "t", "partition": 0, "value": 1, "producer": 1, "sequence": 1, "acks": -1, "status": "unknown"}
+POLL = {
+    "topic": "t",
+    "partition": 0,
+    "offset": 1,
+    "value": 1,
+    "consumer": 1,
+    "session": 1,
+    "isolation": "read_uncommitted",
+    "polled_ns": ns(3),
+}
 
 
 def healthy(record: Path, prediction: str = NO_LOSS) -> Story:
@@ -270,6 +282,45 @@ def test_a_fact_that_must_never_come_about_and_did_is_contradicted(tmp_path: Pat
     assert story.judged().outcome == "as-predicted"
     story.state(5, isr=[1], elr=[2])
     assert story.judged().why[0] == "predicted no elr-non-empty, seen 1"
+
+
+@pytest.mark.parametrize(
+    ("fact", "lacking"),
+    [
+        ("hw-advanced-below-min-isr", "hw-observed-below-min-isr"),
+        ("read-while-alter-partition-held", "hw-observed-while-alter-partition-held"),
+        ("elections-while-recovering", "recovering"),
+    ],
+)
+def test_a_fact_that_must_never_come_about_in_a_stretch_says_nothing_where_there_was_none(
+    tmp_path: Path, fact: str, lacking: str
+) -> None:
+    story = healthy(tmp_path, f'never = ["{fact}"]')
+    story.hw(3, 1, 0, 100)
+    story.tables["polls"].append(POLL)
+    verdict = story.judged()
+    assert verdict.outcome == "inconclusive"
+    assert f"predicted no {fact}, but there was no {lacking}, so there could be none" in verdict.why[0]
+
+
+def test_a_fact_that_did_not_come_about_in_a_stretch_that_was_seen_is_as_predicted(tmp_path: Path) -> None:
+    story = healthy(tmp_path, 'never = ["hw-advanced-below-min-isr"]')
+    story.state(10, isr=[1])
+    story.hw(11, 1, 0, 100)
+    assert story.judged().outcome == "inconclusive"
+    story.hw(12, 1, 0, 100)
+    assert story.judged().outcome == "as-predicted"
+    story.hw(13, 1, 0, 101)
+    assert story.judged().outcome == "contradicted"
+
+
+def test_that_nothing_was_acked_in_a_stretch_says_nothing_where_nothing_was_sent_in_it(tmp_path: Path) -> None:
+    story = healthy(tmp_path, 'never = ["acked-below-min-isr-acks-all"]')
+    story.state(10, isr=[1])
+    story.tables["sends"].append(SEND | {"sent_ns": ns(5), "done_ns": ns(6)})
+    assert story.judged().outcome == "inconclusive"
+    story.tables["sends"].append(SEND | {"sent_ns": ns(15)})
+    assert story.judged().outcome == "as-predicted"
 
 
 @pytest.mark.parametrize("key", ["exercised", "never"])

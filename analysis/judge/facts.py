@@ -1,0 +1,222 @@
+"""The coverage facts by name: what each counts, the clause it bears on, and without what its 0 says nothing.
+
+Every name in `coverage` of a verdict is one of these, and so is every name in a prediction's `exercised` and `never`.
+docs/verdicts.md shows the table; `python -m bench.catalogue` makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from analysis.judge.trace.actions import CLAUSES
+
+BELOW = "below-min-isr"
+HELD = "while-alter-partition-held"
+
+
+class Fact(NamedTuple):
+    """`needs`: other facts, of which one must have come about before it means something that this one did not."""
+
+    name: str
+    counts: str
+    clause: str = ""
+    needs: tuple[str, ...] = ()
+
+
+_TIMELINE = (
+    Fact(
+        "elections", "elections by which a partition got another leader, or a leader again", "KIP-966, Leader election"
+    ),
+    Fact("elections-from-elr", "such elections of an ELR member", "KIP-966, Leader election"),
+    Fact("elections-of-last-known-leader", "such elections of the last known leader", "KIP-966, Leader election 4"),
+    Fact("unclean-elections", "such elections of anyone else outside ISR and ELR", "KIP-704, KRaft Controller"),
+    Fact(
+        "elections-of-a-fenced-broker",
+        "elections of a broker that was fenced or not registered",
+        "KAFKA-19522; KIP-966, Leader election 4",
+    ),
+    Fact(
+        "elections-while-recovering",
+        "elections while the partition was RECOVERING",
+        "KIP-704, Topic Partition Leader 2",
+        needs=("recovering",),
+    ),
+    Fact("leaderless", "times that a partition lost its leader and got no other", "KIP-966, Leader election 3"),
+    Fact(
+        "leaderless-with-a-live-replica",
+        "states without a leader during which a replica was unfenced",
+        "KAFKA-12670; KIP-966, Leader election 3",
+    ),
+    Fact("isr-shrinks", "records by which an ISR lost members", "KIP-966, Controller behaviors 1"),
+    Fact("isr-left-again", "replicas that left an ISR which they had joined under that leader epoch", "KAFKA-19996"),
+    Fact("isr-below-min", "times that an ISR fell below min ISR", "KIP-966, HW 1"),
+    Fact("isr-empty", "times that an ISR became empty", "KIP-966, ISR invariants 1"),
+    Fact("elr-non-empty", "times that an empty ELR got members", "KIP-966, ELR update 2"),
+    Fact("elr-of-two", "times that an ELR grew to two members or more", "KIP-966, ELR update 2"),
+    Fact("recovering", "times that a partition became RECOVERING", "KIP-704, KRaft Controller"),
+    Fact(
+        "leader-epoch-raised-by-an-isr-shrink",
+        "ISR shrinks that raised the epoch of a leader that stayed",
+        "KAFKA-15021",
+        needs=("isr-shrinks",),
+    ),
+    Fact("controller-failovers", "controllers that wrote a partition's state after another one had", "KIP-595"),
+    Fact("brokers-fenced", "records that fence a broker", "KIP-966, Controller behaviors 2"),
+    Fact(
+        "unclean-registrations",
+        "registrations after a proven kill or power loss",
+        "KIP-966, Controller behaviors 4",
+    ),
+    Fact(
+        "alter-partitions-rejected",
+        "requests that the controllers' own logs say were rejected; left out where the record lacks these",
+        "KIP-903, Controller; KIP-704, AlterPartition RPC",
+    ),
+    Fact(
+        "reassignments-completed", "reassignments that ended with their target replicas", "KIP-966, Other behaviors 4a"
+    ),
+    Fact(
+        "reassignments-completed-below-min-isr",
+        "completed ones with an ISR below min ISR",
+        "KAFKA-15665; KIP-966, Other behaviors 4a",
+    ),
+    Fact(
+        "reassignments-completed-without-a-replica",
+        "completed ones with a target replica outside the ISR",
+        "KAFKA-19975; KIP-966, Other behaviors 4a",
+    ),
+    Fact(
+        "reassignments-held-back",
+        "reassignments that waited although every replica that they add was in the ISR",
+        "KAFKA-15665, KAFKA-19975; KIP-966, Other behaviors 4a",
+    ),
+    Fact(
+        "reassignments-cancelled-below-min-isr",
+        "reassignments that were cancelled with an ISR below min ISR",
+        "KIP-966, Other behaviors 4b",
+    ),
+)
+
+_STEPS = (
+    Fact("kills", "nodes killed, with proof"),
+    Fact("clean-stops", "nodes shut down cleanly, with proof"),
+    Fact("pauses", "nodes paused, with proof"),
+    Fact("power-losses", "nodes that lost power, with proof"),
+    Fact("lost-bytes", "bytes that were gone after power losses"),
+    Fact("disks-replaced", "disks replaced by empty ones, with proof"),
+    Fact("disks-full", "disks filled, with proof"),
+    Fact("disks-read-only", "disks made read-only, with proof"),
+    Fact("disks-failed", "disks made to fail, with proof"),
+    Fact("disks-slow", "disks slowed down, with proof"),
+    Fact("partitions-cut", "network partitions, with proof"),
+    Fact("one-way-cuts", "network partitions that left each pair one direction"),
+    Fact("links-limited", "bandwidth limits, with proof"),
+    Fact("requests-duplicated", "requests that were answered twice"),
+    Fact("requests-refused", "administrative steps that met the error which they expected"),
+    Fact(
+        "faults-while-recovering",
+        "faults that fell on a RECOVERING partition",
+        "KIP-704, Topic Partition Leader",
+        needs=("recovering",),
+    ),
+)
+
+_CLIENTS = (
+    Fact("acked-with-acks-0", "records handed over with acks=0", "KIP-966, HW 5"),
+    Fact("acked-with-acks-1", "records acked with acks=1", "KIP-966, HW 5"),
+    Fact("acked-with-acks-all", "records acked with acks=all", "KIP-966, Motivation"),
+    Fact(
+        "acked-idempotent",
+        "records acked to idempotent producers that are not transactional",
+        "KIP-98, idempotent producer",
+    ),
+    Fact("transactions-committed", "transactions that ended committed", "KIP-98"),
+    Fact("transactions-aborted", "transactions that ended aborted", "KIP-98, read_committed"),
+    Fact("transactions-unknown", "transactions of which the producer never heard how they ended", "KIP-98"),
+    Fact(
+        "transactions-torn", "committed transactions of which some acked records are lost, and some are not", "KIP-98"
+    ),
+    Fact("transactions-lost-whole", "committed transactions of which all acked records are lost", "KIP-98"),
+    Fact("producers-fenced", "producers that Kafka refused for a newer incarnation", "KIP-98"),
+    Fact("producers-replaced", "producers that a new incarnation took over from", "KIP-98"),
+    Fact("group-rebalances", "assignments to group members after their first"),
+    Fact("truncations-detected", "times that a consumer found its position cut off", "KIP-320"),
+    Fact("offsets-out-of-range", "times that a consumer asked for an offset that is not there"),
+    Fact("offsets-reset", "resets that followed either"),
+    Fact("offsets-reset-to-earlier", "such resets to an earlier offset"),
+    Fact("offsets-reset-to-later", "such resets to a later offset"),
+    Fact(
+        "records-read-then-gone",
+        "records that a consumer had read and that were gone later (`vanished`)",
+        "KAFKA-15583",
+    ),
+    Fact(
+        "described-answers",
+        "answers of brokers that were held against the metadata log",
+        "KIP-966, Other behaviors 5",
+    ),
+    Fact("described-elr", "such answers that named an ELR", "KIP-966, Other behaviors 5"),
+    Fact("described-last-known-elr", "such answers that named a last known ELR", "KIP-966, Other behaviors 5"),
+    Fact(
+        "described-as-in-force",
+        "such answers that said what was in force when they were asked for",
+        "KIP-966, Other behaviors 5",
+    ),
+)
+
+
+def _of_stretches(suffix: str, clause: str) -> tuple[Fact, ...]:
+    """What clients saw within stretches; nothing can be seen in them where there was none."""
+    observed = f"hw-observed-{suffix}"
+    sends = [
+        Fact(f"{word}-{suffix}-acks-{acks}", counts.format(acks), clause, needs=(f"{other}-{suffix}-acks-{acks}",))
+        for acks in ("0", "1", "all")
+        for word, other, counts in (
+            ("acked", "not-acked", "records sent with acks={} and acked within such a stretch"),
+            ("not-acked", "acked", "records sent with acks={} within such a stretch, and not acked in it"),
+        )
+    ]
+    return (
+        *sends,
+        Fact(observed, "such stretches in which the leader's HW was seen twice or more", clause),
+        Fact(
+            f"hw-frozen-{suffix}",
+            "stretches so observed in which the leader took records with acks=1 and served one HW",
+            clause,
+            (observed,),
+        ),
+        Fact(f"hw-advanced-{suffix}", "stretches so observed in which the HW moved", clause, (observed,)),
+        Fact(
+            f"read-{suffix}",
+            "rows that consumers got in stretches so observed, at or above the HW seen first",
+            clause,
+            (observed,),
+        ),
+    )
+
+
+_ACTIONS = (
+    Fact("transitions-explained", "records in the metadata log that the model explains"),
+    *(Fact(f"action-{name}", "such records that this action explains", clause) for name, clause in CLAUSES.items()),
+)
+
+GROUPS: Mapping[str, tuple[Fact, ...]] = {
+    "In the metadata log": _TIMELINE,
+    "What was done": _STEPS,
+    "What clients did and saw": _CLIENTS,
+    "Below min ISR, while the leader surely knew of it (as for `hw-frozen-below-min-isr`)": _of_stretches(
+        BELOW, "KIP-966, HW 1 and 5"
+    ),
+    "While a leader's AlterPartition was held, from the last cut in that time on": _of_stretches(HELD, "KIP-966, HW 3"),
+    "Transitions; left out where the model could check none": _ACTIONS,
+}
+"""All facts, by what they are about."""
+
+FACTS: Mapping[str, Fact] = {fact.name: fact for group in GROUPS.values() for fact in group}
+
+
+def unexercised(name: str, facts: Mapping[str, int]) -> tuple[str, ...]:
+    """What the fact needs and what never came about, so that its 0 says nothing; empty: it says something."""
+    needs = FACTS[name].needs if name in FACTS else ()
+    return () if any(facts.get(one) for one in needs) else needs

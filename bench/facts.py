@@ -1,0 +1,42 @@
+"""The table of coverage facts in docs/verdicts.md, from the code and the scenario files that ask for them.
+
+`python -m bench.catalogue` writes it; a test holds the page against both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from analysis.judge.facts import GROUPS, Fact
+from harness.scenario.model import Scenario
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "verdicts.md"
+_BEGIN = "<!-- Made by `python -m bench.catalogue` from here on; do not edit. -->\n"
+
+
+def page(text: str, scenarios: Sequence[Scenario]) -> str:
+    """The page with its table made anew; what stands before the mark stays."""
+    kept, mark, _ = text.partition(_BEGIN)
+    assert mark, f"{PAGE} lacks its mark"
+    return kept + mark + "".join(f"{line}\n" for line in _table(scenarios))
+
+
+def _table(scenarios: Sequence[Scenario]) -> Iterator[str]:
+    for title, facts in GROUPS.items():
+        yield from ("", f"{title}:", "", "| fact | counts | clause or bug | asked for by |", "|---|---|---|---|")
+        for fact in facts:
+            needs = f"; says nothing without `{'` or `'.join(fact.needs)}`" if fact.needs else ""
+            yield f"| `{fact.name}` | {fact.counts}{needs} | {fact.clause} | {_asking(fact, scenarios)} |"
+
+
+def _asking(fact: Fact, scenarios: Sequence[Scenario]) -> str:
+    asking = [
+        one.name for one in scenarios if any(fact.name in (*each.exercised, *each.never) for each in one.predictions)
+    ]
+    return ", ".join(asking)
+
+
+def write(scenarios: Sequence[Scenario]) -> None:
+    """Make the page's table anew."""
+    PAGE.write_text(page(PAGE.read_text(), scenarios))
