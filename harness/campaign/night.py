@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,8 @@ BATCH = 8
 GIVE_UP_AFTER = 3
 """Failures of the harness or its host, one after another: the next would fail too."""
 
+CarryOut = Callable[[Iterable[Job]], Generator[tuple[Job, Path | EbbtideError], None, None]]
+"""Runs jobs, and says of each, as it ends, where its record is or why there is none; asks for the next in time."""
 Judge = Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]
 """Judges records; an error stands for one that cannot be read."""
 
@@ -36,14 +39,14 @@ def exit_code(dones: Sequence[Done]) -> ExitCode:
 
 
 class Night:
-    """Carries a plan out. `carry_out` runs one job and returns its record; `judge` judges a batch."""
+    """Carries a plan out."""
 
     def __init__(
         self,
         store: Store,
         plan: Plan,
         *,
-        carry_out: Callable[[Job], Path],
+        carry_out: CarryOut,
         judge: Judge,
         budget_s: float,
         tell: Callable[[str], None],
@@ -99,43 +102,38 @@ class Night:
 
     def _run_batch(self, jobs: Sequence[Job]) -> None:
         ran: list[tuple[Path, Job]] = []
-        try:
+        started_s: dict[str, float] = {}
+
+        def in_time() -> Iterator[Job]:
             for job in jobs:
                 if self.over:
-                    break
-                record = self._try(job)
-                if record is not None:
-                    ran.append((record, job))
+                    return
+                self._tell(job.key)
+                started_s[job.key] = self._clock()
+                yield job
+
+        try:
+            with contextlib.closing(self._carry_out(in_time())) as ends:
+                for job, end in ends:
+                    if isinstance(end, EbbtideError):
+                        self._note_failure(job, end, self._clock() - started_s[job.key])
+                    else:
+                        self._failed_in_a_row = 0
+                        ran.append((end, job))
         except HarnessError:
             self._judge_batch(ran)
             raise
         self._judge_batch(ran)
 
-    def _try(self, job: Job) -> Path | None:
-        self._tell(f"{job.key}")
-        started = self._clock()
-        try:
-            record = self._carry_out(job)
-        except EbbtideError as error:
-            self._failed_in_a_row += 1
-            self._tell(f"{job.key}: failed: {error.what}")
-            self._add(
-                Done(
-                    night=self._plan.night,
-                    job=job,
-                    run_id=None,
-                    ended="failed",
-                    why=(str(error),),
-                    took_s=self._clock() - started,
-                )
-            )
-            if self._failed_in_a_row >= GIVE_UP_AFTER:
-                raise HarnessError(
-                    f"the harness failed {GIVE_UP_AFTER} times in a row", got=error.what, next="ebbtide doctor"
-                ) from error
-            return None
-        self._failed_in_a_row = 0
-        return record
+    def _note_failure(self, job: Job, error: EbbtideError, took_s: float) -> None:
+        self._failed_in_a_row += 1
+        self._tell(f"{job.key}: failed: {error.what}")
+        why = (str(error),)
+        self._add(Done(night=self._plan.night, job=job, run_id=None, ended="failed", why=why, took_s=took_s))
+        if self._failed_in_a_row >= GIVE_UP_AFTER:
+            raise HarnessError(
+                f"the harness failed {GIVE_UP_AFTER} times in a row", got=error.what, next="ebbtide doctor"
+            ) from error
 
     def _judge_batch(self, ran: Sequence[tuple[Path, Job]]) -> None:
         if not ran:

@@ -41,6 +41,25 @@ def add_cluster_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_jobs_option(parser: argparse.ArgumentParser) -> None:
+    """Declare --jobs."""
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="runs at once, each in a process and on a cluster of its own (default 1); two share two cores well",
+    )
+
+
+def jobs_of(args: argparse.Namespace) -> int:
+    """What was typed. Raises `UsageError`."""
+    jobs: int = args.jobs
+    if jobs < 1:
+        raise UsageError("out of range", where="--jobs", got=str(jobs), allowed="1 or more")
+    return jobs
+
+
 def wanted_of(args: argparse.Namespace) -> Wanted:
     """What was typed."""
     from harness.runner.launch import Wanted

@@ -6,12 +6,12 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.cluster_options import with_levels, words_of
+from harness.cli.cluster_options import add_jobs_option, jobs_of, with_levels, words_of
 from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.powers.choice import Wish
 
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from analysis.verdict import Verdict
     from harness.campaign.drawing import Drawing
     from harness.campaign.job import Job, Runtime, Target
-    from harness.campaign.night import Night
+    from harness.campaign.night import CarryOut, Night
     from harness.campaign.store import Plan, Store
     from harness.runner.display import Display
     from harness.scenario.model import Scenario
+
+RUNS_LOG = "runs.log"
+"""In a night's folder: what its runs said."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +48,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", type=Path, default=Path("nightly"), metavar="DIR", help="default: ./nightly")
     parser.add_argument("--scenarios", metavar="NAMES", help="only these of the catalogue, comma separated")
     parser.add_argument("--times", type=int, default=1, metavar="N", help="how often each scenario is run (default 1)")
+    add_jobs_option(parser)
     parser.add_argument("--no-random", action="store_true", help="end with the catalogue, and draw no schedules")
     parser.add_argument("--runtime", choices=("auto", "docker", "local"), default="auto", help="as for `ebbtide run`")
     parser.add_argument(
@@ -73,6 +77,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.known_releases import KNOWN
 
     budget_s, targets, scenarios = _settings(args)
+    at_once = jobs_of(args)
     require_host(step.step for scenario in scenarios for step in scenario.steps)
     store = Store(args.store)
     settings = {
@@ -95,7 +100,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     night = Night(
         store,
         plan,
-        carry_out=_carrier(store, plan.night, args.runtime, drawing),
+        carry_out=_carrier(store, plan.night, args.runtime, drawing, at_once),
         judge=_judge,
         budget_s=budget_s,
         tell=_tell,
@@ -142,20 +147,34 @@ def _words(text: str, where: str) -> list[str]:
     return words
 
 
-def _carrier(store: Store, night: str, runtime: Runtime, drawing: Drawing) -> Callable[[Job], Path]:
+def _carrier(store: Store, night: str, runtime: Runtime, drawing: Drawing, at_once: int) -> CarryOut:
     from harness.runner.launch import Wanted, check, prepare
-    from harness.runner.run import new_seed, run_scenario
+    from harness.runner.run import RunRequest, new_seed
+    from harness.runner.side_by_side import run_in_turn, run_side_by_side
     from harness.scenario import catalogue
 
     wanted = Wanted(runs=store.runs, runtime=runtime)
+    log = store.night_folder(night) / RUNS_LOG
 
-    def carry_out(job: Job) -> Path:
+    def request(job: Job, display: Display) -> RunRequest | EbbtideError:
         scenario = drawing.scenario(job) if job.origin == "random" else catalogue.find(job.scenario)
         as_run = with_levels(scenario, job.target.features)
         kafka = job.target.kafka
-        with _logged(store, night) as display:
+        try:
             check(wanted, as_run, [kafka])
-            return run_scenario(prepare(wanted, [kafka], display.note).request(as_run, kafka, new_seed()), display)
+            return prepare(wanted, [kafka], display.note).request(as_run, kafka, new_seed())
+        except EbbtideError as error:
+            return error
+
+    def carry_out(jobs: Iterable[Job]) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
+        if at_once == 1:
+            for job in jobs:
+                with _logged(store, night) as display:
+                    yield from run_in_turn([(job, request(job, display))], display)
+        else:
+            with _logged(store, night) as display:
+                requests = ((job, request(job, display)) for job in jobs)
+                yield from run_side_by_side(requests, at_once=at_once, log=log)
 
     return carry_out
 
@@ -168,7 +187,7 @@ def _logged(store: Store, night: str) -> Iterator[Display]:
     from harness.runner.display import PlainDisplay
 
     with (
-        (store.night_folder(night) / "runs.log").open("a") as file,
+        (store.night_folder(night) / RUNS_LOG).open("a") as file,
         PlainDisplay(Console(file=file, width=200)) as shown,
     ):
         yield shown

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.cluster_options import add_cluster_options, releases_of, wanted_of
+from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, releases_of, wanted_of
 from harness.errors import ExitCode, UsageError
 from harness.powers.choice import Wish
 
@@ -35,6 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--seed", type=int, help="draw other ids for the brokers from this: the same run up to their names"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    add_jobs_option(parser)
     add_cluster_options(parser)
 
 
@@ -58,6 +59,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
     if args.times < 1:
         raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
+    jobs = jobs_of(args)
     original = load_recorded(args.run)
     releases = [original.manifest.kafka] if args.kafka is None else releases_of(args.kafka)
     wanted = wanted_of(args)
@@ -65,7 +67,10 @@ def run(args: argparse.Namespace) -> ExitCode:
     # JSON is alone on stdout.
     with PlainDisplay(Console(stderr=True)) if args.json else display_for(OutlivingConsole()) as display:
         launch = prepare(wanted, releases, display.note)
-        done = list(run_replays(original, releases, times=args.times, seed=args.seed, launch=launch, display=display))
+        replays_run = run_replays(
+            original, releases, times=args.times, seed=args.seed, launch=launch, display=display, jobs=jobs
+        )
+        done = list(replays_run)
         display.note("judging")
     with judging([original.folder, *(one.record for one in done if one.record is not None)]) as judge:
         if original.verdict is None:

@@ -8,14 +8,15 @@ from pathlib import Path
 import msgspec
 
 from analysis.verdict import EXIT_OF_OUTCOME, Verdict
-from harness.errors import ExitCode, HarnessError
+from harness.errors import ExitCode
 from harness.replay.answer import Answer, answer
 from harness.replay.compare import Comparison, compare
 from harness.replay.plan import Plan, plan
 from harness.replay.recorded import Recorded, load_recorded
 from harness.runner.display import Display
 from harness.runner.launch import Launch
-from harness.runner.run import new_seed, run_scenario
+from harness.runner.run import RunRequest, new_seed
+from harness.runner.side_by_side import run_in_turn, run_side_by_side
 
 Judge = Callable[[Path], Verdict]
 """Judges a record, and writes its verdict into it."""
@@ -52,24 +53,38 @@ def run_replays(
     seed: int | None,
     launch: Launch,
     display: Display,
+    jobs: int = 1,
 ) -> Iterator[Done]:
-    """Run the record's plan `times` on each release. `seed` draws the brokers' ids, each time from the next seed.
+    """Run the record's plan `times` on each release, `jobs` at once. `seed` draws the brokers' ids, each from the next.
 
     A failure of the harness ends it only where a single replay was asked for: then it is raised.
     """
     run_seed = original.manifest.seed if original.manifest.seed is not None else new_seed()
-    for kafka in releases:
-        for number in range(times):
-            planned = plan(original, kafka=kafka, seed=None if seed is None else seed + number)
-            scenario = msgspec.structs.replace(planned.scenario, kafka=(kafka,))
-            request = launch.request(scenario, kafka, run_seed, replay_of=original.manifest.run_id, gates=planned.gates)
-            try:
-                yield Done(kafka=kafka, plan=planned, record=run_scenario(request, display))
-            except HarnessError as error:
-                if times == len(releases) == 1:
-                    raise
-                display.note(f"this replay failed: {error.what}")
-                yield Done(kafka=kafka, plan=planned, failure=error.what)
+
+    def wanted() -> Iterator[tuple[tuple[str, Plan], RunRequest]]:
+        for kafka in releases:
+            for number in range(times):
+                planned = plan(original, kafka=kafka, seed=None if seed is None else seed + number)
+                scenario = msgspec.structs.replace(planned.scenario, kafka=(kafka,))
+                run_id = original.manifest.run_id
+                request = launch.request(scenario, kafka, run_seed, replay_of=run_id, gates=planned.gates)
+                yield (kafka, planned), request
+
+    if jobs == 1:
+        ends = run_in_turn(wanted(), display)
+    else:
+        launch.runs.mkdir(parents=True, exist_ok=True)
+        log = launch.runs / f"replays-of-{original.manifest.run_id}.log"
+        display.note(f"{jobs} at once; what they say goes to {log}")
+        ends = run_side_by_side(wanted(), at_once=jobs, log=log)
+    for (kafka, planned), end in ends:
+        if isinstance(end, Path):
+            yield Done(kafka=kafka, plan=planned, record=end)
+        elif times == len(releases) == 1:
+            raise end
+        else:
+            display.note(f"this replay failed: {end.what}")
+            yield Done(kafka=kafka, plan=planned, failure=end.what)
 
 
 def judged(original: Recorded, done: Done, judge: Judge) -> Replay:

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -26,12 +26,12 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 
 def run_side_by_side(
-    wanted: Iterable[tuple[Key, RunRequest | HarnessError]],
+    wanted: Iterable[tuple[Key, RunRequest | EbbtideError]],
     *,
     at_once: int,
     log: Path,
     carry_out: Callable[[RunRequest, Display], Path] = run_scenario,
-) -> Iterator[tuple[Key, Path | HarnessError]]:
+) -> Generator[tuple[Key, Path | EbbtideError], None, None]:
     """Each key with its record, or why the harness failed, in the order in which they end; `log` is appended to.
 
     `wanted` is asked for the next only when there is room for it; a request that could not be made comes back as it is.
@@ -40,7 +40,7 @@ def run_side_by_side(
     running: dict[Connection, tuple[Key, SpawnProcess]] = {}
     try:
         for key, request in wanted:
-            if isinstance(request, HarnessError):
+            if isinstance(request, EbbtideError):
                 yield key, request
                 continue
             ours, theirs = _SPAWN.Pipe(duplex=False)
@@ -61,13 +61,24 @@ def run_side_by_side(
                 process.join()
 
 
-def _ended(running: dict[Connection, tuple[Key, SpawnProcess]], log: Path) -> Iterator[tuple[Key, Path | HarnessError]]:
+def run_in_turn(
+    wanted: Iterable[tuple[Key, RunRequest | EbbtideError]], display: Display
+) -> Generator[tuple[Key, Path | EbbtideError], None, None]:
+    """As `run_side_by_side`, here and one after another."""
+    for key, request in wanted:
+        try:
+            yield key, request if isinstance(request, EbbtideError) else run_scenario(request, display)
+        except EbbtideError as error:
+            yield key, error
+
+
+def _ended(running: dict[Connection, tuple[Key, SpawnProcess]], log: Path) -> Iterator[tuple[Key, Path | EbbtideError]]:
     """What has ended, one at least; taken out of `running`."""
     for ready in [one for one in wait(list(running)) if isinstance(one, Connection)]:
         with held_back():
             key, process = running.pop(ready)
             try:
-                end: Path | HarnessError = ready.recv()
+                end: Path | EbbtideError = ready.recv()
             except EOFError:
                 end = HarnessError("the process of a run ended without a word", where=str(log), next="ebbtide clean")
             process.join()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -55,7 +55,14 @@ class World:
             clock=lambda: self.now_s,
         )
 
-    def carry_out(self, job: Job) -> Path:
+    def carry_out(self, jobs: Iterable[Job]) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
+        for job in jobs:
+            try:
+                yield job, self.run(job)
+            except EbbtideError as error:
+                yield job, error
+
+    def run(self, job: Job) -> Path:
         self.now_s += 10
         self.ran.append(job.key)
         if job.key in self.fails:

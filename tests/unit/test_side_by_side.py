@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import HarnessError
+from harness.errors import EbbtideError, HarnessError
 from harness.runner.display import Display
 from harness.runner.run import RunRequest
 from harness.runner.side_by_side import run_side_by_side
@@ -21,7 +21,7 @@ from harness.waiting import wait_until
 DEADLINE_S = 30.0
 
 
-def requests(folder: Path, *seeds: int) -> Iterator[tuple[int, RunRequest | HarnessError]]:
+def requests(folder: Path, *seeds: int) -> Iterator[tuple[int, RunRequest | EbbtideError]]:
     for seed in seeds:
         yield seed, RunRequest(scenario=catalogue.find("healthy"), kafka="4.3.1", seed=seed, runs=folder)
 
@@ -70,7 +70,7 @@ def test_two_run_at_once_and_never_three(tmp_path: Path) -> None:
 def test_no_more_is_asked_for_than_there_is_room_for(tmp_path: Path) -> None:
     asked = []
 
-    def wanted() -> Iterator[tuple[int, RunRequest | HarnessError]]:
+    def wanted() -> Iterator[tuple[int, RunRequest | EbbtideError]]:
         for seed, request in requests(tmp_path, 1, 2, 3):
             asked.append(seed)
             yield seed, request
@@ -78,7 +78,7 @@ def test_no_more_is_asked_for_than_there_is_room_for(tmp_path: Path) -> None:
     ran = run_side_by_side(wanted(), at_once=1, log=tmp_path / "log", carry_out=fail)
     next(ran)
     assert asked == [1]
-    ran.close()  # type: ignore[attr-defined]
+    ran.close()
 
 
 def test_a_failure_comes_back_in_its_own_words(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_process_that_ends_without_a_word_is_a_failure(tmp_path: Path) -> None
 
 
 def test_one_that_is_left_cleans_up_first(tmp_path: Path) -> None:
-    def wanted() -> Iterator[tuple[int, RunRequest | HarnessError]]:
+    def wanted() -> Iterator[tuple[int, RunRequest | EbbtideError]]:
         yield from requests(tmp_path, 1)
         wait_until((tmp_path / "up").exists, awaited="the run", timeout_s=DEADLINE_S)
         raise KeyboardInterrupt
