@@ -116,20 +116,20 @@ def _tell(original: Recorded, replays: list[Replay], found: list[Summary]) -> No
 def _tell_one(replay: Replay) -> None:
     from harness.replay.finding import finding
 
-    if replay.run is None or replay.comparison is None:
+    if replay.run is None or replay.repetition is None:
         print(f"  - the harness failed: {replay.failure}")
         return
-    comparison, verdict = replay.comparison, replay.run.verdict
+    repetition, verdict = replay.repetition, replay.run.verdict
     told = finding(verdict).told() if verdict is not None else "not judged"
-    verdicts = f"{comparison.verdict:.2f}" if comparison.verdict is not None else "?"
+    verdicts = f"{repetition.verdict:.2f}" if repetition.verdict is not None else "?"
     print(f"  - {replay.run.folder}: {told}")
-    print(f"    states {comparison.states:.2f}, effects {comparison.effects:.2f}, verdict {verdicts}")
-    renamed = {one: other for one, other in comparison.naming.items() if one != other}
+    print(f"    states {repetition.states:.2f}, effects {repetition.effects:.2f}, verdict {verdicts}")
+    renamed = {one: other for one, other in repetition.naming.items() if one != other}
     if renamed:
         print("    renamed: " + ", ".join(f"{one} is now {other}" for one, other in renamed.items()))
-    for word, departure in zip(("first departed", *["then"] * _DEPARTURES_MAX), comparison.departures, strict=False):
+    for word, departure in zip(("first departed", *["then"] * _DEPARTURES_MAX), repetition.departures, strict=False):
         print(f"    {word} {departure.told()}")
-    if not comparison.departures:
+    if not repetition.departures:
         print("    no departure")
 
 
@@ -140,16 +140,16 @@ def _print_json(original: Recorded, replays: list[Replay], found: list[Summary])
 
     def row(one: Replay) -> dict[str, Any]:
         """One replay as evidence."""
-        if one.run is None or one.comparison is None:
+        if one.run is None or one.repetition is None:
             return {"kafka": one.kafka, "failure": one.failure}
         verdict = one.run.verdict
         return {
             "kafka": one.kafka,
             "record": str(one.run.folder),
             "run_id": one.run.manifest.run_id,
-            "fidelity": one.comparison.fidelity,
+            "fidelity": one.repetition.fidelity,
             "finding": finding(verdict) if verdict is not None else None,
-            **msgspec.structs.asdict(one.comparison),
+            **msgspec.structs.asdict(one.repetition),
         }
 
     answer = {

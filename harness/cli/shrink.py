@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.runner.display import OutlivingConsole, PlainDisplay, display_for
     from harness.runner.launch import check, prepare
     from harness.scenario.words import budget_s
-    from harness.shrink.shrinking import shrink, wanted_from
+    from harness.shrink.shrinking import goal_from, shrink
 
     try:
         seconds = budget_s(args.budget)
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         if recorded.verdict is None:
             judge(recorded.folder)
             recorded = load_recorded(args.run)
-        wanted_from(recorded)
+        goal_from(recorded)
         launch = prepare(wanted, [kafka], display.note)
         done = shrink(recorded, launch=launch, judge=judge, display=display, budget_s=seconds, times=args.times)
     out.write_text(done.text, encoding="utf-8")
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.json:
         told = {
             "file": str(out),
-            "facts": done.wanted.facts,
+            "facts": done.goal.facts,
             "steps_before": len(recorded.scenario.steps),
             "steps": len(smaller.scenario.steps),
             "brokers": smaller.scenario.cluster.brokers,

@@ -35,7 +35,7 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True):
         return f"{when}, {self.what}: recorded {self.recorded}; replayed {self.replayed}"
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class Repetition(msgspec.Struct, frozen=True, kw_only=True):
     """The shares lie between 0 and 1. `departures` are in the order of the first run; the first is where they part.
 
     `same`: both verdicts have the same outcome and the same finding. None: one of the two has not been judged.
@@ -55,7 +55,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return sum(known) / len(known)
 
 
-def compare(one: Recorded, other: Recorded, planned: Mapping[int, int] | None = None) -> Comparison:
+def compare(one: Recorded, other: Recorded, planned: Mapping[int, int] | None = None) -> Repetition:
     """How far `other` repeats `one`; `planned` is the renaming of brokers that `other` was run with."""
     topics = tuple(one.scenario.topics)
     recorded, replayed = sequences_of(one.timeline, topics), sequences_of(other.timeline, topics)
@@ -72,7 +72,7 @@ def compare(one: Recorded, other: Recorded, planned: Mapping[int, int] | None = 
         *_step_departures(one, other, naming, agreed),
         *_verdict_departure(one, other),
     ]
-    return Comparison(
+    return Repetition(
         states=common / total if total else 1.0,
         effects=sum(agreed) / len(agreed) if agreed else 1.0,
         verdict=_verdicts_agree(one, other),

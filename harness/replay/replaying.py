@@ -10,7 +10,7 @@ import msgspec
 from analysis.verdict import EXIT_OF_OUTCOME, Verdict
 from harness.errors import ExitCode
 from harness.replay.answer import Answer, answer
-from harness.replay.compare import Comparison, compare
+from harness.replay.compare import Repetition, compare
 from harness.replay.plan import Plan, plan
 from harness.replay.recorded import Recorded, load_recorded
 from harness.runner.display import Display
@@ -27,16 +27,16 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
     kafka: str
     run: Recorded | None = None
-    comparison: Comparison | None = None
+    repetition: Repetition | None = None
     failure: str | None = None
 
     @property
     def same(self) -> bool:
         """Whether the same outcome and finding came again."""
-        return self.comparison is not None and self.comparison.same is True
+        return self.repetition is not None and self.repetition.same is True
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
+class Ran(msgspec.Struct, frozen=True, kw_only=True):
     """One replay that was run and not yet judged; without `record`, why the harness could not carry it out."""
 
     kafka: str
@@ -54,7 +54,7 @@ def run_replays(
     launch: Launch,
     display: Display,
     jobs: int = 1,
-) -> Iterator[Done]:
+) -> Iterator[Ran]:
     """Run the record's plan `times` on each release, `jobs` at once. `seed` draws the brokers' ids, each from the next.
 
     A failure of the harness ends it only where a single replay was asked for: then it is raised.
@@ -79,21 +79,21 @@ def run_replays(
         ends = run_side_by_side(wanted(), at_once=jobs, log=log)
     for (kafka, planned), end in ends:
         if isinstance(end, Path):
-            yield Done(kafka=kafka, plan=planned, record=end)
+            yield Ran(kafka=kafka, plan=planned, record=end)
         elif times == len(releases) == 1:
             raise end
         else:
             display.note(f"this replay failed: {end.what}")
-            yield Done(kafka=kafka, plan=planned, failure=end.what)
+            yield Ran(kafka=kafka, plan=planned, failure=end.what)
 
 
-def judged(original: Recorded, done: Done, judge: Judge) -> Replay:
+def judged(original: Recorded, ran: Ran, judge: Judge) -> Replay:
     """The replay judged, and compared with the record."""
-    if done.record is None:
-        return Replay(kafka=done.kafka, failure=done.failure)
-    judge(done.record)
-    run = load_recorded(done.record)
-    return Replay(kafka=done.kafka, run=run, comparison=compare(original, run, done.plan.naming))
+    if ran.record is None:
+        return Replay(kafka=ran.kafka, failure=ran.failure)
+    judge(ran.record)
+    run = load_recorded(ran.record)
+    return Replay(kafka=ran.kafka, run=run, repetition=compare(original, run, ran.plan.naming))
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,7 +116,7 @@ def summaries(original: Recorded, replays: Sequence[Replay]) -> list[Summary]:
 
 
 def _summary(original: Recorded, kafka: str, replays: Sequence[Replay]) -> Summary:
-    compared = [one.comparison.fidelity for one in replays if one.comparison is not None]
+    compared = [one.repetition.fidelity for one in replays if one.repetition is not None]
     elsewhere = kafka != original.manifest.kafka
     runs = [one.run for one in replays if one.run is not None]
     return Summary(

@@ -32,13 +32,15 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Display(Protocol):
-    """Where the runner tells what happens."""
+    """Where the runner tells what happens. One that inherits has nothing to close, unless it says how."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        return None
 
     def note(self, text: str) -> None:
         """Something that happened, kept on the screen."""
@@ -47,21 +49,13 @@ class Display(Protocol):
         """The newest glance; called often, shown as often as the display likes."""
 
 
-class PlainDisplay:
+class PlainDisplay(Display):
     """One line an event, with the seconds since the start, for logs and pipes; `who` tells runs in one log apart."""
 
     def __init__(self, console: Console, who: str = "") -> None:
         self._console = console
         self._who = who
         self._started = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing to close."""
 
     def note(self, text: str) -> None:
         """Print a line."""

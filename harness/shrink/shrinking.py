@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
@@ -22,7 +20,7 @@ from harness.shrink.journal import Journal
 from harness.shrink.refute import Refuter
 from harness.shrink.search import Search, Smaller
 from harness.shrink.steps import guesses
-from harness.shrink.trying import COMMITTED, Trying, Wanted, wanted_of
+from harness.shrink.trying import COMMITTED, Goal, Trying, goal_of
 from harness.shrink.writing import file_text, starting_point
 
 STATE_DIR = ".shrink"
@@ -33,13 +31,13 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
     """What a shrink came to. `runs` and `took_s` count real runs, those of earlier starts included."""
 
     smaller: Smaller
-    wanted: Wanted
+    goal: Goal
     text: str
     runs: int
     took_s: float
 
 
-def wanted_from(recorded: Recorded) -> Wanted:
+def goal_from(recorded: Recorded) -> Goal:
     """The finding to keep. Raises `UsageError` for a record that shows nothing."""
     found = finding(recorded.verdict) if recorded.verdict is not None else None
     if found is None or not found.facts:
@@ -48,7 +46,7 @@ def wanted_from(recorded: Recorded) -> Wanted:
             where=str(recorded.folder),
             next=f"ebbtide analyze {recorded.folder}",
         )
-    return wanted_of(found, recorded.manifest.kafka, f"shown by run {recorded.manifest.run_id}")
+    return goal_of(found, recorded.manifest.kafka, f"shown by run {recorded.manifest.run_id}")
 
 
 def shrink(
@@ -66,18 +64,18 @@ def shrink(
     kept.
     """
     began = time.monotonic()
-    wanted = wanted_from(recorded)
+    goal = goal_from(recorded)
     folder = launch.runs / STATE_DIR / recorded.manifest.run_id
     journal = Journal(folder)
     known = len(journal.runs())
     if known:
         display.note(f"going on: {known} runs are known from {folder}")
     seed = recorded.manifest.seed if recorded.manifest.seed is not None else new_seed()
-    is_committed_loss = all(fact.startswith(COMMITTED) for fact in wanted.facts)
+    is_committed_loss = all(fact.startswith(COMMITTED) for fact in goal.facts)
     refuter = Refuter(recorded.manifest.kafka, recorded.manifest.features)
     search = Search(
         decide=Trying(
-            wanted=wanted,
+            goal=goal,
             kafka=recorded.manifest.kafka,
             seed=seed,
             launch=msgspec.structs.replace(launch, runs=folder / "runs"),
@@ -89,13 +87,13 @@ def shrink(
         time_left_s=lambda: budget_s - (time.monotonic() - began),
         note=display.note,
     )
-    start = starting_point(plan(recorded).scenario, recorded, wanted)
+    start = starting_point(plan(recorded).scenario, recorded, goal)
     smaller = search.carry_out(start, guesses(recorded), _blamed(recorded), times)
     ran = journal.runs()
     return Shrunk(
         smaller=smaller,
-        wanted=wanted,
-        text=file_text(smaller, recorded, wanted),
+        goal=goal,
+        text=file_text(smaller, recorded, goal),
         runs=len(ran),
         took_s=sum(one.took_s for one in ran),
     )
@@ -108,19 +106,11 @@ def _blamed(recorded: Recorded) -> str | None:
     return f"{worst.topic}-{worst.partition}" if worst is not None else None
 
 
-class _Quiet:
-    """A display for many runs: glances pass, what happens in each run does not."""
+class _Quiet(Display):
+    """A display for many runs, which goes on after each: glances pass, what happens in a run does not."""
 
     def __init__(self, display: Display) -> None:
         self._display = display
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """The display goes on."""
 
     def note(self, text: str) -> None:
         """Left out."""

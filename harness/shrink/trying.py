@@ -35,7 +35,7 @@ COMMITTED = "committed loss by "
 UNCOMMITTED = "uncommitted loss by "
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class Goal(msgspec.Struct, frozen=True, kw_only=True):
     """The finding to keep, and how a run ends that shows it under `prediction`."""
 
     facts: tuple[str, ...]
@@ -48,7 +48,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return any(fact.startswith((COMMITTED, UNCOMMITTED)) for fact in self.facts)
 
 
-def wanted_of(found: Finding, kafka: str, clause: str) -> Wanted:
+def goal_of(found: Finding, kafka: str, clause: str) -> Goal:
     """What to predict so that the finding, and nothing else, is as predicted; a violation can only contradict."""
     committed = [fact.removeprefix(COMMITTED) for fact in found.facts if fact.startswith(COMMITTED)]
     violated = any(fact.startswith("violated ") or fact == COMMITTED + "unexplained" for fact in found.facts)
@@ -61,7 +61,7 @@ def wanted_of(found: Finding, kafka: str, clause: str) -> Wanted:
     elif uncommitted:
         loss = LossExpectation(committed="none", uncommitted="some")
     falls = any(fact.startswith("hw-regression") for fact in found.facts)
-    return Wanted(
+    return Goal(
         facts=found.facts,
         outcome="contradicted" if violated else "as-predicted",
         prediction=Prediction(
@@ -76,14 +76,14 @@ class Trying:
     def __init__(
         self,
         *,
-        wanted: Wanted,
+        goal: Goal,
         kafka: str,
         seed: int,
         launch: Launch,
         display: Display,
         judge: Callable[[Path], Verdict],
     ) -> None:
-        self._wanted = wanted
+        self._goal = goal
         self._kafka = kafka
         self._seed = seed
         self._launch = launch
@@ -113,15 +113,15 @@ class Trying:
         for entry in read_steps(record) or []:
             if entry.fired_ns is None and not entry.optional:
                 return f"step {entry.index} ({entry.step}) never fired"
-        if self._wanted.is_loss and not anything_missing(record):
+        if self._goal.is_loss and not anything_missing(record):
             return "every acked record stands in the final read"
         # Hurrying is no part of the experiment: what is kept and judged is what will be written.
         as_written = msgspec.structs.replace(scenario, kafka=(self._kafka,))
         write_atomically(record / SCENARIO, text_of(as_written).encode())
         verdict = self._judge(record)
         found = finding(verdict)
-        if found.facts != self._wanted.facts or found.outcome != self._wanted.outcome:
-            return f"{found.told()}{_reason(verdict) if found.facts == self._wanted.facts else ''}"
+        if found.facts != self._goal.facts or found.outcome != self._goal.outcome:
+            return f"{found.told()}{_reason(verdict) if found.facts == self._goal.facts else ''}"
         return None
 
 

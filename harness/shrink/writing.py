@@ -12,31 +12,31 @@ from harness.scenario.parse import parse
 from harness.scenario.write import brief_text_of
 from harness.shrink.search import Smaller
 from harness.shrink.steps import described
-from harness.shrink.trying import Wanted
+from harness.shrink.trying import Goal
 
 _NAME_MAX = 64
 _SUFFIX = "-shrunk"
 
 
-def starting_point(pinned: Scenario, recorded: Recorded, wanted: Wanted) -> Scenario:
+def starting_point(pinned: Scenario, recorded: Recorded, goal: Goal) -> Scenario:
     """What is shrunk: the recorded scenario, its replicas `pinned`, predicting the finding on the record's release."""
     scenario = recorded.scenario
     name = scenario.name.removesuffix(_SUFFIX)[: _NAME_MAX - len(_SUFFIX)] + _SUFFIX
     return msgspec.structs.replace(
         pinned,
         name=name,
-        title=f"{', '.join(wanted.facts)}: the least that is left of {scenario.name}",
+        title=f"{', '.join(goal.facts)}: the least that is left of {scenario.name}",
         description=f"Shrunk from run {recorded.manifest.run_id}, {scenario.title}.",
         kafka=(recorded.manifest.kafka,),
-        predictions=(wanted.prediction,),
+        predictions=(goal.prediction,),
     )
 
 
-def file_text(smaller: Smaller, recorded: Recorded, wanted: Wanted) -> str:
+def file_text(smaller: Smaller, recorded: Recorded, goal: Goal) -> str:
     """The TOML file, with comments at its head; parsing it yields the scenario again."""
     scenario, before = smaller.scenario, recorded.scenario
     lines = [
-        f"Shows: {', '.join(wanted.facts)}, on Kafka {recorded.manifest.kafka}, "
+        f"Shows: {', '.join(goal.facts)}, on Kafka {recorded.manifest.kafka}, "
         f"in {smaller.shown} of {smaller.times} runs.",
         f"From run {recorded.manifest.run_id} ({before.name}): {_size(before)}.",
         f"What is left of it: {_size(scenario)}: {described(scenario.steps)}.",

@@ -21,26 +21,26 @@ from harness.replay.replaying import Replay, summaries
 
 def test_a_run_repeats_itself_wholly() -> None:
     lost = load_recorded(LOST)
-    comparison = compare(lost, lost)
-    assert (comparison.fidelity, comparison.same, comparison.departures) == (1.0, True, ())
+    repetition = compare(lost, lost)
+    assert (repetition.fidelity, repetition.same, repetition.departures) == (1.0, True, ())
 
 
 @pytest.mark.parametrize("naming", [{1: 2, 2: 3, 3: 1}, {1: 1, 2: 3, 3: 2}, {1: 3, 2: 2, 3: 1}])
 def test_the_same_run_on_brokers_of_other_ids_is_the_same_run(tmp_path: Path, naming: dict[int, int]) -> None:
-    comparison = compare(load_recorded(LOST), renamed(LOST, tmp_path / "run", naming))
-    assert comparison.fidelity == 1.0
-    assert comparison.naming == {**naming, 100: 100}
-    assert comparison.departures == ()
+    repetition = compare(load_recorded(LOST), renamed(LOST, tmp_path / "run", naming))
+    assert repetition.fidelity == 1.0
+    assert repetition.naming == {**naming, 100: 100}
+    assert repetition.departures == ()
 
 
 def test_a_run_whose_brokers_change_places_halfway_is_not_the_same_under_any_name(tmp_path: Path) -> None:
     def other_last_leader(rows: Rows) -> Rows:
         return [*rows[:-1], {**rows[-1], "leader": 3}]
 
-    comparison = compare(load_recorded(LOST), changed(LOST, tmp_path / "run", partitions=other_last_leader))
-    assert comparison.naming == {1: 1, 2: 2, 3: 3, 100: 100}
-    assert 0.5 < comparison.states < 1.0
-    assert comparison.departures[0].told() == (
+    repetition = compare(load_recorded(LOST), changed(LOST, tmp_path / "run", partitions=other_last_leader))
+    assert repetition.naming == {1: 1, 2: 2, 3: 3, 100: 100}
+    assert 0.5 < repetition.states < 1.0
+    assert repetition.departures[0].told() == (
         "after step 3, states of t-0: recorded leader 2 ISR [1, 2, 3]; replayed leader 3 ISR [1, 2, 3]"
     )
 
@@ -48,10 +48,10 @@ def test_a_run_whose_brokers_change_places_halfway_is_not_the_same_under_any_nam
 def test_a_state_that_was_skipped_is_where_they_part_and_the_rest_still_counts(tmp_path: Path) -> None:
     recorded = load_recorded(LOST)
     total = len(recorded.timeline.states("t", 0))
-    comparison = compare(recorded, changed(LOST, tmp_path / "run", partitions=lambda rows: [rows[0], *rows[2:]]))
-    assert comparison.states == pytest.approx((total - 1) / total)
-    assert comparison.departures[0].after_step == 0
-    assert comparison.departures[0].what == "states of t-0"
+    repetition = compare(recorded, changed(LOST, tmp_path / "run", partitions=lambda rows: [rows[0], *rows[2:]]))
+    assert repetition.states == pytest.approx((total - 1) / total)
+    assert repetition.departures[0].after_step == 0
+    assert repetition.departures[0].what == "states of t-0"
 
 
 def test_states_that_came_besides_count_against_it_too(tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_states_that_came_besides_count_against_it_too(tmp_path: Path) -> None:
 
     recorded = load_recorded(LOST)
     total = len(recorded.timeline.states("t", 0))
-    comparison = compare(recorded, changed(LOST, tmp_path / "run", partitions=more))
-    assert comparison.states == pytest.approx(total / (total + 2))
-    assert comparison.departures[0].recorded == "no further state"
+    repetition = compare(recorded, changed(LOST, tmp_path / "run", partitions=more))
+    assert repetition.states == pytest.approx(total / (total + 2))
+    assert repetition.departures[0].recorded == "no further state"
 
 
 def test_a_power_loss_that_took_nothing_is_another_effect(tmp_path: Path) -> None:
@@ -72,9 +72,9 @@ def test_a_power_loss_that_took_nothing_is_another_effect(tmp_path: Path) -> Non
     kept = {"t-0": {"bytes_before": 9, "bytes_after": 9, "lost_bytes": 0}}
     steps[1] = msgspec.structs.replace(steps[1], proof={**steps[1].proof, "logs": kept})
     write_steps(folder, steps)
-    comparison = compare(load_recorded(LOST), load_recorded(folder))
-    assert comparison.effects == pytest.approx(3 / 4)
-    assert comparison.departures[0].told() == (
+    repetition = compare(load_recorded(LOST), load_recorded(folder))
+    assert repetition.effects == pytest.approx(3 / 4)
+    assert repetition.departures[0].told() == (
         "after step 0, step 1: recorded power-loss on [2], lost of t-0 on 2; replayed power-loss on [2]"
     )
 
@@ -83,15 +83,15 @@ def test_a_step_that_never_fired_is_where_they_part(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(LOST, tmp_path / "run"))
     steps = read_steps(folder) or []
     write_steps(folder, [*steps[:3], msgspec.structs.replace(steps[3], fired_ns=None, effect_ns=None)])
-    comparison = compare(load_recorded(LOST), load_recorded(folder))
-    assert comparison.departures[0].replayed == "never fired"
+    repetition = compare(load_recorded(LOST), load_recorded(folder))
+    assert repetition.departures[0].replayed == "never fired"
 
 
 def test_a_run_that_was_not_judged_has_no_share_of_the_verdict(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(LOST, tmp_path / "run"))
     (folder / "verdict.json").unlink()
-    comparison = compare(load_recorded(LOST), load_recorded(folder))
-    assert (comparison.verdict, comparison.same, comparison.fidelity) == (None, None, 1.0)
+    repetition = compare(load_recorded(LOST), load_recorded(folder))
+    assert (repetition.verdict, repetition.same, repetition.fidelity) == (None, None, 1.0)
 
 
 def _judged(tmp_path: Path, **changes: object) -> Recorded:
@@ -103,10 +103,10 @@ def _judged(tmp_path: Path, **changes: object) -> Recorded:
 
 
 def test_how_often_a_fall_of_the_hw_was_sampled_does_not_make_another_finding(tmp_path: Path) -> None:
-    comparison = compare(load_recorded(LOST), _judged(tmp_path, regressions=[]))
-    assert comparison.same is True
-    assert comparison.verdict is not None
-    assert comparison.verdict < 1.0
+    repetition = compare(load_recorded(LOST), _judged(tmp_path, regressions=[]))
+    assert repetition.same is True
+    assert repetition.verdict is not None
+    assert repetition.verdict < 1.0
 
 
 def test_another_cause_is_another_finding(tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ def test_another_cause_is_another_finding(tmp_path: Path) -> None:
     assert verdict is not None
     losses = [msgspec.structs.replace(one, cause="beyond-tolerance") for one in verdict.losses]
     other = _judged(tmp_path, losses=losses)
-    comparison = compare(load_recorded(LOST), other)
-    assert comparison.same is False
-    assert comparison.departures[-1].what == "verdict"
+    repetition = compare(load_recorded(LOST), other)
+    assert repetition.same is False
+    assert repetition.departures[-1].what == "verdict"
 
 
 def test_a_finding_names_what_is_gravest() -> None:
@@ -173,7 +173,7 @@ def test_one_replay_that_lost_outweighs_those_that_did_not() -> None:
 
 def _replay(run: Path, kafka: str) -> Replay:
     original, replayed = load_recorded(LOST), load_recorded(run)
-    return Replay(kafka=kafka, run=replayed, comparison=compare(original, replayed))
+    return Replay(kafka=kafka, run=replayed, repetition=compare(original, replayed))
 
 
 def test_on_the_records_own_release_the_exit_code_says_whether_the_finding_came_again() -> None:
@@ -194,6 +194,6 @@ def test_on_another_release_the_exit_code_is_that_runs_own() -> None:
 
 def test_a_replay_that_proved_nothing_is_inconclusive_even_if_the_record_was_too(tmp_path: Path) -> None:
     original = _judged(tmp_path, outcome="inconclusive")
-    replay = Replay(kafka="3.9.1", run=original, comparison=compare(original, original))
+    replay = Replay(kafka="3.9.1", run=original, repetition=compare(original, original))
     (summary,) = summaries(original, [replay])
     assert summary.exit_code == ExitCode.INCONCLUSIVE

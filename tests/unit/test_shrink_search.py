@@ -17,13 +17,13 @@ from harness.scenario.parse import parse
 from harness.scenario.write import text_of
 from harness.shrink.journal import Decision, Journal
 from harness.shrink.search import NotReproduced, Search, Smaller
-from harness.shrink.shrinking import wanted_from
+from harness.shrink.shrinking import goal_from
 from harness.shrink.steps import guesses, with_steps
 from harness.shrink.topology import only_partition
 from harness.shrink.writing import file_text, starting_point
 
 RECORDED = load_recorded(LOST)
-WANTED = wanted_from(RECORDED)
+GOAL = goal_from(RECORDED)
 NEEDED = {"cut-followers", "leader-loses-power", "back"}
 
 NOISE = (
@@ -36,7 +36,7 @@ NOISE = (
 
 def noisy() -> Scenario:
     """Last replica standing on five brokers and two topics, behind four steps that do not matter."""
-    scenario = starting_point(plan(RECORDED).scenario, RECORDED, WANTED)
+    scenario = starting_point(plan(RECORDED).scenario, RECORDED, GOAL)
     steps = [*NOISE, *scenario.steps]
     steps[6] = msgspec.structs.replace(steps[6], name="back")
     topic = scenario.topics["t"]
@@ -209,7 +209,7 @@ def test_the_first_guess_is_what_happened_since_the_cluster_was_last_whole() -> 
 
 def test_the_file_says_where_it_comes_from_and_can_be_run(tmp_path: Path) -> None:
     smaller = search(tmp_path, Runs())
-    text = file_text(smaller, RECORDED, WANTED)
+    text = file_text(smaller, RECORDED, GOAL)
     assert text.startswith(
         "# Shows: committed loss by last-replica-standing, on Kafka 3.9.1, in 3 of 3 runs.\n"
         "# From run 20261121T124641-last-replica-standing-3.9.1-e31a (last-replica-standing): 4 steps, 3 brokers, "

@@ -18,8 +18,8 @@ from harness.replay.finding import Finding
 from harness.replay.recorded import load_recorded
 from harness.scenario.model import Scenario, StepSpec
 from harness.shrink.refute import Refuter, bounds_of
-from harness.shrink.shrinking import wanted_from
-from harness.shrink.trying import Trying, anything_missing, wanted_of
+from harness.shrink.shrinking import goal_from
+from harness.shrink.trying import Trying, anything_missing, goal_of
 
 SCENARIO = load_recorded(LOST).scenario
 ELR = {"metadata.version": 29, "eligible.leader.replicas.version": 1}
@@ -96,7 +96,7 @@ def test_only_a_step_that_is_not_optional_must_have_fired(
     monkeypatch.setattr("harness.shrink.trying.run_scenario", lambda *_: folder)
     nothing: Any = Mock()
     trying = Trying(
-        wanted=wanted_from(load_recorded(LOST)), kafka="3.9.1", seed=1, launch=nothing, display=nothing, judge=nothing
+        goal=goal_from(load_recorded(LOST)), kafka="3.9.1", seed=1, launch=nothing, display=nothing, judge=nothing
     )
     assert trying(SCENARIO).why.startswith(why)
 
@@ -108,10 +108,10 @@ def test_without_a_final_read_nothing_is_ruled_out(tmp_path: Path) -> None:
 
 
 def test_the_prediction_asks_for_the_cause_where_there_is_one() -> None:
-    wanted = wanted_from(load_recorded(LOST))
-    assert wanted.outcome == "as-predicted"
-    assert wanted.prediction.kafka == "==3.9.1"
-    assert (wanted.prediction.loss.committed, wanted.prediction.loss.cause) == ("some", "last-replica-standing")
+    goal = goal_from(load_recorded(LOST))
+    assert goal.outcome == "as-predicted"
+    assert goal.prediction.kafka == "==3.9.1"
+    assert (goal.prediction.loss.committed, goal.prediction.loss.cause) == ("some", "last-replica-standing")
 
 
 @pytest.mark.parametrize(
@@ -127,11 +127,11 @@ def test_the_prediction_asks_for_the_cause_where_there_is_one() -> None:
 def test_a_violation_can_only_contradict_and_all_else_is_predicted(
     facts: tuple[str, ...], outcome: str, committed: str, uncommitted: str
 ) -> None:
-    wanted = wanted_of(Finding(outcome="contradicted", facts=facts), "3.9.1", "a test")
-    assert wanted.outcome == outcome
-    assert (wanted.prediction.loss.committed, wanted.prediction.loss.uncommitted) == (committed, uncommitted)
+    goal = goal_of(Finding(outcome="contradicted", facts=facts), "3.9.1", "a test")
+    assert goal.outcome == outcome
+    assert (goal.prediction.loss.committed, goal.prediction.loss.uncommitted) == (committed, uncommitted)
 
 
 def test_a_record_that_shows_nothing_cannot_be_shrunk() -> None:
     with pytest.raises(UsageError, match="there is nothing to keep"):
-        wanted_from(load_recorded(SAVED))
+        goal_from(load_recorded(SAVED))
