@@ -61,6 +61,12 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
     disables: tuple[str, ...] = ()
     remedy: str | None = None
     needed: bool = True
+    trial: bool = False
+    """It makes something for real, which takes a while; a host that could will be able to again."""
+
+
+_passed: set[str] = set()
+"""The trials that this process has made and that passed, by name."""
 
 
 def check_host() -> list[Check]:
@@ -69,7 +75,10 @@ def check_host() -> list[Check]:
 
 
 def require_host(steps: Iterable[str]) -> None:
-    """Raise one `HarnessError` with all that a local run with these kinds of step lacks; try only that."""
+    """Raise one `HarnessError` with all that a local run with these kinds of step lacks; try only that.
+
+    Asked before every run of a night: a trial that passed is not made again, memory is looked at each time.
+    """
     lacking = _lacking({EVERY_RUN, *steps})
     if lacking:
         raise HarnessError(
@@ -87,9 +96,17 @@ def why_no_volumes() -> str | None:
 
 
 def _lacking(concerned: set[str]) -> list[Check]:
-    """The checks that disable any of `concerned`, made now, and not passed."""
-    checks = [_check(question) for question in QUESTIONS if concerned.intersection(question.disables)]
-    return [check for check in checks if check.status != "ok"]
+    """The checks that disable any of `concerned` and are not passed."""
+    lacking = []
+    for question in QUESTIONS:
+        if question.name in _passed or not concerned.intersection(question.disables):
+            continue
+        check = _check(question)
+        if check.status != "ok":
+            lacking.append(check)
+        elif question.trial:
+            _passed.add(question.name)
+    return lacking
 
 
 def _check(question: _Question) -> Check:
@@ -224,48 +241,56 @@ QUESTIONS: tuple[_Question, ...] = (
     _Question(
         name="network namespaces",
         look=partial(_as_root, "make_namespace"),
+        trial=True,
         disables=(EVERY_RUN,),
         remedy="root with CAP_SYS_ADMIN",
     ),
     _Question(
         name="bridge and nft",
         look=partial(_as_root, "cut_a_link"),
+        trial=True,
         disables=(EVERY_RUN,),
         remedy="apt-get install --no-install-recommends nftables",
     ),
     _Question(
         name="bandwidth limits",
         look=partial(_as_root, "limit_a_link"),
+        trial=True,
         disables=("limit-bandwidth",),
         remedy="modprobe sch_htb sch_tbf cls_u32",
     ),
     _Question(
         name="wire proxies",
         look=partial(_as_root, "redirect_a_connection"),
+        trial=True,
         disables=tuple(sorted(WIRE_KINDS)),
         remedy="modprobe nft_redir nft_nat",
     ),
     _Question(
         name="loop mounts",
         look=partial(_on_a_volume, "mount_loop"),
+        trial=True,
         disables=(VOLUMES, *sorted(DISK_TROUBLES)),
         remedy="root on a host with /dev/loop-control, and: apt-get install mount e2fsprogs",
     ),
     _Question(
         name="ext4 shutdown",
         look=partial(_on_a_volume, "lose_power", "ext4"),
+        trial=True,
         disables=(VOLUMES,),
         remedy="apt-get install --no-install-recommends e2fsprogs",
     ),
     _Question(
         name="slow volumes",
         look=partial(_on_a_volume, "slow_a_disk"),
+        trial=True,
         disables=("slow-disk",),
         remedy="root on a host whose kernel can freeze ext4 (FIFREEZE)",
     ),
     _Question(
         name="xfs shutdown",
         look=partial(_on_a_volume, "lose_power", "xfs"),
+        trial=True,
         disables=("power-loss on xfs",),
         remedy="apt-get install --no-install-recommends xfsprogs",
         needed=False,

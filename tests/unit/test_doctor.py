@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 import pytest
@@ -84,6 +85,36 @@ def test_a_run_is_refused_once_with_everything_that_its_steps_lack(ask: Callable
 def test_a_run_is_not_refused_for_what_its_steps_do_not_need(ask: Callable[..., None]) -> None:
     ask((_fine, (EVERY_RUN,), True), (_lacking, ("power-loss",), True), (_broken, ("docker runtime",), False))
     require_host(["kill", "partition"])
+
+
+def test_a_trial_that_passed_is_not_made_before_every_run_and_one_that_failed_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[str] = []
+
+    def look(name: str, *, fails: bool = False) -> str:
+        made.append(name)
+        if fails and made.count(name) == 1:
+            raise HarnessError("not yet")
+        return "fine"
+
+    monkeypatch.setattr(
+        doctor,
+        "QUESTIONS",
+        (
+            doctor._Question(name="a", look=partial(look, "a"), disables=(EVERY_RUN,), trial=True),
+            doctor._Question(name="b", look=partial(look, "b", fails=True), disables=(EVERY_RUN,), trial=True),
+            doctor._Question(name="memory", look=partial(look, "memory"), disables=(EVERY_RUN,)),
+        ),
+    )
+    monkeypatch.setattr(doctor, "_passed", set())
+    with pytest.raises(HarnessError, match="this host cannot run this: b"):
+        require_host(["kill"])
+    require_host(["kill"])
+    require_host(["kill"])
+    assert made == ["a", "b", "memory", "b", "memory", "memory"]
+    assert len(check_host()) == 3
+    assert made[6:] == ["a", "b", "memory"]
 
 
 def test_every_needed_question_says_what_its_absence_disables_and_what_to_do() -> None:
