@@ -44,7 +44,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--witness",
         choices=("spark",),
-        help="let Spark's own Kafka connector read the final log too, and compare (property witness-agrees)",
+        help="let Spark's own Kafka connector read the final log too, and compare (property witness-agrees); a witness "
+        "that fails leaves the run inconclusive",
     )
     parser.add_argument("--name", metavar="NAME", help="what to call the cluster that is kept (cluster-1, ...)")
     add_cluster_options(parser)

@@ -87,3 +87,14 @@ def test_a_verdict_has_the_property_only_where_there_was_a_witness(tmp_path: Pat
     (tmp_path / WITNESS_DIR).mkdir()
     (tmp_path / WITNESS_DIR / PROBLEM).write_text("no answer")
     assert {one.name: one.status for one in story.judged().properties}["witness-agrees"] == "unknown"
+
+
+def test_a_witness_that_fails_leaves_a_run_inconclusive_that_would_be_as_predicted(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.predict('loss = { committed = "some" }')
+    assert story.judged().outcome == "as-predicted"
+    (tmp_path / WITNESS_DIR).mkdir()
+    (tmp_path / WITNESS_DIR / PROBLEM).write_text("no answer")
+    verdict = story.judged()
+    assert verdict.outcome == "inconclusive"
+    assert verdict.why[0] == "witness-agrees (harness) is unknown: no answer"
