@@ -35,6 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_up(actions.add_parser("up", help="bring a cluster up, and say how to reach it"))
     status = actions.add_parser("status", help="the clusters that are up, their nodes and partitions")
+    status.add_argument("--cluster", metavar="NAME", help="only this one")
     status.add_argument("--json", action="store_true", help="print one JSON object a line")
     execute = actions.add_parser("exec", help="run a command where the cluster's clients are")
     execute.add_argument("--cluster", metavar="NAME", help="which, if several are up")
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         case "up":
             return _own(args) if args.foreground else _up(args)
         case "status":
-            return _status(as_json=args.json)
+            return _status(args.cluster, as_json=args.json)
         case "exec":
             _exec(args.cluster, args.command)
         case "topic":
@@ -186,12 +187,12 @@ def _is_name(text: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", text) is not None
 
 
-def _status(*, as_json: bool) -> ExitCode:
+def _status(name: str | None, *, as_json: bool) -> ExitCode:
     import msgspec
 
-    from harness.owner.control import NONE_UP, statuses
+    from harness.owner.control import NONE_UP, only, statuses
 
-    found = statuses()
+    found = statuses() if name is None else [only(name)]
     for number, status in enumerate(found):
         if as_json:
             print(msgspec.json.encode(status).decode())
@@ -202,6 +203,8 @@ def _status(*, as_json: bool) -> ExitCode:
                 print(f"  {node:<16}{state}")
             for line in status.partitions:
                 print(f"  {line}")
+            for line in status.broken:
+                print(f"  broken:   {line}")
     if not found and not as_json:
         print(f"no cluster is up\nnext: {NONE_UP}")
     return ExitCode.AS_PREDICTED

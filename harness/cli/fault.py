@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import tomllib
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import ExitCode, Problems, UsageError
 
 if TYPE_CHECKING:
-    from harness.owner.messages import ClusterStatus
     from harness.record.steps import StepEntry
-    from harness.scenario.model import StepSpec
+    from harness.scenario.model import StepKind, StepSpec
 
 _EXAMPLES = """examples:
   ebbtide fault power-loss 'broker(1)'
@@ -21,28 +20,47 @@ _EXAMPLES = """examples:
   ebbtide fault set-config --resource topic:t --config min.insync.replicas --value 1
   ebbtide fault kill 'leader(t-0)' --trigger 'isr = { partition = "t-0", size = 1 }'
 
-docs/scenario-files.md says what each kind of step does, and which keys it takes: each key is an option here.
+`ebbtide fault KIND --help` says what a kind takes, and what proves that it took effect. Its options are the keys that
+docs/scenario-files.md has for it.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
-    from harness.scenario.model import StepKind
+    from harness.scenario.kinds import MEANINGS, healed_by
 
     parser.description = (
-        "Carry a step out on a cluster that is up, and say whether it took effect (exit code 2: no proof)."
+        "Carry a step out on a cluster that is up, and say whether it took effect (exit code 2: no proof, 4: it could "
+        "do nothing to the cluster as it is)."
     )
     parser.epilog = _EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("kind", metavar="KIND", choices=get_args(StepKind), help=", ".join(get_args(StepKind)))
-    parser.add_argument("target", nargs="?", metavar="TARGET", help="a role, such as 'leader(t-0)' or 'broker(1)'")
-    parser.add_argument("--cluster", metavar="NAME", help="which, if several are up")
-    for key, kind in _keys().items():
-        flag, dest = "--" + key.replace("_", "-"), f"step_{key}"
-        if "bool" in kind:
-            parser.add_argument(flag, dest=dest, action="store_true", default=None, help=f"the step has `{key} = true`")
+    kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
+    for kind, meaning in MEANINGS.items():
+        one = kinds.add_parser(kind, help=meaning.does.replace("%", "%%"))
+        one.description = f"{kind}: {meaning.does}."
+        healer = healed_by(kind)
+        one.epilog = f"Proof that it took effect: {meaning.proof}." + (f" Ended by: {healer}." if healer != "-" else "")
+        _add_keys(one, kind)
+        one.add_argument("--cluster", metavar="NAME", help="which, if several are up")
+
+
+def _add_keys(parser: argparse.ArgumentParser, kind: StepKind) -> None:
+    """An option for each key that a step of this kind may have, and its target without a flag."""
+    from harness.scenario.step_keys import SHOWN, keys_of
+
+    types = _types()
+    needed, possible = keys_of(kind)
+    for key in (*needed, *possible):
+        if key == "target":
+            parser.add_argument("target", nargs=None if key in needed else "?", metavar="TARGET", help=SHOWN[key])
+            continue
+        flag, dest, must = "--" + key.replace("_", "-"), f"step_{key}", key in needed
+        if "bool" in types[key]:
+            parser.add_argument(flag, dest=dest, action="store_true", default=None, help=SHOWN[key])
         else:
-            parser.add_argument(flag, dest=dest, metavar=key.upper(), help=f"the step's key `{key}`")
+            shown = SHOWN[key] + (" (needed)" if must else "")
+            parser.add_argument(flag, dest=dest, metavar=key.upper(), required=must, help=shown)
 
 
 def run(args: argparse.Namespace) -> ExitCode:
@@ -54,17 +72,16 @@ def run(args: argparse.Namespace) -> ExitCode:
     cluster = only(args.cluster)
     reply = ask(cluster.name, Fire(step=step))
     assert reply.step is not None
-    return _tell(reply.step, cluster)
+    return _tell(reply.step)
 
 
-def _keys() -> dict[str, str]:
-    """The keys of a step that are options, and the type of each."""
+def _types() -> dict[str, str]:
+    """The type of each key of a step."""
     import msgspec
 
     from harness.scenario.model import StepSpec
 
-    fields = msgspec.structs.fields(StepSpec)
-    return {one.encode_name: str(one.type) for one in fields if one.name not in ("step", "target")}
+    return {one.encode_name: str(one.type) for one in msgspec.structs.fields(StepSpec)}
 
 
 def _step(args: argparse.Namespace) -> StepSpec:
@@ -75,15 +92,15 @@ def _step(args: argparse.Namespace) -> StepSpec:
     from harness.scenario.model import StepSpec
 
     raw: dict[str, Any] = {"step": args.kind}
-    if args.target is not None:
+    if getattr(args, "target", None) is not None:
         raw["target"] = args.target
-    for key, kind in _keys().items():
-        given = getattr(args, f"step_{key}")
+    for key, kind in _types().items():
+        given = getattr(args, f"step_{key}", None)
         if given is not None:
             raw[key] = _value(key, kind, given)
     checked = check(raw, StepSpec)
     if checked.problems:
-        raise Problems(f"the step {args.kind}", [*checked.problems], next="ebbtide fault --help")
+        raise Problems(f"the step {args.kind}", [*checked.problems], next=f"ebbtide fault {args.kind} --help")
     return msgspec.convert(checked.value, StepSpec)
 
 
@@ -109,10 +126,12 @@ def _toml(text: str, key: str) -> Any:
         raise UsageError("not TOML", where=f"--{key}", got=str(error), next="ebbtide fault --help") from None
 
 
-def _tell(step: StepEntry, cluster: ClusterStatus) -> ExitCode:
-    names = {int(name.rpartition("-")[2]): name for name in cluster.nodes}
-    whom = " ".join(names.get(node, "clients") for node in step.nodes)
-    what = f"{step.step} {whom}".rstrip()
+def _tell(step: StepEntry) -> ExitCode:
+    from harness.scenario.model import ADMIN_KINDS
+
+    # Of a request, whom it is about says what is asked for, too.
+    words = [step.whom] if step.step in ADMIN_KINDS and step.whom else [step.step, step.whom]
+    what = " ".join(filter(None, words))
     if step.fired_ns is None:
         print(f"{what}: never fired: {step.why}")
         return ExitCode.INCONCLUSIVE

@@ -120,10 +120,9 @@ def _run(argv: Sequence[str]) -> int:
     except SystemExit as end:  # --help and --version have printed
         return int(end.code or 0)
     if unknown:
+        meant = _chosen(parser, argv)
         raise UsageError(
-            f"unknown argument{_did_you_mean(unknown[0], _options(parser))}",
-            got=unknown[0],
-            next=f"ebbtide {args.verb} --help",
+            f"unknown argument{_did_you_mean(unknown[0], _options(meant))}", got=unknown[0], next=f"{meant.prog} --help"
         )
     args.argv = tuple(argv)
     module = _module(args.verb)
@@ -158,15 +157,16 @@ def _module(verb: str) -> Any:
     return importlib.import_module(f"harness.cli.{verb}")
 
 
-def _options(parser: argparse.ArgumentParser) -> list[str]:
-    """Every option of `parser` and of the parsers under it."""
-    options: list[str] = []
+def _chosen(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser under `parser` that the words of `argv` lead to."""
     for action in parser._actions:
-        options += action.option_strings
         if isinstance(action, argparse._SubParsersAction):
-            for child in action.choices.values():
-                options += _options(child)
-    return options
+            return next((_chosen(action.choices[word], argv) for word in argv if word in action.choices), parser)
+    return parser
+
+
+def _options(parser: argparse.ArgumentParser) -> list[str]:
+    return [option for action in parser._actions for option in action.option_strings]
 
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:

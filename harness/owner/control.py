@@ -18,6 +18,7 @@ from harness.errors import HarnessError, UsageError
 from harness.owner.messages import AskStatus, ClusterStatus, Down, Reply, Request
 from harness.places import state_dir
 from harness.powers import held
+from harness.scenario.check import suggestion
 
 _SUFFIX = ".sock"
 _PEER = struct.Struct("3i")
@@ -100,10 +101,11 @@ def only(name: str | None) -> ClusterStatus:
         return chosen[0]
     if not up:
         raise UsageError("no cluster is up", got=name, next=NONE_UP)
+    known = [one.name for one in up]
     raise UsageError(
         "several clusters are up: say which" if name is None else "no cluster of this name is up",
         got=name,
-        allowed=", ".join(one.name for one in up),
+        allowed=", ".join(known) + (suggestion(name, known) if name is not None else ""),
         next="ebbtide cluster status",
     )
 

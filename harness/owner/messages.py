@@ -11,7 +11,8 @@ from harness.scenario.model import StepSpec, TopicSpec
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster that is up. `record`: its run's folder; `nodes`: name to state; `partitions`: a line each.
+    """A cluster that is up. `record`: its run's folder; `nodes`: name to state; `partitions`: a line each, and so
+    `broken`, the faults of connections and volumes that last.
 
     `namespace` is the clients' network namespace as the owner sees it, whose powers are `powers`. `scenario` is
     empty for a plain cluster. `kept`: its run is over, and the cluster was left up.
@@ -29,6 +30,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     nodes: dict[str, str]
     partitions: tuple[str, ...]
+    broken: tuple[str, ...] = ()
     steps: int
     kept: bool = False
 

@@ -18,14 +18,16 @@ from harness.errors import EbbtideError, UsageError
 from harness.host.namespaces import Namespace
 from harness.owner.control import listening
 from harness.owner.messages import AskStatus, ClusterStatus, CreateTopic, Down, Fire, Refusal, Reply, Request
-from harness.owner.steps import refuse_nonsense
-from harness.owner.topics import create_topic
+from harness.owner.steps import refuse_nonsense, refuse_pointless
+from harness.owner.topics import create_topic, refuse_topic
 from harness.powers import held
+from harness.record.steps import StepEntry
 from harness.runner.display import Display
 from harness.runner.session import Session
 from harness.runner.view import describe
 from harness.runtime.base import Runtime
 from harness.scenario.model import WIRE_KINDS, StepSpec
+from harness.scenario.order import DISK_TROUBLES, NETWORK_FAULTS
 
 _LOOK_S = 0.1
 _SPEAK_WITHIN_S = 2.0
@@ -107,8 +109,11 @@ class Owner:
                     session.watch()
                     self._refuse_untapped(request.step)
                     refuse_nonsense(session.scenario, request.step, session.view.image)
+                    refuse_pointless(session, request.step)
                     step = session.fire(request.step)
                 case CreateTopic():
+                    session.watch()
+                    refuse_topic(self._owned.runtime, session.view.image, request.topic, request.spec)
                     create_topic(self._owned.runtime, self._owned.folder, request.topic, request.spec)
                     session.watch()
         except EbbtideError as error:
@@ -138,9 +143,18 @@ class Owner:
             namespace=str(Namespace(name=f"ebbtide-{owned.run_id}-clients").path),
             nodes=owned.session.node_states(),
             partitions=tuple(describe(row) for _, row in sorted(view.image.partitions.items(), key=_by_name)),
+            broken=tuple(_told(one) for one in owned.session.entries if _lasts(one)),
             steps=len(owned.session.entries),
             kept=owned.kept,
         )
+
+
+def _lasts(entry: StepEntry) -> bool:
+    return entry.step in NETWORK_FAULTS | DISK_TROUBLES and entry.fired_ns is not None and entry.healed_ns is None
+
+
+def _told(entry: StepEntry) -> str:
+    return f"{entry.step} {entry.whom or ''}".rstrip() + (", without proof" if entry.effect_ns is None else "")
 
 
 def _by_name(item: tuple[TopicPartition, object]) -> TopicPartition:

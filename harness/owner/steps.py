@@ -9,8 +9,13 @@ import msgspec
 
 from analysis.evidence.kraft.image import MetadataImage
 from harness.errors import EbbtideError, Problems, UsageError
+from harness.runner.session import Session
+from harness.runner.view import RoleUnresolved
 from harness.scenario.meaning import meaning
 from harness.scenario.model import Scenario, StepSpec, TopicSpec
+from harness.scenario.order import DISK_TROUBLES, impossible_now
+from harness.scenario.references import nothing_wrong
+from harness.scenario.roles import parse_role
 from harness.scenario.step_meaning import step_meaning
 
 
@@ -25,28 +30,56 @@ def refuse_nonsense(scenario: Scenario, step: StepSpec, image: MetadataImage) ->
         for one in _problems(scenario, step, image)
     ]
     if problems:
-        raise Problems(f"the step {step.step}", problems, next="ebbtide fault --help")
+        raise Problems(f"the step {step.step}", problems, next=f"ebbtide fault {step.step} --help")
+
+
+def refuse_pointless(session: Session, step: StepSpec) -> None:
+    """Raises `Problems` where `step` could do nothing to the cluster as it is now.
+
+    A step with a trigger comes later, and its roles may stand for others then.
+    """
+    if step.trigger is not None:
+        return
+    try:
+        nodes = session.view.resolve(parse_role(step.target)) if step.target is not None else (None,)
+    except RoleUnresolved:
+        return
+    in_force, states = session.in_force, session.node_states()
+    problems: list[EbbtideError] = []
+    for node in nodes:
+        found = list(impossible_now(step, node, in_force))
+        if not found and step.step == "release":
+            return
+        name = "the cluster" if node is None else session.runtime.nodes[node].name
+        where = f"{name}, {states[name]}" if name in states else name
+        problems += [UsageError(one.what, where=where, got=one.got, allowed=one.allowed) for one in found]
+    if step.step in DISK_TROUBLES and session.runtime.power_loss_method == "truncate":
+        problems.append(
+            UsageError(
+                "this step needs nodes with volumes of their own, which there are none of",
+                where="the cluster, which loses power by truncate",
+                allowed="on a host with loop mounts, without --power-loss truncate",
+            )
+        )
+    if problems:
+        raise Problems(f"the step {step.step}", problems, next="ebbtide cluster status")
 
 
 def _problems(scenario: Scenario, step: StepSpec, image: MetadataImage) -> Iterator[UsageError]:
     where = f"steps[{len(scenario.steps)}]"
     if scenario.topics:
         whole = msgspec.structs.replace(scenario, steps=(*scenario.steps, step))
-        yield from (one for one in meaning(whole, _nothing_wrong) if str(one.where).startswith(where))
+        yield from (one for one in meaning(whole, nothing_wrong) if str(one.where).startswith(where))
     else:
         whole = msgspec.structs.replace(scenario, topics=_topics(image))
         names = {one.name for one in scenario.steps if one.name is not None}
-        yield from step_meaning(whole, step, where, names, _nothing_wrong)
+        yield from step_meaning(whole, step, where, names, nothing_wrong)
 
 
 def _topics(image: MetadataImage) -> dict[str, TopicSpec]:
     """The topics that the cluster has, by their numbers of partitions."""
     counts = Counter(partition.topic for partition in image.partitions)
     return {topic: TopicSpec(partitions=count) for topic, count in counts.items()}
-
-
-def _nothing_wrong(_path: str) -> bool:
-    return False
 
 
 def _key(problem: UsageError) -> str | None:

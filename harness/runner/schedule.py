@@ -18,9 +18,9 @@ from harness.runner.display import Display
 from harness.runner.gates import Gate, GateWatch, evidence
 from harness.runner.triggers import Counters, Watch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved
-from harness.runtime.base import LogLoss, Runtime
+from harness.runtime.base import CLIENTS, LogLoss, Runtime
 from harness.scenario.model import ADMIN_KINDS, StepKind, StepSpec, Trigger
-from harness.scenario.order import HEALED_BY
+from harness.scenario.order import HEALED_BY, TAKES_DOWN
 from harness.scenario.write import given
 from harness.waiting import WaitExpired, wait_until
 
@@ -48,6 +48,7 @@ class Schedule:
         self._steps = steps
         self._gates = dict(gates or {})
         self._record = record
+        self._runtime = runtime
         self._view = view
         self._counters = counters
         self._display = display
@@ -92,6 +93,26 @@ class Schedule:
     def paused(self) -> Collection[int]:
         """Nodes that a step froze."""
         return self._acts.paused
+
+    @property
+    def in_force(self) -> list[tuple[StepKind, int]]:
+        """The faults that last, each with a node that it is on; of a node that died by itself, a kill.
+
+        Of several kinds that come to the same for what can be done next, one stands for all.
+        """
+        acts = self._acts
+        found: list[tuple[StepKind, int]] = [("partition", CLIENTS)] if acts.cut else []
+        ended_by: dict[int, StepKind] = {}
+        for index, nodes in self._broken.items():
+            kind = self._steps[index].step
+            ended_by |= {node: kind for node in nodes if kind in TAKES_DOWN}
+        for node in self._runtime.nodes:
+            if self._runtime.pid(node) is None:
+                found.append((ended_by.get(node, "kill"), node))
+        found += [("pause", node) for node in acts.paused]
+        found += [("fail-disk", node) for node in acts.troubled()]
+        found += [("hold-request", node) for rule in acts.wire.in_force() for node in rule.matter.nodes]
+        return found
 
     @property
     def deleted_topics(self) -> Collection[str]:
@@ -199,7 +220,7 @@ class Schedule:
 
     def _fire(self, index: int, step: StepSpec, plan: Plan) -> None:
         fired_ns = time.time_ns()
-        self._change(index, nodes=plan.nodes, fired_ns=fired_ns)
+        self._change(index, nodes=plan.nodes, whom=plan.told or None, fired_ns=fired_ns)
         if step.step in HEALED_BY:
             self._broken[index] = set(plan.nodes)
         done = plan.act()

@@ -24,7 +24,7 @@ from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView, describe
 from harness.runtime.base import CLIENTS, Runtime
 from harness.runtime.jvm import tail_of
-from harness.scenario.model import Scenario, StepSpec
+from harness.scenario.model import Scenario, StepKind, StepSpec
 from harness.scenario.write import SCENARIO, text_of
 from harness.waiting import WaitExpired, wait_until
 from workloads.group import Workload
@@ -109,6 +109,11 @@ class Session:
     def entries(self) -> Sequence[StepEntry]:
         """What became of each step so far."""
         return self._schedule.entries
+
+    @property
+    def in_force(self) -> Sequence[tuple[StepKind, int]]:
+        """The faults that last, as `Schedule.in_force` has them."""
+        return self._schedule.in_force
 
     @property
     def features(self) -> Mapping[str, int]:

@@ -95,21 +95,25 @@ def _topics(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
     if not scenario.topics:
         yield UsageError("no topic", where="topics", allowed="at least one [topics.NAME]")
     for name, topic in scenario.topics.items():
-        where = f"topics.{name}"
-        if not _TOPIC.fullmatch(name):
-            yield UsageError("not a topic name", where=where, got=repr(name), allowed="1 to 64 of A-Z a-z 0-9 . _ -")
-        yield from limit(f"{where}.partitions", topic.partitions, 1, 100)
-        yield from limit(f"{where}.replication_factor", topic.replication_factor, 1, brokers_of(scenario, wrong))
-        yield from limit(f"{where}.min_isr", topic.min_isr, 1)
-        if topic.assignment and not wrong(f"{where}.assignment"):
-            yield from _assignment(topic, f"{where}.assignment", brokers_of(scenario, wrong))
-        if "min.insync.replicas" in topic.config:
-            yield UsageError(
-                "a config that has a key of its own",
-                where=f"{where}.config",
-                got="min.insync.replicas",
-                allowed="min_isr in the topic, and any other config here",
-            )
+        yield from topic_meaning(name, topic, f"topics.{name}", brokers_of(scenario, wrong), wrong)
+
+
+def topic_meaning(name: str, topic: TopicSpec, where: str, brokers: int, wrong: Wrong) -> Iterator[UsageError]:
+    """What cannot be of one topic on a cluster of so many brokers."""
+    if not _TOPIC.fullmatch(name):
+        yield UsageError("not a topic name", where=where, got=repr(name), allowed="1 to 64 of A-Z a-z 0-9 . _ -")
+    yield from limit(f"{where}.partitions", topic.partitions, 1, 100)
+    yield from limit(f"{where}.replication_factor", topic.replication_factor, 1, brokers)
+    yield from limit(f"{where}.min_isr", topic.min_isr, 1)
+    if topic.assignment and not wrong(f"{where}.assignment"):
+        yield from _assignment(topic, f"{where}.assignment", brokers)
+    if "min.insync.replicas" in topic.config:
+        yield UsageError(
+            "a config that has a key of its own",
+            where=f"{where}.config",
+            got="min.insync.replicas",
+            allowed="min_isr in the topic, and any other config here",
+        )
 
 
 def _assignment(topic: TopicSpec, where: str, brokers: int) -> Iterator[UsageError]:

@@ -7,7 +7,7 @@ that is surely down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -85,6 +85,20 @@ def order(steps: Sequence[StepSpec], told_wrong: Callable[[int], bool]) -> Itera
         leaves_broken = step.step in HEALED_BY or step.step == "mend-disk"
         if leaves_broken and (who is not None or step.step in NETWORK_FAULTS):
             open_.append(_Fault(kind=step.step, who=who or Role(kind="clients")))
+
+
+def impossible_now(step: StepSpec, node: int | None, in_force: Iterable[tuple[StepKind, int]]) -> Iterator[UsageError]:
+    """What cannot be right of `step` on `node` while these faults last, each with a node that it is on."""
+    open_ = [_Fault(kind=kind, who=_node(on)) for kind, on in in_force]
+    if step.step == "start":
+        # Trouble with its volume may have ended a node, and need not have.
+        open_ = [fault for fault in open_ if fault.kind in TAKES_DOWN]
+    yield from _impossible(step, None if node is None else _node(node), open_, "step")
+
+
+def _node(node: int) -> Role:
+    """A node for certain, whatever it is."""
+    return Role(kind="broker", argument=str(node))
 
 
 def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where: str) -> Iterator[UsageError]:

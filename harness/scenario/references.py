@@ -16,6 +16,11 @@ Wrong = Callable[[str], bool]
 """Whether the value at a path is a stand-in for one that does not fit, so that nothing may be said from it."""
 
 
+def nothing_wrong(_path: str) -> bool:
+    """For what was not read from a file, and fits its types."""
+    return False
+
+
 def limit(where: str, got: float, low: float, high: float | None = None) -> Iterator[UsageError]:
     """A number out of its range, both ends allowed."""
     if got < low or (high is not None and got > high):

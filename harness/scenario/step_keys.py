@@ -10,7 +10,7 @@ from harness.errors import UsageError
 from harness.scenario.model import ADMIN_KINDS, OPTIONAL_KINDS, StepKind, StepSpec
 
 _FIELDS = msgspec.structs.fields(StepSpec)
-_ANY_KIND = frozenset({"step", "name", "trigger", "deadline_s"})
+_ANY_KIND = ("name", "trigger", "deadline_s")
 _TARGET = ("target",)
 
 _NEEDED: dict[StepKind, tuple[str, ...]] = {
@@ -60,23 +60,36 @@ _OPTIONAL: dict[StepKind, tuple[str, ...]] = {
     "duplicate-request": ("to", "times"),
     "release": _TARGET,
 }
-_SHOWN = {
+SHOWN = {
     "target": "a role, e.g. 'leader(t-0)'",
+    "groups": "lists of roles to be cut from each other",
+    "from": "roles, e.g. 'controllers'",
+    "to": "roles, e.g. 'followers(t-0)'",
     "partition": "a partition, e.g. 't-0'",
+    "replicas": "roles, the preferred leader first",
+    "cancel": "end the reassignment instead",
     "mode": "restart, kill or power-loss",
     "times": "how often, e.g. 5",
     "period": "how long one turn takes, e.g. '2s'",
     "type": "preferred or unclean",
     "resource": "'topic:NAME', 'broker:ROLE' or 'cluster'",
     "config": "a config's name, e.g. 'min.insync.replicas'",
+    "value": "what to set it to",
+    "delete": "take it back to what it is by default",
     "feature": "a feature's name",
     "level": "a whole number, 0 or more",
     "topic": "a topic's name",
     "api": "a Kafka API, e.g. 'AlterPartition'",
+    "direction": "request or response",
     "delay": "how long, e.g. '500ms'",
     "rate": "a rate, e.g. '256kbit'",
     "trigger": "a trigger",
+    "deadline_s": "how long to wait at most, in seconds",
+    "name": "a name, for step(NAME) in later roles",
+    "expect_error": "the refusal that is wanted, e.g. 'ELECTION_NOT_NEEDED'",
+    "optional": "no harm where it cannot fire or has no effect",
 }
+"""What stands for each key."""
 
 _EITHER: dict[StepKind, tuple[str, str]] = {"reassign": ("replicas", "cancel"), "set-config": ("value", "delete")}
 """Two keys of which a step has exactly one."""
@@ -85,19 +98,23 @@ _BY_GROUPS_OR_SIDES = ("partition", "flap", "limit-bandwidth")
 """Kinds that say whom to cut from whom by groups, or by from and to."""
 
 
+def keys_of(kind: StepKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The keys that a step of this kind needs, and those that it may have besides."""
+    needed = _NEEDED[kind]
+    own = [*_OPTIONAL.get(kind, ()), *(["expect_error"] if kind in ADMIN_KINDS else [])]
+    own += [*_ANY_KIND, *(["optional"] if kind in OPTIONAL_KINDS else [])]
+    return needed, tuple(key for key in own if key not in needed)
+
+
 def keys_of_kind(step: StepSpec, where: str, wrong: Callable[[str], bool]) -> Iterator[UsageError]:
     """Keys that a step of this kind lacks, and keys that it has no use for."""
-    needed = _NEEDED[step.step]
-    known = {*_ANY_KIND, *needed, *_OPTIONAL.get(step.step, ())}
-    if step.step in ADMIN_KINDS:
-        known.add("expect_error")
-    if step.step in OPTIONAL_KINDS:
-        known.add("optional")
+    needed, possible = keys_of(step.step)
+    known = {"step", *needed, *possible}
     for field in _FIELDS:
         key, value = field.encode_name, getattr(step, field.name)
         given = (value is not None and value != () and value is not False) or wrong(f"{where}.{key}")
         if key in needed and not given:
-            yield UsageError(f"no {key}", where=f"{where}.{key}", allowed=_SHOWN[key])
+            yield UsageError(f"no {key}", where=f"{where}.{key}", allowed=SHOWN[key])
         elif given and key not in known:
             allowed = ", ".join(sorted(known - {"step"}))
             yield UsageError(f"{step.step} has no {key}", where=f"{where}.{key}", allowed=allowed)

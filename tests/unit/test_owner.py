@@ -5,111 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import evidence_builders as build
 import msgspec
 import pytest
+from owner_up import Notes, Up
 
 from harness.cli.main import main
-from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
+from harness.errors import ExitCode, HarnessError, UsageError
 from harness.owner import control, serving, starting
-from harness.owner.control import ask, end, listening, only, owner_pid, sockets_dir, status_of, statuses
-from harness.owner.messages import AskStatus, CreateTopic, Fire
-from harness.owner.plain import plain
+from harness.owner.control import ask, end, listening, only, owner_pid, sockets_dir, statuses
+from harness.owner.messages import AskStatus, Fire
 from harness.owner.reach import environment, prefix
-from harness.owner.serving import Owned, Owner
 from harness.owner.topics import _spread
-from harness.record.steps import StepEntry
-from harness.runner.view import ClusterView
-from harness.runtime.base import NodeInfo
-from harness.scenario.model import ClusterSpec, Scenario, StepSpec, TopicSpec, Trigger
-from harness.waiting import wait_until
-
-
-class Session:
-    """A session whose steps take effect, but a kill, which has no proof; power loss cannot be injected."""
-
-    def __init__(self, folder: Path, scenario: Scenario) -> None:
-        self.scenario = scenario
-        self.entries: list[StepEntry] = []
-        self.dies: HarnessError | None = None
-        log = folder / "log"
-        build.write_log(log, build.metadata_batch(0, build.topic("t", "T"), build.partition("T", 0, (2, 1, 3), 2)))
-        self.view = ClusterView({100: log}, {100: folder / "mirror"}, (1, 2, 3))
-
-    def watch(self) -> None:
-        self.view.poll()
-        if self.dies is not None:
-            raise self.dies
-
-    def fire(self, step: StepSpec) -> StepEntry:
-        if step.step == "power-loss":
-            raise HarnessError("no volume", where="broker-1")
-        proof = None if step.step == "kill" else 2
-        why = "it is still there" if step.step == "kill" else None
-        entry = StepEntry(
-            index=len(self.entries), step=step.step, nodes=(1,), fired_ns=1, effect_ns=proof, why=why, proof={}
-        )
-        self.entries.append(entry)
-        return entry
-
-    def node_states(self) -> dict[str, str]:
-        return {"broker-1": "running, unfenced", "controller-100": "running"}
-
-
-class StandIn:
-    """What an owner asks of a runtime itself."""
-
-    name = "local"
-    power_loss_method = "fs-shutdown"
-
-    def __init__(self) -> None:
-        self.nodes = {1: NodeInfo(id=1, role="broker", name="broker-1", address="10.99.0.1")}
-
-    def bootstrap_servers(self) -> list[str]:
-        return ["10.99.0.1:9092"]
-
-
-class Notes:
-    """A display that remembers."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-
-class Up:
-    """A cluster named `one` whose owner serves in a thread; `ended` how that went."""
-
-    def __init__(self, folder: Path, tied_to: int | None = None) -> None:
-        self.session = Session(folder, plain("4.3.1", ClusterSpec()))
-        owned = Owned(
-            name="one",
-            run_id="run-1",
-            folder=folder,
-            kafka="4.3.1",
-            runtime=StandIn(),  # type: ignore[arg-type]
-            session=self.session,  # type: ignore[arg-type]
-        )
-        self.owner = Owner(owned, Notes(), tied_to)  # type: ignore[arg-type]
-        self.ended: list[BaseException | None] = []
-        self.thread = threading.Thread(target=self._serve)
-        self.thread.start()
-        wait_until(lambda: status_of("one"), awaited="the owner", timeout_s=10)
-
-    def _serve(self) -> None:
-        try:
-            self.owner.serve()
-            self.ended.append(None)
-        except EbbtideError as error:
-            self.ended.append(error)
-        finally:
-            self.owner.release()
+from harness.scenario.model import StepSpec, TopicSpec, Trigger
 
 
 @pytest.fixture(autouse=True)
@@ -164,11 +74,6 @@ def test_a_step_that_cannot_be_injected_says_why_and_the_cluster_stays(up: Up) -
         ask("one", Fire(step=StepSpec(step="power-loss", target="broker(1)")))
     assert caught.value.where == "broker-1"
     assert only("one").name == "one"
-
-
-def test_a_topic_of_too_many_replicas_is_refused(up: Up) -> None:
-    with pytest.raises(UsageError, match="not a replication factor of this cluster"):
-        ask("one", CreateTopic(topic="x", spec=TopicSpec()))
 
 
 def test_partitions_are_spread_over_the_brokers() -> None:
@@ -228,8 +133,9 @@ def test_which_cluster_is_meant_has_to_be_said_where_there_are_several(up: Up, m
     monkeypatch.setattr(control, "statuses", lambda: [one, one])
     with pytest.raises(UsageError, match="several clusters are up"):
         only(None)
-    with pytest.raises(UsageError, match="no cluster of this name is up"):
-        only("two")
+    with pytest.raises(UsageError, match="no cluster of this name is up") as caught:
+        only("ohne")
+    assert caught.value.allowed == "one, one (did you mean 'one'?)"
     monkeypatch.setattr(control, "statuses", list)
     with pytest.raises(UsageError, match="no cluster is up"):
         only(None)
@@ -252,6 +158,7 @@ def test_commands_enter_the_clients_namespace_only_and_know_the_brokers(up: Up) 
         ("fault kill broker(1)", ExitCode.INCONCLUSIVE, "NO PROOF that it took effect: it is still there"),
         ("cluster status", ExitCode.AS_PREDICTED, "broker-1        running, unfenced"),
         ("cluster status --json", ExitCode.AS_PREDICTED, '"name":"one"'),
+        ("cluster status --cluster one", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1"),
         ("cluster down", ExitCode.AS_PREDICTED, "one is down"),
     ],
 )
@@ -284,6 +191,9 @@ def test_the_keys_of_a_step_are_options(up: Up, monkeypatch: pytest.MonkeyPatch)
     [
         "fault kill broker(1) --deadline-s soon",
         "fault kill broker(1) --mode gently",
+        "fault rolling",
+        "fault heal broker(1)",
+        "cluster status --cluster two",
         "cluster up --brokers 9",
         "cluster up --controllers 2",
         "cluster up --kafka 2.8.0",

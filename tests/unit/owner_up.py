@@ -1,0 +1,113 @@
+"""A cluster's owner that serves in a thread, over stand-ins for its session and runtime."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import evidence_builders as build
+
+from harness.errors import EbbtideError, HarnessError
+from harness.owner.control import status_of
+from harness.owner.plain import plain
+from harness.owner.serving import Owned, Owner
+from harness.record.steps import StepEntry
+from harness.runner.view import ClusterView
+from harness.runtime.base import NodeInfo
+from harness.scenario.model import ClusterSpec, Scenario, StepKind, StepSpec
+from harness.waiting import wait_until
+
+
+class Session:
+    """A session whose steps take effect, but a kill, which has no proof; power loss cannot be injected."""
+
+    def __init__(self, folder: Path, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.entries: list[StepEntry] = []
+        self.dies: HarnessError | None = None
+        self.in_force: list[tuple[StepKind, int]] = []
+        self.runtime = StandIn()
+        log = folder / "log"
+        build.write_log(log, build.metadata_batch(0, build.topic("t", "T"), build.partition("T", 0, (2, 1, 3), 2)))
+        self.view = ClusterView({100: log}, {100: folder / "mirror"}, (1, 2, 3))
+
+    def watch(self) -> None:
+        self.view.poll()
+        if self.dies is not None:
+            raise self.dies
+
+    def fire(self, step: StepSpec) -> StepEntry:
+        if step.step == "power-loss":
+            raise HarnessError("no volume", where="broker-1")
+        proof = None if step.step == "kill" else 2
+        why = "it is still there" if step.step == "kill" else None
+        whom = "broker-1 | broker-2, clients" if step.step == "partition" else "broker-1"
+        entry = StepEntry(
+            index=len(self.entries),
+            step=step.step,
+            nodes=(1,),
+            whom=whom,
+            fired_ns=1,
+            effect_ns=proof,
+            why=why,
+            proof={},
+        )
+        self.entries.append(entry)
+        return entry
+
+    def node_states(self) -> dict[str, str]:
+        return {"broker-1": "running, unfenced", "controller-100": "running"}
+
+
+class StandIn:
+    """What an owner asks of a runtime itself."""
+
+    name = "local"
+    power_loss_method = "fs-shutdown"
+
+    def __init__(self) -> None:
+        self.nodes = {
+            id: NodeInfo(id=id, role="broker", name=f"broker-{id}", address=f"10.99.0.{id}") for id in (1, 2, 3)
+        }
+
+    def bootstrap_servers(self) -> list[str]:
+        return ["10.99.0.1:9092"]
+
+
+class Notes:
+    """A display that remembers."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+class Up:
+    """A cluster named `one` whose owner serves in a thread; `ended` how that went."""
+
+    def __init__(self, folder: Path, tied_to: int | None = None) -> None:
+        self.session = Session(folder, plain("4.3.1", ClusterSpec()))
+        owned = Owned(
+            name="one",
+            run_id="run-1",
+            folder=folder,
+            kafka="4.3.1",
+            runtime=self.session.runtime,  # type: ignore[arg-type]
+            session=self.session,  # type: ignore[arg-type]
+        )
+        self.owner = Owner(owned, Notes(), tied_to)  # type: ignore[arg-type]
+        self.ended: list[BaseException | None] = []
+        self.thread = threading.Thread(target=self._serve)
+        self.thread.start()
+        wait_until(lambda: status_of("one"), awaited="the owner", timeout_s=10)
+
+    def _serve(self) -> None:
+        try:
+            self.owner.serve()
+            self.ended.append(None)
+        except EbbtideError as error:
+            self.ended.append(error)
+        finally:
+            self.owner.release()

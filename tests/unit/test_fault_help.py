@@ -1,0 +1,54 @@
+"""`ebbtide fault KIND --help`, and that what it says of each kind is what the documentation says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from harness.cli.main import main
+from harness.errors import ExitCode
+from harness.scenario.kinds import MEANINGS, healed_by
+from harness.scenario.model import StepKind, StepSpec
+from harness.scenario.order import HEALED_BY
+from harness.scenario.step_keys import SHOWN, keys_of
+
+FAULTS = Path(__file__).parents[2] / "docs" / "faults.md"
+
+
+def test_every_kind_has_a_meaning_and_every_key_a_word() -> None:
+    assert set(MEANINGS) == set(get_args(StepKind))
+    assert set(SHOWN) == {"from" if name == "from_" else name for name in StepSpec.__struct_fields__} - {"step"}
+
+
+def test_the_documentation_says_the_same_of_each_kind() -> None:
+    told = [line for line in FAULTS.read_text("utf-8").splitlines() if line.split(" ")[1:2] and line.startswith("| ")]
+    start = told.index("| step | does | proof that it took effect | healed by |")
+    rows = [
+        f"| {kind} | {one.does} | {one.proof} | {healed_by(kind)} |" for kind, one in MEANINGS.items() if kind != "wait"
+    ]
+    assert told[start + 1 : start + 1 + len(rows)] == rows
+    assert {kind for kind in MEANINGS if healed_by(kind) == HEALED_BY.get(kind)} == set(HEALED_BY)
+
+
+@pytest.mark.parametrize("kind", get_args(StepKind))
+def test_each_kind_says_what_it_does_takes_and_proves(kind: StepKind, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fault", kind, "--help"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    meaning, (needed, possible) = MEANINGS[kind], keys_of(kind)
+    assert f"{kind}: {meaning.does}." in told
+    assert meaning.proof in told
+    options = {f"--{key.replace('_', '-')}" for key in (*needed, *possible) if key != "target"}
+    assert {word.strip("[],") for word in told.split() if word.startswith(("--", "[--"))} == {
+        "--help",
+        "--cluster",
+        *options,
+    }
+
+
+def test_an_option_of_another_kind_is_refused_with_this_kinds_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fault", "kill", "broker(1)", "--groups", "x"]) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert "did you mean" not in told
+    assert "next:    ebbtide fault kill --help" in told
