@@ -115,6 +115,7 @@ def _tell(original: Recorded, replays: list[Replay], found: list[Summary]) -> No
 
 def _tell_one(replay: Replay) -> None:
     from harness.replay.finding import finding
+    from harness.replay.replaying import unreached
 
     if replay.run is None or replay.repetition is None:
         print(f"  - the harness failed: {replay.failure}")
@@ -127,6 +128,8 @@ def _tell_one(replay: Replay) -> None:
     renamed = {one: other for one, other in repetition.naming.items() if one != other}
     if renamed:
         print("    renamed: " + ", ".join(f"{one} is now {other}" for one, other in renamed.items()))
+    if (gate := unreached(replay.run)) is not None:
+        print(f"    {gate}")
     for word, departure in zip(("first departed", *["then"] * _DEPARTURES_MAX), repetition.departures, strict=False):
         print(f"    {word} {departure.told()}")
     if not repetition.departures:

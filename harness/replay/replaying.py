@@ -96,6 +96,15 @@ def judged(original: Recorded, ran: Ran, judge: Judge) -> Replay:
     return Replay(kafka=ran.kafka, run=run, repetition=compare(original, run, ran.plan.naming))
 
 
+def unreached(run: Recorded) -> str | None:
+    """The gate at which the run departed: what was seen at the end of the wait, and awaited; None: it never did."""
+    for entry in run.steps:
+        if entry.state.get("reached") is False:
+            waited, seen = entry.state.get("waited_s"), entry.state.get("seen")
+            return f"the recorded state before step {entry.index} ({entry.step}) did not come in {waited} s: {seen}"
+    return None
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What replays on one release come to. `same` of `times` had the record's outcome and finding."""
 

@@ -79,17 +79,21 @@ class GateWatch:
         self._acked_at = time.monotonic()
 
     def look(self) -> Seen:
-        """Ask once; what was seen names only what differs."""
+        """Ask once; what was seen names only what differs, and what was awaited instead."""
         differing = self.differing()
-        return Seen(fired=not differing and self._enough_acked(), what="; ".join(differing) or f"{self._acked} acked")
+        if differing:
+            return Seen(fired=False, what="; ".join(differing))
+        enough = self._enough_acked()
+        return Seen(fired=enough, what=f"{self._acked} acked" + ("" if enough else f", not {self._gate.acked}"))
 
     def differing(self) -> list[str]:
-        """The partitions and brokers that are not as they were, as they are now."""
+        """The partitions and brokers that are not as they were: as they are now, and were."""
         found = []
         for was in self._gate.partitions:
             row = self._view.partition(was.partition)
             if not was.matches(row):
-                found.append(f"{was.partition} does not exist" if row is None else describe(row))
+                now = f"{was.partition} does not exist" if row is None else describe(row)
+                found.append(f"{now}, not {was.told()}")
         for broker, wanted in self._gate.brokers.items():
             event = self._view.image.brokers.get(broker)
             now = "not registered" if event is None else standing(event.event)

@@ -202,7 +202,8 @@ class Schedule:
         seen = watch.look().what
         self._change(index, state=evidence(gate, reached=came, waited_s=time.monotonic() - began, seen=seen))
         if not came:
-            self._display.note(f"departed before step {index}: the recorded state did not come about; seen: {seen}")
+            kind = self._steps[index].step
+            self._display.note(f"departed before step {index} ({kind}): the recorded state did not come about: {seen}")
 
     def _await_trigger(self, step: StepSpec, trigger: Trigger) -> None:
         watch = Watch(trigger, self._view, self._counters, self._acts.wire.held)

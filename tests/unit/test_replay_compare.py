@@ -16,7 +16,7 @@ from harness.replay.answer import answer
 from harness.replay.compare import compare
 from harness.replay.finding import finding
 from harness.replay.recorded import Recorded, load_recorded
-from harness.replay.replaying import Replay, summaries
+from harness.replay.replaying import Replay, summaries, unreached
 
 
 def test_a_run_repeats_itself_wholly() -> None:
@@ -197,3 +197,13 @@ def test_a_replay_that_proved_nothing_is_inconclusive_even_if_the_record_was_too
     replay = Replay(kafka="3.9.1", run=original, repetition=compare(original, original))
     (summary,) = summaries(original, [replay])
     assert summary.exit_code == ExitCode.INCONCLUSIVE
+
+
+def test_the_gate_at_which_a_replay_departed_is_told_with_what_was_awaited_and_seen() -> None:
+    run = load_recorded(LOST)
+    assert unreached(run) is None
+    seen = "t-0 leader 2 epoch 1 ISR [2], not t-0 leader 1 ISR [1]"
+    steps = [msgspec.structs.replace(one, state={"reached": True}) for one in run.steps]
+    steps[1] = msgspec.structs.replace(steps[1], state={"reached": False, "waited_s": 12.0, "seen": seen})
+    told = unreached(msgspec.structs.replace(run, steps=tuple(steps)))
+    assert told == f"the recorded state before step 1 ({steps[1].step}) did not come in 12.0 s: {seen}"

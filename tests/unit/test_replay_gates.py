@@ -13,6 +13,7 @@ from test_schedule import Bench
 from harness.record.steps import StepEntry
 from harness.runner.gates import Gate, GateWatch, PartitionWas
 from harness.runner.schedule import Schedule
+from harness.runner.triggers import Seen
 from harness.runner.view import ClusterView
 from harness.scenario.model import StepSpec, Trigger
 
@@ -63,14 +64,15 @@ def test_a_gate_without_an_elr_opens_whatever_it_is(view: ClusterView) -> None:
 def test_a_gate_names_what_differs(view: ClusterView) -> None:
     seen = GateWatch(Gate(partitions=(NEVER,), brokers={1: "fenced"}), view, Counters(0)).look()
     assert not seen.fired
-    assert seen.what == "t-0 leader 2 epoch 0 ISR [1, 2, 3]; broker 1 not registered, not fenced"
+    told = "t-0 leader 2 epoch 0 ISR [1, 2, 3], not t-0 leader 3 ISR [3]; broker 1 not registered, not fenced"
+    assert seen.what == told
 
 
 def test_a_gate_waits_for_records_only_as_long_as_more_of_them_come(
     view: ClusterView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = GateWatch(Gate(acked=10), view, Counters(4))
-    assert not watch.look().fired
+    assert watch.look() == Seen(fired=False, what="4 acked, not 10")
     monkeypatch.setattr("harness.runner.gates._STALLED_S", 0.0)
     assert watch.look().fired
     assert GateWatch(Gate(acked=4), view, Counters(4)).look().fired
@@ -109,7 +111,8 @@ def test_a_state_that_does_not_come_about_is_a_departure_and_the_step_fires_all_
     assert first.effect_ns is not None
     # Once departed, no state that came after can be counted on.
     assert (second.state, second.effect_ns is not None) == ({}, True)
-    assert any(note.startswith("departed before step 0") for note in bench.display.notes)
+    departed = next(note for note in bench.display.notes if note.startswith("departed before step 0 (kill)"))
+    assert departed.endswith("t-0 leader 2 epoch 0 ISR [1, 2, 3], not t-0 leader 3 ISR [3]")
 
 
 def test_a_state_stands_in_for_a_time(bench: Gated) -> None:
