@@ -66,6 +66,8 @@ def _disks(evidence: Evidence, elected: Elected, gone: Gone) -> Attribution:
     held = evidence.timeline.at_time(gone.topic, gone.partition, min(loss.fired_ns for loss in losses)) or before
     pool = losers & ({*held.isr, *held.elr} | {leader})
     min_isr = evidence.rules.min_isr(held, held.metadata_offset)
+    # Held to KIP-966's promise, which every release with ELR keeps alike. A model without ELR tolerates nothing: asked,
+    # it would excuse every loss, where all that it allows is the last replica's, above.
     if min_isr is not None and len(pool) > tolerated_losses(len(held.replicas), min_isr):
         return found(
             "beyond-tolerance",

@@ -27,6 +27,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     from analysis.spec.generate import scenario_of
     from analysis.spec.generate_schedule import Playable
     from harness.scenario.parse import parse
+    from harness.scenario.references import MAX_BROKERS
     from harness.scenario.write import brief_text_of
 
     variant = variant_named(args.variant)
@@ -39,6 +40,13 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.out.exists():
         raise UsageError("there is a file already", where=str(args.out), next="--out with another name, or remove it")
     bounds = bounds_of(args)
+    if bounds.size > MAX_BROKERS:
+        raise UsageError(
+            "a scenario has no room for so many brokers",
+            got=str(bounds.size),
+            allowed=f"1 to {MAX_BROKERS}",
+            next="ebbtide spec check, which searches without writing one",
+        )
     answer = answer_to(args, Playable(variant, bounds))
     if answer.trace is None:
         why = "the property holds within the bounds" if answer.holds else "no counterexample that steps can bring about"

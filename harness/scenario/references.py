@@ -11,6 +11,8 @@ from harness.scenario.model import Scenario
 from harness.scenario.roles import PARTITION_ROLES, parse_role
 
 MAX_BROKERS = 6
+"""As many as a small machine carries, at some 300 MB each, and enough for RF 6 with min ISR 4. The specification's
+explorer, which starts no process, takes one more."""
 
 Wrong = Callable[[str], bool]
 """Whether the value at a path is a stand-in for one that does not fit, so that nothing may be said from it."""

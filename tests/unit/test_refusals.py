@@ -16,8 +16,18 @@ from harness.cli.main import main
         (["run", "healthy", "--kafka", " , "], "no Kafka release is named"),
         (["spec", "check", "--variant", "elr-43", "--admin-kinds", "move"], "none may be made"),
         (["spec", "find", "--variant", "elr-43", "--out", "/nowhere/x.toml"], "cannot be written there"),
+        (
+            ["spec", "find", "--variant", "elr-43", "--out", "x.toml", "--rf", "6", "--brokers", "7"],
+            "a scenario has no room for so many brokers",
+        ),
     ],
-    ids=["an empty release", "no release between commas", "kinds without a budget", "a folder that is not there"],
+    ids=[
+        "an empty release",
+        "no release between commas",
+        "kinds without a budget",
+        "a folder that is not there",
+        "more brokers than a scenario has",
+    ],
 )
 def test_what_can_have_no_effect_is_refused(
     arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]

@@ -27,6 +27,7 @@ BUDGETS = ("power_losses", "kills", "disks", "disks_outside", "stops", "admin")
 """The fields of `Bounds` that count what may happen."""
 
 MAX_BROKERS = 7
+"""One more than a scenario may have, whose brokers are processes: RF 6 with min ISR 4, and a spare to reassign to."""
 MAX_BUDGET = 9
 
 
