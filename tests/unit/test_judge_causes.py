@@ -171,16 +171,6 @@ def test_min_isr_members_that_lost_data_at_once_are_beyond_tolerance_with_elr_to
     assert blamed(story.judged()) == ("beyond-tolerance", 2, 1)
 
 
-def test_without_elr_one_of_two_isr_members_that_lost_its_log_does_not_excuse_its_election(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    story.state(1)
-    story.state(10, isr=[1, 2])
-    story.power_loss(12, 2)
-    story.state(15, leader=2)
-    story.lose(0, 999, acked_s=11)
-    assert blamed(story.judged())[0] == "unexplained"
-
-
 def test_fewer_than_min_isr_are_tolerated_so_the_loss_is_unexplained(tmp_path: Path) -> None:
     story = with_elr(tmp_path)
     story.tables["partitions"][-1] |= {"leader": 1, "isr": [1], "elr": [2]}
