@@ -59,6 +59,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     told: str
     act: Callable[[], Effect | Armed]
     """What it did; or what it armed, which takes effect later."""
+    target: tuple[int, ...] | None = None
+    """Whom `step(NAME)` stands for, where the step acts on others too; None: on no others."""
 
 
 class Acts:
@@ -229,7 +231,8 @@ class Acts:
             return Plan(nodes=nodes, told=told, act=partial(self._flap, step, cuts))
         if step.step == "limit-bandwidth":
             return Plan(nodes=nodes, told=f"{step.rate} {told}", act=partial(self._limit, step, cuts))
-        return Plan(nodes=nodes, told=told, act=partial(self._partition, cuts))
+        target = self._view.resolve(parse_role(step.target)) if step.target is not None else None
+        return Plan(nodes=nodes, told=told, act=partial(self._partition, cuts), target=target)
 
     def _plan_rule(self, step: StepSpec) -> Plan:
         nodes = self._view.resolve(parse_role(step.target or ""))

@@ -231,7 +231,7 @@ class Schedule:
             for node in plan.nodes or (None,):
                 self._healed(step.step, node)
         if step.name is not None:
-            self._view.remember(step.name, plan.nodes)
+            self._view.remember(step.name, plan.nodes if plan.target is None else plan.target)
         if isinstance(done, Armed):
             self._armed[index] = done
             self._display.note(f"{step.step} {plan.told}: armed")

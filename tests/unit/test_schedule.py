@@ -346,6 +346,15 @@ def test_an_isolation_cuts_a_node_from_everyone_or_from_some(bench: Bench) -> No
     assert cuts == [everyone, {(2, 3), (3, 2), (2, CLIENTS), (CLIENTS, 2)}]
 
 
+def test_an_isolated_node_is_whom_its_step_stands_for_and_not_those_it_was_cut_off_from(bench: Bench) -> None:
+    bench.run(
+        StepSpec(name="dark", step="isolate", target="leader(t-0)", from_=("broker(3)",)),
+        StepSpec(step="kill", target="step(dark)"),
+    )
+    isolation, kill = bench.entries()
+    assert (isolation.nodes, kill.nodes) == ((2, 3), (2,))
+
+
 def test_a_rolling_step_takes_one_broker_after_the_other_and_waits_for_the_whole_isr(bench: Bench) -> None:
     schedule, _ = bench.run(StepSpec(step="rolling", mode="kill"))
     order = [("kill", 1), ("start", 1), ("kill", 2), ("start", 2), ("kill", 3), ("start", 3)]
