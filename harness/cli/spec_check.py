@@ -22,8 +22,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Search and say how it ended."""
-    from analysis.spec.explore.question import property_named
+    from analysis.spec.explore.question import property_named, variant_named
     from analysis.spec.explore.wording import lines
+    from analysis.spec.variants import VARIANTS
 
     asked = property_named(args.property)
     bounds = bounds_of(args)
@@ -55,6 +56,6 @@ def run(args: argparse.Namespace) -> ExitCode:
     if asked.name == "committed" and bounds.power_losses >= args.min_isr:
         print("note:      KIP-966 promises nothing beyond min.insync.replicas - 1 power losses at once")
     print()
-    for line in lines(answer.trace):
+    for line in lines(answer.trace, VARIANTS[variant_named(args.variant)]):
         print(line)
     return ExitCode.CONTRADICTED

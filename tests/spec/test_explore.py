@@ -9,9 +9,10 @@ import pytest
 from analysis.spec.explore.properties import PROPERTIES
 from analysis.spec.explore.question import Answer, ask, machine_for, variant_named
 from analysis.spec.explore.search import BYTES_PER_STATE, replay, search
-from analysis.spec.explore.wording import lines
+from analysis.spec.explore.wording import clause_of, lines
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.model.machine import Machine, canonical
+from analysis.spec.variants import VARIANTS
 from harness.errors import UsageError
 
 WITHOUT_ELR = ("kraft", "kip903", "kip903_36", "strict_min_isr", "strict_min_isr_38", "strict_min_isr_39")
@@ -190,9 +191,19 @@ def test_a_counterexample_can_be_replayed() -> None:
 def test_a_counterexample_is_told_with_who_what_and_why() -> None:
     answer = asked("strict_min_isr", power_losses=1)
     assert answer.trace is not None
-    told = list(lines(answer.trace))
+    told = list(lines(answer.trace, VARIANTS["strict_min_isr"]))
     assert any("environment broker 1 loses power" in line and "KIP-966" in line for line in told)
     assert told[-1].strip() == "LOST: the new leader does not have a"
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_step_goes_by_no_kip_that_its_variant_does_not_have(variant: str) -> None:
+    protocol = VARIANTS[variant]
+    controller, hw, joins = ("fence", "unfence", "start"), ("append", "advance-hw"), ("ask-expand", "deliver")
+    told = {kind: clause_of(kind, protocol) for kind in (*controller, *hw, *joins)}
+    assert all(("KIP-966" in told[kind]) is protocol.has_elr for kind in controller)
+    assert all(("KIP-966" in told[kind]) is protocol.strict_min_isr for kind in hw)
+    assert all(("KIP-903" in told[kind]) is protocol.checks_epochs for kind in joins)
 
 
 @pytest.mark.parametrize(

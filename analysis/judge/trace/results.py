@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from analysis.judge.timeline import PartitionState
-from analysis.judge.trace.actions import CLAUSES, Candidate
+from analysis.judge.trace.actions import Candidate
 from analysis.spec.partition import Partition, members
 
 _MASKS = ("isr", "elr", "adding", "removing")
@@ -20,11 +20,6 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     after: PartitionState
     action: str
     by: str
-
-    @property
-    def clause(self) -> str:
-        """What the action stands on."""
-        return CLAUSES[self.action]
 
 
 class Near(msgspec.Struct, frozen=True, kw_only=True):

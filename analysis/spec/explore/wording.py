@@ -7,55 +7,102 @@ from collections.abc import Iterator
 from analysis.spec.explore.trace import Step, Trace
 from analysis.spec.model import words as w
 from analysis.spec.model.words import DATA_BITS, LOG, MAX_RECORDS, Shared, unpack
+from analysis.spec.protocol import Protocol
 
+_WORDS: dict[str, tuple[str, str]] = {
+    "append": ("producer", "sends record {record} ({acks}) to broker {broker}"),
+    "fetch": ("broker {broker}", "fetches from the leader, cutting its log to the leader's first"),
+    "advance-hw": ("broker {broker}", "moves the HW to what the maximal ISR has"),
+    "ask-expand": ("leader", "asks for an ISR with broker {broker} (AlterPartition leaves)"),
+    "ask-shrink": ("leader", "asks for an ISR without {brokers} (AlterPartition leaves)"),
+    "deliver": ("controller", "decides on the AlterPartition request"),
+    "fence": ("controller", "fences broker {broker}: its session expired"),
+    "unfence": ("controller", "unfences broker {broker}"),
+    "power-loss": ("environment", "broker {broker} loses power and what it had not flushed"),
+    "kill": ("environment", "broker {broker} is killed; its log stays"),
+    "stop": ("operator", "stops broker {broker} cleanly"),
+    "start": ("operator", "starts broker {broker}, which registers"),
+    "replace-disk": ("operator", "replaces the disk of broker {broker}"),
+    "reassign": ("operator", "reassigns the partition to {order}"),
+    "cancel-reassignment": ("operator", "cancels the reassignment"),
+    "set-min-isr": ("operator", "sets min.insync.replicas to {detail}"),
+    "apply-config": ("leader", "reads the new min.insync.replicas from the metadata log"),
+    "set-feature": ("operator", "sets eligible.leader.replicas.version to {detail}"),
+    "unregister": ("operator", "unregisters broker {broker}"),
+    "resize-first-partition": ("operator", "reassigns partition 0 of the topic to {detail} replica(s)"),
+    "elect-preferred": ("operator", "asks for a preferred election"),
+    "elect-unclean": ("operator", "asks for an unclean election"),
+    "recover": ("controller", "recovers with the logs of {detail} replica(s)"),
+}
+
+_IN_KRAFT = {
+    "append": "min.insync.replicas",
+    "fetch": "KIP-101, KIP-279",
+    "advance-hw": "KIP-497, maximal ISR",
+    "ask-expand": "KIP-841",
+    "ask-shrink": "replica.lag.time.max.ms",
+    "deliver": "KIP-497",
+    "fence": "KIP-631",
+    "unfence": "KIP-631",
+    "power-loss": "KIP-966, Motivation",
+    "kill": "KIP-631",
+    "stop": "KIP-631",
+    "start": "KIP-631",
+    "replace-disk": "KIP-903, Motivation",
+    "reassign": "KIP-455",
+    "cancel-reassignment": "KIP-455",
+    "set-min-isr": "min.insync.replicas",
+    "apply-config": "min.insync.replicas",
+    "unregister": "KIP-631",
+    "resize-first-partition": "ReplicationControlManager.getTopicEffectiveMinIsr",
+    "elect-preferred": "KIP-460",
+    "elect-unclean": "KIP-460",
+}
+_SINCE_KIP_903 = {"ask-expand": "KIP-841, KIP-903", "deliver": "KIP-497, KIP-903"}
+_SINCE_STRICT_MIN_ISR = dict.fromkeys(("append", "advance-hw", "apply-config"), "KIP-966, HW requirement")
 _ELR = "KIP-966, Controller behaviors"
-
-_WORDS: dict[str, tuple[str, str, str]] = {
-    "append": ("producer", "sends record {record} ({acks}) to broker {broker}", "KIP-966, HW requirement"),
-    "fetch": ("broker {broker}", "fetches from the leader, cutting its log to the leader's first", "KIP-101, KIP-279"),
-    "advance-hw": ("broker {broker}", "moves the HW to what the maximal ISR has", "KIP-966, HW requirement"),
-    "ask-expand": ("leader", "asks for an ISR with broker {broker} (AlterPartition leaves)", "KIP-841, KIP-903"),
-    "ask-shrink": ("leader", "asks for an ISR without {brokers} (AlterPartition leaves)", "replica.lag.time.max.ms"),
-    "deliver": ("controller", "decides on the AlterPartition request", f"{_ELR} 1; KIP-903"),
-    "fence": ("controller", "fences broker {broker}: its session expired", f"{_ELR} 2"),
-    "unfence": ("controller", "unfences broker {broker}", f"{_ELR} 3"),
-    "power-loss": ("environment", "broker {broker} loses power and what it had not flushed", "KIP-966, Motivation"),
-    "kill": ("environment", "broker {broker} is killed; its log stays", "KIP-966, Detection of an unclean shutdown"),
-    "stop": ("operator", "stops broker {broker} cleanly", "KIP-966, Detection of an unclean shutdown"),
-    "start": ("operator", "starts broker {broker}, which registers", f"{_ELR} 4"),
-    "replace-disk": ("operator", "replaces the disk of broker {broker}", "KIP-903, Motivation"),
-    "reassign": ("operator", "reassigns the partition to {order}", "KIP-966, Other behaviors 4; KIP-455"),
-    "cancel-reassignment": ("operator", "cancels the reassignment", "KIP-966, Other behaviors 4b"),
-    "set-min-isr": ("operator", "sets min.insync.replicas to {detail}", "KIP-966, Other behaviors 2"),
-    "apply-config": ("leader", "reads the new min.insync.replicas from the metadata log", "KIP-966, HW requirement"),
-    "set-feature": ("operator", "sets eligible.leader.replicas.version to {detail}", "KIP-966, Compatibility: ELR"),
-    "unregister": ("operator", "unregisters broker {broker}", _ELR),
-    "resize-first-partition": (
-        "operator",
-        "reassigns partition 0 of the topic to {detail} replica(s)",
-        "ReplicationControlManager.getTopicEffectiveMinIsr",
-    ),
-    "elect-preferred": ("operator", "asks for a preferred election", "KIP-460"),
-    "elect-unclean": ("operator", "asks for an unclean election", "KIP-460"),
-    "recover": ("controller", "recovers with the logs of {detail} replica(s)", "KIP-966, Unclean recovery"),
+_SINCE_ELR = {
+    "deliver": f"{_ELR} 1; KIP-903",
+    "fence": f"{_ELR} 2",
+    "unfence": f"{_ELR} 3",
+    "kill": "KIP-966, Detection of an unclean shutdown",
+    "stop": "KIP-966, Detection of an unclean shutdown",
+    "start": f"{_ELR} 4",
+    "reassign": "KIP-966, Other behaviors 4; KIP-455",
+    "cancel-reassignment": "KIP-966, Other behaviors 4b",
+    "set-min-isr": "KIP-966, Other behaviors 2",
+    "set-feature": "KIP-966, Compatibility: ELR",
+    "unregister": _ELR,
+    "recover": "KIP-966, Unclean recovery",
 }
 
 
-def lines(trace: Trace) -> Iterator[str]:
-    """The whole trace, two lines a step."""
+def lines(trace: Trace, protocol: Protocol) -> Iterator[str]:
+    """The whole trace, two lines a step; `protocol` is the variant that it was found in."""
     yield "  0. all replicas are in the ISR, broker 1 leads"
     yield "     " + state_line(trace.shared, 0, trace.initial)
     for number, step in enumerate(trace.steps, 1):
-        who, what, clause = sentence(step, trace.orders.get(number - 1, step.brokers))
-        yield f"{number:>3}. {who} {what}  [{clause}]"
+        who, what = sentence(step, trace.orders.get(number - 1, step.brokers))
+        yield f"{number:>3}. {who} {what}  [{clause_of(step.kind, protocol)}]"
         yield "     " + state_line(step.shared, step.data, step.words)
         if step.lost:
             yield f"     LOST: the new leader does not have {_records(step.lost)}"
 
 
-def sentence(step: Step, order: tuple[int, ...] = ()) -> tuple[str, str, str]:
-    """Who acts, what happens, and the clause it goes by."""
-    who, what, clause = _WORDS[step.kind]
+def clause_of(kind: str, protocol: Protocol) -> str:
+    """What such a step goes by in this variant: a KIP that it does not have cannot be it."""
+    in_force = (
+        (protocol.has_elr, _SINCE_ELR),
+        (protocol.strict_min_isr, _SINCE_STRICT_MIN_ISR),
+        (protocol.checks_epochs, _SINCE_KIP_903),
+        (True, _IN_KRAFT),
+    )
+    return next(clauses[kind] for has, clauses in in_force if has and kind in clauses)
+
+
+def sentence(step: Step, order: tuple[int, ...] = ()) -> tuple[str, str]:
+    """Who acts, and what happens."""
+    who, what = _WORDS[step.kind]
     values = {
         "broker": step.broker,
         "brokers": "broker " + ", ".join(map(str, step.brokers)),
@@ -64,7 +111,7 @@ def sentence(step: Step, order: tuple[int, ...] = ()) -> tuple[str, str, str]:
         "acks": "acks=all" if step.detail else "acks=1",
         "record": _name(unpack(step.data).appended - 1),
     }
-    return who.format(**values), what.format(**values), clause
+    return who.format(**values), what.format(**values)
 
 
 def state_line(shared: Shared, data: int, brokers: dict[int, int]) -> str:

@@ -1,6 +1,6 @@
 """The state machine: the initial state, and every action that can happen in a state.
 
-Each action names who acts in `analysis.spec.model.wording`. Some are one step here and several in Kafka, where
+Each action names who acts in `analysis.spec.explore.wording`. Some are one step here and several in Kafka, where
 the steps between cannot matter: docs/spec.md says which and why.
 """
 
