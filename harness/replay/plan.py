@@ -84,7 +84,7 @@ def _gates(recorded: Recorded, naming: Naming, *, with_elr: bool) -> dict[int, G
     for (entry, at_ns), count in zip(fired, acked, strict=True):
         gate = Gate(
             partitions=tuple(_was(state, naming, with_elr=with_elr) for state in recorded.partitions_at(at_ns)),
-            brokers={naming.get(node, node): state for node, state in recorded.brokers_at(at_ns).items()},
+            standings={naming.get(node, node): state for node, state in recorded.brokers_at(at_ns).items()},
             acked=count,
             patience_s=cluster.session_timeout_s + cluster.replica_lag_max_s + _SLACK_S,
         )
@@ -100,7 +100,7 @@ def _is_time(entry: StepEntry) -> bool:
 
 def _changed(before: Gate, after: Gate) -> bool:
     """Whether something came about meanwhile that can be waited for."""
-    return (before.partitions, before.brokers) != (after.partitions, after.brokers)
+    return (before.partitions, before.standings) != (after.partitions, after.standings)
 
 
 def _was(state: PartitionState, naming: Naming, *, with_elr: bool) -> PartitionWas:

@@ -52,12 +52,12 @@ class PartitionWas(msgspec.Struct, frozen=True, kw_only=True):
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
     """What a step waits for besides its trigger, for at most `patience_s`.
 
-    `brokers`: broker id to its registration, as `standing` names it. `acked`: so many, or as many as still come.
+    `standings`: broker id to how it stood, as `standing` names it. `acked`: so many, or as many as still come.
     `instead_of_trigger`: the trigger was a time, in which just this state came about.
     """
 
     partitions: tuple[PartitionWas, ...] = ()
-    brokers: Mapping[int, str] = {}
+    standings: Mapping[int, str] = {}
     acked: int = 0
     instead_of_trigger: bool = False
     patience_s: float = 10.0
@@ -94,7 +94,7 @@ class GateWatch:
             if not was.matches(row):
                 now = f"{was.partition} does not exist" if row is None else describe(row)
                 found.append(f"{now}, not {was.told()}")
-        for broker, wanted in self._gate.brokers.items():
+        for broker, wanted in self._gate.standings.items():
             event = self._view.image.brokers.get(broker)
             now = "not registered" if event is None else standing(event.event)
             if now != wanted:
@@ -108,12 +108,12 @@ class GateWatch:
         return acked >= self._gate.acked or time.monotonic() - self._acked_at >= _STALLED_S
 
 
-def evidence(gate: Gate, *, reached: bool, waited_s: float, seen: str) -> dict[str, Any]:
-    """What steps.jsonl says of a gate."""
+def state_entry(gate: Gate, *, reached: bool, waited_s: float, seen: str) -> dict[str, Any]:
+    """What steps.jsonl says of a gate: the `state` of its step."""
     return {
         "awaited": [
             *(was.told() for was in gate.partitions),
-            *(f"broker {broker} {wanted}" for broker, wanted in gate.brokers.items()),
+            *(f"broker {broker} {wanted}" for broker, wanted in gate.standings.items()),
             f"{gate.acked} acked",
         ],
         "instead_of_trigger": gate.instead_of_trigger,

@@ -15,7 +15,7 @@ from harness.errors import EbbtideError
 from harness.record.steps import StepEntry, write_steps
 from harness.runner.acts import Acts, Administer, Plan
 from harness.runner.display import Display
-from harness.runner.gates import Gate, GateWatch, evidence
+from harness.runner.gates import Gate, GateWatch, state_entry
 from harness.runner.triggers import Counters, Watch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved
 from harness.runtime.base import CLIENTS, LogLoss, Runtime
@@ -200,7 +200,7 @@ class Schedule:
             came = False
             self._gates.clear()
         seen = watch.look().what
-        self._change(index, state=evidence(gate, reached=came, waited_s=time.monotonic() - began, seen=seen))
+        self._change(index, state=state_entry(gate, reached=came, waited_s=time.monotonic() - began, seen=seen))
         if not came:
             kind = self._steps[index].step
             self._display.note(f"departed before step {index} ({kind}): the recorded state did not come about: {seen}")

@@ -62,7 +62,7 @@ def test_a_gate_without_an_elr_opens_whatever_it_is(view: ClusterView) -> None:
 
 
 def test_a_gate_names_what_differs(view: ClusterView) -> None:
-    seen = GateWatch(Gate(partitions=(NEVER,), brokers={1: "fenced"}), view, Counters(0)).look()
+    seen = GateWatch(Gate(partitions=(NEVER,), standings={1: "fenced"}), view, Counters(0)).look()
     assert not seen.fired
     told = "t-0 leader 2 epoch 0 ISR [1, 2, 3], not t-0 leader 3 ISR [3]; broker 1 not registered, not fenced"
     assert seen.what == told

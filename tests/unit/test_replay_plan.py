@@ -25,7 +25,7 @@ def test_a_step_waits_for_the_partition_the_brokers_and_the_acked_records_of_its
     assert gates[0].partitions == (PartitionWas(partition="t-0", leader=2, isr=(1, 2, 3)),)
     assert gates[0].acked == 2000
     assert gates[2].partitions == (PartitionWas(partition="t-0", leader=-1, isr=(2,)),)
-    assert dict(gates[3].brokers) == {1: "fenced", 2: "unfenced", 3: "fenced"}
+    assert dict(gates[3].standings) == {1: "fenced", 2: "unfenced", 3: "fenced"}
 
 
 def test_the_elr_is_part_of_the_state_where_the_release_has_one() -> None:
@@ -67,7 +67,7 @@ def test_a_seed_renames_the_brokers_everywhere_alike() -> None:
     assert drawn.scenario.steps[0].target == f"broker({naming[2]})"
     assert drawn.scenario.steps[0].from_ == (f"broker({naming[3]})", "controllers")
     assert drawn.gates[1].partitions[0].isr == (naming[2],)
-    assert drawn.gates[1].brokers[naming[2]] == "unfenced"
+    assert drawn.gates[1].standings[naming[2]] == "unfenced"
 
 
 def test_the_same_seed_draws_the_same_names() -> None:
