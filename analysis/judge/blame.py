@@ -1,0 +1,112 @@
+"""Losses and falls of the HW with their causes: attributed, grouped as verdict.json lists them, and told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from analysis.judge.causes import attribute_loss, attribute_regression
+from analysis.judge.evidence import Evidence
+from analysis.judge.outcome_checks import Blamed, by_election, election_of
+from analysis.verdict import Cause, Election, Loss, Regression
+
+if TYPE_CHECKING:
+    from analysis.reconcile.model import Reconciliation
+
+_TOLD_MAX = 20
+
+
+def blamed_losses(evidence: Evidence, reconciliation: Reconciliation) -> list[Blamed]:
+    """What was lost, in parts that have one cause each."""
+    return [
+        Blamed(
+            topic=lost.topic,
+            partition=lost.partition,
+            what={"acks": lost.acks, "first_offset": part.first_offset, "last_offset": part.last_offset},
+            count=part.count,
+            committed=lost.committed or lost.acks == -1,
+            attribution=part.attribution,
+        )
+        for lost in reconciliation.lost
+        for part in attribute_loss(evidence, lost)
+    ]
+
+
+def blamed_regressions(evidence: Evidence, reconciliation: Reconciliation) -> list[Blamed]:
+    """Each fall of the HW."""
+    return [
+        Blamed(
+            topic=back.topic,
+            partition=back.partition,
+            what={"from": back.from_, "to": back.to, "leader_epoch": back.leader_epoch},
+            count=1,
+            committed=True,
+            attribution=attribute_regression(evidence, back, reconciliation.lost),
+        )
+        for back in reconciliation.regressions
+    ]
+
+
+def losses_of(blamed: Sequence[Blamed]) -> list[Loss]:
+    """Lost records by partition, acks, commitment, cause and election; those without a cause are not among them."""
+    groups: dict[tuple[str, int, int, bool, Cause, Election | None], list[Blamed]] = {}
+    for one in blamed:
+        if one.attribution.cause is not None:
+            election = election_of(one.attribution)
+            key = (one.topic, one.partition, one.what["acks"], one.committed, one.attribution.cause, election)
+            groups.setdefault(key, []).append(one)
+    return [
+        Loss(
+            topic=topic,
+            partition=partition,
+            acks=acks,
+            committed=committed,
+            cause=cause,
+            count=sum(one.count for one in group),
+            first_offset=min(one.what["first_offset"] for one in group),
+            last_offset=max(one.what["last_offset"] for one in group),
+            election=election,
+        )
+        for (topic, partition, acks, committed, cause, election), group in groups.items()
+    ]
+
+
+def regressions_of(blamed: Sequence[Blamed]) -> list[Regression]:
+    """The falls of the HW; those without a cause are not among them."""
+    return [
+        Regression(
+            topic=one.topic,
+            partition=one.partition,
+            from_=one.what["from"],
+            to=one.what["to"],
+            leader_epoch=one.what["leader_epoch"],
+            cause=one.attribution.cause,
+            election=election_of(one.attribution),
+        )
+        for one in blamed
+        if one.attribution.cause is not None
+    ]
+
+
+def reasons_of(losses: Sequence[Blamed], regressions: Sequence[Blamed]) -> list[str]:
+    """Each different cause in a sentence: which records, by which election, and why that broker could lead.
+
+    What is unexplained stands among the reasons for the outcome already.
+    """
+    groups: dict[tuple[str, str, str], int] = {}
+    for kind, blamed in (("lost record", losses), ("fall of the HW|falls of the HW", regressions)):
+        for one in blamed:
+            if one.attribution.cause == "unexplained":
+                continue
+            cause = one.attribution.cause or "cause not known"
+            reason = f"{cause}: {one.attribution.why}{by_election(one.attribution)}"
+            key = (kind, f"{one.topic}-{one.partition}", reason)
+            groups[key] = groups.get(key, 0) + one.count
+    told_ = [f"{name}, {_counted(count, kind)}, {reason}" for (kind, name, reason), count in groups.items()]
+    return told_[:_TOLD_MAX] + ([f"and {len(told_) - _TOLD_MAX} more"] if len(told_) > _TOLD_MAX else [])
+
+
+def _counted(count: int, noun: str) -> str:
+    """`1 lost record`, `2 lost records`; a noun with a plural of its own is given as `one|many`."""
+    one, _, many = noun.partition("|")
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
