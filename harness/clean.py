@@ -14,6 +14,7 @@ from filelock import FileLock
 from harness.errors import EbbtideError
 from harness.host.containers import ownerless
 from harness.host.processes import is_alive
+from harness.host.scratch import remove_abandoned
 from harness.ledger import Entry, ledgers_dir, read_ledger
 
 
@@ -29,16 +30,21 @@ class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
 def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[Cleaned]:
     """Undo every ledger whose harness is dead, newest entry first; what failed stays in its ledger.
 
-    `forget`: it does not stay, as when the daemon of its containers is gone for good.
+    `forget`: it does not stay, as when the daemon of its containers is gone for good. Without `ledgers`, those of this
+    host, the temporary folders of judgings that were killed go too.
     """
     home = ledgers or ledgers_dir()
     by_ledger = []
     if home.is_dir():
         with FileLock(home / ".lock"):
             by_ledger = [_clean_one(path, forget) for path in sorted(home.glob("*.jsonl"))]
-    return by_ledger + [
+    found = by_ledger + [
         _undone(container.run_id, [container]) for container in ownerless(known=[one.run_id for one in by_ledger])
     ]
+    folders = remove_abandoned() if ledgers is None else []
+    if folders:
+        found.append(Cleaned(run_id="judging", undone=tuple(f"temporary folder {folder}" for folder in folders)))
+    return found
 
 
 def _clean_one(path: Path, forget: bool) -> Cleaned:

@@ -10,9 +10,7 @@ import atexit
 import contextlib
 import logging
 import os
-import shutil
 import subprocess
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +27,7 @@ from pyspark.sql import SparkSession
 
 from analysis.reconcile.class_archive import class_archive
 from harness.errors import HarnessError
+from harness.host.scratch import Scratch
 from harness.java import require_java
 from harness.signals import held_back
 
@@ -127,7 +126,7 @@ class Jvm:
         logging.getLogger().addHandler(logging.NullHandler())
         java = require_java()
         spark_home = Path(pyspark.__file__).parent
-        self._scratch = Path(tempfile.mkdtemp(prefix="ebbtide-spark-"))
+        self._scratch = Scratch()
         self._gateway: Any = None
         self._archive = class_archive(java, spark_home / "jars")
         environment = {
@@ -137,8 +136,8 @@ class Jvm:
         }
         if _is_local(master):
             environment["SPARK_LOCAL_IP"] = "127.0.0.1"
-        (self._scratch / "log4j2.properties").write_text(_LOGGING)
-        said = self._scratch / "stderr.log"
+        (self._scratch.path / "log4j2.properties").write_text(_LOGGING)
+        said = self._scratch.path / "stderr.log"
         try:
             # A Ctrl-C in the middle would leave a JVM that nobody knows of. In the main thread SparkContext takes it
             # for itself, and what it cuts short looks like a failed start; in another thread it leaves signals alone.
@@ -149,8 +148,8 @@ class Jvm:
                 ThreadPoolExecutor(1, "Spark start") as starter,
             ):
                 compiler = _QUICK_COMPILER if suits_quick_start(rows) else _LATE_COMPILER
-                flags = f"{_START_FLAGS} {compiler} {self._archive.flags} -Djava.io.tmpdir={self._scratch}"
-                conf = _conf(master, self._scratch, flags)
+                flags = f"{_START_FLAGS} {compiler} {self._archive.flags} -Djava.io.tmpdir={self._scratch.path}"
+                conf = _conf(master, self._scratch.path, flags)
                 if jars:
                     conf.set("spark.jars", ",".join(map(str, jars)))
                 self.spark = starter.submit(self._started, conf, stderr).result()
@@ -192,7 +191,7 @@ class Jvm:
                 gateway.proc.kill()
                 gateway.proc.wait()
             self._archive.finish()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.remove()
 
 
 def _said_by(error: Exception) -> str:

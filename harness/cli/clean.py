@@ -13,7 +13,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.description = (
         "Undo what dead runs left outside their folders: processes, containers, network namespaces, volumes, kernel "
-        "settings. "
+        "settings, and temporary folders of judgings that were killed. "
         "Runs that are still going, and everything that ebbtide did not make, stay as they are. "
         "Exit code 0: nothing is left, 3: something could not be undone."
     )
