@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,12 +61,19 @@ def path_of(named: str) -> Path:
 
 
 def records_in(path: Path) -> list[Path]:
-    """A record itself, or the records in a folder that is none, in the order of their names."""
-    from harness.record.manifest import MANIFEST
+    """A record itself, or the runs in a folder that is none, in the order of their names."""
+    from harness.record.manifest import MANIFEST, is_plain_cluster, read_manifest, records_of
+
+    def is_run(record: Path) -> bool:
+        """A damaged one is told when its turn comes."""
+        with contextlib.suppress(EbbtideError):
+            return not is_plain_cluster(read_manifest(record))
+        return True
 
     if (path / MANIFEST).exists() or not path.is_dir():
         return [path]
-    return sorted(one.parent for one in path.glob(f"[!.]*/{MANIFEST}")) or [path]
+    found = records_of(path)
+    return [record for record in found if is_run(record)] or found or [path]
 
 
 def judge_all(
@@ -85,13 +93,13 @@ def judge_all(
     from analysis.report.summary import judged
     from analysis.verdict import EXIT_OF_OUTCOME
     from harness.cli.progress import progress_of
-    from harness.record.manifest import read_manifest
+    from harness.record.manifest import read_run
 
     codes: set[ExitCode] = set()
     readable: list[Path] = []
     for record in records:
         try:
-            read_manifest(record)
+            read_run(record)
         except EbbtideError as error:
             codes.add(_complain(record, error))
         else:

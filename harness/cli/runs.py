@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One record; a damaged one has no more than `why`, and one that was not judged has no outcome and no counts.
+    `plain`: of a cluster without a scenario, of which there is nothing to judge.
 
     `bytes` are those that it takes on disk. A count that the verdict does not know is left out.
     """
@@ -63,13 +64,14 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     acked: int | None = None
     lost: int | None = None
     why: str | None = None
+    plain: bool = False
 
 
 def _row(folder: Path) -> _Row:
     from analysis.report.words import has_sends, lost_in_all
     from analysis.verdict import not_finished, read_verdict
     from harness.errors import UsageError
-    from harness.record.manifest import read_manifest
+    from harness.record.manifest import is_plain_cluster, read_manifest
 
     size_bytes = _size(folder)
     try:
@@ -92,6 +94,7 @@ def _row(folder: Path) -> _Row:
         outcome=verdict.outcome if verdict else None,
         acked=verdict.counts.acked if verdict and has_sends(folder, verdict) else None,
         lost=lost_in_all(verdict) if verdict else None,
+        plain=is_plain_cluster(manifest),
     )
 
 
@@ -106,7 +109,8 @@ def _print(rows: list[_Row]) -> None:
     from harness.cli.output import print_table
 
     def cells(row: _Row) -> list[str]:
-        outcome = row.outcome or ("damaged" if row.why else "not judged")
+        unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
+        outcome = row.outcome or unjudged
         counts = f"{_count(row.acked)} / {_count(row.lost)}" if row.outcome is not None else "-"
         names = [name or "-" for name in (row.kafka, row.status, row.scenario)]
         return [shlex.quote(row.record), outcome, counts, _human(row.bytes), *names]

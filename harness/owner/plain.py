@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from harness.record.manifest import PLAIN_CLUSTER
 from harness.scenario.model import ClusterSpec, Scenario
-
-NAME = "cluster"
 
 
 def plain(kafka: str, cluster: ClusterSpec) -> Scenario:
     """A cluster of release `kafka` without topics, clients or steps."""
     return Scenario(
-        name=NAME,
+        name=PLAIN_CLUSTER,
         title="A cluster for experiments by hand",
         description="Steps are those that were asked for with `ebbtide fault`.",
         kafka=(kafka,),

@@ -6,6 +6,7 @@ edited, when more is known.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,12 @@ from harness.record.tables import RECORD_VERSION
 from harness.scenario.model import Acks
 
 MANIFEST = "manifest.json"
+
+PLAIN_CLUSTER = "cluster"
+"""What stands for the scenario in the record of a cluster that has none."""
+
+_NAMED_MAX = 5
+"""Of a folder of records, so many are named to somebody who has to choose one."""
 
 Status = Literal["complete", "interrupted", "failed"]
 
@@ -98,6 +105,30 @@ def write_manifest(record: Path, manifest: Manifest) -> None:
     write_atomically(record / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
 
 
+def records_of(folder: Path) -> list[Path]:
+    """The records that lie in a folder, in the order of their names: the oldest first."""
+    return sorted(path.parent for path in folder.glob(f"[!.]*/{MANIFEST}"))
+
+
+def is_plain_cluster(manifest: Manifest) -> bool:
+    """Whether it is of a cluster by hand, without a scenario: nothing was sent that could be judged, or sent again."""
+    return manifest.scenario == PLAIN_CLUSTER and not manifest.topics
+
+
+def read_run(record: Path) -> Manifest:
+    """The manifest of a run of a scenario. Raises as `read_manifest`, and for the record of a plain cluster."""
+    manifest = read_manifest(record)
+    if is_plain_cluster(manifest):
+        raise UsageError(
+            "the record of a plain cluster, not of a run: there is no scenario, and nothing to judge or to run again",
+            where=str(record),
+            got="its steps are in steps.jsonl, the nodes' logs in logs/",
+            allowed="the record of a run, or of a cluster that was brought up from a scenario",
+            next="ebbtide cluster up SCENARIO",
+        )
+    return manifest
+
+
 def read_manifest(record: Path) -> Manifest:
     """The manifest of a record.
 
@@ -109,6 +140,16 @@ def read_manifest(record: Path) -> Manifest:
         what = "not a run record, but a file" if record.is_file() else "no such run record"
         raise UsageError(what, where=str(record), allowed="a folder with a manifest.json", next=next_)
     if not path.is_file():
+        for folder in (record, record / "runs"):
+            records = records_of(folder)
+            if records:
+                newest = [shlex.quote(str(one)) for one in records[: -_NAMED_MAX - 1 : -1]]
+                raise UsageError(
+                    "not a run record, but a folder of records",
+                    where=str(record),
+                    allowed=", ".join(newest) + (f" and {more} more" if (more := len(records) - len(newest)) else ""),
+                    next=f"ebbtide runs {shlex.quote(str(folder))}",
+                )
         raise UsageError("not a run record: manifest.json is missing", where=str(record), next=next_)
     try:
         head = msgspec.json.decode(path.read_bytes())

@@ -18,8 +18,8 @@ STEPS = "steps.jsonl"
 class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One line of steps.jsonl.
 
-    `nodes` are the resolved targets' node ids, and `whom` says it in words: `broker-1 | broker-2, clients` were cut from
-    each other, `broker-1 > broker-2` one way. `effect_ns` null: no proof that the step took effect.
+    `nodes` are the resolved targets' node ids, and `whom` says it in words: `broker-1 | broker-2, clients` were cut
+    from each other, `broker-1 > broker-2` one way. `effect_ns` null: no proof that the step took effect.
     `healed_ns` null: never healed, or nothing to heal. `proof` holds `"probe": "ok"` and the figures that
     the probe measured (a power loss: `lost_bytes`, and per log `logs: {"t-0": {"bytes_before",
     "bytes_after", "leo_before", "leo_after"}}`). `parameters` are the step's own, as in the scenario file.

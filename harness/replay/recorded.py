@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from analysis.judge.timeline import PartitionState, Timeline, load_timeline
 from analysis.verdict import Verdict, not_finished, read_verdict
 from harness.errors import UsageError
-from harness.record.manifest import Manifest, read_manifest
+from harness.record.manifest import Manifest, read_run
 from harness.record.steps import StepEntry, read_steps
 from harness.record.tables import table_files
 from harness.runner.gates import standing
@@ -59,8 +59,8 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_recorded(folder: Path) -> Recorded:
-    """Read a record. Raises `UsageError` when it is none, is damaged, or does not say what was run."""
-    manifest = read_manifest(folder)
+    """Read a record of a run. Raises `UsageError` when it is none, is damaged, or does not say what was run."""
+    manifest = read_run(folder)
     if not (folder / SCENARIO).is_file():
         raise UsageError(
             "the record does not say what was run: scenario.toml is missing",

@@ -1,0 +1,76 @@
+"""What is no run: the record of a plain cluster, and a folder of records; each says what it is and what to type."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from replay_records import LOST
+
+from harness.cli import analyze
+from harness.cli.main import main
+from harness.errors import ExitCode
+from harness.owner.plain import plain
+from harness.record.manifest import read_manifest, write_manifest
+from harness.runner.run import RunRequest, _Run
+from harness.scenario.model import ClusterSpec
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A folder with one run, and the record of one plain cluster."""
+    shutil.copytree(LOST, tmp_path / "runs" / "a-run")
+    by_hand = tmp_path / "runs" / "by-hand"
+    by_hand.mkdir()
+    request = RunRequest(scenario=plain("4.3.1", ClusterSpec()), kafka="4.3.1", seed=1, runs=tmp_path)
+    write_manifest(by_hand, _Run(request, display=None).manifest)  # type: ignore[arg-type]
+    return tmp_path / "runs"
+
+
+@pytest.mark.parametrize("verb", ["analyze", "replay", "shrink"])
+def test_the_record_of_a_plain_cluster_is_no_run(verb: str, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--out", str(store / "x.toml")] if verb == "shrink" else []
+    assert main([verb, str(store / "by-hand"), *out]) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert "the record of a plain cluster, not of a run" in told
+    assert "next:    ebbtide cluster up SCENARIO" in told
+
+
+def test_a_plain_cluster_among_runs_is_not_judged(store: Path) -> None:
+    assert analyze.records_in(store) == [store / "a-run"]
+    shutil.rmtree(store / "a-run")
+    assert analyze.records_in(store) == [store / "by-hand"]
+
+
+def test_a_list_of_records_says_which_is_of_a_plain_cluster(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", str(store)]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "by-hand" in line]
+    assert "plain cluster" in line
+
+
+@pytest.mark.parametrize("verb", [["replay"], ["shrink", "--out", "x.toml"]])
+def test_a_folder_of_records_names_those_to_choose_from(
+    verb: Sequence[str], store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(6):
+        shutil.copytree(store / "a-run", store / f"run-{number}")
+    for folder in (store, store.parent):
+        assert main([*verb, str(folder)]) == ExitCode.USAGE
+        told = capsys.readouterr().err
+        assert "not a run record, but a folder of records" in told
+        assert f"allowed: {store / 'run-5'}, {store / 'run-4'}, " in told
+        assert told.rstrip().endswith(f"and 3 more\n  next:    ebbtide runs {store}")
+
+
+def test_a_folder_without_records_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(tmp_path)]) == ExitCode.USAGE
+    assert "not a run record: manifest.json is missing" in capsys.readouterr().err
+
+
+def test_a_scenario_may_be_called_as_it_likes(store: Path) -> None:
+    run = store / "a-run"
+    write_manifest(run, msgspec.structs.replace(read_manifest(run), scenario="cluster"))
+    assert analyze.records_in(store) == [run]
