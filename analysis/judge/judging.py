@@ -64,14 +64,14 @@ def ready(record: Path) -> Manifest:
     return manifest
 
 
-def conclude(record: Path, manifest: Manifest, reconciliation: Reconciliation) -> Verdict:
-    """The verdict on a reconciled record, written to it with its report."""
+def conclude(record: Path, manifest: Manifest, reconciliation: Reconciliation, *, named: str | None = None) -> Verdict:
+    """The verdict on a reconciled record, written to it with its report, which calls it `named` if given."""
     from analysis.report.html import write_report
     from analysis.report.model import build
 
     verdict = verdict_of(record, manifest, reconciliation)
     write_verdict(record, verdict)
-    write_report(record, build(record, manifest, verdict, read_steps(record) or []))
+    write_report(record, build(record, manifest, verdict, read_steps(record) or [], named=named))
     return verdict
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,48 +14,80 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from analysis.reconcile.model import Reconciliation
+    from analysis.remote.record import RemoteRecord
     from harness.record.manifest import Manifest
 
 Stage = Callable[[str], None]
 """Hears what is being done, for a display."""
 
+Remote = Mapping[Path, "RemoteRecord"]
+"""Folders that are copies, while they are judged, with the records that they are copies of."""
+
 BATCH = 200
 """Records in the same jobs: what is known of each of them beforehand is in memory at once, and no more."""
 
+_NONE_REMOTE: Remote = {}
+
 
 def judge_many(
-    records: Sequence[Path], spark: SparkSession, stage: Stage = lambda _: None
+    records: Sequence[Path], spark: SparkSession, stage: Stage = lambda _: None, remote: Remote = _NONE_REMOTE
 ) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
     """Each record with its verdict, or with why it could not be judged; in the order given.
 
-    What is written, and what a verdict says, is as by `judging.judge`.
+    What is written, and what a verdict says, is as by `judging.judge`. A copy is made when its turn comes, and is
+    there until the next one is asked for; what judging writes to it is by then in the record.
     """
     for first in range(0, len(records), BATCH):
-        yield from _judged(records[first : first + BATCH], spark, stage)
+        yield from _judged(records[first : first + BATCH], spark, stage, remote)
 
 
-def _judged(batch: Sequence[Path], spark: SparkSession, stage: Stage) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
+def _judged(
+    batch: Sequence[Path], spark: SparkSession, stage: Stage, remote: Remote
+) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
     manifests: dict[Path, Manifest] = {}
     errors: dict[Path, EbbtideError] = {}
     stage("reading")
     for record in batch:
         try:
-            manifests[record] = ready(record)
+            manifests[record] = _ready(record, remote.get(record))
         except EbbtideError as error:
             errors[record] = error
-    found = _reconciled(list(manifests.items()), spark, stage)
+    found = _reconciled(list(manifests.items()), spark, stage, remote)
     stage("judging")
     for record in batch:
+        copied = remote.get(record)
         ended: Reconciliation | EbbtideError = errors[record] if record in errors else found[record]
         try:
-            done = ended if isinstance(ended, EbbtideError) else conclude(record, manifests[record], ended)
+            done = ended if isinstance(ended, EbbtideError) else _concluded(record, manifests[record], ended, copied)
         except EbbtideError as error:
             done = error
-        yield record, done
+        yield record, copied.told(done) if copied is not None and isinstance(done, EbbtideError) else done
+        if copied is not None:
+            copied.drop()
+
+
+def _ready(record: Path, copied: RemoteRecord | None) -> Manifest:
+    if copied is None:
+        return ready(record)
+    copied.fetch()
+    manifest = ready(record)
+    # Spark reads the tables that were completed where the record lies.
+    copied.put_back()
+    return manifest
+
+
+def _concluded(
+    record: Path, manifest: Manifest, reconciliation: Reconciliation, copied: RemoteRecord | None
+) -> Verdict:
+    if copied is None:
+        return conclude(record, manifest, reconciliation)
+    verdict = conclude(record, manifest, reconciliation, named=copied.address)
+    copied.put_back()
+    return verdict
 
 
 def _reconciled(
-    records: list[tuple[Path, Manifest]], spark: SparkSession, stage: Stage
+    records: list[tuple[Path, Manifest]], spark: SparkSession, stage: Stage, remote: Remote
 ) -> dict[Path, Reconciliation | EbbtideError]:
     """All at once; where that fails, each half for itself: some damage shows only when rows are read."""
     from analysis.reconcile import reconcile_all
@@ -63,10 +95,10 @@ def _reconciled(
     if not records:
         return {}
     try:
-        done = reconcile_all(spark, records, stage)
+        done = reconcile_all(spark, records, stage, remote)
         return {record: one for (record, _), one in zip(records, done, strict=True)}
     except EbbtideError as error:
         if len(records) == 1:
             return {records[0][0]: error}
     half = len(records) // 2
-    return _reconciled(records[:half], spark, stage) | _reconciled(records[half:], spark, stage)
+    return _reconciled(records[:half], spark, stage, remote) | _reconciled(records[half:], spark, stage, remote)

@@ -6,7 +6,7 @@ anomaly at all; the items of every kind from those, kept while they are counted 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -41,8 +41,11 @@ from analysis.reconcile.standing import session_ranges
 from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import Summary, summarize
 from analysis.reconcile.tables import RecordTables, RunFiles, load, run_files
+from analysis.remote.record import RemoteRecord
 from harness.errors import UsageError
 from harness.record.manifest import Manifest
+
+NONE_REMOTE: Mapping[Path, RemoteRecord] = {}
 
 KINDS = (
     lost,
@@ -70,20 +73,31 @@ def reconcile(spark: SparkSession, record: Path, manifest: Manifest) -> Reconcil
 
 
 def reconcile_all(
-    spark: SparkSession, records: Sequence[tuple[Path, Manifest]], stage: Callable[[str], None] = lambda _: None
+    spark: SparkSession,
+    records: Sequence[tuple[Path, Manifest]],
+    stage: Callable[[str], None] = lambda _: None,
+    remote: Mapping[Path, RemoteRecord] = NONE_REMOTE,
 ) -> list[Reconciliation]:
     """`reconcile` for each record, all in the same jobs; `stage` hears what is being done.
 
+    `remote`: what those folders are copies of that are copies; their anomalies/ is then in the copy.
     Raises as `reconcile` does: for any of the records, and then none is done.
     """
     for record, _ in records:
-        check_writable(record)
-    runs = [run_files(record, manifest) for record, manifest in records]
+        if record in remote:
+            remote[record].check_writable()
+        else:
+            check_writable(record)
+    runs = [run_files(record, manifest, remote.get(record)) for record, manifest in records]
     kept: list[DataFrame] = []
     try:
         with planned_for(spark, sum(sum(run.rows.values()) for run in runs)):
             return _reconciled(spark, runs, kept, stage)
     except (Py4JJavaError, PySparkException) as error:
+        # A file system that went away looks like a damaged file to Spark.
+        for run in runs:
+            if run.remote is not None:
+                run.remote.check_answers()
         raise _explained(error, [record for record, _ in records]) from None
     finally:
         for frame in kept:
@@ -125,7 +139,7 @@ def _reconciled(
             kept.append(items)
             summaries = summarize(items, len(runs))
         stage("storing")
-        store([run.record for run in runs], items, [bool(summary.anomalies) for summary in summaries])
+        store([run.record for run in runs], items, [bool(one.anomalies) for one in summaries], runs[0].remote)
     return [
         Reconciliation(
             counts=one.counts,

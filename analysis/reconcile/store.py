@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from analysis.reconcile.items import PUBLIC, RUN
+from analysis.remote.record import RemoteRecord
 from harness.errors import HarnessError
 from harness.record.files import ANOMALIES_DIR
 
@@ -38,16 +39,23 @@ def check_writable(record: Path) -> None:
         )
 
 
-def store(records: Sequence[Path], items: DataFrame | None, some: Sequence[bool]) -> None:
+def store(
+    records: Sequence[Path], items: DataFrame | None, some: Sequence[bool], remote: RemoteRecord | None = None
+) -> None:
     """Replace anomalies/ of each record with its items; `some`: which records have any. `run` is a record's index.
 
+    `remote`: what the first of them is a copy of; Spark's executors, which cannot write to the copy, write there.
     Raises `HarnessError` when that cannot be done.
     """
     written = records[0] / f".{ANOMALIES_DIR}.{os.getpid()}.all"
     try:
         if items is not None and any(some):
-            rows = items.select(*RUN, *PUBLIC).write.option("compression", "zstd")
-            rows.partitionBy("run").parquet(str(written))
+            rows = items.select(*RUN, *PUBLIC).write.option("compression", "zstd").partitionBy("run")
+            if remote is None:
+                rows.parquet(str(written))
+            else:
+                with remote.staged(written) as address:
+                    rows.parquet(address)
         for run, record in enumerate(records):
             _replace(record, written / f"run={run}" if some[run] else None)
     except OSError as error:

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from analysis.reconcile.files import TableFile, check_files
+from analysis.remote.record import RemoteRecord
 from harness.record.manifest import Manifest
 from harness.record.tables import TABLES
 
@@ -22,11 +23,15 @@ _RUN_OF_FILE = pa.schema([pa.field("path", pa.string()), pa.field("run", pa.int3
 
 
 class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """A run whose files have been checked: its folder, its manifest, and the files of each table."""
+    """A run whose files have been checked: its folder, its manifest, and the files of each table.
+
+    `remote`: the record that the folder is a copy of, which Spark reads in its place.
+    """
 
     record: Path
     manifest: Manifest
     files: dict[str, list[TableFile]]
+    remote: RemoteRecord | None = None
 
     @property
     def rows(self) -> dict[str, int]:
@@ -38,10 +43,14 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
         """The tables without a file."""
         return frozenset(table for table in TABLES if not self.files[table])
 
+    def named(self, file: TableFile) -> str:
+        """A file as Spark is told of it: a path of this host, or an address."""
+        return str(file.path.absolute()) if self.remote is None else self.remote.address_of(file.path)
 
-def run_files(record: Path, manifest: Manifest) -> RunFiles:
+
+def run_files(record: Path, manifest: Manifest, remote: RemoteRecord | None = None) -> RunFiles:
     """The files of a run, by their footers. Raises `Problems` (a `UsageError`) with all that is wrong with them."""
-    return RunFiles(record=record, manifest=manifest, files=check_files(record, manifest))
+    return RunFiles(record=record, manifest=manifest, files=check_files(record, manifest), remote=remote)
 
 
 class RecordTables(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +95,7 @@ def _read(spark: SparkSession, table: str, runs: Sequence[RunFiles]) -> DataFram
         for file in files.files[table]:
             if file.rows:
                 key = (final, tuple(file.columns.items()))
-                shapes.setdefault(key, []).append((str(file.path.absolute()), run))
+                shapes.setdefault(key, []).append((files.named(file), run))
     read: DataFrame | None = None
     for (final, columns), paths in shapes.items():
         has = dict(columns)
@@ -112,7 +121,7 @@ def _run_of(spark: SparkSession, part: DataFrame, paths: Sequence[tuple[str, int
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     # Spark names a file by its URI, in which Java's own escapes stand.
-    named = [{"path": jvm.org.apache.hadoop.fs.Path(path).toUri().getRawPath(), "run": run} for path, run in paths]
+    named = [{"path": jvm.org.apache.hadoop.fs.Path(path).toUri().toString(), "run": run} for path, run in paths]
     runs_of = spark.createDataFrame(pa.Table.from_pylist(named, schema=_RUN_OF_FILE))
     path = F.regexp_replace("_metadata.file_path", "^file:/+", "/")
     return part.withColumn("path", path).join(F.broadcast(runs_of), "path"), F.col("run")

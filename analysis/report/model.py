@@ -128,9 +128,14 @@ class ReportModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build(
-    record: Path, manifest: Manifest, verdict: Verdict, steps: Sequence[StepEntry], timeline: Timeline | None = None
+    record: Path,
+    manifest: Manifest,
+    verdict: Verdict,
+    steps: Sequence[StepEntry],
+    timeline: Timeline | None = None,
+    named: str | None = None,
 ) -> ReportModel:
-    """The report of a judged run. `timeline` is read from the record unless given."""
+    """The report of a judged run. `timeline` is read from the record unless given; `named`: where the record lies."""
     timeline = timeline if timeline is not None else load_timeline(record)
     start_ns = manifest.start_ns if manifest.start_ns is not None else _first_ns(timeline)
     chosen = _worth_showing(timeline, verdict)
@@ -172,7 +177,7 @@ def build(
         ),
         coverage=tuple((fact, f"{count:,}") for fact, count in verdict.coverage.items()),
         configuration=_configuration(manifest),
-        commands=words.commands(record),
+        commands=words.commands(named or str(record)),
     )
 
 

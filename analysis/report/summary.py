@@ -21,18 +21,31 @@ _CAUSES_MAX = 3
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A judged run: where its record lies, what it was, the verdict, and the elections that ELR made possible."""
+    """A judged run: where its record lies, what it was, the verdict, and the elections that ELR made possible.
 
-    record: Path
+    `acked`: how many records were, as it is shown.
+    """
+
+    record: str
     manifest: Manifest
     verdict: Verdict
+    acked: str
     from_elr: tuple[Election, ...] = ()
 
 
-def judged(record: Path, verdict: Verdict) -> Judged:
-    """A record that has just been judged, with what its manifest and its timeline add to the verdict."""
+def judged(record: Path, verdict: Verdict, *, named: str | None = None) -> Judged:
+    """A record that has just been judged, with what its manifest and its timeline add to the verdict.
+
+    `named`: where it lies, if `record` is a copy.
+    """
     from_elr = tuple(one.named for one in all_elections(load_timeline(record)) if one.road == "elr")
-    return Judged(record=record, manifest=read_manifest(record), verdict=verdict, from_elr=from_elr)
+    return Judged(
+        record=named or str(record),
+        manifest=read_manifest(record),
+        verdict=verdict,
+        acked=words.sent(record, verdict, verdict.counts.acked),
+        from_elr=from_elr,
+    )
 
 
 def facts(run: Judged) -> list[tuple[str, str]]:
@@ -41,7 +54,7 @@ def facts(run: Judged) -> list[tuple[str, str]]:
     worst = _worst(verdict)
     return [
         ("scenario", run.manifest.scenario or "-"),
-        ("acked", words.sent(run.record, verdict, verdict.counts.acked)),
+        ("acked", run.acked),
         ("lost, committed", words.lost(verdict, committed=True)),
         ("lost, not committed", words.lost(verdict, committed=False)),
         ("cause", "\n".join(_causes(verdict)) or "-"),
@@ -50,7 +63,7 @@ def facts(run: Judged) -> list[tuple[str, str]]:
         ("HW before, after", _hw(verdict)),
         ("took", _took(run.manifest)),
         ("outcome", verdict.outcome),
-        ("record", str(run.record)),
+        ("record", run.record),
     ]
 
 

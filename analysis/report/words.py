@@ -263,10 +263,11 @@ def transition(
     return mark, "; ".join(notes)
 
 
-def commands(record: Path) -> tuple[tuple[str, str], ...]:
-    """What to type to look closer, and what it shows."""
+def commands(record: str) -> tuple[tuple[str, str], ...]:
+    """What to type to look closer at the record with this path or address, and what it shows."""
+    ls = "hadoop fs -ls" if "://" in record else "ls"
     return (
         (f"ebbtide analyze {record} --json", "judge again from the record and print verdict.json"),
-        (f"ls {record}/{ANOMALIES_DIR} {record}/{LOGS_DIR}", "every anomaly as Parquet, and each node's own log"),
-        (f"ls {record}/{RAW_DIR}", "the metadata log and the replicas' segments as they were on disk"),
+        (f"{ls} {record}/{ANOMALIES_DIR} {record}/{LOGS_DIR}", "every anomaly as Parquet, and each node's own log"),
+        (f"{ls} {record}/{RAW_DIR}", "the metadata log and the replicas' segments as they were on disk"),
     )

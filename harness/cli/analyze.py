@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -14,6 +14,8 @@ from harness.errors import EbbtideError, ExitCode, UsageError
 
 if TYPE_CHECKING:
     from analysis.early_session import EarlySession
+    from analysis.remote.record import RemoteRecord
+    from analysis.remote.store import RemoteStore
     from analysis.report.summary import Judged
 
 SIDE_BY_SIDE_MAX = 12
@@ -23,40 +25,46 @@ SIDE_BY_SIDE_MAX = 12
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.description = (
-        "Judge run records: writes verdict.json, report.html and anomalies/ into each. Needs no root, no "
-        "network and no cluster. The exit code is the worst of all: a record that cannot be read (4) does not "
+        "Judge run records: writes verdict.json, report.html and anomalies/ into each. Needs no root and no "
+        "cluster. The exit code is the worst of all: a record that cannot be read (4) does not "
         "stop the others from being judged, nor does one that contradicts (1) or proves nothing (2)."
     )
     parser.add_argument(
         "runs",
         nargs="+",
         metavar="RUN",
-        help="a run record, e.g. runs/<run_id>, or a folder of any number of them, e.g. runs; file:// addresses too",
+        help="a run record, e.g. runs/<run_id>, or a folder of any number of them, e.g. runs; also the address of "
+        "either on a Hadoop file system, e.g. hdfs://namenode/runs; $HADOOP_CONF_DIR and $SPARK_CONF_DIR apply",
     )
     parser.add_argument("--json", action="store_true", help="print each verdict.json as one line instead of a table")
-    parser.add_argument("--master", metavar="URL", default=None, help="the Spark master (default: this machine)")
+    parser.add_argument(
+        "--master",
+        metavar="URL",
+        default=None,
+        help="the Spark master (default: this machine); records named by path must be visible to its workers",
+    )
 
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Judge each record; returns the worst exit code."""
-    records = [record for named in args.runs for record in records_in(path_of(named))]
-    return judge_all(records, as_json=args.json, master=args.master)
+    places = [place_of(named) for named in args.runs]
+    records = [record for place in places if isinstance(place, Path) for record in records_in(place)]
+    addresses = [place for place in places if isinstance(place, str)]
+    return judge_all(records, addresses=addresses, as_json=args.json, master=args.master)
 
 
-def path_of(named: str) -> Path:
-    """A path, or a file:// address as Spark writes them.
+def place_of(named: str) -> Path | str:
+    """A path, also given as a file:// address as Spark writes them, or an address of another file system.
 
-    Raises `UsageError` for any other address: manifests, steps and footers are read by this process, not by Spark.
+    Raises `UsageError` for a file of another host.
     """
     address = urlsplit(named)
     if "://" not in named:
         return Path(named)
-    if address.scheme != "file" or address.netloc not in ("", "localhost"):
-        raise UsageError(
-            "records are read through this host's file system",
-            where=named,
-            allowed="a path, or file:///path; for other storage, where it is mounted on the driver and every worker",
-        )
+    if address.scheme != "file":
+        return named
+    if address.netloc not in ("", "localhost"):
+        raise UsageError("a file of another host", where=named, allowed="a path, or file:///path")
     return Path(unquote(address.path))
 
 
@@ -79,20 +87,22 @@ def records_in(path: Path) -> list[Path]:
 def judge_all(
     records: Sequence[Path],
     *,
+    addresses: Sequence[str] = (),
     as_json: bool = False,
     master: str | None = None,
     early: EarlySession | None = None,
 ) -> ExitCode:
     """Judge each record, print verdicts as JSON lines or a table, and return the worst exit code.
 
-    `early`: a session that may have been begun already.
+    `addresses`: of more records on other file systems, or of folders of them. `early`: a session that may have been
+    begun already.
     """
     import msgspec
 
     from analysis.judge.many import judge_many
     from analysis.report.summary import judged
     from analysis.verdict import EXIT_OF_OUTCOME
-    from harness.cli.progress import progress_of
+    from harness.cli.progress import shown_progress
     from harness.record.manifest import read_run
 
     codes: set[ExitCode] = set()
@@ -101,41 +111,61 @@ def judge_all(
         try:
             read_run(record)
         except EbbtideError as error:
-            codes.add(_complain(record, error))
+            codes.add(_complain(str(record), error))
         else:
             readable.append(record)
     done: list[Judged] = []
-    if readable:
+    if readable or addresses:
         from analysis.reconcile.files import rows_of
         from analysis.reconcile.session import session
+        from analysis.remote.store import RemoteStore
         from harness.signals import unwinding
 
-        with unwinding(), progress_of(len(readable)) as progress:
+        with unwinding(), shown_progress() as progress:
+            if not addresses:
+                progress.found(len(readable))
             progress.stage("starting Spark")
             rows = rows_of(readable)
             if early is not None:
                 early.wait(rows)
-            with session(master, rows=rows) as spark:
+            with session(master, rows=rows) as spark, contextlib.ExitStack() as stack:
                 progress.watch(spark)
-                for record, verdict in judge_many(readable, spark, progress.stage):
+                remote: dict[Path, RemoteRecord] = {}
+                if addresses:
+                    store = stack.enter_context(RemoteStore(spark))
+                    remote = {one.folder: one for one in _found(store, addresses, codes)}
+                    progress.found(len(readable) + len(remote))
+                for record, verdict in judge_many([*readable, *remote], spark, progress.stage, remote):
+                    named = str(remote.get(record, record))
                     if isinstance(verdict, EbbtideError):
-                        codes.add(_complain(record, verdict))
+                        codes.add(_complain(named, verdict))
                     else:
                         codes.add(EXIT_OF_OUTCOME[verdict.outcome])
                         if as_json:
                             print(msgspec.json.encode(verdict).decode(), flush=True)
-                        elif len(readable) > SIDE_BY_SIDE_MAX:
-                            print(f"{record}: {verdict.outcome}: {'; '.join(verdict.why[:1])}", flush=True)
+                        elif len(readable) + len(remote) > SIDE_BY_SIDE_MAX:
+                            print(f"{named}: {verdict.outcome}: {'; '.join(verdict.why[:1])}", flush=True)
                         else:
-                            done.append(judged(record, verdict))
+                            done.append(judged(record, verdict, named=named))
                     progress.judged(record)
     if done:
         _tell(done)
     return ExitCode.worst(codes)
 
 
-def _complain(record: Path, error: EbbtideError) -> ExitCode:
-    named = error.where is not None and error.where.startswith(str(record))
+def _found(store: RemoteStore, addresses: Iterable[str], codes: set[ExitCode]) -> list[RemoteRecord]:
+    """The records at some addresses; what is wrong with an address is said at once, and `codes` has its exit code."""
+    found: list[RemoteRecord] = []
+    for address in addresses:
+        try:
+            found += store.records_in(address)
+        except EbbtideError as error:
+            codes.add(_complain(address, error))
+    return found
+
+
+def _complain(record: str, error: EbbtideError) -> ExitCode:
+    named = error.where is not None and error.where.startswith(record)
     print(f"error: {'' if named else f'{record}: '}{error.render()}", file=sys.stderr)
     return error.exit_code
 
@@ -154,5 +184,5 @@ def _tell(runs: list[Judged]) -> None:
         print(f"\n{one.manifest.run_id}: {one.verdict.outcome}")
         for sentence in one.verdict.why:
             print(f"  - {sentence}")
-        print(f"  report: {one.record / 'report.html'}")
+        print(f"  report: {one.record}/report.html")
         print(f"  next:   ebbtide analyze {one.record} --json")

@@ -23,6 +23,9 @@ _LOOK_EVERY_S = 0.5
 class Progress(Protocol):
     """Hears how an analysis goes on."""
 
+    def found(self, records: int) -> None:
+        """How many records there are to judge."""
+
     def stage(self, doing: str) -> None:
         """What is being done with the records at hand."""
 
@@ -34,10 +37,10 @@ class Progress(Protocol):
 
 
 @contextmanager
-def progress_of(records: int) -> Iterator[Progress]:
-    """The progress of an analysis of so many records, shown while the block runs."""
+def shown_progress() -> Iterator[Progress]:
+    """The progress of an analysis, shown while the block runs."""
     if not sys.stderr.isatty():
-        yield _Lines(records)
+        yield _Lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -45,7 +48,7 @@ def progress_of(records: int) -> Iterator[Progress]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        shown = _OnTerminal(bar, records)
+        shown = _OnTerminal(bar)
         try:
             yield shown
         finally:
@@ -53,9 +56,12 @@ def progress_of(records: int) -> Iterator[Progress]:
 
 
 class _Lines:
-    def __init__(self, records: int) -> None:
-        self._records = records
+    def __init__(self) -> None:
+        self._records = 0
         self._done = 0
+
+    def found(self, records: int) -> None:
+        self._records = records
         print(f"judging {records:,} record{'s' if records != 1 else ''}", file=sys.stderr, flush=True)
 
     def stage(self, doing: str) -> None:
@@ -73,12 +79,15 @@ class _Lines:
 class _OnTerminal:
     """A bar of records and, while Spark works, one of the stages of its jobs."""
 
-    def __init__(self, bar: Bar, records: int) -> None:
+    def __init__(self, bar: Bar) -> None:
         self._bar = bar
-        self._all: TaskID = bar.add_task("judging", total=records)
+        self._all: TaskID = bar.add_task("judging", total=None)
         self._doing: TaskID = bar.add_task("", total=None)
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
+
+    def found(self, records: int) -> None:
+        self._bar.update(self._all, total=records)
 
     def stage(self, doing: str) -> None:
         self._bar.reset(self._doing, description=doing, total=None)

@@ -130,12 +130,11 @@ def test_a_record_may_be_named_by_a_file_address(records: dict[str, Path]) -> No
     assert main(["analyze", records["predicted"].as_uri()]) == 0
 
 
-@pytest.mark.parametrize("address", ["hdfs://host:8020/runs/1", "s3a://bucket/runs", "file://elsewhere/runs"])
-def test_other_storage_is_refused_by_its_address(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["analyze", address]) == 4
+def test_a_file_of_another_host_is_refused_by_its_address(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", "file://elsewhere/runs"]) == 4
     err = capsys.readouterr().err
-    assert address in err
-    assert "mounted" in err
+    assert "file://elsewhere/runs" in err
+    assert "another host" in err
 
 
 def test_many_records_are_told_in_a_line_each(

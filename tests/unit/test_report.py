@@ -12,7 +12,7 @@ from judge_records import Story, last_replica_standing
 
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
-from analysis.report.summary import Judged, summary_table, summary_text
+from analysis.report.summary import Judged, judged, summary_table, summary_text
 from analysis.verdict import Counts, Verdict
 from harness.record.steps import StepEntry
 
@@ -137,7 +137,7 @@ def test_what_a_record_without_sends_or_a_run_that_ended_early_cannot_know_is_a_
     }
     assert report.headline == "Inconclusive: how many records were acked, or lost, is not known."
     assert report.no_regressions == "Not known."
-    lines = summary_text([Judged(record=tmp_path, manifest=story.manifest, verdict=story.judged())]).splitlines()
+    lines = summary_text([judged(tmp_path, story.judged())]).splitlines()
     shown = {line[:21].strip(): line[21:].strip() for line in lines}
     assert (shown["acked"], shown["HW before, after"]) == ("?", "?")
 
@@ -189,7 +189,7 @@ def side_by_side(tmp_path: Path) -> list[Judged]:
         (tmp_path / name).mkdir()
         story = last_replica_standing(tmp_path / name, kafka=release)
         story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
-        runs.append(Judged(record=tmp_path / name, manifest=story.manifest, verdict=story.judged()))
+        runs.append(judged(tmp_path / name, story.judged()))
     return runs
 
 

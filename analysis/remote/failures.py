@@ -1,0 +1,94 @@
+"""What a Hadoop file system's Java exceptions come to, as the one error that a person needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
+
+from harness.errors import EbbtideError, HarnessError, UsageError
+
+Thrown = (Py4JJavaError, CapturedException)
+"""What a Java exception arrives as: PySpark dresses some of them up."""
+
+_SAID_MAX = 300
+_CAUSES_MAX = 16
+
+_NO_SUCH_SYSTEM = {"UnsupportedFileSystemException"}
+_NO_CLASS = {"ClassNotFoundException", "NoClassDefFoundError"}
+_NO_ADDRESS = {"URISyntaxException", "IllegalArgumentException"}
+_FORBIDDEN = {"AccessControlException", "AccessDeniedException"}
+_SILENT = {
+    "ConnectException",
+    "ConnectTimeoutException",
+    "NoRouteToHostException",
+    "SocketTimeoutException",
+    "StandbyException",
+    "UnknownHostException",
+}
+_MISSING = "FileNotFoundException"
+
+
+class NoAnswer(HarnessError):
+    """A file system cannot be reached."""
+
+    def __init__(self, address: str, got: str) -> None:
+        super().__init__(
+            "the file system does not answer",
+            where=address,
+            got=got,
+            next="see whether its servers run, and what core-site.xml under $HADOOP_CONF_DIR says of it",
+        )
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether an exception says that there is no such file."""
+    return any(name == _MISSING for name, _ in _chain(error))
+
+
+def explained(error: Exception, address: str, hadoop: str) -> EbbtideError:
+    """The error of a call on `address`. `hadoop`: the release of Spark's own client, which other jars must be of."""
+    chain = list(_chain(error))
+    names = {name for name, _ in chain}
+    if names & _NO_SUCH_SYSTEM:
+        return UsageError(
+            "no file system has this scheme",
+            where=address,
+            got=_said(chain, _NO_SUCH_SYSTEM),
+            allowed="what Spark's Hadoop client knows, such as hdfs://, viewfs:// and, with its jar, s3a://",
+        )
+    if names & _NO_CLASS:
+        return UsageError(
+            "the jar of this file system is not on Spark's class path",
+            where=address,
+            got=_said(chain, _NO_CLASS),
+            next="name it in spark-defaults.conf under $SPARK_CONF_DIR, for s3a:// "
+            f"`spark.jars.packages org.apache.hadoop:hadoop-aws:{hadoop}`",
+        )
+    if names & _FORBIDDEN:
+        return UsageError("the file system does not allow this", where=address, got=_said(chain, _FORBIDDEN))
+    if names & _SILENT:
+        return NoAnswer(address, _said(chain, _SILENT))
+    if _MISSING in names:
+        return UsageError("no such file", where=address, got=_said(chain, {_MISSING}))
+    if names & _NO_ADDRESS:
+        return UsageError("not an address of a file system", where=address, got=_said(chain, _NO_ADDRESS))
+    return HarnessError("the file system fails", where=address, got=_said(chain, names))
+
+
+def _said(chain: list[tuple[str, str]], names: set[str]) -> str:
+    """The first exception of those names, in a line."""
+    name, text = next((name, text) for name, text in chain if name in names)
+    return f"{name}: {text}"[:_SAID_MAX] if text else name
+
+
+def _chain(error: Exception) -> Iterator[tuple[str, str]]:
+    """A Java exception and its causes: each one's simple name and the first line of what it says."""
+    exception: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    for _ in range(_CAUSES_MAX):
+        if exception is None:
+            return
+        yield exception.getClass().getSimpleName(), (exception.getMessage() or "").strip().partition("\n")[0]
+        exception = exception.getCause()

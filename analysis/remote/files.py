@@ -1,0 +1,207 @@
+"""Files of any Hadoop file system, through the client in Spark's own JVM: what is there, copies to here and back.
+
+No bytes pass through Python: the JVM copies between the file system and this host's disk. Every call has a
+deadline, since some clients try for a quarter of an hour to reach a server that is gone.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from analysis.remote.failures import NoAnswer, Thrown, explained, is_missing
+from harness.errors import EbbtideError, HarnessError, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+ANSWER_S = 60.0
+"""How long a call may take: a failover of a file system's master is over by then."""
+SLOWEST_BYTES_S = 128 * 1024
+"""A copy slower than this has come to a halt."""
+
+_BUFFER = 1 << 16
+_FOOTER_MAX = 1 << 16
+"""Most footers are shorter: one read finds them."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or folder as it is listed. `size` in bytes, 0 for a folder."""
+
+    name: str
+    is_folder: bool
+    size: int
+
+
+class RemoteFiles:
+    """Calls on file systems by address. Each raises `EbbtideError`s, never Java's own.
+
+    One that did not answer is not asked again: thousands of its records would each wait for the deadline.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        context = spark.sparkContext
+        assert context._jvm is not None
+        self._jvm: Any = context._jvm
+        self._conf = context._jsc.hadoopConfiguration()
+        self._worker = ThreadPoolExecutor(1, "remote files")
+        self._lost: dict[str, NoAnswer] = {}
+
+    def close(self) -> None:
+        """End the thread; one that still waits for an answer ends with Spark's JVM."""
+        self._worker.shutdown(wait=False)
+
+    def qualified(self, address: str) -> str:
+        """An address as Spark spells it, with the default authority if it names none."""
+        whole = address if urlsplit(address).path else address + "/"
+        return self._call(address, lambda fs, path: str(fs.makeQualified(path).toString()), at=whole)
+
+    def stat(self, address: str) -> Entry | None:
+        """What is there; None: nothing."""
+
+        def asked(fs: Any, path: Any) -> Entry | None:
+            try:
+                return _entry(fs.getFileStatus(path))
+            except Thrown as error:
+                if is_missing(error):
+                    return None
+                raise
+
+        return self._call(address, asked)
+
+    def listing(self, folder: str) -> list[Entry]:
+        """What a folder holds, by name.
+
+        Raises `UsageError` for a name that would lead out of it.
+        """
+        entries = self._call(folder, lambda fs, path: [_entry(status) for status in fs.listStatus(path)])
+        for entry in entries:
+            if entry.name in ("", ".", "..") or any(bad in entry.name for bad in "/\\\0"):
+                raise UsageError("a file's name would lead out of its folder", where=folder, got=repr(entry.name))
+        return sorted(entries, key=lambda entry: entry.name)
+
+    def fetch(self, address: str, to: Path, size: int = 0) -> None:
+        """Copy a file, or a folder with all in it, to `to`, which is not there yet. `size`: its bytes, about."""
+        to.parent.mkdir(parents=True, exist_ok=True)
+        self._call(address, lambda fs, path: fs.copyToLocalFile(False, path, self._here(to), True), size=size)
+
+    def fetch_footer(self, address: str, to: Path, size: int) -> None:
+        """Make `to` a file as long as the Parquet file at `address`, of which only the footer is there."""
+        self._fetch_end(address, to, size, _FOOTER_MAX)
+        with to.open("rb") as copy:
+            copy.seek(max(0, size - 8))
+            footer = int.from_bytes(copy.read(4), "little") + 8
+        if _FOOTER_MAX < footer <= size:
+            self._fetch_end(address, to, size, footer)
+
+    def put(self, source: Path, address: str) -> None:
+        """Put a file or folder of this host at `address`, in the place of what was there; nobody meets half of it."""
+        folder, _, name = address.rpartition("/")
+        token = uuid.uuid4().hex
+        part, old = f"{folder}/.{name}.{token}.part", f"{folder}/.{name}.{token}.old"
+
+        def replaced(fs: Any, path: Any) -> None:
+            try:
+                fs.copyFromLocalFile(False, True, self._here(source), self._path(part))
+                if fs.exists(path):
+                    self._renamed(fs, path, self._path(old))
+                self._renamed(fs, self._path(part), path)
+                fs.delete(self._path(old), True)
+            except Exception:
+                fs.delete(self._path(part), True)
+                raise
+
+        size = sum(path.stat().st_size for path in (source, *source.rglob("*")) if path.is_file())
+        self._call(address, replaced, size=size)
+
+    def remove(self, address: str) -> None:
+        """Remove a file, or a folder with all in it; nothing happens where there is none."""
+        self._call(address, lambda fs, path: fs.delete(path, True))
+
+    def check_writable(self, folder: str) -> None:
+        """Raise `HarnessError` unless a file can be made in a folder."""
+        probe = f"{folder}/.ebbtide.{uuid.uuid4().hex}"
+
+        def tried(fs: Any, path: Any) -> None:
+            fs.create(path).close()
+            fs.delete(path, False)
+
+        try:
+            self._call(folder, tried, at=probe)
+        except NoAnswer:
+            raise
+        except EbbtideError as error:
+            raise HarnessError(
+                "the record cannot be written to, and its judgement is kept in it",
+                where=folder,
+                got=error.got,
+                allowed="a folder with write permission",
+                next=f"hadoop fs -get {folder} .    (then analyze the copy)",
+            ) from None
+
+    def _fetch_end(self, address: str, to: Path, size: int, length: int) -> None:
+        start = max(0, size - length)
+
+        def copied(fs: Any, path: Any) -> None:
+            source = fs.open(path)
+            source.seek(start)
+            out = self._jvm.java.io.FileOutputStream(str(to), True)
+            self._jvm.org.apache.hadoop.io.IOUtils.copyBytes(source, out, _BUFFER, True)
+
+        to.parent.mkdir(parents=True, exist_ok=True)
+        with to.open("wb") as stand_in:
+            stand_in.truncate(start)
+        self._call(address, copied, size=length)
+
+    def _renamed(self, fs: Any, path: Any, to: Any) -> None:
+        if not fs.rename(path, to):
+            raise HarnessError("the file system did not rename a file", where=path.toString(), got=to.toString())
+
+    def _call(self, address: str, work: Callable[[Any, Any], T], *, at: str | None = None, size: int = 0) -> T:
+        """What `work` makes of the file system and the path `at`; errors name `address`."""
+        if (lost := self._lost.get(self._authority(address))) is not None:
+            raise NoAnswer(address, lost.got or "")
+
+        def called() -> T:
+            try:
+                path = self._path(at or address)
+                return work(path.getFileSystem(self._conf), path)
+            except Thrown as error:
+                hadoop = self._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+                raise explained(error, address, str(hadoop)) from None
+
+        timeout_s = ANSWER_S + size / SLOWEST_BYTES_S
+        try:
+            return self._worker.submit(called).result(timeout_s)
+        except concurrent.futures.TimeoutError:
+            self._worker.shutdown(wait=False)
+            self._worker = ThreadPoolExecutor(1, "remote files")
+            lost = NoAnswer(address, f"nothing within {timeout_s:.0f} s")
+        except NoAnswer as error:
+            lost = error
+        self._lost[self._authority(address)] = lost
+        raise lost
+
+    def _authority(self, address: str) -> str:
+        parts = urlsplit(address)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    def _path(self, address: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(address)
+
+    def _here(self, path: Path) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.io.File(str(path.absolute())).toURI())
+
+
+def _entry(status: Any) -> Entry:
+    is_folder = bool(status.isDirectory())
+    return Entry(name=status.getPath().getName(), is_folder=is_folder, size=0 if is_folder else status.getLen())

@@ -1,0 +1,159 @@
+"""A run record on another file system: the copy that this process reads, and what was written to it put back.
+
+Spark reads and writes the record itself, by its address. This process reads the copy: the small files, and the
+tables, which the judge goes through row by row; of the largest one, replicas, which only Spark reads, the footers.
+So a damaged record is refused in the same words wherever it lies, the record's address in the place of the copy's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from analysis.remote.files import Entry, RemoteFiles
+from analysis.verdict import VERDICT
+from harness.errors import EbbtideError, HarnessError, Problems, UsageError
+from harness.record.files import ANOMALIES_DIR, RAW_DIR
+from harness.record.manifest import MANIFEST, read_manifest
+
+_DEPTH_MAX = 8
+"""Folders within folders; a record has four."""
+_NOT_READ = {ANOMALIES_DIR, VERDICT, "report.html", "kept"}
+"""What judging writes, or never looks at."""
+_FROM_RAW = ("partitions", "replicas")
+"""Tables that are made from raw/ where they are missing."""
+_FOOTERS = "replicas"
+"""The table that only Spark reads."""
+
+
+class RemoteRecord:
+    """The record at `address`, copied to `folder` by `fetch` until `drop`; nothing is there before."""
+
+    def __init__(self, files: RemoteFiles, address: str, folder: Path) -> None:
+        self.address = address
+        self.folder = folder
+        self._files = files
+        self._had: dict[Path, tuple[int, int]] = {}
+
+    def __str__(self) -> str:
+        return self.address
+
+    def fetch(self) -> None:
+        """Copy what judging reads. Raises `UsageError` when it is no record, `HarnessError` when it does not fit here.
+
+        Where the record is missing, or is a file, so is the copy.
+        """
+        there = self._files.stat(self.address)
+        if there is not None and there.is_folder:
+            self.folder.mkdir(parents=True)
+            entries = {entry.name: entry for entry in self._files.listing(self.address)}
+            if (manifest := entries.pop(MANIFEST, None)) is not None and not manifest.is_folder:
+                self._files.fetch(f"{self.address}/{MANIFEST}", self.folder / MANIFEST, manifest.size)
+            read_manifest(self.folder)
+            raw = entries.pop(RAW_DIR, None)
+            wanted = [at for entry in entries.values() for at in self._files_of(Path(entry.name), entry)]
+            if raw is not None and not all(any(_is_of(path, table) for path, _ in wanted) for table in _FROM_RAW):
+                wanted += self._files_of(Path(RAW_DIR), raw)
+            self._fetch_all(wanted)
+        elif there is not None:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            self.folder.touch()
+        self._had = self._has()
+
+    def address_of(self, path: Path) -> str:
+        """Where the record itself has what is at `path` in the copy."""
+        return f"{self.address}/{path.relative_to(self.folder).as_posix()}"
+
+    def put_back(self) -> None:
+        """Bring what has been written, replaced and removed in the copy since the last time to the record itself."""
+        has = self._has()
+        changed = [path for path in has if self._had.get(path) != has[path]]
+        if any(path.parts[0] == ANOMALIES_DIR for path in changed):
+            self._files.put(self.folder / ANOMALIES_DIR, f"{self.address}/{ANOMALIES_DIR}")
+        for path in changed:
+            if path.parts[0] != ANOMALIES_DIR:
+                self._files.put(self.folder / path, f"{self.address}/{path.as_posix()}")
+        for gone in {path.parts[0] for path in self._had} - {path.parts[0] for path in has}:
+            self._files.remove(f"{self.address}/{gone}")
+        self._had = has
+
+    def check_writable(self) -> None:
+        """Raise `HarnessError` when the record cannot be written to, or its file system does not answer."""
+        self._files.check_writable(self.address)
+
+    def check_answers(self) -> None:
+        """Raise `HarnessError` when the record's file system does not answer."""
+        self._files.stat(self.address)
+
+    @contextlib.contextmanager
+    def staged(self, to: Path) -> Iterator[str]:
+        """An address for Spark to write a folder at, which is copied to `to` when the block ends well."""
+        address = f"{self.address}/.{ANOMALIES_DIR}.{uuid.uuid4().hex}.all"
+        try:
+            yield address
+            self._files.fetch(address, to)
+        finally:
+            with contextlib.suppress(EbbtideError):
+                self._files.remove(address)
+
+    def told(self, error: EbbtideError) -> EbbtideError:
+        """An error about the copy as one about the record."""
+
+        def named(text: str | None) -> str | None:
+            return text.replace(str(self.folder), self.address) if text is not None else None
+
+        if isinstance(error, Problems):
+            problems = [self.told(problem) for problem in error.problems]
+            return Problems(named(error.file) or "", problems, next=named(error.next))
+        kind = UsageError if isinstance(error, UsageError) else HarnessError
+        where, got, allowed, next_ = (named(text) for text in (error.where, error.got, error.allowed, error.next))
+        return kind(named(error.what) or "", where=where, got=got, allowed=allowed, next=next_)
+
+    def drop(self) -> None:
+        """Remove the copy."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.unlink(missing_ok=True)
+
+    def _files_of(self, path: Path, entry: Entry) -> Iterator[tuple[Path, Entry]]:
+        """The files to copy at or below `path`, which is relative to the record."""
+        if str(path) in _NOT_READ or str(path).startswith("."):
+            return
+        if not entry.is_folder:
+            yield path, entry
+            return
+        if len(path.parts) > _DEPTH_MAX:
+            raise UsageError(
+                "folders within folders, deeper than any record's",
+                where=f"{self.address}/{path.as_posix()}",
+                allowed=f"up to {_DEPTH_MAX}",
+            )
+        for below in self._files.listing(f"{self.address}/{path.as_posix()}"):
+            yield from self._files_of(path / below.name, below)
+
+    def _fetch_all(self, found: list[tuple[Path, Entry]]) -> None:
+        needed = sum(entry.size for path, entry in found if not _is_of(path, _FOOTERS))
+        free = shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise HarnessError(
+                "no space for a copy of the files that this process reads",
+                where=str(self.folder.parent.parent),
+                got=f"{free:,} bytes free",
+                allowed=f"{needed:,} bytes for {self.address}",
+                next="TMPDIR=FOLDER ebbtide analyze ...    (a folder of a larger disk)",
+            )
+        for path, entry in found:
+            fetch = self._files.fetch_footer if _is_of(path, _FOOTERS) else self._files.fetch
+            fetch(f"{self.address}/{path.as_posix()}", self.folder / path, entry.size)
+
+    def _has(self) -> dict[Path, tuple[int, int]]:
+        """Size and time of the last change of every file of the copy."""
+        files = [path for path in self.folder.rglob("*") if path.is_file()]
+        return {path.relative_to(self.folder): ((at := path.stat()).st_size, at.st_mtime_ns) for path in files}
+
+
+def _is_of(path: Path, table: str) -> bool:
+    """Whether `harness.record.tables.table_files` takes a file for one of a table's."""
+    return path.suffix == ".parquet" and (path == Path(f"{table}.parquet") or path.parts[0] == table)
