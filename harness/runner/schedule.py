@@ -226,7 +226,9 @@ class Schedule:
             self._broken[index] = set(plan.nodes)
         done = plan.act()
         effect = done.effect() if isinstance(done, Armed) else done
-        self._change(index, effect_ns=effect.effect_ns, proof=effect.proof, why=effect.why)
+        # What an armed rule is about may still come by: why it never did is said once the rule has ended.
+        why = None if isinstance(done, Armed) else effect.why
+        self._change(index, effect_ns=effect.effect_ns, proof=effect.proof, why=why)
         if effect.effect_ns is not None:
             for node in plan.nodes or (None,):
                 self._healed(step.step, node)

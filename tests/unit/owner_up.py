@@ -14,7 +14,7 @@ from harness.owner.serving import Owned, Owner
 from harness.record.steps import StepEntry
 from harness.runner.view import ClusterView
 from harness.runtime.base import NodeInfo
-from harness.scenario.model import ClusterSpec, Scenario, StepKind, StepSpec
+from harness.scenario.model import WIRE_KINDS, ClusterSpec, Scenario, StepKind, StepSpec
 from harness.waiting import wait_until
 
 
@@ -39,7 +39,7 @@ class Session:
     def fire(self, step: StepSpec) -> StepEntry:
         if step.step == "power-loss":
             raise HarnessError("no volume", where="broker-1")
-        proof = None if step.step == "kill" else 2
+        proof = None if step.step in ("kill", *WIRE_KINDS) else 2
         why = "it is still there" if step.step == "kill" else None
         whom = "broker-1 | broker-2, clients" if step.step == "partition" else "broker-1"
         entry = StepEntry(
@@ -87,7 +87,7 @@ class Notes:
 class Up:
     """A cluster named `one` whose owner serves in a thread; `ended` how that went."""
 
-    def __init__(self, folder: Path, tied_to: int | None = None) -> None:
+    def __init__(self, folder: Path, tied_to: int | None = None, *, tapped: bool = False) -> None:
         self.session = Session(folder, plain("4.3.1", ClusterSpec()))
         owned = Owned(
             name="one",
@@ -96,6 +96,7 @@ class Up:
             kafka="4.3.1",
             runtime=self.session.runtime,  # type: ignore[arg-type]
             session=self.session,  # type: ignore[arg-type]
+            tapped=tapped,
         )
         self.owner = Owner(owned, Notes(), tied_to)  # type: ignore[arg-type]
         self.ended: list[BaseException | None] = []

@@ -9,11 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 from owner_up import Up
+from test_schedule import Bench
 
 from harness.cli.main import main
 from harness.errors import ExitCode, HarnessError, UsageError
 from harness.owner.control import ask, end, only
 from harness.owner.messages import CreateTopic, Fire
+from harness.runtime.base import CLIENTS
 from harness.scenario.model import StepKind, StepSpec, TopicSpec, Trigger
 
 
@@ -84,6 +86,16 @@ def test_there_is_nothing_to_heal_where_nothing_is_cut(up: Up, capsys: pytest.Ca
     assert [entry.step for entry in up.session.entries] == ["heal"]
 
 
+def test_a_rule_on_the_wire_is_armed_until_something_comes_by(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = Up(tmp_path, tapped=True)
+    assert main(["fault", "hold-request", "broker(1)", "--api", "Fetch"]) == ExitCode.AS_PREDICTED
+    assert "hold-request broker-1: armed" in capsys.readouterr().out
+    end("one")
+    cluster.thread.join(10)
+
+
 def test_what_waits_for_a_trigger_may_have_something_to_do_by_then(up: Up) -> None:
     ask("one", Fire(step=StepSpec(step="start", target="broker(1)", trigger=Trigger(after="1s"))))
     assert [entry.step for entry in up.session.entries] == ["start"]
@@ -124,3 +136,21 @@ def test_a_topic_that_cannot_be_created_is_refused_at_once(up: Up, topic: str, s
 def test_a_topic_that_is_there_ends_the_command_as_bad_input(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cluster", "topic", "t"]) == ExitCode.USAGE
     assert "there is a topic of this name" in capsys.readouterr().err
+
+
+def test_what_lasts_is_known_node_by_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path, monkeypatch)
+    monkeypatch.setattr(bench.runtime, "pid", lambda node: None if node == 1 else 7)
+    schedule, _ = bench.run(
+        StepSpec(step="partition", groups=(("broker(1)",), ("broker(2)", "clients"))),
+        StepSpec(step="power-loss", target="broker(1)"),
+        StepSpec(step="pause", target="broker(2)"),
+        StepSpec(step="fill-disk", target="broker(3)"),
+        StepSpec(step="hold-request", target="broker(2)", api="Fetch"),
+    )
+    lasting = {("partition", CLIENTS), ("power-loss", 1), ("pause", 2), ("fail-disk", 3), ("hold-request", 2)}
+    assert set(schedule.in_force) == lasting
+    assert [entry.whom for entry in bench.entries()][:2] == ["broker-1 | clients, broker-2", "broker-1"]
+    schedule.restore()
+    # It does not run again, and no step keeps it from that: it died by itself.
+    assert schedule.in_force == [("kill", 1)]

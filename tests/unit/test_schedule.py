@@ -288,23 +288,6 @@ def test_a_paused_node_that_was_killed_is_started_and_not_resumed(bench: Bench) 
     assert bench.done == [("start", 1)]
 
 
-def test_what_lasts_is_known_node_by_node(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench.runtime, "pid", lambda node: None if node == 1 else 7)
-    schedule, _ = bench.run(
-        StepSpec(step="partition", groups=(("broker(1)",), ("broker(2)", "clients"))),
-        StepSpec(step="power-loss", target="broker(1)"),
-        StepSpec(step="pause", target="broker(2)"),
-        StepSpec(step="fill-disk", target="broker(3)"),
-        StepSpec(step="hold-request", target="broker(2)", api="Fetch"),
-    )
-    lasting = {("partition", CLIENTS), ("power-loss", 1), ("pause", 2), ("fail-disk", 3), ("hold-request", 2)}
-    assert set(schedule.in_force) == lasting
-    assert [entry.whom for entry in bench.entries()][:2] == ["broker-1 | clients, broker-2", "broker-1"]
-    schedule.restore()
-    # It does not run again, and no step keeps it from that: it died by itself.
-    assert schedule.in_force == [("kill", 1)]
-
-
 def test_restoring_does_nothing_where_nothing_is_broken(bench: Bench) -> None:
     schedule, _ = bench.run(StepSpec(step="kill", target="broker(3)"), StepSpec(step="start", target="broker(3)"))
     bench.done.clear()

@@ -150,6 +150,8 @@ def test_a_hold_that_holds_nothing_is_never_proven(bench: Bench) -> None:
     bench.comes = False
     schedule = bench.schedule(HOLD, HELD)
     assert not schedule.run()
+    (hold, _) = read_steps(bench.record) or []
+    assert (hold.effect_ns, hold.why) == (None, None)
     schedule.restore()
     hold, wait = read_steps(bench.record) or []
     assert hold.effect_ns is None
