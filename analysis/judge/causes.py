@@ -79,7 +79,8 @@ def attribute_regression(evidence: Evidence, back: HwRegression, lost: Sequence[
     """The cause of one HW regression: that of the loss of the last offset which the earlier HW had covered.
 
     A HW is observed again and again, so the last time says little about since when the offset was there. Where it
-    is among the `lost`, its acknowledgement says more.
+    is among the `lost`, its acknowledgement says more. A leader that does not know of its successor tells of its HW
+    long after: what that covered was there when the successor was elected, since its followers fetch no more.
     """
     if back.leader_epoch == back.earlier_leader_epoch:
         why = f"the HW of {back.topic}-{back.partition} went back under one leader epoch, with no election between"
@@ -91,12 +92,17 @@ def attribute_regression(evidence: Evidence, back: HwRegression, lost: Sequence[
         if (one.topic, one.partition) == (back.topic, back.partition)
         and one.first_offset <= last_offset <= one.last_offset
     ]
+    deposed_ns = [
+        one.after.at_ns
+        for one in elections_of(evidence.timeline, back.topic, back.partition)
+        if one.epoch > back.earlier_leader_epoch
+    ]
     gone = Gone(
         topic=back.topic,
         partition=back.partition,
         offset=last_offset,
         committed=True,
-        since_ns=min([back.earlier_at_ns, *acked_ns]),
+        since_ns=min([back.earlier_at_ns, *acked_ns, *deposed_ns]),
         since_epoch=back.earlier_leader_epoch,
         until_epoch=back.leader_epoch,
     )

@@ -155,6 +155,24 @@ def test_a_high_watermark_that_went_back_has_the_cause_of_its_election(tmp_path:
     assert regression.election.leader_epoch == 2
 
 
+def test_a_high_watermark_told_by_a_leader_that_did_not_know_its_successor_has_the_cause_all_the_same(
+    tmp_path: Path,
+) -> None:
+    story = Story(tmp_path)
+    for broker in (1, 2, 3):
+        story.broker(0, broker)
+    story.state(1)
+    story.state(10, isr=[1, 2])
+    story.state(11, leader=2, isr=[2])
+    story.power_loss(12, 2)
+    story.state(15, leader=-1)
+    story.broker(20, 2)
+    story.state(21, leader=2)
+    story.regress(1000, 0, epochs=(0, 3), at_s=(22, 23))
+    (regression,) = story.judged().regressions
+    assert regression.cause == "last-replica-standing", regression
+
+
 def test_a_high_watermark_that_went_back_under_one_epoch_is_unexplained(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.state(1)
