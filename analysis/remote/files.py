@@ -29,10 +29,6 @@ ANSWER_S = 60.0
 SLOWEST_BYTES_S = 128 * 1024
 """A copy slower than this has come to a halt."""
 
-_BUFFER = 1 << 16
-_FOOTER_MAX = 1 << 16
-"""Most footers are shorter: one read finds them."""
-
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A file or folder as it is listed. `size` in bytes, 0 for a folder."""
@@ -94,15 +90,6 @@ class RemoteFiles:
         to.parent.mkdir(parents=True, exist_ok=True)
         self._call(address, lambda fs, path: fs.copyToLocalFile(False, path, self._here(to), True), size=size)
 
-    def fetch_footer(self, address: str, to: Path, size: int) -> None:
-        """Make `to` a file as long as the Parquet file at `address`, of which only the footer is there."""
-        self._fetch_end(address, to, size, _FOOTER_MAX)
-        with to.open("rb") as copy:
-            copy.seek(max(0, size - 8))
-            footer = int.from_bytes(copy.read(4), "little") + 8
-        if _FOOTER_MAX < footer <= size:
-            self._fetch_end(address, to, size, footer)
-
     def put(self, source: Path, address: str) -> None:
         """Put a file or folder of this host at `address`, in the place of what was there; nobody meets half of it."""
         folder, _, name = address.rpartition("/")
@@ -147,20 +134,6 @@ class RemoteFiles:
                 allowed="a folder with write permission",
                 next=f"hadoop fs -get {folder} .    (then analyze the copy)",
             ) from None
-
-    def _fetch_end(self, address: str, to: Path, size: int, length: int) -> None:
-        start = max(0, size - length)
-
-        def copied(fs: Any, path: Any) -> None:
-            source = fs.open(path)
-            source.seek(start)
-            out = self._jvm.java.io.FileOutputStream(str(to), True)
-            self._jvm.org.apache.hadoop.io.IOUtils.copyBytes(source, out, _BUFFER, True)
-
-        to.parent.mkdir(parents=True, exist_ok=True)
-        with to.open("wb") as stand_in:
-            stand_in.truncate(start)
-        self._call(address, copied, size=length)
 
     def _renamed(self, fs: Any, path: Any, to: Any) -> None:
         if not fs.rename(path, to):

@@ -1,8 +1,8 @@
 """A run record on another file system: the copy that this process reads, and what was written to it put back.
 
 Spark reads and writes the record itself, by its address. This process reads the copy: the small files, and the
-tables, which the judge goes through row by row; of the largest one, replicas, which only Spark reads, the footers.
-So a damaged record is refused in the same words wherever it lies, the record's address in the place of the copy's.
+tables, whose footers are checked and which the judge goes through row by row. So a damaged record is refused in the
+same words wherever it lies, the record's address in the place of the copy's path.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ _NOT_READ = {ANOMALIES_DIR, VERDICT, "report.html", "kept"}
 """What judging writes, or never looks at."""
 _FROM_RAW = ("partitions", "replicas")
 """Tables that are made from raw/ where they are missing."""
-_FOOTERS = "replicas"
-"""The table that only Spark reads."""
 
 
 class RemoteRecord:
@@ -134,7 +132,7 @@ class RemoteRecord:
             yield from self._files_of(path / below.name, below)
 
     def _fetch_all(self, found: list[tuple[Path, Entry]]) -> None:
-        needed = sum(entry.size for path, entry in found if not _is_of(path, _FOOTERS))
+        needed = sum(entry.size for _, entry in found)
         free = shutil.disk_usage(self.folder).free
         if needed > free:
             raise HarnessError(
@@ -145,8 +143,7 @@ class RemoteRecord:
                 next="TMPDIR=FOLDER ebbtide analyze ...    (a folder of a larger disk)",
             )
         for path, entry in found:
-            fetch = self._files.fetch_footer if _is_of(path, _FOOTERS) else self._files.fetch
-            fetch(f"{self.address}/{path.as_posix()}", self.folder / path, entry.size)
+            self._files.fetch(f"{self.address}/{path.as_posix()}", self.folder / path, entry.size)
 
     def _has(self) -> dict[Path, tuple[int, int]]:
         """Size and time of the last change of every file of the copy."""

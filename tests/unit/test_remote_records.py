@@ -164,16 +164,6 @@ def test_a_damaged_table_elsewhere_is_the_same_error_as_here(
     assert "part-0.parquet" in found[1].render()
 
 
-def test_a_footer_longer_than_one_read_is_whole(remote: Remote, files: RemoteFiles, tmp_path: Path) -> None:
-    names = [f"column-{number:04}-{'x' * 60}" for number in range(1000)]
-    path = remote.folder / "wide.parquet"
-    pq.write_table(pa.table({name: [1, 2] for name in names}), path)
-    assert pq.read_metadata(path).serialized_size > 1 << 16
-    files.fetch_footer(f"{remote.address}/wide.parquet", tmp_path / "footer.parquet", path.stat().st_size)
-    assert pq.read_metadata(tmp_path / "footer.parquet").equals(pq.read_metadata(path))
-    assert (tmp_path / "footer.parquet").stat().st_size == path.stat().st_size
-
-
 def test_what_is_no_record_is_the_same_error_as_here(
     spark: SparkSession, remote: Remote, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
