@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from typing import Any
 
 
 class ExitCode(IntEnum):
@@ -51,6 +52,10 @@ class EbbtideError(Exception):
         self.allowed = allowed
         self.next = next
         super().__init__(self.render())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as it is: a kind whose constructor takes other arguments would not come out of a pipe again."""
+        return type(self).__new__, (type(self), *self.args), vars(self)
 
     def render(self) -> str:
         """The message over several lines, labelled; without the leading `error:`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -77,14 +78,15 @@ def run_replays(
         log = launch.runs / f"replays-of-{original.manifest.run_id}.log"
         display.note(f"{jobs} at once; what they say goes to {log}")
         ends = run_side_by_side(wanted(), at_once=jobs, log=log)
-    for (kafka, planned), end in ends:
-        if isinstance(end, Path):
-            yield Ran(kafka=kafka, plan=planned, record=end)
-        elif times == len(releases) == 1:
-            raise end
-        else:
-            display.note(f"this replay failed: {end.what}")
-            yield Ran(kafka=kafka, plan=planned, failure=end.what)
+    with contextlib.closing(ends):
+        for (kafka, planned), end in ends:
+            if isinstance(end, Path):
+                yield Ran(kafka=kafka, plan=planned, record=end)
+            elif times == len(releases) == 1:
+                raise end
+            else:
+                display.note(f"this replay failed: {end.what}")
+                yield Ran(kafka=kafka, plan=planned, failure=end.what)
 
 
 def judged(original: Recorded, ran: Ran, judge: Judge) -> Replay:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -35,30 +36,31 @@ def run_side_by_side(
     """Each key with its record, or why the harness failed, in the order in which they end; `log` is appended to.
 
     `wanted` is asked for the next only when there is room for it; a request that could not be made comes back as it is.
-    Closing the iterator ends what still runs, as SIGTERM does, and waits until it has cleaned up.
+    Closing the iterator ends what still runs, as SIGTERM and Ctrl-C do, and waits until it has cleaned up.
     """
     running: dict[Connection, tuple[Key, SpawnProcess]] = {}
-    try:
-        for key, request in wanted:
-            if isinstance(request, EbbtideError):
-                yield key, request
-                continue
-            ours, theirs = _SPAWN.Pipe(duplex=False)
-            process = _SPAWN.Process(target=_run, args=(carry_out, request, log, theirs))
-            with held_back():
-                process.start()
-                theirs.close()
-                running[ours] = (key, process)
-            if len(running) >= at_once:
+    with unwinding():
+        try:
+            for key, request in wanted:
+                if isinstance(request, EbbtideError):
+                    yield key, request
+                    continue
+                ours, theirs = _SPAWN.Pipe(duplex=False)
+                process = _SPAWN.Process(target=_run, args=(carry_out, request, log, theirs))
+                with held_back():
+                    process.start()
+                    theirs.close()
+                    running[ours] = (key, process)
+                if len(running) >= at_once:
+                    yield from _ended(running, log)
+            while running:
                 yield from _ended(running, log)
-        while running:
-            yield from _ended(running, log)
-    finally:
-        with held_back():
-            for _, process in running.values():
-                process.terminate()
-            for _, process in running.values():
-                process.join()
+        finally:
+            with held_back():
+                for _, process in running.values():
+                    process.terminate()
+                for _, process in running.values():
+                    process.join()
 
 
 def run_in_turn(
@@ -75,14 +77,15 @@ def run_in_turn(
 def _ended(running: dict[Connection, tuple[Key, SpawnProcess]], log: Path) -> Iterator[tuple[Key, Path | EbbtideError]]:
     """What has ended, one at least; taken out of `running`."""
     for ready in [one for one in wait(list(running)) if isinstance(one, Connection)]:
-        with held_back():
-            key, process = running.pop(ready)
-            try:
-                end: Path | EbbtideError = ready.recv()
-            except EOFError:
-                end = HarnessError("the process of a run ended without a word", where=str(log), next="ebbtide clean")
-            process.join()
-            ready.close()
+        key, process = running[ready]
+        try:
+            end: Path | EbbtideError = ready.recv()
+        except EOFError:
+            end = HarnessError("the process of a run ended without a word", where=str(log), next="ebbtide clean")
+        # Among the running until it is gone, so that Ctrl-C ends one that answered and hangs.
+        process.join()
+        del running[ready]
+        ready.close()
         yield key, end
 
 
@@ -93,9 +96,13 @@ def _run(carry_out: Callable[[RunRequest, Display], Path], request: RunRequest, 
     who = f"{request.scenario.name} on {request.kafka}: "
     with unwinding(), log.open("a") as file, PlainDisplay(Console(file=file), who) as display:
         try:
-            answer.send(carry_out(request, display))
+            end: Path | EbbtideError = carry_out(request, display)
         except EbbtideError as error:
-            answer.send(error if isinstance(error, HarnessError) else HarnessError(str(error)))
+            end = error
+        except Exception as error:
+            traceback.print_exc(file=file)
+            end = HarnessError(f"a run ended by a bug in ebbtide: {type(error).__name__}: {error}", where=str(log))
+        answer.send(end)
 
 
 def _end_with_parent() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -11,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import EbbtideError, HarnessError
+from harness.errors import EbbtideError, HarnessError, Problems, UsageError
 from harness.runner.display import Display
 from harness.runner.run import RunRequest
 from harness.runner.side_by_side import run_side_by_side
 from harness.scenario import catalogue
-from harness.waiting import wait_until
+from harness.waiting import WaitExpired, wait_until
 
 DEADLINE_S = 30.0
 
@@ -43,6 +44,10 @@ def meet(request: RunRequest, display: Display) -> Path:
 
 def fail(request: RunRequest, display: Display) -> Path:
     raise HarnessError("no space", where="the disk", next="ebbtide clean")
+
+
+def break_down(request: RunRequest, display: Display) -> Path:
+    raise KeyError("no such key")
 
 
 def vanish(request: RunRequest, display: Display) -> Path:
@@ -87,6 +92,26 @@ def test_a_failure_comes_back_in_its_own_words(tmp_path: Path) -> None:
     assert (end.what, end.where, end.next) == ("no space", "the disk", "ebbtide clean")
 
 
+@pytest.mark.parametrize(
+    "error", [WaitExpired("a leader", 3.0, "none"), Problems("a.toml", [UsageError("no topic", where="topics")])]
+)
+def test_an_error_of_any_kind_comes_out_of_a_pipe_as_it_went_in(error: EbbtideError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.what) == (type(error), str(error), error.what)
+    assert {key: str(value) for key, value in vars(again).items()} == {
+        key: str(value) for key, value in vars(error).items()
+    }
+
+
+def test_a_bug_is_named_and_its_traceback_is_in_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    [(_, end)] = run_side_by_side(requests(tmp_path, 1), at_once=1, log=log, carry_out=break_down)
+    assert isinstance(end, HarnessError)
+    assert "KeyError: 'no such key'" in end.what
+    assert end.where == str(log)
+    assert "in break_down" in log.read_text()
+
+
 def test_a_request_that_could_not_be_made_comes_back_as_it_is(tmp_path: Path) -> None:
     error = HarnessError("no image")
     assert list(run_side_by_side([(1, error)], at_once=1, log=tmp_path / "log")) == [(1, error)]
@@ -109,7 +134,8 @@ def test_one_that_is_left_cleans_up_first(tmp_path: Path) -> None:
     assert (tmp_path / "cleaned").exists()
 
 
-def test_one_whose_parent_was_killed_cleans_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_one_whose_parent_was_ended_cleans_up(tmp_path: Path, number: signal.Signals) -> None:
     program = (
         "import sys; from pathlib import Path; import test_side_by_side as t; folder = Path(sys.argv[1])\n"
         "if __name__ == '__main__':\n"
@@ -120,5 +146,7 @@ def test_one_whose_parent_was_killed_cleans_up(tmp_path: Path) -> None:
     path = os.pathsep.join(str(one) for one in sys.path)
     with subprocess.Popen([sys.executable, main, tmp_path], env={**os.environ, "PYTHONPATH": path}) as parent:
         wait_until((tmp_path / "up").exists, awaited="the run", timeout_s=DEADLINE_S)
-        parent.send_signal(signal.SIGKILL)
+        parent.send_signal(number)
+    if number != signal.SIGKILL:
+        assert (tmp_path / "cleaned").exists(), "the parent did not wait"
     wait_until((tmp_path / "cleaned").exists, awaited="the run to clean up", timeout_s=DEADLINE_S)
