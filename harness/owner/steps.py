@@ -11,6 +11,7 @@ from analysis.evidence.kraft.image import MetadataImage
 from harness.errors import EbbtideError, Problems, UsageError
 from harness.runner.session import Session
 from harness.runner.view import RoleUnresolved
+from harness.runtime.base import CLIENTS
 from harness.scenario.meaning import meaning
 from harness.scenario.model import Scenario, StepSpec, TopicSpec
 from harness.scenario.order import DISK_TROUBLES, impossible_now
@@ -45,12 +46,13 @@ def refuse_pointless(session: Session, step: StepSpec) -> None:
     except RoleUnresolved:
         return
     in_force, states = session.in_force, session.node_states()
+    names = {None: "the cluster", CLIENTS: "clients"} | {one.id: one.name for one in session.runtime.nodes.values()}
     problems: list[EbbtideError] = []
     for node in nodes:
         found = list(impossible_now(step, node, in_force))
         if not found and step.step == "release":
             return
-        name = "the cluster" if node is None else session.runtime.nodes[node].name
+        name = names[node]
         where = f"{name}, {states[name]}" if name in states else name
         problems += [UsageError(one.what, where=where, got=one.got, allowed=one.allowed) for one in found]
     if step.step in DISK_TROUBLES and session.runtime.power_loss_method == "truncate":

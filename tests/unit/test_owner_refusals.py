@@ -92,6 +92,9 @@ def test_a_rule_on_the_wire_is_armed_until_something_comes_by(
     cluster = Up(tmp_path, tapped=True)
     assert main(["fault", "hold-request", "broker(1)", "--api", "Fetch"]) == ExitCode.AS_PREDICTED
     assert "hold-request broker-1: armed" in capsys.readouterr().out
+    assert main(["fault", "hold-request", "clients", "--api", "Produce"]) == ExitCode.AS_PREDICTED
+    assert main(["fault", "release", "clients"]) == ExitCode.USAGE
+    assert "where:   clients" in capsys.readouterr().err
     end("one")
     cluster.thread.join(10)
 
