@@ -233,5 +233,5 @@ def _predicted(comparison: Comparison | None, outcome: Outcome) -> Iterator[str]
         return
     yield told(comparison.prediction)
     known_bug = comparison.prediction.known_bug
-    if outcome == "contradicted" and known_bug is not None and not comparison.broken:
+    if outcome == "contradicted" and known_bug is not None and not (comparison.broken or comparison.unless_faulty):
         yield known(known_bug)

@@ -53,7 +53,8 @@ def _is_abandoned(folder: Path) -> bool:
         return False
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError:
+        # Held, or on a file system that cannot tell.
         return False
     finally:
         os.close(lock)
