@@ -7,7 +7,7 @@ judging a record again replaces it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -118,7 +118,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         outcome=outcome,
         why=[
             *why,
-            *_predicted(comparison, outcome),
+            *_predicted(comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}),
             told_seen(seen, acked),
             *reasons_of(case.losses, case.regressions),
         ],
@@ -227,11 +227,12 @@ def _seen(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> 
     )
 
 
-def _predicted(comparison: Comparison | None, outcome: Outcome) -> Iterator[str]:
+def _predicted(comparison: Comparison | None, outcome: Outcome, violated: Set[str]) -> Iterator[str]:
     """What was predicted, and the bug that a contradiction is known by where nothing else was broken."""
     if comparison is None or comparison.prediction is None:
         return
     yield told(comparison.prediction)
     known_bug = comparison.prediction.known_bug
-    if outcome == "contradicted" and known_bug is not None and not (comparison.broken or comparison.unless_faulty):
+    more = comparison.broken or comparison.unless_faulty or violated - {*comparison.prediction.violates}
+    if outcome == "contradicted" and known_bug is not None and not more:
         yield known(known_bug)

@@ -289,7 +289,8 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     prediction that fits a run is the one it is held against. `clause` says what the prediction stands on.
     `exercised` and `never` name coverage facts of the verdict: a run in which one of the former did not come
     about proves nothing, and one in which one of the latter did contradicts the prediction. `known_bug` names
-    why a run on these releases breaks the protocol and is contradicted: a campaign does not call that news.
+    why a run on these releases breaks the protocol and is contradicted, and `violates` the verdict's properties that it
+    violates: where nothing else is broken, a campaign does not call that news.
     """
 
     kafka: str
@@ -302,6 +303,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     exercised: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     known_bug: str | None = None
+    violates: tuple[str, ...] = ()
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from judge_records import ELR_ON, Story, ns
 
 from analysis.judge.facts import FACTS, unexercised
+from analysis.judge.invariants import CLAUSES
 from analysis.reconcile.store import ANOMALY_SCHEMA
 from bench.catalogue import scenarios
 from bench.facts import PAGE, page
@@ -49,6 +50,13 @@ def test_every_fact_that_the_catalogue_asks_for_is_one() -> None:
     for scenario in scenarios():
         for prediction in scenario.predictions:
             assert {*prediction.exercised, *prediction.never} <= FACTS.keys(), scenario.name
+
+
+def test_each_known_bug_of_the_catalogue_says_which_properties_it_violates() -> None:
+    properties = {clause.name for clause in CLAUSES}
+    predictions = [one for scenario in scenarios() for one in scenario.predictions]
+    assert all(set(one.violates) <= properties for one in predictions)
+    assert all(bool(one.violates) == (one.known_bug is not None) for one in predictions)
 
 
 def test_what_a_fact_needs_is_a_fact() -> None:

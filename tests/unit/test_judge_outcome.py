@@ -348,11 +348,13 @@ def test_a_run_that_ended_before_it_knew_its_feature_levels_is_held_to_no_predic
 def test_a_known_bug_is_contradicted_all_the_same_and_named_unless_there_is_more(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     story.change(kafka="4.1.0", features=ELR_ON)
-    story.predict('known_bug = "KAFKA-1"')
+    bug = 'known_bug = "KAFKA-1"'
+    violates = 'violates = ["no-committed-loss-unless-allowed", "unclean-broker-leaves-isr-and-elr"]'
+    story.predict(f"{bug}\n{violates}")
     assert story.judged().outcome == "contradicted"
     assert "known of this release: KAFKA-1" in story.judged().why
-    for more in (NO_LOSS, "elected_from_elr = true"):
-        story.predict(f'{more}\nknown_bug = "KAFKA-1"')
+    for more in (f"{NO_LOSS}\n{violates}", f"elected_from_elr = true\n{violates}", 'violates = ["no-committed-loss-unless-allowed"]'):
+        story.predict(f"{more}\n{bug}")
         assert story.judged().outcome == "contradicted"
         assert "known of this release: KAFKA-1" not in story.judged().why, more
 
