@@ -88,6 +88,17 @@ def require_host(steps: Iterable[str]) -> None:
         )
 
 
+def require_memory(clusters: int) -> None:
+    """Raise `HarnessError` where so many clusters at once are too many."""
+    free = _free_memory()
+    if free < clusters * FREE_MEMORY_BYTES:
+        raise HarnessError(
+            f"too little memory for {clusters} clusters at once",
+            got=f"{_gigabytes(free)} available, {_gigabytes(clusters * FREE_MEMORY_BYTES)} needed",
+            next=f"--jobs {max(1, free // FREE_MEMORY_BYTES)}",
+        )
+
+
 def why_no_volumes() -> str | None:
     """Why this host cannot lose power by file system shutdown; None when it can."""
     if held() == "user namespace":
@@ -224,12 +235,16 @@ def _disk() -> str:
 
 
 def _memory() -> str:
-    import psutil
-
-    free = int(psutil.virtual_memory().available)
+    free = _free_memory()
     if free < FREE_MEMORY_BYTES:
         raise HarnessError(f"{_gigabytes(free)} available, {_gigabytes(FREE_MEMORY_BYTES)} needed")
     return f"{_gigabytes(free)} available"
+
+
+def _free_memory() -> int:
+    import psutil
+
+    return int(psutil.virtual_memory().available)
 
 
 def _gigabytes(count: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -69,9 +68,33 @@ class Night:
         """
         before = len(self.done)
         done = {one.job.key for one in self.done}
-        left = (job for job in jobs if job.key not in done)
-        while not self.over and (batch := list(itertools.islice(left, BATCH))):
-            self._run_batch(batch)
+        started_s: dict[str, float] = {}
+
+        def in_time() -> Iterator[Job]:
+            for job in jobs:
+                if self.over:
+                    return
+                if job.key not in done:
+                    self._tell(job.key)
+                    started_s[job.key] = self._clock()
+                    yield job
+
+        ran: list[tuple[Path, Job]] = []
+        try:
+            with contextlib.closing(self._carry_out(in_time())) as ends:
+                for job, end in ends:
+                    if isinstance(end, EbbtideError):
+                        self._note_failure(job, end, self._clock() - started_s[job.key])
+                        continue
+                    self._failed_in_a_row = 0
+                    ran.append((end, job))
+                    if len(ran) == BATCH:
+                        self._judge_batch(ran)
+                        ran.clear()
+        except HarnessError:
+            self._judge_batch(ran)
+            raise
+        self._judge_batch(ran)
         return self.done[before:]
 
     @property
@@ -99,31 +122,6 @@ class Night:
                     taken.add(job.key)
                     break
         self._judge_batch(list(waiting.items()))
-
-    def _run_batch(self, jobs: Sequence[Job]) -> None:
-        ran: list[tuple[Path, Job]] = []
-        started_s: dict[str, float] = {}
-
-        def in_time() -> Iterator[Job]:
-            for job in jobs:
-                if self.over:
-                    return
-                self._tell(job.key)
-                started_s[job.key] = self._clock()
-                yield job
-
-        try:
-            with contextlib.closing(self._carry_out(in_time())) as ends:
-                for job, end in ends:
-                    if isinstance(end, EbbtideError):
-                        self._note_failure(job, end, self._clock() - started_s[job.key])
-                    else:
-                        self._failed_in_a_row = 0
-                        ran.append((end, job))
-        except HarnessError:
-            self._judge_batch(ran)
-            raise
-        self._judge_batch(ran)
 
     def _note_failure(self, job: Job, error: EbbtideError, took_s: float) -> None:
         self._failed_in_a_row += 1

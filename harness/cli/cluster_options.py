@@ -53,10 +53,14 @@ def add_jobs_option(parser: argparse.ArgumentParser) -> None:
 
 
 def jobs_of(args: argparse.Namespace) -> int:
-    """What was typed. Raises `UsageError`."""
+    """What was typed. Raises `UsageError`, and `HarnessError` where memory is short of so many clusters."""
+    from harness.doctor import require_memory
+
     jobs: int = args.jobs
     if jobs < 1:
         raise UsageError("out of range", where="--jobs", got=str(jobs), allowed="1 or more")
+    if jobs > 1:
+        require_memory(jobs)
     return jobs
 
 

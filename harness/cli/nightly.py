@@ -63,6 +63,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def powers(args: argparse.Namespace) -> Wish:
     """Clusters take them. Raises `UsageError` before any are taken."""
     _settings(args)
+    jobs_of(args)
     return Wish(runtime=args.runtime, folders=(args.store,))
 
 

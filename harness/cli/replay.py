@@ -44,6 +44,7 @@ def powers(args: argparse.Namespace) -> Wish:
     from harness.replay.recorded import load_recorded
 
     load_recorded(args.run)
+    jobs_of(args)
     return Wish(runtime=args.runtime, folders=(args.runs,))
 
 

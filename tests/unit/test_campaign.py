@@ -279,6 +279,7 @@ def test_junit_counts_contradictions_as_failures_and_what_proved_nothing_as_erro
     [
         (["--budget", "0h"], "not a budget of time"),
         (["--times", "0"], "--times is 1 or more"),
+        (["--jobs", "0"], "1 or more"),
         (["--scenarios", "helthy"], "did you mean"),
         (["--kafka", "newest"], "newest"),
         (["--scenarios", ","], "nothing is named"),

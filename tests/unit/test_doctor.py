@@ -130,6 +130,14 @@ def test_a_full_disk_and_a_small_memory_are_seen(monkeypatch: pytest.MonkeyPatch
     assert {check.status for check in checks.values()} == {"missing"}
 
 
+def test_more_clusters_at_once_than_the_memory_takes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_free_memory", lambda: 5 * doctor.FREE_MEMORY_BYTES // 2)
+    doctor.require_memory(2)
+    with pytest.raises(HarnessError) as refused:
+        doctor.require_memory(3)
+    assert refused.value.next == "--jobs 2"
+
+
 def test_without_root_nothing_is_tried_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     statuses = {check.name: check.status for check in check_host()}
