@@ -28,7 +28,7 @@ _SILENT = {
     "StandbyException",
     "UnknownHostException",
 }
-_MISSING = "FileNotFoundException"
+_MISSING = {"FileNotFoundException", "UnknownStoreException"}
 
 
 class NoAnswer(HarnessError):
@@ -45,7 +45,7 @@ class NoAnswer(HarnessError):
 
 def is_missing(error: Exception) -> bool:
     """Whether an exception says that there is no such file."""
-    return any(name == _MISSING for name, _ in _chain(error))
+    return any(name in _MISSING for name, _ in _chain(error))
 
 
 def explained(error: Exception, address: str, hadoop: str) -> EbbtideError:
@@ -71,8 +71,8 @@ def explained(error: Exception, address: str, hadoop: str) -> EbbtideError:
         return UsageError("the file system does not allow this", where=address, got=_said(chain, _FORBIDDEN))
     if names & _SILENT:
         return NoAnswer(address, _said(chain, _SILENT))
-    if _MISSING in names:
-        return UsageError("no such file", where=address, got=_said(chain, {_MISSING}))
+    if names & _MISSING:
+        return UsageError("no such file", where=address, got=_said(chain, _MISSING))
     if names & _NO_ADDRESS:
         return UsageError("not an address of a file system", where=address, got=_said(chain, _NO_ADDRESS))
     return HarnessError("the file system fails", where=address, got=_said(chain, names))

@@ -98,7 +98,9 @@ class RemoteFiles:
 
         def replaced(fs: Any, path: Any) -> None:
             try:
-                fs.copyFromLocalFile(False, True, self._here(source), self._path(part))
+                hadoop = self._jvm.org.apache.hadoop.fs
+                here = hadoop.FileSystem.getLocal(self._conf)
+                hadoop.FileUtil.copy(here, self._here(source), fs, self._path(part), False, self._conf)
                 if fs.exists(path):
                     self._renamed(fs, path, self._path(old))
                 self._renamed(fs, self._path(part), path)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from analysis.remote.files import RemoteFiles
 from analysis.remote.record import RemoteRecord
+from harness.host.scratch import Scratch
 from harness.record.manifest import MANIFEST
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ class RemoteStore:
 
     def __init__(self, spark: SparkSession) -> None:
         self._files = RemoteFiles(spark)
-        self._scratch = Path(tempfile.mkdtemp(prefix="ebbtide-remote-"))
+        self._scratch = Scratch()
         self._found = 0
 
     def __enter__(self) -> Self:
@@ -31,7 +29,7 @@ class RemoteStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._files.close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.remove()
 
     def records_in(self, address: str) -> list[RemoteRecord]:
         """A record itself, or the records in a folder that is none, in the order of their names.
@@ -55,5 +53,5 @@ class RemoteStore:
 
     def _record(self, address: str) -> RemoteRecord:
         self._found += 1
-        folder = self._scratch / str(self._found) / (address.rpartition("/")[2] or "record")
+        folder = self._scratch.path / str(self._found) / (address.rpartition("/")[2] or "record")
         return RemoteRecord(self._files, address, folder)

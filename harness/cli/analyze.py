@@ -134,7 +134,8 @@ def judge_all(
                 if addresses:
                     store = stack.enter_context(RemoteStore(spark))
                     remote = {one.folder: one for one in _found(store, addresses, codes)}
-                    progress.found(len(readable) + len(remote))
+                    if readable or remote:
+                        progress.found(len(readable) + len(remote))
                 for record, verdict in judge_many([*readable, *remote], spark, progress.stage, remote):
                     named = str(remote.get(record, record))
                     if isinstance(verdict, EbbtideError):

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from records import RecordBuilder
 
 from analysis.judge.many import judge_many
+from analysis.reconcile.tables import load, run_files
 from analysis.remote import files as remote_files
 from analysis.remote.files import Entry, RemoteFiles
 from analysis.remote.store import RemoteStore
@@ -104,6 +105,21 @@ def test_a_folder_of_records_elsewhere_is_judged_as_the_same_records_here(
             path for path in written(copy) if "anomalies" not in path
         }
     assert [path.name for path in scratch.iterdir()] == []
+
+
+def test_spark_reads_the_tables_where_they_lie(spark: SparkSession, remote: Remote) -> None:
+    builder = RecordBuilder().acked(1, 2, at=0).final(1, 2)
+    for name in ("one", "other with a space"):
+        builder.write(remote.folder / name)
+    with RemoteStore(spark) as store:
+        records = store.records_in(remote.address)
+        for record in records:
+            record.fetch()
+        runs = [run_files(record.folder, builder.manifest(), record) for record in records]
+        sends = load(spark, runs).sends
+        assert sends is not None
+        assert all(path.startswith(f"{remote.address}/o") for path in sends.inputFiles())
+        assert sorted(row.run for row in sends.collect()) == [0, 0, 1, 1]
 
 
 def test_judging_again_replaces_what_was_written_and_a_person_reads_addresses(
