@@ -353,7 +353,8 @@ def test_a_known_bug_is_contradicted_all_the_same_and_named_unless_there_is_more
     story.predict(f"{bug}\n{violates}")
     assert story.judged().outcome == "contradicted"
     assert "known of this release: KAFKA-1" in story.judged().why
-    for more in (f"{NO_LOSS}\n{violates}", f"elected_from_elr = true\n{violates}", 'violates = ["no-committed-loss-unless-allowed"]'):
+    too_few = 'violates = ["no-committed-loss-unless-allowed"]'
+    for more in (f"{NO_LOSS}\n{violates}", f"elected_from_elr = true\n{violates}", too_few):
         story.predict(f"{more}\n{bug}")
         assert story.judged().outcome == "contradicted"
         assert "known of this release: KAFKA-1" not in story.judged().why, more
