@@ -134,7 +134,11 @@ def _attribute(evidence: Evidence, gone: Gone) -> Attribution:
         return Attribution(cause="uncommitted-at-failover", election=guilty, why=why)
     if guilty is None:
         if gone.until_epoch is not None:
-            why = f"the election of {gone.name} under epoch {gone.until_epoch} is not in the metadata timeline"
+            elections = elections_of(evidence.timeline, gone.topic, gone.partition)
+            if any(one.epoch == gone.until_epoch for one in elections):
+                why = f"the leaders up to epoch {gone.until_epoch} held the record; one told of a HW that lagged"
+            else:
+                why = f"the election of {gone.name} under epoch {gone.until_epoch} is not in the metadata timeline"
             return Attribution(cause=None, election=None, why=why)
         if evidence.timeline.torn:
             why = "the metadata log is damaged, so an election may be missing (evidence.json)"

@@ -173,6 +173,19 @@ def test_a_high_watermark_told_by_a_leader_that_did_not_know_its_successor_has_t
     assert regression.cause == "last-replica-standing", regression
 
 
+def test_a_high_watermark_that_lags_under_a_leader_that_held_the_record_is_blamed_on_no_election(
+    tmp_path: Path,
+) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.state(10, leader=2, isr=[2, 3])
+    story.log(2, (0, 0, 999), (1, 1000, 1200))
+    story.regress(1000, 999, epochs=(0, 1), at_s=(9, 11))
+    verdict = story.judged()
+    assert verdict.regressions == []
+    assert "held the record; one told of a HW that lagged" in " ".join(verdict.why)
+
+
 def test_a_high_watermark_that_went_back_under_one_epoch_is_unexplained(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.state(1)
