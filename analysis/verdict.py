@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,6 +45,14 @@ class AnomalyCount(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     count: int
     examples: list[dict[str, Any]] = []
+
+
+def counts_by_kind(anomalies: Iterable[AnomalyCount]) -> Mapping[str, int]:
+    """How many anomalies of each kind, over all partitions; kinds that there are none of are left out."""
+    counts: Counter[str] = Counter()
+    for one in anomalies:
+        counts[one.kind] += one.count
+    return counts
 
 
 class Election(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,34 +22,27 @@ import msgspec
 from harness.ledger import Ledger
 from harness.runtime.jvm import Installation, ensure_class_archive, installation_of
 from harness.runtime.local import LocalRuntime
-from harness.runtime.properties import plan_cluster, properties_of, render
+from harness.runtime.properties import plan_cluster
 from harness.scenario.model import ClusterSpec
 
 RELEASES = ("3.9.1", "4.3.1")
-
-
 MOST = 1.3
 
 
 class BareRuntime(LocalRuntime):
     """The same JVMs with nothing around them; ready is seen as in a run."""
 
-    def __init__(self, *, installation: Installation, folder: Path, ledger: Ledger) -> None:
+    def __init__(self, *, spec: ClusterSpec, installation: Installation, folder: Path, ledger: Ledger) -> None:
         super().__init__(
-            spec=ClusterSpec(), installation=installation, folder=folder, ledger=ledger, power_loss_method="truncate"
+            spec=spec, installation=installation, folder=folder, ledger=ledger, power_loss_method="truncate"
         )
-        self._plan = plan_cluster(ClusterSpec(), lambda node_id: f"127.0.1.{node_id}")
+        self._plan = plan_cluster(spec, lambda node_id: f"127.0.1.{node_id}")
         self.nodes = self._plan.nodes
 
     def prepare(self) -> None:
         """Format the folders."""
         self._client_namespace = Path("/proc/self/ns/net")
-        for node in self.nodes.values():
-            self.data_dir(node.id).mkdir(parents=True)
-            properties = self._properties_file(node)
-            properties.parent.mkdir(exist_ok=True)
-            properties.write_text(render(properties_of(self._plan, node, self.data_dir(node.id))))
-        self._format(tuple(self.nodes))
+        self._lay_out()
 
     def _start_servers(self, node_ids: Sequence[int]) -> None:
         for node_id in node_ids:
@@ -60,13 +53,10 @@ class BareRuntime(LocalRuntime):
         return self._client_namespace
 
 
-def start_s(kind: type[LocalRuntime], installation: Installation, folder: Path) -> float:
+def start_s(kind: type[LocalRuntime] | type[BareRuntime], installation: Installation, folder: Path) -> float:
     """Seconds until a fresh cluster is ready."""
     with Ledger.open(f"bench-{folder.name}", folder) as ledger:
-        if kind is BareRuntime:
-            runtime: LocalRuntime = BareRuntime(installation=installation, folder=folder, ledger=ledger)
-        else:
-            runtime = LocalRuntime(spec=ClusterSpec(), installation=installation, folder=folder, ledger=ledger)
+        runtime = kind(spec=ClusterSpec(), installation=installation, folder=folder, ledger=ledger)
         try:
             runtime.prepare()
             began = time.monotonic()
@@ -90,7 +80,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="ebbtide-start-") as folder:
             # No archive lies in an empty folder.
             without = msgspec.structs.replace(installation, folder=Path(folder))
-            arms: dict[str, tuple[type[LocalRuntime], Installation]] = {
+            arms: dict[str, tuple[type[LocalRuntime] | type[BareRuntime], Installation]] = {
                 "harness": (LocalRuntime, installation),
                 "bare": (BareRuntime, installation),
                 "plain": (LocalRuntime, without),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -73,6 +72,7 @@ def _unexpected(run: RunRecord, expected: Sequence[str]) -> str | None:
 def _wrongs(run: RunRecord) -> list[str]:
     """Causes of what was lost or went back, violated properties, and what else the scenario's prediction rules out."""
     from analysis.judge.prediction import ruled_out
+    from analysis.verdict import counts_by_kind
 
     verdict, prediction = run.verdict, prediction_of(run)
     causes = [loss.cause for loss in verdict.losses]
@@ -80,10 +80,9 @@ def _wrongs(run: RunRecord) -> list[str]:
         causes = [cause for cause in causes if cause != _HARMLESS]
     causes += [one.cause for one in verdict.regressions if one.cause != _HARMLESS]
     violated = [one.name for one in verdict.properties if one.status == "violated"]
-    kinds: Counter[str] = Counter()
-    for anomaly in verdict.anomalies:
-        kinds[anomaly.kind] += anomaly.count
-    others = ruled_out(prediction, facts=verdict.coverage, kinds=kinds) if prediction is not None else {}
+    others = {}
+    if prediction is not None:
+        others = ruled_out(prediction, facts=verdict.coverage, kinds=counts_by_kind(verdict.anomalies))
     return list(dict.fromkeys([*map(str, causes), *violated, *others]))
 
 

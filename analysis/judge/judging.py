@@ -27,7 +27,7 @@ from analysis.judge.prediction import Comparison, Seen, compare, known, told, to
 from analysis.judge.rules import Rules
 from analysis.judge.timeline import load_timeline
 from analysis.judge.trace_check import seen_actions, trace_of
-from analysis.verdict import Outcome, Verdict, write_verdict
+from analysis.verdict import Outcome, Verdict, counts_by_kind, write_verdict
 from analysis.witness.table import WITNESS_DIR
 from harness.errors import EbbtideError, Problems
 from harness.record.files import JOURNAL_DIR, RAW_DIR
@@ -210,16 +210,13 @@ def _seen(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> 
     for one in case.losses:
         if one.committed and one.attribution.cause is not None:
             causes[one.attribution.cause] += one.count
-    kinds: Counter[str] = Counter()
-    for anomaly in case.anomalies:
-        kinds[anomaly.kind] += anomaly.count
     timeline = case.evidence.timeline
     known = "partitions" not in timeline.missing
     return Seen(
         committed_lost=sum(one.count for one in case.losses if one.committed),
         uncommitted_lost=sum(one.count for one in case.losses if not one.committed),
         causes=causes,
-        kinds=kinds,
+        kinds=counts_by_kind(case.anomalies),
         unknown_kinds=case.unknown_kinds,
         elected_from_elr=sum(one.road == "elr" for one in all_elections(timeline)) if known else None,
         facts=facts if known else {},

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.judge.judging import conclude, ready
+from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
 from analysis.verdict import Verdict
 from harness.errors import EbbtideError
 
@@ -14,23 +15,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from analysis.reconcile.model import Reconciliation
-    from analysis.remote.record import RemoteRecord
     from harness.record.manifest import Manifest
 
 Stage = Callable[[str], None]
 """Hears what is being done, for a display."""
 
-Remote = Mapping[Path, "RemoteRecord"]
-"""Folders that are copies, while they are judged, with the records that they are copies of."""
-
 BATCH = 200
 """Records in the same jobs: what is known of each of them beforehand is in memory at once, and no more."""
 
-_NONE_REMOTE: Remote = {}
-
 
 def judge_many(
-    records: Sequence[Path], spark: SparkSession, stage: Stage = lambda _: None, remote: Remote = _NONE_REMOTE
+    records: Sequence[Path], spark: SparkSession, stage: Stage = lambda _: None, remote: Copies = NO_COPIES
 ) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
     """Each record with its verdict, or with why it could not be judged; in the order given.
 
@@ -42,7 +37,7 @@ def judge_many(
 
 
 def _judged(
-    batch: Sequence[Path], spark: SparkSession, stage: Stage, remote: Remote
+    batch: Sequence[Path], spark: SparkSession, stage: Stage, remote: Copies
 ) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
     manifests: dict[Path, Manifest] = {}
     errors: dict[Path, EbbtideError] = {}
@@ -87,7 +82,7 @@ def _concluded(
 
 
 def _reconciled(
-    records: list[tuple[Path, Manifest]], spark: SparkSession, stage: Stage, remote: Remote
+    records: list[tuple[Path, Manifest]], spark: SparkSession, stage: Stage, remote: Copies
 ) -> dict[Path, Reconciliation | EbbtideError]:
     """All at once; where that fails, each half for itself: some damage shows only when rows are read."""
     from analysis.reconcile import reconcile_all

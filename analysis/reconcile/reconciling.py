@@ -6,7 +6,7 @@ anomaly at all; the items of every kind from those, kept while they are counted 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -41,11 +41,9 @@ from analysis.reconcile.standing import session_ranges
 from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import Summary, summarize
 from analysis.reconcile.tables import RecordTables, RunFiles, load, run_files
-from analysis.remote.record import RemoteRecord
+from analysis.remote.record import NO_COPIES, Copies
 from harness.errors import UsageError
 from harness.record.manifest import Manifest
-
-NONE_REMOTE: Mapping[Path, RemoteRecord] = {}
 
 KINDS = (
     lost,
@@ -76,7 +74,7 @@ def reconcile_all(
     spark: SparkSession,
     records: Sequence[tuple[Path, Manifest]],
     stage: Callable[[str], None] = lambda _: None,
-    remote: Mapping[Path, RemoteRecord] = NONE_REMOTE,
+    remote: Copies = NO_COPIES,
 ) -> list[Reconciliation]:
     """`reconcile` for each record, all in the same jobs; `stage` hears what is being done.
 

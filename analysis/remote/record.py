@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from analysis.remote.files import Entry, RemoteFiles
@@ -154,3 +154,9 @@ class RemoteRecord:
 def _is_of(path: Path, table: str) -> bool:
     """Whether `harness.record.tables.table_files` takes a file for one of a table's."""
     return path.suffix == ".parquet" and (path == Path(f"{table}.parquet") or path.parts[0] == table)
+
+
+Copies = Mapping[Path, RemoteRecord]
+"""Folders that are copies while they are judged, with the records that they are copies of."""
+
+NO_COPIES: Copies = {}

@@ -68,10 +68,9 @@ def run(args: argparse.Namespace) -> ExitCode:
     # JSON is alone on stdout.
     with PlainDisplay(Console(stderr=True)) if args.json else display_for(OutlivingConsole()) as display:
         launch = prepare(wanted, releases, display.note)
-        replays_run = run_replays(
-            original, releases, times=args.times, seed=args.seed, launch=launch, display=display, jobs=jobs
+        done = list(
+            run_replays(original, releases, times=args.times, seed=args.seed, launch=launch, display=display, jobs=jobs)
         )
-        done = list(replays_run)
         display.note("judging")
     with judging([original.folder, *(one.record for one in done if one.record is not None)]) as judge:
         if original.verdict is None:

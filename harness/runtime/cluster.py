@@ -109,15 +109,19 @@ class HostRuntime(ABC):
         self._make_places()
         if self.power_loss_method == "fs-shutdown":
             self._make_volumes()
+        self._lay_out()
+        # StorageTool does not fsync. A machine that loses power was not formatted the second before.
+        for volume in self._volumes.values():
+            volume.sync()
+
+    def _lay_out(self) -> None:
+        """Make every node's data folder and properties, and format."""
         for node in self.nodes.values():
             self.data_dir(node.id).mkdir(parents=True)
             properties = self._properties_file(node)
             properties.parent.mkdir(exist_ok=True)
             properties.write_text(render(properties_of(self._plan, node, self.data_dir(node.id))))
         self._format(tuple(self.nodes))
-        # StorageTool does not fsync. A machine that loses power was not formatted the second before.
-        for volume in self._volumes.values():
-            volume.sync()
 
     def start(self, node_ids: Sequence[int]) -> None:
         """Start the processes of nodes that are down; returns once they run, ready or not."""

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from owner_up import Up
+
+from harness.errors import HarnessError
+from harness.owner.control import end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,6 +24,23 @@ def spark() -> Iterator[SparkSession]:
 
     with session() as spark:
         yield spark
+
+
+@pytest.fixture
+def no_clusters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """None is up that the test has not started."""
+    # A path longer than a socket's may be: 107 characters.
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / ("long" * 30)))
+
+
+@pytest.fixture
+def up(no_clusters: None, tmp_path: Path) -> Iterator[Up]:
+    """The cluster `one`, and no other."""
+    cluster = Up(tmp_path)
+    yield cluster
+    with contextlib.suppress(HarnessError):  # it has ended in the test
+        end("one")
+    cluster.thread.join(10)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -21,20 +19,7 @@ from harness.owner.reach import environment, prefix
 from harness.owner.topics import _spread
 from harness.scenario.model import StepSpec, TopicSpec, Trigger
 
-
-@pytest.fixture(autouse=True)
-def _state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    # A path longer than a socket's may be: 107 characters.
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / ("long" * 30)))
-
-
-@pytest.fixture
-def up(tmp_path: Path) -> Iterator[Up]:
-    cluster = Up(tmp_path)
-    yield cluster
-    with contextlib.suppress(HarnessError):  # it has ended in the test
-        end("one")
-    cluster.thread.join(10)
+pytestmark = pytest.mark.usefixtures("no_clusters")
 
 
 def test_a_status_says_how_the_nodes_and_partitions_are(up: Up) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -12,26 +10,13 @@ from owner_up import Up
 from test_schedule import Bench
 
 from harness.cli.main import main
-from harness.errors import ExitCode, HarnessError, UsageError
+from harness.errors import ExitCode, UsageError
 from harness.owner.control import ask, end, only
 from harness.owner.messages import CreateTopic, Fire
 from harness.runtime.base import CLIENTS
 from harness.scenario.model import StepKind, StepSpec, TopicSpec, Trigger
 
-
-@pytest.fixture(autouse=True)
-def _state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    # A path longer than a socket's may be: 107 characters.
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / ("long" * 30)))
-
-
-@pytest.fixture
-def up(tmp_path: Path) -> Iterator[Up]:
-    cluster = Up(tmp_path)
-    yield cluster
-    with contextlib.suppress(HarnessError):  # it has ended in the test
-        end("one")
-    cluster.thread.join(10)
+pytestmark = pytest.mark.usefixtures("no_clusters")
 
 
 @pytest.mark.parametrize(
