@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from analysis.judge.elections import elections_of
 from analysis.judge.evidence import Evidence
 from analysis.judge.facts import BELOW, HELD
 from analysis.judge.hw_check import LEARNS_WITHIN_NS, Interval, Touch, first_and_highest, intervals_below
 from harness.errors import UsageError
+from harness.record.manifest import read_manifest
 from harness.record.steps import StepEntry
 from harness.record.tables import TABLES, table_files
 from harness.scenario.model import CUT_KINDS
@@ -38,6 +40,8 @@ def client_facts(record: Path, evidence: Evidence, touch: Touch) -> Counter[str]
         if sends is not None:
             _count_sends(sends, suffix, facts)
         _count_watermarks(record, intervals, sends, suffix, facts)
+    if table_files(record, "polls"):
+        facts["consumers-read-past-an-election"] = len(_read_past_an_election(record, evidence))
     return facts
 
 
@@ -93,6 +97,32 @@ def _count_watermarks(
                 facts[f"read-{suffix}"] += polled.filter(above).num_rows
 
 
+def _read_past_an_election(record: Path, evidence: Evidence) -> set[int]:
+    """The consumers whose first record of a partition came before one of its elections, and a later one has its epoch.
+
+    The final read is none of them: it begins when all is over.
+    """
+    first_ns: dict[tuple[str, int, int], int] = {}
+    newest: dict[tuple[str, int, int], int] = {}
+    by = ["topic", "partition", "consumer"]
+    placed = pc.field("leader_epoch").is_valid()
+    for batch in _batches(record, "polls", [*by, "polled_ns", "leader_epoch"], placed):
+        groups = pa.Table.from_batches([batch]).group_by(by)
+        for row in groups.aggregate([("polled_ns", "min"), ("leader_epoch", "max")]).to_pylist():
+            who = (row["topic"], row["partition"], row["consumer"])
+            first_ns[who] = min(row["polled_ns_min"], first_ns.get(who, row["polled_ns_min"]))
+            newest[who] = max(row["leader_epoch_max"], newest.get(who, -1))
+    elections = {
+        place: [one for one in elections_of(evidence.timeline, *place) if one.moved]
+        for place in {who[:2] for who in newest}
+    }
+    return {
+        who[2]
+        for who, since_ns in first_ns.items()
+        if any(since_ns < one.after.at_ns and newest[who] >= one.epoch for one in elections[who[:2]])
+    } - {read_manifest(record).final_consumer}
+
+
 def _held(evidence: Evidence, steps: Sequence[StepEntry]) -> list[Interval]:
     """The stretches in which a leader's AlterPartition was held, from the last cut on: that may end fetching."""
     found = []
@@ -144,17 +174,21 @@ def _rows_within(
     """
     if not intervals:
         return
-    files = [str(file) for file in table_files(record, table)]
     since = pc.field(column) >= min(one.start_ns for one in intervals)
+    for batch in _batches(record, table, ["topic", "partition", column, *columns], since):
+        times = pc.min_max(batch[column]).as_py()
+        for at, one in enumerate(intervals):
+            if not batch.num_rows or one.start_ns > times["max"]:
+                continue
+            if one.end_ns is None or one.end_ns > times["min"]:
+                yield at, batch.filter(_within(one, column))
+
+
+def _batches(record: Path, table: str, columns: Sequence[str], where: pc.Expression) -> Iterator[pa.RecordBatch]:
+    """The table's rows, a part at a time; a nullable column that a file lacks reads as null. Raises `UsageError`."""
+    files = [str(file) for file in table_files(record, table)]
     try:
         dataset = ds.dataset(files, format="parquet", schema=TABLES[table])
-        wanted = ["topic", "partition", column, *columns]
-        for batch in dataset.to_batches(columns=wanted, filter=since, batch_readahead=2, fragment_readahead=1):
-            times = pc.min_max(batch[column]).as_py()
-            for at, one in enumerate(intervals):
-                if not batch.num_rows or one.start_ns > times["max"]:
-                    continue
-                if one.end_ns is None or one.end_ns > times["min"]:
-                    yield at, batch.filter(_within(one, column))
+        yield from dataset.to_batches(columns=list(columns), filter=where, batch_readahead=2, fragment_readahead=1)
     except (pa.ArrowException, OSError) as error:
         raise UsageError(f"the table {table} cannot be read", where=str(record), got=str(error)) from None

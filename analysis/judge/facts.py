@@ -141,6 +141,10 @@ _CLIENTS = (
     Fact("producers-fenced", "producers that Kafka refused for a newer incarnation", "KIP-98"),
     Fact("producers-replaced", "producers that a new incarnation took over from", "KIP-98"),
     Fact("group-rebalances", "assignments to group members after their first"),
+    Fact(
+        "consumers-read-past-an-election",
+        "consumers that returned records before an election of the partition, and then some that were written after it",
+    ),
     Fact("truncations-detected", "times that a consumer found its position cut off", "KIP-320"),
     Fact("offsets-out-of-range", "times that a consumer asked for an offset that is not there"),
     Fact("offsets-reset", "resets that followed either"),

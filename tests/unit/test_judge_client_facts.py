@@ -35,17 +35,17 @@ def send(story: Story, at_s: float, acks: int, *, done_s: float | None, status: 
     )
 
 
-def poll(story: Story, at_s: float, offset: int) -> None:
+def poll(story: Story, at_s: float, offset: int, *, consumer: int = 1, epoch: int | None = 0) -> None:
     story.tables["polls"].append(
         {
             "topic": "t",
             "partition": 0,
             "offset": offset,
             "value": offset,
-            "consumer": 1,
+            "consumer": consumer,
             "session": 1,
             "prev_offset": None,
-            "leader_epoch": 0,
+            "leader_epoch": epoch,
             "isolation": "read_uncommitted",
             "polled_ns": ns(at_s),
         }
@@ -179,3 +179,19 @@ def test_while_a_join_is_held_the_hw_is_looked_at_from_the_last_cut_on(tmp_path:
     send(story, 6, 1, done_s=6.1)
     send(story, 6, -1, done_s=9.2)
     assert facts(story, HELD) == {"acked-acks-1": 1, "not-acked-acks-all": 1, "hw-observed": 1, expected: 1}
+
+
+def test_a_consumer_read_past_an_election_if_it_was_there_before_and_got_what_was_written_after(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.state(10, leader=2, leader_epoch=1)
+    for consumer, first_s, epoch in ((1, 5, 1), (2, 5, 0), (3, 11, 1), (4, 5, None), (999, 5, 1)):
+        poll(story, first_s, 1, consumer=consumer)
+        poll(story, 20, 2, consumer=consumer, epoch=epoch)
+    assert story.judged().coverage["consumers-read-past-an-election"] == 1
+
+
+def test_without_polls_nothing_is_said_of_consumers(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    assert "consumers-read-past-an-election" not in story.judged(missing=("polls",)).coverage
