@@ -1,8 +1,8 @@
 """Journals into the run record: `<record>/journal/*.journal` -> the tables sends/, polls/, watermarks/; and clients/.
 
 Works on whatever a run left behind, a killed harness's included. A table appears whole or not at all, its
-journal goes only after that, and converting again changes nothing. What a torn tail held is counted in the
-report, never guessed. A send without an answer is unknown; of two answers for one send the later counts; a
+journal goes only after that, and converting again changes nothing. The bytes of a torn tail are counted, what it
+held is never guessed. A send without an answer is unknown; of two answers for one send the later counts; a
 transaction without an end is unknown.
 """
 
@@ -14,7 +14,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -55,40 +54,22 @@ _TABLE_OF_NAME = {"producer": "sends", "consumer": "polls", "sampler": "watermar
 Columns = dict[str, list[object]]
 
 
-class FileReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One journal: its rows in the table, and the bytes at its end that are no whole frame."""
-
-    journal: str
-    table: str
-    rows: int
-    torn_bytes: int
-
-
-class JournalReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What one conversion did; empty when there was nothing left to convert."""
-
-    files: tuple[FileReport, ...] = ()
-
-    @property
-    def torn_bytes(self) -> int:
-        """Bytes of all torn tails together."""
-        return sum(file.torn_bytes for file in self.files)
-
-
-def convert_journals(record: Path) -> JournalReport:
+def convert_journals(record: Path) -> int:
     """Turn every journal of a run record into its table and remove it; the folder goes with the last one.
 
+    Returns the bytes at the ends of journals that are no whole frame, of all together.
     Call it when no client of the run is alive. Raises `HarnessError` when a table cannot be written; the
     journals not converted stay.
     """
     folder = record / JOURNAL_DIR
-    reports = [_convert(record, path) for path in sorted(folder.glob(f"*{JOURNAL_SUFFIX}"))]
+    torn_bytes = sum(_convert(record, path) for path in sorted(folder.glob(f"*{JOURNAL_SUFFIX}")))
     # What remains are the clients' configurations and counters: the harness's scratch, not the record's.
     shutil.rmtree(folder, ignore_errors=True)
-    return JournalReport(files=tuple(reports))
+    return torn_bytes
 
 
-def _convert(record: Path, path: Path) -> FileReport:
+def _convert(record: Path, path: Path) -> int:
+    """Turn one journal into its table; returns the bytes at its end that are no whole frame."""
     reader = JournalReader(path)
     table = reader.header.table if reader.header else _TABLE_OF_NAME.get(path.stem.split("-")[0], "")
     if table not in _SCHEMAS:
@@ -96,14 +77,11 @@ def _convert(record: Path, path: Path) -> FileReport:
     schema = _SCHEMAS[table]
     target = record / table / f"{path.stem}.parquet"
     part = target.with_name(target.name + ".part")
-    rows = 0
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with pq.ParquetWriter(part, schema, compression="zstd") as writer:
             for columns in _row_groups(_rows_of(table, reader), schema):
-                batch = pa.table(columns, schema=schema)
-                rows += batch.num_rows
-                writer.write_table(batch, row_group_size=ROW_GROUP_ROWS)
+                writer.write_table(pa.table(columns, schema=schema), row_group_size=ROW_GROUP_ROWS)
         os.replace(part, target)
         if table in ("sends", "polls"):
             # A client without an event is told from a record that knows of none.
@@ -117,7 +95,7 @@ def _convert(record: Path, path: Path) -> FileReport:
             next="free space and convert again",
         ) from None
     path.unlink()
-    return FileReport(journal=path.name, table=table, rows=rows, torn_bytes=reader.torn_bytes)
+    return reader.torn_bytes
 
 
 def _rows_of(table: str, reader: JournalReader) -> Iterator[Columns]:

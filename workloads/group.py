@@ -32,7 +32,6 @@ from workloads.config import (
 )
 from workloads.convert import JOURNAL_SUFFIX
 from workloads.payload import PRODUCER_MAX
-from workloads.sampler import SLOTS as SAMPLER_SLOTS
 from workloads.sampler import partitions_of
 from workloads.sends import COUNTERS
 from workloads.settings import consumer_settings, producer_settings, told
@@ -89,11 +88,11 @@ class Workload:
         self._topic_maker = self._client("topics", "topics")
         self._asked = 0
         self._counts = {name: spec.partitions for name, spec in topics.items()}
-        self._slots = {item: SAMPLER_SLOTS * index for index, item in enumerate(partitions_of(self._counts))}
+        self._slots = {item: index for index, item in enumerate(partitions_of(self._counts))}
         self._brokers: dict[int, str] = {}
 
-    def create_topics(self, timeout_s: float = 60.0) -> dict[int, str]:
-        """Wait for every broker, create the topics, and return the brokers' addresses by id.
+    def create_topics(self, timeout_s: float = 60.0) -> None:
+        """Wait for every broker, create the topics, and learn the brokers' addresses.
 
         Raises `HarnessError` with what the cluster last said.
         """
@@ -113,7 +112,6 @@ class Workload:
         )
         self._topic_maker.run_to_end(config, self._start_client, timeout_s)
         self._brokers = {int(key): address for key, address in msgspec.json.decode(result.read_bytes()).items()}
-        return dict(self._brokers)
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start sampler, consumers and producers together and wait until each is at work.
@@ -148,24 +146,23 @@ class Workload:
         for client in self._running():
             client.check()
 
-    def sent(self, topic: str | None = None, partition: int | None = None, producer: int | None = None) -> Sent:
-        """Counts of sends so far, of everything or of one topic, partition or producer.
+    def sent(self) -> Sent:
+        """Counts of sends so far.
 
         They are at most one flush interval (50 ms) old, and what they show is in the journals.
         """
         totals = dict.fromkeys(COUNTERS, 0)
         for spec, client in self._producers.values():
-            if topic not in (None, spec.topic) or producer not in (None, spec.id) or client.status is None:
+            if client.status is None:
                 continue
             for number in range(self._counts[spec.topic]):
-                if partition in (None, number):
-                    for slot, name in enumerate(COUNTERS, len(COUNTERS) * number):
-                        totals[name] += client.status.get(slot)
+                for slot, name in enumerate(COUNTERS, len(COUNTERS) * number):
+                    totals[name] += client.status.get(slot)
         return Sent(**totals)
 
-    def acked(self, topic: str | None = None, partition: int | None = None) -> int:
-        """Acked records so far, of everything or of one topic or partition."""
-        return self.sent(topic, partition).acked
+    def acked(self) -> int:
+        """Acked records so far."""
+        return self.sent().acked
 
     def producers_done(self) -> bool:
         """Whether every producer has handed over its count and has an outcome for every record."""

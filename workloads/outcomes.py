@@ -137,11 +137,3 @@ def resolve(error: BaseException, attempts: Attempts | None) -> tuple[Outcome, s
     if attempts.expired_unsent:
         return "failed", EXPIRED_UNSENT
     return ("failed" if row.outcome == "failed" else "unknown"), row.name
-
-
-def markdown_table() -> str:
-    """The table as docs/workloads.md shows it."""
-    lines = ["| answer | code | outcome | why |", "|---|---|---|---|"]
-    for row in TABLE:
-        lines.append(f"| {row.name} | {'' if row.code is None else row.code} | {row.outcome} | {row.why} |")
-    return "\n".join(lines)

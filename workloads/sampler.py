@@ -26,9 +26,6 @@ from workloads.process import Stop, run_client
 from workloads.status import State, StatusFile
 from workloads.wire import LATEST, NONE, BrokerConnection, WireError
 
-SLOTS = 2
-"""Status slots of one partition: the highest HW served so far plus one (0: none yet), and its leader epoch."""
-
 _FLUSH_S = 0.02
 
 
@@ -71,14 +68,17 @@ class BrokerSampler(threading.Thread):
 
 
 def partitions_of(topics: dict[str, int]) -> list[tuple[str, int]]:
-    """Every partition of `topics`, in the order of the status slots."""
+    """Every partition of `topics`, in the order of the status slots.
+
+    A partition's slot holds the highest HW served so far plus one; 0: none yet.
+    """
     return [(name, partition) for name, count in topics.items() for partition in range(count)]
 
 
 def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> State:
     """Sample until told to stop. Raises `JournalError`."""
     journal = JournalWriter(Path(config.journal), JournalHeader(table="watermarks", topics=tuple(config.topics)))
-    slots = {item: SLOTS * index for index, item in enumerate(partitions_of(config.topics))}
+    slots = {item: index for index, item in enumerate(partitions_of(config.topics))}
     names = list(config.topics)
     marks: deque[tuple[int, ...]] = deque()
     stopping = threading.Event()
@@ -99,7 +99,6 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> State:
                 rows.extend(mark)
                 slot = slots[names[mark[0]], mark[1]]
                 if mark[4] + 1 > status.get(slot):
-                    status.put(slot + 1, mark[3])
                     status.put(slot, mark[4] + 1)
             if rows:
                 journal.write([pack_marks(rows)])
@@ -116,8 +115,7 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> State:
 def main(argv: Sequence[str]) -> int:
     """Run the sampler until it is stopped."""
     config = read_config(Path(argv[0]), SamplerConfig)
-    slots = SLOTS * sum(config.topics.values())
-    return run_client(config.endpoints, slots, lambda status, stop: run(config, status, stop))
+    return run_client(config.endpoints, sum(config.topics.values()), lambda status, stop: run(config, status, stop))
 
 
 if __name__ == "__main__":

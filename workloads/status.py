@@ -38,8 +38,7 @@ class State(IntEnum):
 class StatusFile:
     """One status file, mapped; `create` for the client, `open` for the harness."""
 
-    def __init__(self, path: Path, mapped: mmap.mmap) -> None:
-        self.path = path
+    def __init__(self, mapped: mmap.mmap) -> None:
         self._map = mapped
         self._longs = memoryview(mapped).cast("q")
 
@@ -52,7 +51,7 @@ class StatusFile:
             fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
             try:
                 os.posix_fallocate(fd, 0, size)
-                status = cls(path, mmap.mmap(fd, size))
+                status = cls(mmap.mmap(fd, size))
             finally:
                 os.close(fd)
         except OSError as error:
@@ -75,7 +74,7 @@ class StatusFile:
             mapped = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
         finally:
             os.close(fd)
-        status = cls(path, mapped)
+        status = cls(mapped)
         return status if status._longs[_MAGIC] == MAGIC else None
 
     @property
@@ -104,8 +103,3 @@ class StatusFile:
         self._map[start : start + len(data)] = data
         self._longs[_TEXT] = len(data)
         self._longs[_STATE] = state
-
-    def close(self) -> None:
-        """Unmap."""
-        self._longs.release()
-        self._map.close()

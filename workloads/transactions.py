@@ -156,11 +156,6 @@ class Transactions:
         """Whether no transaction is open."""
         return self._state is _State.IDLE or (self._state is _State.STARTING and self._after is None)
 
-    @property
-    def started(self) -> bool:
-        """Whether a first incarnation is there to send."""
-        return self._incarnation is not None
-
     def room(self) -> int:
         """How many records may be handed over now; more than 0 only while a transaction can take some."""
         if self._state is _State.IDLE:

@@ -53,9 +53,3 @@ UNRESOLVED = TxnRow(
 
 TXN_TABLE = (COMMITTED, ABORTED, FENCED, REFUSED, REPLACED, IN_DOUBT, EPOCH_MOVED, UNRESOLVED)
 """Every end; the order is the documentation's."""
-
-
-def txn_markdown_table() -> str:
-    """The table as docs/workloads.md shows it."""
-    lines = ["| end | outcome | why |", "|---|---|---|"]
-    return "\n".join(lines + [f"| {row.name} | {row.outcome} | {row.why} |" for row in TXN_TABLE])

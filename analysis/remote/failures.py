@@ -19,6 +19,8 @@ _CAUSES_MAX = 16
 _NO_SUCH_SYSTEM = {"UnsupportedFileSystemException"}
 _NO_CLASS = {"ClassNotFoundException", "NoClassDefFoundError"}
 _NO_ADDRESS = {"URISyntaxException", "IllegalArgumentException"}
+_NO_HOST = "Incomplete HDFS URI, no host"
+"""What hdfs says of an address that names no host, where none is set by default, in an exception of no kind."""
 _FORBIDDEN = {"AccessControlException", "AccessDeniedException"}
 _SILENT = {
     "ConnectException",
@@ -73,8 +75,13 @@ def explained(error: Exception, address: str, hadoop: str) -> EbbtideError:
         return NoAnswer(address, _said(chain, _SILENT))
     if names & _MISSING:
         return UsageError("no such file", where=address, got=_said(chain, _MISSING))
-    if names & _NO_ADDRESS:
-        return UsageError("not an address of a file system", where=address, got=_said(chain, _NO_ADDRESS))
+    if names & _NO_ADDRESS or any(text.startswith(_NO_HOST) for _, text in chain):
+        return UsageError(
+            "not an address of a file system",
+            where=address,
+            got=_said(chain, names & _NO_ADDRESS or names),
+            allowed="such as hdfs://HOST/FOLDER or s3a://BUCKET/FOLDER",
+        )
     return HarnessError("the file system fails", where=address, got=_said(chain, names))
 
 

@@ -16,6 +16,9 @@ from harness.campaign.job import Job
 from harness.campaign.store import Done, Plan, Store
 from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.record.manifest import read_manifest
+from harness.scenario import catalogue
+from harness.scenario.parse import load
+from harness.scenario.write import SCENARIO
 
 BATCH = 8
 """Runs that are judged together: starting Spark for each would cost as much as the run."""
@@ -35,6 +38,11 @@ def exit_code(dones: Sequence[Done]) -> ExitCode:
     ends = [one.ended for one in dones if not one.expected]
     codes = [ExitCode.HARNESS_FAILED if one == "failed" else EXIT_OF_OUTCOME[one] for one in ends]
     return ExitCode.worst([ExitCode.AS_PREDICTED, *codes])
+
+
+def _levels_of(job: Job) -> dict[str, int]:
+    """The feature levels that a job's run formats with: the target's beside those that the scenario fixes."""
+    return {**catalogue.find(job.scenario).cluster.features, **job.target.features}
 
 
 class Night:
@@ -103,21 +111,22 @@ class Night:
         return self._clock() >= self.until_s
 
     def adopt(self, jobs: Sequence[Job]) -> None:
-        """Judge what a killed night had run and not judged, so that it is not run again."""
+        """Judge what a killed night had run of `jobs`, of the catalogue, and not judged: it is not run again."""
         known = {one.run_id for one in self.done}
         taken = {one.job.key for one in self.done}
         waiting: dict[Path, Job] = {}
         for record in sorted(path for path in self._store.runs.iterdir() if path.name not in known):
             try:
                 manifest = read_manifest(record)
+                if manifest.status != "complete" or (manifest.start_ns or 0) < self._plan.started_s * 1e9:
+                    continue
+                levels = load(record / SCENARIO).cluster.features
             except UsageError:
-                continue
-            if manifest.status != "complete" or (manifest.start_ns or 0) < self._plan.started_s * 1e9:
                 continue
             for job in jobs:
                 same = (job.scenario, job.target.kafka) == (manifest.scenario, manifest.kafka)
-                levels = job.target.features.items() <= manifest.features.items()
-                if same and levels and job.key not in taken:
+                # As formatted: a level that a release has by itself, the finalised ones have too.
+                if same and job.key not in taken and _levels_of(job) == levels:
                     waiting[record] = job
                     taken.add(job.key)
                     break

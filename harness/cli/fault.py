@@ -6,7 +6,7 @@ import argparse
 import tomllib
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import ExitCode, Problems, UsageError
+from harness.errors import EbbtideError, ExitCode, Problems, UsageError
 
 if TYPE_CHECKING:
     from harness.record.steps import StepEntry
@@ -55,7 +55,7 @@ def _add_keys(parser: argparse.ArgumentParser, kind: StepKind) -> None:
         if key == "target":
             parser.add_argument("target", nargs=None if key in needed else "?", metavar="TARGET", help=SHOWN[key])
             continue
-        flag, dest, must = "--" + key.replace("_", "-"), f"step_{key}", key in needed
+        flag, dest, must = _flag(key), f"step_{key}", key in needed
         if "bool" in types[key]:
             parser.add_argument(flag, dest=dest, action="store_true", default=None, help=SHOWN[key])
         else:
@@ -90,40 +90,46 @@ def _step(args: argparse.Namespace) -> StepSpec:
 
     from harness.scenario.check import check
     from harness.scenario.model import StepSpec
+    from harness.scenario.step_keys import SHOWN
 
+    problems: list[EbbtideError] = []
     raw: dict[str, Any] = {"step": args.kind}
     if getattr(args, "target", None) is not None:
         raw["target"] = args.target
     for key, kind in _types().items():
         given = getattr(args, f"step_{key}", None)
         if given is not None:
-            raw[key] = _value(key, kind, given)
+            try:
+                raw[key] = _value(kind, given)
+            except tomllib.TOMLDecodeError:
+                problems.append(UsageError("not TOML", where=_flag(key), got=repr(given), allowed=SHOWN[key]))
     checked = check(raw, StepSpec)
-    if checked.problems:
-        raise Problems(f"the step {args.kind}", [*checked.problems], next=f"ebbtide fault {args.kind} --help")
+    problems += checked.problems
+    if problems:
+        raise Problems(f"the step {args.kind}", problems, next=f"ebbtide fault {args.kind} --help")
     return msgspec.convert(checked.value, StepSpec)
 
 
-def _value(key: str, kind: str, given: str | bool) -> Any:
-    """What was typed, as a scenario file would have it: TOML, or with less to quote: `a, b | c` are two groups."""
+def _flag(key: str) -> str:
+    return "--" + key.replace("_", "-")
+
+
+def _value(kind: str, given: str | bool) -> Any:
+    """What was typed, as a scenario file would have it: TOML, or with less to quote: `a, b | c` are two groups.
+
+    Raises `tomllib.TOMLDecodeError`.
+    """
     if isinstance(given, bool):
         return given
     if "Trigger" in kind:
-        return _toml(f"{given}\n", key)
+        return tomllib.loads(f"{given}\n")
     if "tuple[tuple" in kind and not given.lstrip().startswith("["):
         return [[role.strip() for role in group.split(",")] for group in given.split("|")]
     if "tuple" in kind and not given.lstrip().startswith("["):
         return [role.strip() for role in given.split(",")]
     if any(word in kind for word in ("tuple", "int", "float")):
-        return _toml(f"x = {given}\n", key)["x"]
+        return tomllib.loads(f"x = {given}\n")["x"]
     return given
-
-
-def _toml(text: str, key: str) -> Any:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError("not TOML", where=f"--{key}", got=str(error), next="ebbtide fault --help") from None
 
 
 def _tell(step: StepEntry) -> ExitCode:

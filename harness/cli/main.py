@@ -120,7 +120,7 @@ def _run(argv: Sequence[str]) -> int:
     except SystemExit as end:  # --help and --version have printed
         return int(end.code or 0)
     if unknown:
-        meant = _chosen(parser, argv)
+        meant = _chosen(parser, args)
         raise UsageError(
             f"unknown argument{_did_you_mean(unknown[0], _options(meant))}", got=unknown[0], next=f"{meant.prog} --help"
         )
@@ -157,11 +157,11 @@ def _module(verb: str) -> Any:
     return importlib.import_module(f"harness.cli.{verb}")
 
 
-def _chosen(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser under `parser` that the words of `argv` lead to."""
+def _chosen(parser: argparse.ArgumentParser, args: argparse.Namespace) -> argparse.ArgumentParser:
+    """The parser under `parser` that parsed the last of `args`."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            return next((_chosen(action.choices[word], argv) for word in argv if word in action.choices), parser)
+            return _chosen(action.choices[getattr(args, action.dest)], args)
     return parser
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.cluster_options import add_cluster_options, wanted_of, with_features, words_of
+from harness.cli.scenario_file import write_scenario
 from harness.errors import ExitCode, UsageError
 from harness.known_releases import KNOWN, parse_version
 from harness.powers.choice import Wish
@@ -61,10 +62,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.out is None:
         print(text)
     else:
-        try:
-            args.out.write_text(text, "utf-8")
-        except OSError as error:
-            raise UsageError("the scenario cannot be written there", where=str(args.out), got=error.strerror) from None
+        write_scenario(args.out, text)
         print(f"seed {seed}: {len(scenario.steps)} steps in {args.out}")
     if args.run:
         return _run(args, scenario, seed)

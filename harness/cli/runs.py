@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
 from pathlib import Path
@@ -100,9 +101,13 @@ def _row(folder: Path) -> _Row:
 
 def _size(folder: Path) -> int:
     """What the folder takes on disk: the images that a killed run leaves behind are sparse."""
-    return sum(
-        (Path(root) / name).lstat().st_blocks * _BLOCK_BYTES for root, _, names in os.walk(folder) for name in names
-    )
+    size_bytes = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            # A run that is under way renames and removes files meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                size_bytes += (Path(root) / name).lstat().st_blocks * _BLOCK_BYTES
+    return size_bytes
 
 
 def _print(rows: list[_Row]) -> None:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from harness.cli.cluster_options import add_cluster_options, wanted_of
+from harness.cli.scenario_file import check_place, write_scenario
 from harness.errors import ExitCode, UsageError
 from harness.powers.choice import Wish
 
@@ -59,8 +60,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
     recorded = load_recorded(args.run)
     out = _out(args, recorded.scenario.name)
-    if out.is_dir() or not out.parent.is_dir():
-        raise UsageError("the scenario cannot be written there", got=str(out), allowed="a file in a folder that exists")
+    check_place(out)
     kafka = recorded.manifest.kafka
     wanted = wanted_of(args)
     check(wanted, recorded.scenario, [kafka])
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         goal_from(recorded)
         launch = prepare(wanted, [kafka], display.note)
         done = shrink(recorded, launch=launch, judge=judge, display=display, budget_s=seconds, times=args.times)
-    out.write_text(done.text, encoding="utf-8")
+    write_scenario(out, done.text)
     smaller = done.smaller
     if args.json:
         told = {

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
+from harness.cli.cluster_options import words_of
+from harness.cli.scenario_file import check_place, write_scenario
 from harness.cli.spec_options import add_question, answer_to, bounds_of
-from harness.errors import ExitCode, UsageError
+from harness.errors import ExitCode, Problems, UsageError
+from harness.known_releases import parse_version
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -26,17 +30,21 @@ def run(args: argparse.Namespace) -> ExitCode:
     from analysis.spec.explore.question import RELEASE_OF, variant_named
     from analysis.spec.generate import scenario_of
     from analysis.spec.generate_schedule import Playable
+    from harness.scenario.meaning import check_name
     from harness.scenario.parse import parse
-    from harness.scenario.references import MAX_BROKERS
+    from harness.scenario.references import MAX_BROKERS, put_at
     from harness.scenario.write import brief_text_of
 
     variant = variant_named(args.variant)
     if variant == "kip966":
         raise UsageError("no release runs this variant", got=args.variant, next="ebbtide spec check --variant kip966")
-    if args.out.is_dir() or not args.out.parent.is_dir():
-        raise UsageError(
-            "the scenario cannot be written there", got=str(args.out), allowed="a file in a folder that exists"
-        )
+    releases = tuple(words_of(args.kafka)) or (RELEASE_OF[variant],)
+    problems = [*put_at("--out", partial(check_name, args.out.stem))]
+    for release in releases:
+        problems += put_at("--kafka", partial(parse_version, release))
+    if problems:
+        raise Problems("the command line", [*problems])
+    check_place(args.out)
     if args.out.exists():
         raise UsageError("there is a file already", where=str(args.out), next="--out with another name, or remove it")
     bounds = bounds_of(args)
@@ -52,11 +60,10 @@ def run(args: argparse.Namespace) -> ExitCode:
         why = "the property holds within the bounds" if answer.holds else "no counterexample that steps can bring about"
         print(f"nothing written: {why}; {answer.found.states:,} states, {answer.turned_down:,} passed over")
         return ExitCode.CONTRADICTED if answer.holds else ExitCode.INCONCLUSIVE
-    releases = tuple(text for text in args.kafka.split(",") if text) or (RELEASE_OF[variant],)
     scenario = scenario_of(args.out.stem, variant, bounds, answer.trace, releases)
     text = brief_text_of(scenario)
     parse(text, file=str(args.out))
-    args.out.write_text(text, encoding="utf-8")
+    write_scenario(args.out, text)
     print(f"{args.out}: {len(scenario.steps)} steps, from a counterexample of {len(answer.trace.steps)}")
     for prediction in scenario.predictions:
         print(f"  {prediction.kafka:<14} committed loss: {prediction.loss.committed:<5} {prediction.clause}")

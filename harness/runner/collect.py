@@ -53,7 +53,7 @@ def _copy(source: Path, target: Path, patterns: tuple[str, ...]) -> None:
 
 def write_tables(record: Path, run_id: str) -> int:
     """Turn journals and raw evidence into the record's tables; returns the bytes of journals that were torn off."""
-    torn_bytes = convert_journals(record).torn_bytes
+    torn_bytes = convert_journals(record)
     write_timeline(record)
     write_replicas(record, value_of(run_id))
     write_checkpoints(record)

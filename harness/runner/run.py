@@ -39,7 +39,7 @@ from workloads.config import FINAL_CONSUMER
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One scenario on one Kafka release; the record is made in `runs`.
 
-    `hold_write_back` false lets the kernel save what a power loss should take: for tests of that.
+    `hold_write_back` false lets the kernel save what a power loss should take, as `--keep-write-back` asks for.
     `replay_of`: the run id whose schedule this is, and per step the `gates` it waits for.
     """
 

@@ -50,11 +50,14 @@ def meaning(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
         yield from _predictions(scenario)
 
 
+def check_name(name: str) -> None:
+    """Raise `UsageError` unless a scenario may be called so."""
+    if not _NAME.fullmatch(name):
+        raise UsageError("not a scenario name", got=repr(name), allowed="a-z, 0-9 and -, 1 to 64 of them")
+
+
 def _cluster(scenario: Scenario) -> Iterator[UsageError]:
-    if not _NAME.fullmatch(scenario.name):
-        yield UsageError(
-            "not a scenario name", where="name", got=repr(scenario.name), allowed="a-z, 0-9 and -, 1 to 64 of them"
-        )
+    yield from put_at("name", partial(check_name, scenario.name))
     if not scenario.kafka:
         yield UsageError("no release to run", where="kafka", got="[]", allowed="at least one, e.g. ['3.9.1']")
     for index, text in enumerate(scenario.kafka):

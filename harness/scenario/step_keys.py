@@ -83,7 +83,7 @@ SHOWN = {
     "direction": "request or response",
     "delay": "how long, e.g. '500ms'",
     "rate": "a rate, e.g. '256kbit'",
-    "trigger": "a trigger",
+    "trigger": "a trigger, e.g. 'acked = 1000'",
     "deadline_s": "how long to wait at most, in seconds",
     "name": "a name, for step(NAME) in later roles",
     "expect_error": "the refusal that is wanted, e.g. 'ELECTION_NOT_NEEDED'",

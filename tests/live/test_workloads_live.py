@@ -109,7 +109,7 @@ def test_a_hundred_thousand_records_at_full_speed_are_journalled_read_and_final(
         timeout_s=60,
         last_seen=lambda: str(workload.sent()),
     )
-    assert workload.sent().acked == workload.acked("full", 0) + workload.acked("full", 1) == 100_000
+    assert workload.sent().acked == workload.acked() == 100_000
     wait_until(
         lambda: [workload.high_watermark("full", number) for number in (0, 1)] == [50_000, 50_000],
         awaited="the sampler to see the HW",
@@ -122,7 +122,7 @@ def test_a_hundred_thousand_records_at_full_speed_are_journalled_read_and_final(
         "full-1": (0, 50_000),
     }
     assert all(end.clean for end in workload.stop())
-    assert convert_journals(tmp_path).torn_bytes == 0
+    assert convert_journals(tmp_path) == 0
     assert not (tmp_path / "journal").exists()
 
     sends = _rows(tmp_path, "sends/producer-1")
@@ -221,8 +221,9 @@ def test_a_producer_whose_journal_does_not_fit_stops_and_says_so(
     assert (end.exit_code, end.state) == (3, State.FAILED)
     shown = workload.sent()
     workload.stop()
-    torn = {file.journal: file.torn_bytes for file in convert_journals(tmp_path).files}
-    assert torn["producer-1.journal"] > 0
+    journal = JournalReader(tmp_path / "journal" / "producer-1.journal")
+    list(journal.frames())
+    assert convert_journals(tmp_path) >= journal.torn_bytes > 0
     sends = _rows(tmp_path, "sends/producer-1")
     assert len(sends) >= shown.handed > 0
     assert sum(row["status"] == "acked" for row in sends) >= shown.acked

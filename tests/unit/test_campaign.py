@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,10 +19,12 @@ from harness.campaign.night import BATCH, Night, exit_code
 from harness.campaign.store import Done, Ended, Followup, Plan, Store
 from harness.campaign.summary import summary
 from harness.campaign.trend import trend
+from harness.cli.cluster_options import with_levels
 from harness.cli.main import main
 from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.record.manifest import Manifest, write_manifest
 from harness.scenario import catalogue
+from harness.scenario.write import SCENARIO, text_of
 
 NIGHT = "20261121T010000"
 
@@ -75,10 +78,17 @@ class World:
         record = self.store.runs / f"run-{len(self.ran)}-{job.number}"
         record.mkdir()
         manifest = Manifest(
-            run_id=record.name, scenario=job.scenario, kafka=job.target.kafka, seed=7, start_ns=int(self.now_s * 1e9)
+            run_id=record.name,
+            scenario=job.scenario,
+            kafka=job.target.kafka,
+            features={"eligible.leader.replicas.version": 1, **job.target.features},
+            seed=7,
+            start_ns=int(self.now_s * 1e9),
         )
         write_manifest(record, msgspec.structs.replace(manifest, end_ns=int(self.now_s * 1e9 + 5e9), status=status))
         (record / "key").write_text(job.key)
+        scenario = with_levels(catalogue.find("healthy"), job.target.features)
+        (record / SCENARIO).write_text(text_of(msgspec.structs.replace(scenario, kafka=(job.target.kafka,))))
         return record
 
     def judge(self, records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
@@ -166,6 +176,29 @@ def test_a_killed_night_goes_on_where_it_was(world: World) -> None:
     assert [one.job for one in world.store.history()] == jobs
     world.store.save(msgspec.structs.replace(world.plan, ended_s=world.now_s))
     assert world.store.unfinished() is None
+
+
+def test_a_run_that_a_killed_night_left_is_filed_under_the_levels_that_it_was_formatted_with(world: World) -> None:
+    healthy = [catalogue.find("healthy")]
+    targets = [parse_target(word) for word in ("4.3.1", "4.3.1:eligible.leader.replicas.version=1")]
+    for left in (0, 1):
+        jobs = list(catalogue_jobs(healthy, targets, "local", times=1))
+        ran = world.record(jobs[left])
+        night = world.night()
+        night.adopt(jobs)
+        assert [(one.job, one.run_id) for one in night.done] == [(jobs[left], ran.name)]
+        (world.store.folder / "history.jsonl").unlink()
+        shutil.rmtree(ran)
+
+
+def test_levels_that_the_scenario_fixes_are_no_other_target(world: World) -> None:
+    fixing = next(one for one in map(catalogue.find, catalogue.names()) if one.cluster.features)
+    [one] = catalogue_jobs([fixing], [Target(kafka=fixing.kafka[0])], "local", times=1)
+    record = world.record(one)
+    (record / SCENARIO).write_text(text_of(msgspec.structs.replace(fixing, kafka=fixing.kafka[:1])))
+    night = world.night()
+    night.adopt([one])
+    assert [done.run_id for done in night.done] == [record.name]
 
 
 def test_a_failure_of_the_harness_does_not_end_the_night_but_three_in_a_row_do(world: World) -> None:

@@ -88,6 +88,17 @@ def test_a_mistyped_word_is_a_usage_error_with_a_suggestion(
     assert "next:" in printed.err
 
 
+def test_what_an_unknown_option_was_meant_for_is_not_read_from_the_value_of_another() -> None:
+    parser = frame.Parser(prog="p")
+    parser.add_argument("--name")
+    verbs = parser.add_subparsers(dest="verb")
+    for word in ("up", "down"):
+        verbs.add_parser(word)
+    args, unknown = parser.parse_known_args(["--name", "up", "down", "--jsn"])
+    assert unknown == ["--jsn"]
+    assert frame._chosen(parser, args).prog == "p down"
+
+
 @pytest.mark.parametrize("line", ["", "kafka", "kafka fetch", "--verb", "doctor extra", "doctor --js"])
 def test_a_wrong_command_line_is_a_usage_error(capsys: pytest.CaptureFixture[str], line: str) -> None:
     assert main(line.split()) == ExitCode.USAGE

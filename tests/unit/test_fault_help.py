@@ -52,3 +52,11 @@ def test_an_option_of_another_kind_is_refused_with_this_kinds_help(capsys: pytes
     told = capsys.readouterr().err
     assert "did you mean" not in told
     assert "next:    ebbtide fault kill --help" in told
+
+
+def test_values_that_are_not_toml_are_named_by_their_options_as_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fault", "kill", "broker(1)", "--deadline-s", "soon", "--trigger", "isr = x"]) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    for option, typed, key in (("--deadline-s", "soon", "deadline_s"), ("--trigger", "isr = x", "trigger")):
+        assert f"where:   {option}\n     got:     {typed!r}\n     allowed: {SHOWN[key]}\n" in told
+    assert "next:    ebbtide fault kill --help" in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,6 +50,21 @@ def test_a_list_of_records_says_which_is_of_a_plain_cluster(store: Path, capsys:
     assert main(["runs", str(store)]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "by-hand" in line]
     assert "plain cluster" in line
+
+
+def test_a_list_of_records_leaves_out_files_that_go_meanwhile(
+    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a run that is under way: it replaces files, and its journals go."""
+    shutil.copytree(store / "a-run", store.parent / "whole" / "a-run")
+    assert main(["runs", str(store.parent / "whole"), "--json"]) == 0
+    whole = msgspec.json.decode(capsys.readouterr().out)
+    walk = os.walk
+    monkeypatch.setattr(
+        os, "walk", lambda folder: ((root, below, [*names, "gone.part"]) for root, below, names in walk(folder))
+    )
+    assert main(["runs", str(store.parent / "whole"), "--json"]) == 0
+    assert msgspec.json.decode(capsys.readouterr().out) == whole
 
 
 @pytest.mark.parametrize("verb", [["replay"], ["shrink", "--out", "x.toml"]])

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from replay_records import LOST
 
+from harness.cli import shrink, spec_find
 from harness.cli.main import main
+from harness.cli.scenario_file import check_place, write_scenario
+from harness.errors import ExitCode, UsageError
+from harness.runner import launch
+from harness.shrink import shrinking
+from harness.shrink.shrinking import Shrunk
 
 
 @pytest.mark.parametrize(
@@ -20,6 +28,8 @@ from harness.cli.main import main
             ["spec", "find", "--variant", "elr-43", "--out", "x.toml", "--rf", "6", "--brokers", "7"],
             "a scenario has no room for so many brokers",
         ),
+        (["spec", "find", "--variant", "elr-43", "--out", "x.toml", "--kafka", "4.3.1,4.3"], "not a Kafka release"),
+        (["spec", "find", "--variant", "elr-43", "--out", "Lost.toml"], "not a scenario name"),
     ],
     ids=[
         "an empty release",
@@ -27,17 +37,62 @@ from harness.cli.main import main
         "kinds without a budget",
         "a folder that is not there",
         "more brokers than a scenario has",
+        "a release that is none",
+        "a file whose name no scenario has",
     ],
 )
 def test_what_can_have_no_effect_is_refused(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(spec_find, "answer_to", lambda *_: pytest.fail("searched before"))
     assert main(arguments) == 4
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("out", ["no/such/folder/x.toml", "/dev/null/x.toml", "/", "/proc/x.toml"])
+def test_a_scenario_that_cannot_be_written_is_a_usage_error(out: str) -> None:
+    with pytest.raises(UsageError, match="cannot be written there"):
+        write_scenario(Path(out), "")
+
+
+@pytest.mark.parametrize("out", ["no/such/folder/x.toml", "/dev/null/x.toml", "/"])
+def test_a_place_for_no_scenario_is_refused_before_one_is_searched(out: str) -> None:
+    with pytest.raises(UsageError, match="cannot be written there"):
+        check_place(Path(out))
+
+
+def test_a_folder_that_may_not_be_written_to_is_refused_before_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_place(tmp_path / "x.toml")
+    monkeypatch.setattr(os, "access", lambda path, mode: not (path == tmp_path and mode & os.W_OK))
+    with pytest.raises(UsageError, match="cannot be written there"):
+        check_place(tmp_path / "x.toml")
+    (tmp_path / "x.toml").touch()
+    check_place(tmp_path / "x.toml")
+
+
+@pytest.mark.parametrize("verb", ["spec find", "shrink"])
+def test_what_was_searched_for_and_cannot_be_written_is_a_usage_error(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a file system that became full or read-only meanwhile."""
+    question = ["--variant", "kraft", "--power-losses", "1"] if verb == "spec find" else [str(LOST)]
+    done = Shrunk(text="", goal=None, smaller=None, runs=1, took_s=1)  # type: ignore[arg-type]
+    monkeypatch.setattr(shrinking, "shrink", lambda *_, **__: done)
+    monkeypatch.setattr(launch, "check", lambda *_: None)
+    monkeypatch.setattr(launch, "prepare", lambda *_: None)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(spec_find, "check_place", lambda _: None)
+    monkeypatch.setattr(shrink, "check_place", lambda _: None)
+    out = str(tmp_path / "gone" / "x.toml")
+    assert main([*verb.split(), *question, "--out", out]) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert "the scenario cannot be written there" in told
+    assert f"where:   {out}" in told
+
+
 def test_a_file_is_no_folder_for_records(tmp_path: Path) -> None:
-    from harness.errors import UsageError
     from harness.runner.host import require_space
 
     (tmp_path / "file").touch()
@@ -52,7 +107,6 @@ def test_a_search_says_what_it_was_allowed(capsys: pytest.CaptureFixture[str]) -
 
 def test_steps_that_need_volumes_are_refused_where_power_is_lost_by_truncate(monkeypatch: pytest.MonkeyPatch) -> None:
     from harness import doctor
-    from harness.errors import UsageError
     from harness.runner.launch import Wanted, check
     from harness.scenario import catalogue
 

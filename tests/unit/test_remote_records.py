@@ -256,6 +256,7 @@ def test_a_record_that_cannot_be_written_to_says_so(remote: Remote, files: Remot
     [
         ("nosuch://host/runs", 4, ["no file system has this scheme", '"nosuch"']),
         ("s3a://bucket/runs", 4, ["jar of this file system is not", "S3AFileSystem", "hadoop-aws:3."]),
+        ("hdfs:///runs", 4, ["not an address of a file system", "no host", "hdfs://HOST/FOLDER"]),
         ("hdfs://127.0.0.1:1/runs", 3, ["the file system does not answer", "ConnectException"]),
         ("viewfs://no-such-table/runs", 3, ["no-such-table"]),
         ("hdfs://nowhere.invalid/runs", 3, ["the file system does not answer", "UnknownHost"]),

@@ -9,7 +9,7 @@ from pathlib import Path
 import kafka.errors
 import pytest
 
-from workloads.outcomes import EXPIRED_UNSENT, TABLE, Attempts, markdown_table, outcome_of, resolve
+from workloads.outcomes import EXPIRED_UNSENT, TABLE, Attempts, outcome_of, resolve
 
 DOCS = Path(__file__).parents[2] / "docs" / "workloads.md"
 
@@ -110,4 +110,7 @@ def test_expiry_in_the_buffer_is_failed_and_expiry_in_flight_is_not() -> None:
 
 
 def test_the_documentation_shows_the_table() -> None:
-    assert markdown_table() in DOCS.read_text()
+    lines = ["| answer | code | outcome | why |", "|---|---|---|---|"]
+    for row in TABLE:
+        lines.append(f"| {row.name} | {'' if row.code is None else row.code} | {row.outcome} | {row.why} |")
+    assert "\n".join(lines) in DOCS.read_text()

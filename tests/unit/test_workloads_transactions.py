@@ -37,7 +37,7 @@ from workloads.producer import Sending
 from workloads.sends import COUNTERS, Sends
 from workloads.status import StatusFile
 from workloads.transactions import Incarnation, Transactions
-from workloads.txn_outcomes import TXN_TABLE, txn_markdown_table
+from workloads.txn_outcomes import TXN_TABLE
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "workloads.md"
 
@@ -120,7 +120,7 @@ class Run:
         self.producers: list[Producer] = []
         self.prepare: Callable[[Producer], None] = lambda _: None
         self.transactions = Transactions(self.config, self.sends, self._open, self._use)
-        self.go(lambda: self.transactions.started)
+        self.go(lambda: self.transactions.room() > 0)
 
     def go(self, until: Callable[[], bool], *, finish: bool = False) -> None:
         """Advance until it is so."""
@@ -325,7 +325,9 @@ def test_an_error_of_the_harness_at_the_first_start_ends_the_producer(tmp_path: 
 
 
 def test_the_documentation_shows_the_table() -> None:
-    assert txn_markdown_table() in DOCUMENTATION.read_text()
+    lines = ["| end | outcome | why |", "|---|---|---|"]
+    lines += [f"| {row.name} | {row.outcome} | {row.why} |" for row in TXN_TABLE]
+    assert "\n".join(lines) in DOCUMENTATION.read_text()
     assert {row.outcome for row in TXN_TABLE} == {"committed", "aborted", "unknown"}
 
 
