@@ -183,6 +183,9 @@ class Acts:
         effect, self._lost[node] = trouble.mend()
         if self._runtime.pid(node) is not None:
             self.down.discard(node)
+        else:
+            # A frozen one was killed to mount its volume anew.
+            self.paused.discard(node)
         return effect
 
     def _restart(self, nodes: tuple[int, ...]) -> Effect:
