@@ -25,3 +25,20 @@ def test_a_paused_node_that_died_to_have_its_volume_mended_is_started_and_not_re
     bench.done.clear()
     schedule.restore()
     assert bench.done == [("start", 1)]
+
+
+def test_the_death_of_a_node_that_was_restarted_on_a_volume_in_trouble_is_still_expected(bench: Bench) -> None:
+    schedule, _ = bench.run(
+        StepSpec(step="fill-disk", target="broker(1)"), StepSpec(step="restart", target="followers(t-0)")
+    )
+    restart = bench.entries()[1]
+    assert [(one["step"], *one["nodes"]) for one in restart.proof["parts"]] == bench.done
+    assert bench.done == [("stop", 1), ("start", 1), ("stop", 3), ("start", 3)]
+    assert schedule.down == {1}
+
+
+def test_a_node_whose_stop_was_not_clean_is_not_started_by_its_restart(bench: Bench) -> None:
+    bench.fails.add("stop")
+    schedule, _ = bench.run(StepSpec(step="restart", target="broker(1)"))
+    assert (bench.done, schedule.down) == ([("stop", 1)], {1})
+    assert bench.entries()[0].why == "it did not"
