@@ -72,7 +72,7 @@ MEANINGS: Mapping[StepKind, Meaning] = {
     ),
     "slow-disk": Meaning(
         does="freezes the volume for `delay` of every `period`: writes wait",
-        proof="a write with its fsync took `delay`",
+        proof="the volume was frozen, and then a write with its fsync took `delay`",
     ),
     "mend-disk": Meaning(
         does="frees, thaws or mounts the volume anew",

@@ -80,6 +80,9 @@ class Inert:
     def slow_down(self, node_id: int, delay_s: float, period_s: float) -> Inert:
         return self
 
+    def froze(self, within_s: float) -> bool:
+        return False
+
     def ended(self) -> int | None:
         return None
 
