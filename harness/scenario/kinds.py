@@ -52,7 +52,7 @@ MEANINGS: Mapping[StepKind, Meaning] = {
     ),
     "power-loss": Meaning(
         does="SIGKILL, then everything that was not fsynced is gone",
-        proof="the pid is gone, the volume refused a write, and a file that was never fsynced did not come back",
+        proof="the pid is gone, the volume refused a write, and a file that was there, never fsynced, did not come back",
     ),
     "wipe-disk": Meaning(
         does="SIGKILL, then a new file system, formatted by Kafka's own tool for the same cluster: a replaced disk",
@@ -142,7 +142,7 @@ MEANINGS: Mapping[StepKind, Meaning] = {
     ),
     "release": Meaning(
         does="lets what is held go, in order, and ends the rules",
-        proof="bytes that were held went on",
+        proof="bytes that were held went on; without a hold, the proxies ended the rules",
     ),
     "wait": Meaning(
         does="waits for its trigger",
