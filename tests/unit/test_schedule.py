@@ -51,18 +51,18 @@ class Notes:
 
 
 class StandIn:
-    """What a schedule asks of a runtime itself: names, and which nodes run (none)."""
+    """What a schedule asks of a runtime itself: names, and which nodes run (those of `pids`)."""
 
     def __init__(self) -> None:
         self.nodes: Mapping[int, NodeInfo] = {
             id: NodeInfo(id=id, role="broker", name=f"broker-{id}", address="") for id in (1, 2, 3)
         }
         self.ready = True
-
+        self.pids: dict[int, int] = {}
         self.wire: Proxies | None = None
 
     def pid(self, node_id: int) -> int | None:
-        return None
+        return self.pids.get(node_id)
 
     def wait_ready(self, node_ids: list[int], timeout_s: float) -> None:
         if not self.ready:
