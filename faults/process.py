@@ -69,7 +69,10 @@ def resume(runtime: Runtime, node_id: int) -> Effect:
 
 
 def start(runtime: Runtime, node_id: int) -> Effect:
-    """Start a node that is down. Proven when its process runs; whether it is ready is another question."""
+    """Start a node. Proven when it was down and its process runs; whether it is ready is another question."""
+    pid = runtime.pid(node_id)
+    if pid is not None:
+        return unproven(f"{runtime.nodes[node_id].name} runs already", pid=pid, state=state_of(pid))
     runtime.start([node_id])
     pid = runtime.pid(node_id)
     if pid is None:

@@ -61,7 +61,10 @@ class Schedule:
         self._write()
 
     def run(self) -> bool:
-        """Carry the steps out in order; false when one never fired that is not optional, which ends the schedule."""
+        """Carry the steps out in order; false when one never fired that is not optional, which ends the schedule.
+
+        Raises `EbbtideError` when one could not be injected; its entry then says why, too.
+        """
         return all(self._carry_out(index, step) for index, step in enumerate(self._steps))
 
     def add(self, step: StepSpec) -> StepEntry:
@@ -73,11 +76,7 @@ class Schedule:
         self._steps = (*self._steps, step)
         self.entries.append(_planned(index, step))
         self._write()
-        try:
-            self._carry_out(index, step)
-        except EbbtideError as error:
-            self._change(index, why=error.render())
-            raise
+        self._carry_out(index, step)
         return self.entries[index]
 
     def found_down(self, node: int) -> None:
@@ -165,14 +164,19 @@ class Schedule:
 
     def _carry_out(self, index: int, step: StepSpec) -> bool:
         try:
-            self._await(index, step)
-            plan = self._acts.plan(step)
-        except (WaitExpired, RoleUnresolved) as error:
+            try:
+                self._await(index, step)
+                plan = self._acts.plan(step)
+            except (WaitExpired, RoleUnresolved) as error:
+                self._change(index, why=error.render())
+                what = "left out" if step.optional else "never fired"
+                self._display.note(f"step {index} ({step.step}) {what}: {error.render()}")
+                return step.optional is True
+            self._fire(index, step, plan)
+        except EbbtideError as error:
+            error.happened_at(f"step {index} ({step.step})")
             self._change(index, why=error.render())
-            what = "left out" if step.optional else "never fired"
-            self._display.note(f"step {index} ({step.step}) {what}: {error.render()}")
-            return step.optional is True
-        self._fire(index, step, plan)
+            raise
         return True
 
     def _await(self, index: int, step: StepSpec) -> None:

@@ -39,7 +39,7 @@ MEANINGS: Mapping[StepKind, Meaning] = {
     ),
     "start": Meaning(
         does="starts the process",
-        proof="it runs; whether it is ready is asked of the metadata log",
+        proof="it was down, and runs; whether it is ready is asked of the metadata log",
     ),
     "restart": Meaning(
         does="a stop, then a start",

@@ -210,6 +210,12 @@ def test_a_fault_on_a_node_that_is_down_is_an_error(runtime: FakeRuntime) -> Non
             fault(runtime, 1)
 
 
+def test_a_start_of_a_node_that_runs_started_nothing(runtime: FakeRuntime) -> None:
+    effect = process.start(runtime, 1)
+    assert not _proven(effect)
+    assert effect.why == "broker-1 runs already"
+
+
 def test_a_power_loss_carries_what_vanished_from_each_log(runtime: FakeRuntime) -> None:
     log = LogLoss(bytes_before=5, bytes_after=0, lost_bytes=5, leo_before=1, leo_after=0)
     runtime.loss = PowerLoss(
