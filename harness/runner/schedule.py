@@ -16,7 +16,7 @@ from harness.record.steps import StepEntry, write_steps
 from harness.runner.acts import Acts, Administer, Plan
 from harness.runner.display import Display
 from harness.runner.gates import Gate, GateWatch, state_entry
-from harness.runner.triggers import Counters, Watch, text_of
+from harness.runner.triggers import Counters, Seen, Watch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved
 from harness.runtime.base import CLIENTS, LogLoss, Runtime
 from harness.scenario.model import ADMIN_KINDS, WIRE_KINDS, StepKind, StepSpec, Trigger
@@ -209,15 +209,22 @@ class Schedule:
     def _await_trigger(self, step: StepSpec, trigger: Trigger) -> None:
         watch = Watch(trigger, self._view, self._counters, self._acts.wire.held)
 
+        def look() -> Seen:
+            try:
+                return watch.look()
+            except RoleUnresolved as nobody:
+                # For now: a leader may yet be elected.
+                return Seen(fired=False, what=f"{nobody.what}: {nobody.got}")
+
         def fired() -> bool:
             self._pump()
-            return watch.look().fired
+            return look().fired
 
         wait_until(
             fired,
             awaited=f"the trigger {text_of(trigger)}",
             timeout_s=step.deadline_s,
-            last_seen=lambda: watch.look().what,
+            last_seen=lambda: look().what,
         )
 
     def _fire(self, index: int, step: StepSpec, plan: Plan) -> None:

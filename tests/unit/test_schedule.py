@@ -122,7 +122,7 @@ class Bench:
         monkeypatch.setattr(acts, "limit", lambda _runtime, _pairs, _rate: self._effect("limit"))
         monkeypatch.setattr(acts, "heal", lambda _runtime: self._effect("heal"))
 
-    def run(self, *steps: StepSpec) -> tuple[Schedule, bool]:
+    def run(self, *steps: StepSpec, pump: Callable[[], None] = lambda: None) -> tuple[Schedule, bool]:
         schedule = Schedule(
             steps,
             record=self.record,
@@ -131,7 +131,7 @@ class Bench:
             counters=Counters(),
             administer=self._administer,
             display=self.display,
-            pump=lambda: None,
+            pump=pump,
         )
         return schedule, schedule.run()
 
