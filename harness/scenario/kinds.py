@@ -52,7 +52,7 @@ MEANINGS: Mapping[StepKind, Meaning] = {
     ),
     "power-loss": Meaning(
         does="SIGKILL, then everything that was not fsynced is gone",
-        proof="the pid is gone, the volume refused a write, and a file that was there, never fsynced, did not come back",
+        proof="the pid is gone, the volume refused a write, and a file that was there, not fsynced, did not come back",
     ),
     "wipe-disk": Meaning(
         does="SIGKILL, then a new file system, formatted by Kafka's own tool for the same cluster: a replaced disk",
