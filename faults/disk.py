@@ -32,23 +32,30 @@ def power_loss(runtime: Runtime, node_id: int) -> Effect:
     """SIGKILL, and everything not fsynced is gone; the node stays down. Healed by `start`.
 
     Proven when the process is gone, the volume was really shut down, and a file that was written when the node
-    started and never fsynced is gone: so the kernel wrote nothing back since. How much of the logs vanished is
-    measured, and is not the proof: a node that fsynced everything loses power as truly as one that did not.
+    started and never fsynced was there and is gone: so the kernel wrote nothing back since. How much of the logs
+    vanished is measured, and is not the proof: a node that fsynced everything loses power as truly as one that did
+    not. Where logs were cut back instead (truncate), there is no volume to ask: that the process is gone is all.
     """
     pid = runtime.pid(node_id)
     loss = runtime.lose_power(node_id)
     figures = {
         "pid": pid,
         "method": loss.method,
-        "volume_down": loss.volume_down,
-        "unsynced_gone": loss.unsynced_gone,
         "lost_bytes": loss.lost_bytes,
         "logs": msgspec.to_builtins(loss.logs),
     }
+    if loss.method == "fs-shutdown":
+        figures |= {
+            "volume_down": loss.volume_down,
+            "unsynced_there": loss.unsynced_there,
+            "unsynced_gone": loss.unsynced_gone,
+        }
     if pid is not None and Path(f"/proc/{pid}").exists():
         return unproven(f"pid {pid} is still there", **figures)
     if not loss.volume_down:
         return unproven("the volume still took writes after it was to lose power", **figures)
+    if not loss.unsynced_there:
+        return unproven("nothing was left to lose: the node has not been started since its volume lost it", **figures)
     if not loss.unsynced_gone:
         return unproven("what was not fsynced survived: the kernel had written it back before", **figures)
     return proven(**figures)
@@ -105,11 +112,16 @@ class Trouble:
         return _refused(self._volume.write_error(), (errno.EIO, errno.ESHUTDOWN))
 
     def slow(self, delay_s: float, period_s: float) -> Effect:
-        """Writes wait up to `delay_s` once in every `period_s`. Proven when an fsynced write took that long."""
+        """Writes wait up to `delay_s` once in every `period_s`.
+
+        Proven when the volume was frozen and an fsynced write that began later took that long: an ordinary one may
+        take as long on a busy host, and is no proof.
+        """
         self._pulses = self._runtime.slow_down(self._node_id, delay_s, period_s)
+        frozen = self._pulses.froze(_PULSES_START_S)
         longest_s, writes = 0.0, 0
-        ends = time.monotonic() + 2 * period_s + _PULSES_START_S
-        while longest_s < delay_s * _TOLERANCE and time.monotonic() < ends and self._pulses.ended() is None:
+        ends = time.monotonic() + 2 * period_s + _WRITE_TIMEOUT_S
+        while frozen and longest_s < delay_s * _TOLERANCE and time.monotonic() < ends and self._pulses.ended() is None:
             try:
                 longest_s = max(longest_s, timed_write(Path(self._volume.folder), delay_s + _WRITE_TIMEOUT_S))
             except TimeoutError:
@@ -118,6 +130,8 @@ class Trouble:
         figures = {"writes": writes, "longest_write_ms": round(longest_s * 1000, 1)}
         if (status := self._pulses.ended()) is not None:
             return unproven(f"the volume cannot be frozen: the process for it ended with status {status}", **figures)
+        if not frozen:
+            return unproven(f"the volume was not frozen within {_PULSES_START_S:g} s", **figures)
         if longest_s < delay_s * _TOLERANCE:
             return unproven(f"no write took {delay_s:g} s", **figures)
         return proven(**figures)

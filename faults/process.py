@@ -1,4 +1,4 @@
-"""Process faults: kill, clean stop, pause, resume, start, restart; proven by /proc and by how the process ended.
+"""Process faults: kill, clean stop, pause, resume, start; proven by /proc and by how the process ended.
 
 A SIGKILL loses nothing that the broker has written (the page cache stays), yet is an *unclean shutdown* to
 the controller; losing data takes a power loss (`faults.disk`).
@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from faults.base import Effect, Part, part, proven, unproven
+from faults.base import Effect, proven, unproven
 from harness.errors import HarnessError
 from harness.host.processes import ran_ns, run_times_ns, state_of
 from harness.runtime.base import Runtime
@@ -69,20 +69,15 @@ def resume(runtime: Runtime, node_id: int) -> Effect:
 
 
 def start(runtime: Runtime, node_id: int) -> Effect:
-    """Start a node that is down. Proven when its process runs; whether it is ready is another question."""
+    """Start a node. Proven when it was down and its process runs; whether it is ready is another question."""
+    pid = runtime.pid(node_id)
+    if pid is not None:
+        return unproven(f"{runtime.nodes[node_id].name} runs already", pid=pid, state=state_of(pid))
     runtime.start([node_id])
     pid = runtime.pid(node_id)
     if pid is None:
         return unproven(f"the process ended at once with status {runtime.exit_status(node_id)}")
     return proven(pid=pid, state=state_of(pid))
-
-
-def restart(runtime: Runtime, node_id: int) -> list[Part]:
-    """A clean stop and a start; the node is not started where the stop was not clean."""
-    stopped = part("stop", (node_id,), lambda: stop(runtime, node_id))
-    if stopped.effect.effect_ns is None:
-        return [stopped]
-    return [stopped, part("start", (node_id,), lambda: start(runtime, node_id))]
 
 
 def _pid(runtime: Runtime, node_id: int) -> int:

@@ -57,6 +57,12 @@ class EbbtideError(Exception):
         """Pickled as it is: a kind whose constructor takes other arguments would not come out of a pipe again."""
         return type(self).__new__, (type(self), *self.args), vars(self)
 
+    def happened_at(self, where: str) -> None:
+        """Say where, unless it says so already."""
+        if self.where is None:
+            self.where = where
+            self.args = (self.render(),)
+
     def render(self) -> str:
         """The message over several lines, labelled; without the leading `error:`."""
         lines = [self.what]

@@ -67,10 +67,19 @@ class Pulses:
         self._popen = subprocess.Popen(
             [sys.executable, "-m", "harness.host.slow_volume", slowness.folder, str(delay_s), str(period_s)],
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+
+    def froze(self, within_s: float) -> bool:
+        """Whether it has frozen the volume once, waited for; false when it ended instead. To be asked once."""
+        assert self._popen.stdout is not None
+        ready, _, _ = select.select([self._popen.stdout], [], [], within_s)
+        if not ready or self._popen.stdout.read(1):
+            return bool(ready)
+        self._popen.wait(_END_TIMEOUT_S)
+        return False
 
     def ended(self) -> int | None:
         """Its exit status where it ended by itself; None while it goes on."""
@@ -79,8 +88,10 @@ class Pulses:
     def end(self) -> None:
         """End it, the volume thawed."""
         assert self._popen.stdin is not None
+        assert self._popen.stdout is not None
         self._popen.stdin.close()
         self._popen.wait(_END_TIMEOUT_S)
+        self._popen.stdout.close()
         self.slowness.undo()
 
 
@@ -117,9 +128,12 @@ def timed_write(folder: Path, timeout_s: float) -> float:
 
 
 def pulse(folder: Path, delay_s: float, period_s: float) -> None:
-    """Freeze for `delay_s` of every `period_s` until stdin ends or the volume is gone. Raises `OSError`."""
+    """Freeze for `delay_s` of every `period_s` until stdin ends or the volume is gone. Raises `OSError`.
+
+    A byte on stdout tells of the first time, once the volume is frozen.
+    """
     volume = folder.stat().st_dev
-    over = False
+    told = over = False
     while not over:
         with _opened(folder) as handle:
             # Of what is opened, not of the path: no other file system is ever frozen, least of all the host's.
@@ -127,6 +141,8 @@ def pulse(folder: Path, delay_s: float, period_s: float) -> None:
                 return
             fcntl.ioctl(handle, _FIFREEZE, 0)
             try:
+                if not told:
+                    told = os.write(sys.stdout.fileno(), b"\n") > 0
                 over = _hung_up(delay_s)
             finally:
                 fcntl.ioctl(handle, _FITHAW, 0)

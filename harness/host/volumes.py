@@ -91,7 +91,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         planted.unlink(missing_ok=True)
         planted.write_bytes(_PLANTED)
 
-    def planted_survives(self) -> bool:
+    def holds_planted(self) -> bool:
         """Whether the planted file's content is on the volume. Its name may be: journals commit names by themselves."""
         try:
             return self._planted().read_bytes() == _PLANTED

@@ -17,7 +17,7 @@ from faults import admin
 from faults.base import Effect, Part, composed, merged, part, unproven
 from faults.disk import Trouble, power_loss, wipe_disk
 from faults.network import between, flap, heal, limit, one_way, partition
-from faults.process import kill, pause, restart, resume, start, stop
+from faults.process import kill, pause, resume, start, stop
 from faults.wire import ACTIONS, Armed, Matter, WireFaults
 from harness.runner.requests import request_of
 from harness.runner.view import ClusterView, describe
@@ -183,16 +183,18 @@ class Acts:
         effect, self._lost[node] = trouble.mend()
         if self._runtime.pid(node) is not None:
             self.down.discard(node)
+        else:
+            # A frozen one was killed to mount its volume anew.
+            self.paused.discard(node)
         return effect
 
     def _restart(self, nodes: tuple[int, ...]) -> Effect:
+        """A clean stop and a start; a node is not started where its stop was not clean."""
         parts: list[Part] = []
         for node in nodes:
-            self.down.add(node)
-            done = restart(self._runtime, node)
-            parts += done
-            if len(done) > 1:
-                self.down.discard(node)
+            parts.append(part("stop", (node,), partial(self.inject, "stop", node)))
+            if parts[-1].effect.effect_ns is not None:
+                parts.append(part("start", (node,), partial(self.inject, "start", node)))
         return composed(parts)
 
     def _rolling(self, step: StepSpec, nodes: tuple[int, ...]) -> Effect:

@@ -16,10 +16,10 @@ from harness.record.steps import StepEntry, write_steps
 from harness.runner.acts import Acts, Administer, Plan
 from harness.runner.display import Display
 from harness.runner.gates import Gate, GateWatch, state_entry
-from harness.runner.triggers import Counters, Watch, text_of
+from harness.runner.triggers import Counters, Seen, Watch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved
 from harness.runtime.base import CLIENTS, LogLoss, Runtime
-from harness.scenario.model import ADMIN_KINDS, StepKind, StepSpec, Trigger
+from harness.scenario.model import ADMIN_KINDS, WIRE_KINDS, StepKind, StepSpec, Trigger
 from harness.scenario.order import HEALED_BY, TAKES_DOWN
 from harness.scenario.write import given
 from harness.waiting import WaitExpired, wait_until
@@ -56,12 +56,15 @@ class Schedule:
         self._acts = Acts(runtime, view, administer, pump, WireFaults(runtime, record))
         self._armed: dict[int, Armed] = {}
         self._broken: dict[int, set[int]] = {}
-        """Steps whose effect lasts, by index: the nodes on which it does."""
+        """Steps whose effect lasts, by index: the nodes on which it does. Rules on the wire are in `_armed`."""
         self.entries = [_planned(index, step) for index, step in enumerate(steps)]
         self._write()
 
     def run(self) -> bool:
-        """Carry the steps out in order; false when one never fired that is not optional, which ends the schedule."""
+        """Carry the steps out in order; false when one never fired that is not optional, which ends the schedule.
+
+        Raises `EbbtideError` when one could not be injected; its entry then says why, too.
+        """
         return all(self._carry_out(index, step) for index, step in enumerate(self._steps))
 
     def add(self, step: StepSpec) -> StepEntry:
@@ -73,11 +76,7 @@ class Schedule:
         self._steps = (*self._steps, step)
         self.entries.append(_planned(index, step))
         self._write()
-        try:
-            self._carry_out(index, step)
-        except EbbtideError as error:
-            self._change(index, why=error.render())
-            raise
+        self._carry_out(index, step)
         return self.entries[index]
 
     def found_down(self, node: int) -> None:
@@ -132,25 +131,21 @@ class Schedule:
             self._display.note("releasing what is held on the wire")
             acts.wire.release(rules)
             self.look_at_wire()
-            self._healed("release", None)
         if acts.cut:
             self._display.note("healing the cuts that are left")
-            acts.heal()
-            self._healed("heal", None)
+            self._undone("heal", None, acts.heal())
         left_broken: list[tuple[StepKind, Collection[int]]] = [
             ("resume", sorted(acts.paused)),
             ("mend-disk", acts.troubled()),
         ]
         for kind, nodes in left_broken:
             for node in nodes:
-                acts.inject(kind, node)
-                self._healed(kind, node)
+                self._undone(kind, node, acts.inject(kind, node))
         left = acts.to_start()
         if left:
             self._display.note(f"starting the nodes that are still down: {acts.names(left)}")
             for node in left:
-                acts.inject("start", node)
-                self._healed("start", node)
+                self._undone("start", node, acts.inject("start", node))
         acts.down.clear()
 
     def look_at_wire(self) -> None:
@@ -165,17 +160,23 @@ class Schedule:
             self._change(index, effect_ns=effect.effect_ns, proof=effect.proof, why=effect.why)
             if not armed.in_force:
                 del self._armed[index]
+                self._change(index, healed_ns=time.time_ns())
 
     def _carry_out(self, index: int, step: StepSpec) -> bool:
         try:
-            self._await(index, step)
-            plan = self._acts.plan(step)
-        except (WaitExpired, RoleUnresolved) as error:
+            try:
+                self._await(index, step)
+                plan = self._acts.plan(step)
+            except (WaitExpired, RoleUnresolved) as error:
+                self._change(index, why=error.render())
+                what = "left out" if step.optional else "never fired"
+                self._display.note(f"step {index} ({step.step}) {what}: {error.render()}")
+                return step.optional is True
+            self._fire(index, step, plan)
+        except EbbtideError as error:
+            error.happened_at(f"step {index} ({step.step})")
             self._change(index, why=error.render())
-            what = "left out" if step.optional else "never fired"
-            self._display.note(f"step {index} ({step.step}) {what}: {error.render()}")
-            return step.optional is True
-        self._fire(index, step, plan)
+            raise
         return True
 
     def _await(self, index: int, step: StepSpec) -> None:
@@ -208,22 +209,31 @@ class Schedule:
     def _await_trigger(self, step: StepSpec, trigger: Trigger) -> None:
         watch = Watch(trigger, self._view, self._counters, self._acts.wire.held)
 
+        def look() -> Seen:
+            try:
+                return watch.look()
+            except RoleUnresolved as nobody:
+                # For now: a leader may yet be elected.
+                return Seen(fired=False, what=f"{nobody.what}: {nobody.got}")
+
         def fired() -> bool:
             self._pump()
-            return watch.look().fired
+            return look().fired
 
         wait_until(
             fired,
             awaited=f"the trigger {text_of(trigger)}",
             timeout_s=step.deadline_s,
-            last_seen=lambda: watch.look().what,
+            last_seen=lambda: look().what,
         )
 
     def _fire(self, index: int, step: StepSpec, plan: Plan) -> None:
         fired_ns = time.time_ns()
         self._change(index, nodes=plan.nodes, whom=plan.told or None, fired_ns=fired_ns)
-        if step.step in HEALED_BY:
+        # Of a rule on the wire `look_at_wire` sees when it ends: not with the first release at its nodes.
+        if step.step in HEALED_BY and step.step not in WIRE_KINDS:
             self._broken[index] = set(plan.nodes)
+        frozen = {node: self._runtime.pid(node) for node in self._acts.paused}
         done = plan.act()
         effect = done.effect() if isinstance(done, Armed) else done
         # What an armed rule is about may still come by: why it never did is said once the rule has ended.
@@ -232,6 +242,10 @@ class Schedule:
         if effect.effect_ns is not None:
             for node in plan.nodes or (None,):
                 self._healed(step.step, node)
+        for node, pid in frozen.items():
+            if self._runtime.pid(node) != pid:
+                # The process that was paused is there no more.
+                self._healed("resume", node)
         if step.name is not None:
             self._view.remember(step.name, plan.nodes if plan.target is None else plan.target)
         if isinstance(done, Armed):
@@ -240,6 +254,14 @@ class Schedule:
         else:
             self._display.note(_told(step, plan.told, effect))
         self.look_at_wire()
+
+    def _undone(self, healer: StepKind, node: int | None, effect: Effect) -> None:
+        """Note what a heal at the end ended; of one without proof, why it ended nothing."""
+        if effect.effect_ns is not None:
+            self._healed(healer, node)
+        else:
+            whom = "" if node is None else self._acts.names([node])
+            self._display.note(_without_proof(f"{healer} {whom}".rstrip(), effect))
 
     def _healed(self, healer: StepKind, node: int | None) -> None:
         """Note that `healer` ended the effect of earlier steps on `node`, or everywhere."""
@@ -266,9 +288,13 @@ class Schedule:
 def _told(step: StepSpec, whom: str, effect: Effect) -> str:
     what = whom if step.step in ADMIN_KINDS else f"{step.step} {whom}".rstrip()
     if effect.effect_ns is None:
-        return f"{what}: NO PROOF that it took effect: {effect.why}"
+        return _without_proof(what, effect)
     lost = effect.proof.get("lost_bytes")
     return f"{what}: took effect" + (f", {lost} bytes gone" if lost is not None else "")
+
+
+def _without_proof(what: str, effect: Effect) -> str:
+    return f"{what}: NO PROOF that it took effect: {effect.why}"
 
 
 def _planned(index: int, step: StepSpec) -> StepEntry:

@@ -48,13 +48,15 @@ class LogLoss(msgspec.Struct, frozen=True, kw_only=True):
 class PowerLoss(msgspec.Struct, frozen=True, kw_only=True):
     """What a power loss did to one node's volume; `logs` is keyed `topic-partition`.
 
-    `volume_down`: a probe saw the volume refuse a write before it was unmounted (fs-shutdown), or every log
-    was cut back to its recovery point (truncate). `unsynced_gone`: a file written when the node started, and
-    never fsynced, did not come back (always true of truncate). `lost_bytes` is the sum over `logs`.
+    `volume_down`: a probe saw the volume refuse a write before it was unmounted. `unsynced_there`: a file written when
+    the node started, and never fsynced, was on it before; `unsynced_gone`: it is not any more. By truncate every log
+    but the metadata log was cut back to its recovery point; no volume was asked, and all three are true.
+    `lost_bytes` is the sum over `logs`.
     """
 
     method: PowerLossMethod
     volume_down: bool
+    unsynced_there: bool
     unsynced_gone: bool
     lost_bytes: int
     logs: dict[str, LogLoss]

@@ -183,19 +183,21 @@ class HostRuntime(ABC):
         try:
             if self.power_loss_method == "fs-shutdown":
                 volume = self._volumes[node_id]
+                unsynced_there = volume.holds_planted()
                 volume_down = volume.shut_down()
                 volume.unmount()
                 volume.mount()
-                unsynced_gone = not volume.planted_survives()
+                unsynced_gone = not volume.holds_planted()
             else:
                 cut_to_recovery_points(self.data_dir(node_id))
-                volume_down = unsynced_gone = True
+                volume_down = unsynced_there = unsynced_gone = True
             logs = before.compare()
         finally:
             before.release()
         return PowerLoss(
             method=self.power_loss_method,
             volume_down=volume_down,
+            unsynced_there=unsynced_there,
             unsynced_gone=unsynced_gone,
             lost_bytes=sum(log.lost_bytes for log in logs.values()),
             logs=logs,

@@ -39,7 +39,7 @@ MEANINGS: Mapping[StepKind, Meaning] = {
     ),
     "start": Meaning(
         does="starts the process",
-        proof="it runs; whether it is ready is asked of the metadata log",
+        proof="it was down, and runs; whether it is ready is asked of the metadata log",
     ),
     "restart": Meaning(
         does="a stop, then a start",
@@ -52,7 +52,7 @@ MEANINGS: Mapping[StepKind, Meaning] = {
     ),
     "power-loss": Meaning(
         does="SIGKILL, then everything that was not fsynced is gone",
-        proof="the pid is gone, the volume refused a write, and a file that was never fsynced did not come back",
+        proof="the pid is gone, the volume refused a write, and a file that was there, not fsynced, did not come back",
     ),
     "wipe-disk": Meaning(
         does="SIGKILL, then a new file system, formatted by Kafka's own tool for the same cluster: a replaced disk",
@@ -72,7 +72,7 @@ MEANINGS: Mapping[StepKind, Meaning] = {
     ),
     "slow-disk": Meaning(
         does="freezes the volume for `delay` of every `period`: writes wait",
-        proof="a write with its fsync took `delay`",
+        proof="the volume was frozen, and then a write with its fsync took `delay`",
     ),
     "mend-disk": Meaning(
         does="frees, thaws or mounts the volume anew",
@@ -142,7 +142,7 @@ MEANINGS: Mapping[StepKind, Meaning] = {
     ),
     "release": Meaning(
         does="lets what is held go, in order, and ends the rules",
-        proof="bytes that were held went on",
+        proof="bytes that were held went on; without a hold, the proxies ended the rules",
     ),
     "wait": Meaning(
         does="waits for its trigger",

@@ -45,7 +45,11 @@ def meaning(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
             )
         if step.name is not None:
             names.add(step.name)
-    yield from order(scenario.steps, lambda index: any(wrong(f"steps[{index}].{key}") for key in ("step", "target")))
+    yield from order(
+        scenario.steps,
+        lambda index: any(wrong(f"steps[{index}].{key}") for key in ("step", "target")),
+        one_controller=scenario.cluster.controllers == 1 and not wrong("cluster.controllers"),
+    )
     if not wrong("predictions"):
         yield from _predictions(scenario)
 

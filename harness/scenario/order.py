@@ -7,7 +7,7 @@ that is surely down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -60,6 +60,8 @@ _HEAL_ALL: Mapping[str, tuple[str, str]] = {
 }
 """Steps that, without a target, end every fault of their family: what to say when there is none."""
 _NOT_BROKERS = ("controller", "controllers")
+_FIXED = ("broker", "controllers")
+"""Roles that stand for the same nodes at each step. The active controller is another one once it was killed."""
 
 
 class _Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,14 +71,20 @@ class _Fault(msgspec.Struct, frozen=True, kw_only=True):
     who: Role
 
 
-def order(steps: Sequence[StepSpec], told_wrong: Callable[[int], bool]) -> Iterator[UsageError]:
-    """What the order of the steps makes impossible; nothing from the first step on whose kind or target is wrong."""
+def order(
+    steps: Sequence[StepSpec], told_wrong: Callable[[int], bool], *, one_controller: bool
+) -> Iterator[UsageError]:
+    """What the order of the steps makes impossible; nothing from the first step on whose kind or target is wrong.
+
+    `one_controller`: there is surely no more than one, so that `controller` is the same node at each step.
+    """
+    fixed = (*_FIXED, "controller") if one_controller else _FIXED
     open_: list[_Fault] = []
     named: dict[str, Role] = {}
     for index, step in enumerate(steps):
         if told_wrong(index):
             return
-        who = _who(step, index, named)
+        who = _who(step, index, named, fixed)
         yield from _impossible(step, who, open_, f"steps[{index}]")
         if step.name is not None and who is not None:
             named[step.name] = who
@@ -155,8 +163,8 @@ def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where
         )
 
 
-def _who(step: StepSpec, index: int, named: dict[str, Role]) -> Role | None:
-    """A broker by its id is itself; any other role is whoever it was at this step, and `step(NAME)` the same again."""
+def _who(step: StepSpec, index: int, named: dict[str, Role], fixed: Collection[str]) -> Role | None:
+    """A role of a `fixed` kind is itself; any other is whoever it was at this step, and `step(NAME)` the same again."""
     if step.target is None:
         return None
     try:
@@ -165,7 +173,7 @@ def _who(step: StepSpec, index: int, named: dict[str, Role]) -> Role | None:
         return None
     if role.kind == "step":
         return named.get(str(role.argument))
-    if role.kind in ("broker", *_NOT_BROKERS):
+    if role.kind in fixed:
         return role
     return Role(kind=role.kind, argument=f"{role.argument} at step {index}")
 

@@ -64,6 +64,7 @@ def await_frozen(volume: Volume) -> None:
 
 def test_a_write_waits_once_in_every_period_and_not_after_the_end(volume: Volume) -> None:
     pulses = Pulses(Slowness(folder=volume.folder), delay_s=0.6, period_s=0.7)
+    assert pulses.froze(20)
     assert (slowest_s(volume, 20, enough_s=0.4) >= 0.4, pulses.ended()) == (True, None)
     pulses.end()
     assert not thaw(Path(volume.folder))

@@ -82,7 +82,9 @@ class FakeRuntime:
         self.network = FakeNetwork()
         self.popen = _ready(command)
         self.lazy = False
-        self.loss = PowerLoss(method="fs-shutdown", volume_down=True, unsynced_gone=True, lost_bytes=5, logs={})
+        self.loss = PowerLoss(
+            method="fs-shutdown", volume_down=True, unsynced_there=True, unsynced_gone=True, lost_bytes=5, logs={}
+        )
 
     def _send(self, number: signal.Signals) -> None:
         if not self.lazy:
@@ -208,10 +210,16 @@ def test_a_fault_on_a_node_that_is_down_is_an_error(runtime: FakeRuntime) -> Non
             fault(runtime, 1)
 
 
+def test_a_start_of_a_node_that_runs_started_nothing(runtime: FakeRuntime) -> None:
+    effect = process.start(runtime, 1)
+    assert not _proven(effect)
+    assert effect.why == "broker-1 runs already"
+
+
 def test_a_power_loss_carries_what_vanished_from_each_log(runtime: FakeRuntime) -> None:
     log = LogLoss(bytes_before=5, bytes_after=0, lost_bytes=5, leo_before=1, leo_after=0)
     runtime.loss = PowerLoss(
-        method="fs-shutdown", volume_down=True, unsynced_gone=True, lost_bytes=5, logs={"t-0": log}
+        method="fs-shutdown", volume_down=True, unsynced_there=True, unsynced_gone=True, lost_bytes=5, logs={"t-0": log}
     )
     effect = disk.power_loss(runtime, 1)
     assert _proven(effect)
@@ -220,19 +228,25 @@ def test_a_power_loss_carries_what_vanished_from_each_log(runtime: FakeRuntime) 
 
 
 def test_a_power_loss_that_what_was_not_fsynced_survived_is_not_proven(runtime: FakeRuntime) -> None:
-    runtime.loss = PowerLoss(method="fs-shutdown", volume_down=True, unsynced_gone=False, lost_bytes=0, logs={})
+    runtime.loss = PowerLoss(
+        method="fs-shutdown", volume_down=True, unsynced_there=True, unsynced_gone=False, lost_bytes=0, logs={}
+    )
     effect = disk.power_loss(runtime, 1)
     assert not _proven(effect)
     assert "what was not fsynced survived" in (effect.why or "")
 
 
 def test_a_power_loss_of_a_node_that_had_fsynced_everything_is_proven(runtime: FakeRuntime) -> None:
-    runtime.loss = PowerLoss(method="fs-shutdown", volume_down=True, unsynced_gone=True, lost_bytes=0, logs={})
+    runtime.loss = PowerLoss(
+        method="fs-shutdown", volume_down=True, unsynced_there=True, unsynced_gone=True, lost_bytes=0, logs={}
+    )
     assert _proven(disk.power_loss(runtime, 1))
 
 
 def test_a_power_loss_of_a_volume_that_stayed_up_is_not_proven(runtime: FakeRuntime) -> None:
-    runtime.loss = PowerLoss(method="fs-shutdown", volume_down=False, unsynced_gone=True, lost_bytes=5, logs={})
+    runtime.loss = PowerLoss(
+        method="fs-shutdown", volume_down=False, unsynced_there=True, unsynced_gone=True, lost_bytes=5, logs={}
+    )
     assert not _proven(disk.power_loss(runtime, 1))
 
 

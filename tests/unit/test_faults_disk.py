@@ -20,6 +20,7 @@ class FakeVolume:
 
     def __init__(self, folder: Path) -> None:
         self.image = str(folder / "broker-1.img")
+        self.folder = str(folder)
         self.error: int | None = None
         self.heals = True
         self.done: list[str] = []
@@ -53,11 +54,26 @@ class FakeVolume:
             self.error = None
 
 
+class FakePulses:
+    """Freezes the volume, or only says that it runs; `status`: it ended."""
+
+    def __init__(self, *, freezes: bool, status: int | None = None) -> None:
+        self._freezes = freezes
+        self._status = status
+
+    def froze(self, within_s: float) -> bool:
+        return self._freezes
+
+    def ended(self) -> int | None:
+        return self._status
+
+
 class FakeRuntime:
     """A node that runs, with one log."""
 
     def __init__(self, folder: Path) -> None:
         self.volume_ = FakeVolume(folder)
+        self.pulses = FakePulses(freezes=True)
         self.folder = folder / "data"
         build.write_log(self.folder / "t-0", build.plain(0, b"one", b"two"))
         self.running = True
@@ -66,6 +82,9 @@ class FakeRuntime:
 
     def volume(self, node_id: int) -> FakeVolume:
         return self.volume_
+
+    def slow_down(self, node_id: int, delay_s: float, period_s: float) -> FakePulses:
+        return self.pulses
 
     def data_dir(self, node_id: int) -> Path:
         return self.folder
@@ -168,3 +187,28 @@ def test_a_volume_that_still_refuses_writes_was_not_mended(runtime: FakeRuntime,
     runtime.volume_.error, runtime.volume_.heals = errno.ENOSPC, False
     effect, _ = trouble.mend()
     assert "refuses a write" in why(effect)
+
+
+@pytest.mark.parametrize(
+    ("pulses", "write_s", "reason"),
+    [
+        (FakePulses(freezes=True), 0.1, ""),
+        (FakePulses(freezes=True), 0.01, "no write took 0.1 s"),
+        (FakePulses(freezes=False), 0.1, "was not frozen within"),
+        (FakePulses(freezes=False, status=1), 0.1, "ended with status 1"),
+    ],
+)
+def test_a_slow_volume_is_proven_by_a_slow_write_after_it_was_frozen_and_not_by_one_that_is_slow_anyway(
+    runtime: FakeRuntime,
+    trouble: disk.Trouble,
+    monkeypatch: pytest.MonkeyPatch,
+    pulses: FakePulses,
+    write_s: float,
+    reason: str,
+) -> None:
+    runtime.pulses = pulses
+    monkeypatch.setattr(disk, "_WRITE_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(disk, "timed_write", lambda _folder, _timeout_s: write_s)
+    told = why(trouble.slow(delay_s=0.1, period_s=0.2))
+    assert reason in told
+    assert bool(reason) == bool(told)

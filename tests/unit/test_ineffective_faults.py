@@ -65,7 +65,14 @@ class Inert:
     def wait_ready(self, node_ids: list[int], timeout_s: float) -> None: ...
 
     def lose_power(self, node_id: int) -> PowerLoss:
-        return PowerLoss(method="fs-shutdown", volume_down=False, unsynced_gone=False, lost_bytes=0, logs={"t-0": LEFT})
+        return PowerLoss(
+            method="fs-shutdown",
+            volume_down=False,
+            unsynced_there=True,
+            unsynced_gone=False,
+            lost_bytes=0,
+            logs={"t-0": LEFT},
+        )
 
     def replace_disk(self, node_id: int) -> DiskReplacement:
         return DiskReplacement(lost_bytes=0, logs={}, left=("t-0",), cluster_id_before="C", cluster_id="C")
@@ -79,6 +86,9 @@ class Inert:
 
     def slow_down(self, node_id: int, delay_s: float, period_s: float) -> Inert:
         return self
+
+    def froze(self, within_s: float) -> bool:
+        return False
 
     def ended(self) -> int | None:
         return None

@@ -30,8 +30,8 @@ clause = "x"
 """
 
 
-def problems(*steps: str) -> dict[str, str]:
-    text = FILE.format(steps="".join(f"[[steps]]\n{step}\n" for step in steps))
+def problems(*steps: str, cluster: str = "") -> dict[str, str]:
+    text = cluster + FILE.format(steps="".join(f"[[steps]]\n{step}\n" for step in steps))
     try:
         parse(text, file="x.toml")
     except Problems as found:
@@ -213,6 +213,27 @@ def test_a_step_that_can_do_nothing_is_refused(steps: list[str]) -> None:
 )
 def test_what_only_the_run_can_tell_is_accepted(steps: list[str]) -> None:
     assert problems(*steps) == {}
+
+
+KILL_OF_THE_ACTIVE = step("kill", "controller")
+
+
+@pytest.mark.parametrize(
+    ("steps", "refused_of_one", "refused_of_three"),
+    [
+        ([KILL_OF_THE_ACTIVE, KILL_OF_THE_ACTIVE], True, False),
+        ([step("pause", "controller"), step("stop", "controller")], True, False),
+        ([KILL_OF_THE_ACTIVE, step("start", "controllers")], False, False),
+        ([step("kill", "controller", "k"), step("start", "step(k)"), step("kill", "controller")], False, False),
+        ([step("kill", "controller", "k"), step("kill", "step(k)")], True, True),
+        ([step("kill", "controllers"), step("kill", "controllers")], True, True),
+    ],
+)
+def test_the_active_controller_is_another_one_after_it_was_killed_where_there_are_several(
+    steps: list[str], refused_of_one: bool, refused_of_three: bool
+) -> None:
+    assert bool(problems(*steps)) is refused_of_one
+    assert bool(problems(*steps, cluster="cluster = { controllers = 3 }\n")) is refused_of_three
 
 
 def test_an_isr_may_grow_beyond_the_replication_factor_where_the_schedule_reassigns() -> None:

@@ -51,18 +51,18 @@ class Notes:
 
 
 class StandIn:
-    """What a schedule asks of a runtime itself: names, and which nodes run (none)."""
+    """What a schedule asks of a runtime itself: names, and which nodes run (those of `pids`)."""
 
     def __init__(self) -> None:
         self.nodes: Mapping[int, NodeInfo] = {
             id: NodeInfo(id=id, role="broker", name=f"broker-{id}", address="") for id in (1, 2, 3)
         }
         self.ready = True
-
+        self.pids: dict[int, int] = {}
         self.wire: Proxies | None = None
 
     def pid(self, node_id: int) -> int | None:
-        return None
+        return self.pids.get(node_id)
 
     def wait_ready(self, node_ids: list[int], timeout_s: float) -> None:
         if not self.ready:
@@ -122,7 +122,7 @@ class Bench:
         monkeypatch.setattr(acts, "limit", lambda _runtime, _pairs, _rate: self._effect("limit"))
         monkeypatch.setattr(acts, "heal", lambda _runtime: self._effect("heal"))
 
-    def run(self, *steps: StepSpec) -> tuple[Schedule, bool]:
+    def run(self, *steps: StepSpec, pump: Callable[[], None] = lambda: None) -> tuple[Schedule, bool]:
         schedule = Schedule(
             steps,
             record=self.record,
@@ -131,7 +131,7 @@ class Bench:
             counters=Counters(),
             administer=self._administer,
             display=self.display,
-            pump=lambda: None,
+            pump=pump,
         )
         return schedule, schedule.run()
 

@@ -178,3 +178,21 @@ def test_a_release_ends_the_hold(bench: Bench) -> None:
     assert release.proof["forwarded_bytes"] == 9
     assert release.nodes == (2,)
     assert hold.healed_ns is not None
+
+
+def test_a_hold_ends_with_its_release_also_where_the_release_has_no_proof(bench: Bench) -> None:
+    bench.comes = False
+    assert bench.schedule(HOLD, StepSpec(step="release")).run()
+    hold, release = read_steps(bench.record) or []
+    assert (release.effect_ns, release.why) == (None, "nothing was held")
+    assert hold.healed_ns is not None
+
+
+def test_a_release_ends_the_rules_that_it_is_about_and_no_other_at_the_same_nodes(bench: Bench) -> None:
+    both = StepSpec(step="drop-request", target="followers(t-0)", api="Fetch")
+    one = StepSpec(step="drop-request", target="broker(3)", api="Produce")
+    schedule = bench.schedule(both, one, StepSpec(step="release", target="broker(1)"))
+    assert schedule.run()
+    assert [entry.healed_ns is not None for entry in schedule.entries] == [True, False, False]
+    schedule.restore()
+    assert [entry.healed_ns is not None for entry in schedule.entries] == [True, True, False]
