@@ -36,7 +36,8 @@ LOCAL_MASTER = "local[2]"
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _INTERPRETED_ROWS_MAX = 400_000
 """Above so many rows, compiled plans save what compiling them costs."""
-_SMALL_ROWS_MAX = 100_000
+_SMALL_ROWS_MAX = 1_000_000
+"""Up to so many rows, leaving rows out (`narrowing`) takes more jobs than it saves."""
 _ROWS_OF_A_PART = 5_000_000
 _PARTS_MIN, _PARTS_MAX = 2, 200
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from analysis.report.model import ReportModel
 from harness.record.files import write_atomically
@@ -14,6 +15,12 @@ REPORT = "report.html"
 
 def render(report: ReportModel) -> str:
     """The page. Every value is escaped: names come from scenario files and from Kafka."""
+    return _template().render(report=report)
+
+
+@cache
+def _template() -> Template:
+    """Compiled once: that takes longer than the page of a record."""
     environment = Environment(
         loader=PackageLoader("analysis.report"),
         autoescape=True,
@@ -21,7 +28,7 @@ def render(report: ReportModel) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html.j2").render(report=report)
+    return environment.get_template("report.html.j2")
 
 
 def write_report(record: Path, report: ReportModel) -> Path:

@@ -20,7 +20,7 @@ from harness.scenario import catalogue
 from harness.scenario.parse import load
 from harness.scenario.write import SCENARIO
 
-BATCH = 8
+BATCH = 16
 """Runs that are judged together: starting Spark for each would cost as much as the run."""
 GIVE_UP_AFTER = 3
 """Failures of the harness or its host, one after another: the next would fail too."""
