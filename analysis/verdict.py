@@ -47,6 +47,21 @@ class AnomalyCount(msgspec.Struct, frozen=True, kw_only=True):
     examples: list[dict[str, Any]] = []
 
 
+def acked_by_brokers(counts: Counts, facts: Mapping[str, int]) -> int:
+    """How many records a broker acked, by the coverage facts: `counts.acked` has those of acks=0 too."""
+    return counts.acked - facts.get("acked-with-acks-0", 0)
+
+
+def told_of_acks_0(facts: Mapping[str, int]) -> str | None:
+    """What became of the records that were sent with acks=0, in words; None: there were none, or it is not known."""
+    sent = facts.get("acked-with-acks-0", 0)
+    if not sent:
+        return None
+    gone = facts.get("acks-0-gone")
+    count = f"{gone:,} are gone" if gone is not None else "it is not known how many are gone"
+    return f"of {sent:,} sent with acks=0, which no broker answers, {count}"
+
+
 def counts_by_kind(anomalies: Iterable[AnomalyCount]) -> Mapping[str, int]:
     """How many anomalies of each kind, over all partitions; kinds that there are none of are left out."""
     counts: Counter[str] = Counter()

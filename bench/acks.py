@@ -34,7 +34,7 @@ _HEAD = """# What acks buys
 
 Made by `python -m bench.acks` from recorded runs of the three `acks-matrix` scenarios
 ([scenarios.md](scenarios.md)); do not edit. Three brokers, RF 3, min.insync.replicas 2, unclean elections off; four
-producers of 200 records/s side by side on one leader, for about ten seconds with one fault in the middle. *Lost*:
+producers of 200 records/s side by side on one leader until the run ends, with one fault in the middle. *Lost*:
 the producer was told that the record is written (acks=0: it left the client), and at the end no consumer finds it.
 *Twice*: records that stand in the log more than once. *Longest silence*: the longest time in which no record of
 this producer was acked. Each cell is one run, or the range of several.
@@ -45,8 +45,8 @@ _TAIL = """## How to read it
 - **acks=0 and acks=1 lose records whenever a leader goes**, on every release: nothing that only the leader has
   survives it. What they lose is what was sent while followers lagged, or while a deposed leader did not know that
   it was. No setting of the topic changes that.
-- **acks=all with min.insync.replicas 2 lost nothing here**: a record is acked once two replicas have it, and one of
-  them leads next. It is paid for in silence: while the ISR is too small, or nobody leads, nothing is acked.
+- **acks=all with min.insync.replicas 2 lost nothing here**: a record is acked once every member of the ISR has it, and
+  there are at least two; one of them leads next. It is paid for in silence: while the ISR is too small, or nobody leads, nothing is acked.
 - **Idempotence loses no less and no more than acks=all**; it keeps retries from writing a record twice.
 - **What acks=all does not cover is flushing.** An acked record may be in page caches only. Two power losses in one
   ISR, or one at the last member of the ISR without ELR, lose acked records: `last-replica-standing`, `rack-power`

@@ -38,7 +38,10 @@ of the feature F.
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What the newest runs of one scenario on one target and runtime showed; `took_s` is the median of a run."""
+    """What the newest runs of one scenario on one target and runtime showed; `took_s` is the median of a run.
+
+    `odd`: how those came about that were not as predicted, but for a known bug.
+    """
 
     scenario: str
     target: str
@@ -47,6 +50,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: dict[str, int]
     lost: tuple[str, ...]
     took_s: float
+    odd: tuple[str, ...] = ()
 
 
 def measured(dones: Iterable[Done]) -> list[Measured]:
@@ -64,6 +68,7 @@ def measured(dones: Iterable[Done]) -> list[Measured]:
             outcomes=dict(Counter(one.ended for one in runs)),
             lost=tuple(sorted({_lost(one) for one in runs})),
             took_s=round(median(one.took_s for one in runs), 1),
+            odd=tuple(sorted({_odd(one) for one in runs if one.ended != "as-predicted" and one.known_bug is None})),
         )
         for (scenario, target, runtime), runs in sorted(groups.items())
     ]
@@ -76,6 +81,13 @@ def page(scenarios: Sequence[Scenario], rows: Sequence[Measured]) -> str:
 
 def _lost(done: Done) -> str:
     return ", ".join(f"{count:,} {cause}" for cause, count in sorted(done.causes.items())) or "none"
+
+
+def _odd(done: Done) -> str:
+    """The outcome and its first reason."""
+    return (
+        f"{done.ended}: {next((why for why in done.why if not why.startswith(('predicted:', 'seen:'))), 'no reason')}"
+    )
 
 
 def _section(scenario: Scenario, rows: Sequence[Measured]) -> Iterator[str]:
@@ -99,6 +111,8 @@ def _section(scenario: Scenario, rows: Sequence[Measured]) -> Iterator[str]:
         lost = "; ".join(row.lost)
         yield f"| {row.target} | {row.runtime} | {runs} | {lost} | {row.took_s:.0f} | {row.date} |"
     yield ""
+    odd = [f"- {row.target}, {row.runtime}, {one}" for row in mine for one in row.odd]
+    yield from [*odd, ""] if odd else []
 
 
 def scenarios() -> list[Scenario]:

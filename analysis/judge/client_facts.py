@@ -14,16 +14,15 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
+from analysis.judge.batches import batches
 from analysis.judge.elections import elections_of
 from analysis.judge.evidence import Evidence
 from analysis.judge.facts import BELOW, HELD
 from analysis.judge.hw_check import LEARNS_WITHIN_NS, Interval, Touch, first_and_highest, intervals_below
-from harness.errors import UsageError
 from harness.record.manifest import read_manifest
 from harness.record.steps import StepEntry
-from harness.record.tables import TABLES, table_files
+from harness.record.tables import table_files
 from harness.scenario.model import CUT_KINDS
 
 _ACKS = {"0": 0, "1": 1, "all": -1}
@@ -106,7 +105,7 @@ def _read_past_an_election(record: Path, evidence: Evidence) -> set[int]:
     newest: dict[tuple[str, int, int], int] = {}
     by = ["topic", "partition", "consumer"]
     placed = pc.field("leader_epoch").is_valid()
-    for batch in _batches(record, "polls", [*by, "polled_ns", "leader_epoch"], placed):
+    for batch in batches(record, "polls", [*by, "polled_ns", "leader_epoch"], placed):
         groups = pa.Table.from_batches([batch]).group_by(by)
         for row in groups.aggregate([("polled_ns", "min"), ("leader_epoch", "max")]).to_pylist():
             who = (row["topic"], row["partition"], row["consumer"])
@@ -175,20 +174,10 @@ def _rows_within(
     if not intervals:
         return
     since = pc.field(column) >= min(one.start_ns for one in intervals)
-    for batch in _batches(record, table, ["topic", "partition", column, *columns], since):
+    for batch in batches(record, table, ["topic", "partition", column, *columns], since):
         times = pc.min_max(batch[column]).as_py()
         for at, one in enumerate(intervals):
             if not batch.num_rows or one.start_ns > times["max"]:
                 continue
             if one.end_ns is None or one.end_ns > times["min"]:
                 yield at, batch.filter(_within(one, column))
-
-
-def _batches(record: Path, table: str, columns: Sequence[str], where: pc.Expression) -> Iterator[pa.RecordBatch]:
-    """The table's rows, a part at a time; a nullable column that a file lacks reads as null. Raises `UsageError`."""
-    files = [str(file) for file in table_files(record, table)]
-    try:
-        dataset = ds.dataset(files, format="parquet", schema=TABLES[table])
-        yield from dataset.to_batches(columns=list(columns), filter=where, batch_readahead=2, fragment_readahead=1)
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"the table {table} cannot be read", where=str(record), got=str(error)) from None

@@ -124,6 +124,7 @@ _STEPS = (
 
 _CLIENTS = (
     Fact("acked-with-acks-0", "records handed over with acks=0", "KIP-966, HW 5"),
+    Fact("acks-0-gone", "of them, those that the final read does not have", "KIP-966, HW 5"),
     Fact("acked-with-acks-1", "records acked with acks=1", "KIP-966, HW 5"),
     Fact("acked-with-acks-all", "records acked with acks=all", "KIP-966, Motivation"),
     Fact(

@@ -27,7 +27,7 @@ from analysis.judge.prediction import Comparison, Seen, compare, known, told, to
 from analysis.judge.rules import Rules
 from analysis.judge.timeline import load_timeline
 from analysis.judge.trace_check import seen_actions, trace_of
-from analysis.verdict import Outcome, Verdict, counts_by_kind, write_verdict
+from analysis.verdict import Outcome, Verdict, acked_by_brokers, counts_by_kind, told_of_acks_0, write_verdict
 from analysis.witness.table import WITNESS_DIR
 from harness.errors import EbbtideError, Problems
 from harness.record.files import JOURNAL_DIR, RAW_DIR
@@ -112,14 +112,13 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         faulty=unproven(manifest, scenario, recorded),
     )
     counts = reconciliation.counts
-    acked = counts.acked if counts.sends or table_files(record, "sends") else None
     return Verdict(
         run_id=manifest.run_id,
         outcome=outcome,
         why=[
             *why,
             *_predicted(comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}),
-            told_seen(seen, acked),
+            told_seen(seen, told_of_acks_0(facts)),
             *reasons_of(case.losses, case.regressions),
         ],
         counts=counts,
@@ -210,6 +209,7 @@ def _seen(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> 
     for one in case.losses:
         if one.committed and one.attribution.cause is not None:
             causes[one.attribution.cause] += one.count
+    counts = reconciliation.counts
     timeline = case.evidence.timeline
     known = "partitions" not in timeline.missing
     return Seen(
@@ -220,7 +220,7 @@ def _seen(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> 
         unknown_kinds=case.unknown_kinds,
         elected_from_elr=sum(one.road == "elr" for one in all_elections(timeline)) if known else None,
         facts=facts if known else {},
-        acked=reconciliation.counts.acked if reconciliation.counts.sends else None,
+        acked=acked_by_brokers(counts, facts) if counts.sends or table_files(case.record, "sends") else None,
     )
 
 

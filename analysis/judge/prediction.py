@@ -21,7 +21,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What the run showed. `causes`: committed losses by cause; None values are unknown.
 
     `kinds` counts the anomalies by kind; `unknown_kinds` says why a kind could not be decided. `facts` are the
-    coverage facts; empty: not known. `acked` None: the record does not say.
+    coverage facts; empty: not known. `acked`: by brokers; None: the record does not say.
     """
 
     committed_lost: int
@@ -212,10 +212,11 @@ def known_in(why: Sequence[str]) -> str | None:
     return next((sentence.removeprefix(_KNOWN) for sentence in why if sentence.startswith(_KNOWN)), None)
 
 
-def told_seen(seen: Seen, acked: int | None) -> str:
-    """What was seen, as one sentence; `acked` None: the record has no sends."""
+def told_seen(seen: Seen, acks_0: str | None) -> str:
+    """What was seen, as one sentence; `acks_0`: what became of what no broker answers."""
     parts = []
     found = seen.committed_lost + seen.uncommitted_lost
+    acked = seen.acked
     if acked is None:
         parts.append("it is not known how many records were acked, or how many of them are lost")
     elif "lost" in seen.unknown_kinds:
@@ -227,6 +228,8 @@ def told_seen(seen: Seen, acked: int | None) -> str:
         causes = ", ".join(f"{count:,} by {cause}" for cause, count in sorted(seen.causes.items()))
         committed = f"{seen.committed_lost:,} committed" + (f" ({causes})" if causes else "")
         parts.append(f"of {acked:,} acked records {committed} and {seen.uncommitted_lost:,} uncommitted are lost")
+    if acks_0 is not None:
+        parts.append(acks_0)
     count = seen.kinds.get("hw-regression", 0)
     if count or "hw-regression" not in seen.unknown_kinds:
         times = f"{count:,} time{'s' if count != 1 else ''}"

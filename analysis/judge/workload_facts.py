@@ -8,18 +8,19 @@ only, over all their partitions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from harness.errors import UsageError
+from analysis.judge.batches import batches
 from harness.record.clients import ClientEvent, read_client_events
 from harness.record.files import ANOMALIES_DIR
 from harness.record.manifest import ACKS_SPELLED, read_manifest
-from harness.record.tables import SENDS, table_files
+from harness.record.tables import table_files
 
 _RESETS = {"truncation": "truncations-detected", "out-of-range": "offsets-out-of-range"}
 _OF_EVENTS = (
@@ -47,11 +48,11 @@ def workload_facts(record: Path) -> Counter[str]:
         facts.update(dict.fromkeys(_OF_EVENTS, 0))
         for of_client in events.values():
             _count_events(of_client, facts)
-    files = table_files(record, "sends")
-    if files:
-        _count_acked(record, files, facts)
+    if table_files(record, "sends"):
+        _count_acked(record, facts)
+        _count_gone(record, facts)
         if (record / ANOMALIES_DIR).is_dir():
-            _count_torn(record, files, facts)
+            _count_torn(record, facts)
     return facts
 
 
@@ -75,15 +76,13 @@ def _count_events(events: list[ClientEvent], facts: Counter[str]) -> None:
                     facts["offsets-reset-to-later"] += one.to > one.offset
 
 
-def _count_acked(record: Path, files: list[Path], facts: Counter[str]) -> None:
+def _count_acked(record: Path, facts: Counter[str]) -> None:
     """Acked sends by acks; those of idempotent producers, which are not transactional, apart."""
     setups = read_manifest(record).producers
     idempotent = [int(name) for name, one in setups.items() if one.idempotent and not one.transactional]
     for acks, word in ACKS_SPELLED.items():
         facts[f"acked-with-acks-{word}"] = 0
-        for batch in _batches(
-            record, files, ["producer"], (pc.field("acks") == acks) & (pc.field("status") == "acked")
-        ):
+        for batch in batches(record, "sends", ["producer"], _acked_with(acks)):
             facts[f"acked-with-acks-{word}"] += batch.num_rows
             facts["acked-idempotent"] += (
                 pc.sum(pc.is_in(batch["producer"], pa.array(idempotent, pa.int32()))).as_py() or 0
@@ -91,23 +90,47 @@ def _count_acked(record: Path, files: list[Path], facts: Counter[str]) -> None:
     facts.setdefault("acked-idempotent", 0)
 
 
-def _count_torn(record: Path, files: list[Path], facts: Counter[str]) -> None:
+def _acked_with(acks: int) -> pc.Expression:
+    return (pc.field("acks") == acks) & (pc.field("status") == "acked")
+
+
+def _count_gone(record: Path, facts: Counter[str]) -> None:
+    """Of what was handed over with acks=0, which nobody gave an offset to, what the final read does not have.
+
+    Unknown where a partition was not read to its end, or from its start: it is not told then which were there.
+    """
+    manifest = read_manifest(record)
+    final = manifest.final_consumer
+    places: set[str] = set()
+    parts: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+    for batch in batches(record, "sends", ["topic", "partition", "value"], _acked_with(0)):
+        of_batch = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([])
+        places |= {f"{one['topic']}-{one['partition']}" for one in of_batch.to_pylist()}
+        parts.append(batch["value"].to_numpy(zero_copy_only=False))
+    ends = [manifest.final_offsets.get(place) for place in places]
+    if final is None or any(end is None or end.log_start > 0 for end in ends):
+        return
+    sent = np.unique(np.concatenate(parts))
+    there = np.zeros(len(sent), bool)
+    if len(sent) and table_files(record, "polls"):
+        for batch in batches(
+            record, "polls", ["value"], (pc.field("consumer") == final) & pc.field("value").is_valid()
+        ):
+            values = batch["value"].to_numpy(zero_copy_only=False)
+            at = np.minimum(np.searchsorted(sent, values), len(sent) - 1)
+            there[at[sent[at] == values]] = True
+    facts["acks-0-gone"] = int(len(sent) - there.sum())
+
+
+def _count_torn(record: Path, facts: Counter[str]) -> None:
     lost = ds.dataset(str(record / ANOMALIES_DIR), format="parquet")
     values = lost.to_table(columns=["value"], filter=pc.field("kind") == "lost")["value"]
     acked: Counter[int] = Counter()
     gone: Counter[int] = Counter()
     of_committed = (pc.field("txn_outcome") == "committed") & (pc.field("status") == "acked")
-    for batch in _batches(record, files, ["txn", "value"], of_committed):
+    for batch in batches(record, "sends", ["txn", "value"], of_committed):
         acked.update(batch["txn"].to_pylist())
         if len(values):
             gone.update(batch.filter(pc.is_in(batch["value"], values))["txn"].to_pylist())
     facts["transactions-lost-whole"] = sum(count == acked[txn] for txn, count in gone.items())
     facts["transactions-torn"] = len(gone) - facts["transactions-lost-whole"]
-
-
-def _batches(record: Path, files: list[Path], columns: list[str], where: pc.Expression) -> Iterator[pa.RecordBatch]:
-    try:
-        dataset = ds.dataset([str(file) for file in files], format="parquet", schema=SENDS)
-        yield from dataset.to_batches(columns=columns, filter=where, batch_readahead=2, fragment_readahead=1)
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError("the table sends cannot be read", where=str(record), got=str(error)) from None

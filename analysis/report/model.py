@@ -15,7 +15,7 @@ from analysis.judge.elections import elections_of
 from analysis.judge.invariants import CLAUSES
 from analysis.judge.timeline import PartitionState, Timeline, TopicPartition, load_timeline
 from analysis.report import words
-from analysis.verdict import Loss, Regression, Verdict
+from analysis.verdict import Loss, Regression, Verdict, acked_by_brokers
 from harness.record.manifest import Manifest
 from harness.record.steps import StepEntry
 
@@ -143,9 +143,9 @@ def build(
     return ReportModel(
         run_id=verdict.run_id,
         scenario=manifest.scenario or "no scenario",
-        kafka=manifest.kafka or "unknown",
+        kafka=words.target(record, manifest) or "unknown",
         outcome=verdict.outcome,
-        headline=words.headline(verdict, manifest.kafka, sends=words.has_sends(record, verdict)),
+        headline=words.headline(verdict, words.target(record, manifest), sends=words.has_sends(record, verdict)),
         why=tuple(verdict.why),
         figures=_figures(record, verdict, manifest),
         losses=tuple(_loss(loss) for loss in verdict.losses),
@@ -188,11 +188,12 @@ def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[
             (name, words.sent(record, verdict, count))
             for name, count in (
                 ("sent", counts.sends),
-                ("acked", counts.acked),
+                ("acked", acked_by_brokers(counts, verdict.coverage)),
                 ("failed", counts.failed),
                 ("unknown", counts.unknown),
             )
         ),
+        ("acks=0, gone", words.acks_0(verdict)),
         ("read", f"{counts.polls:,}"),
         ("lost, committed", words.lost(verdict, committed=True)),
         ("lost, not committed", words.lost(verdict, committed=False)),

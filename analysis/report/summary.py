@@ -13,7 +13,7 @@ from rich.text import Text
 from analysis.judge.elections import all_elections
 from analysis.judge.timeline import load_timeline
 from analysis.report import words
-from analysis.verdict import Election, Loss, Verdict
+from analysis.verdict import Election, Loss, Verdict, acked_by_brokers
 from harness.record.manifest import Manifest, read_manifest
 
 _STYLE = {"as-predicted": "green", "contradicted": "bold red", "inconclusive": "yellow"}
@@ -23,13 +23,14 @@ _CAUSES_MAX = 3
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """A judged run: where its record lies, what it was, the verdict, and the elections that ELR made possible.
 
-    `acked`: how many records were, as it is shown.
+    `acked`: how many records were, as it is shown; `target`: the release, and the feature levels that were asked for.
     """
 
     record: str
     manifest: Manifest
     verdict: Verdict
     acked: str
+    target: str
     from_elr: tuple[Election, ...] = ()
 
 
@@ -38,12 +39,14 @@ def judged(record: Path, verdict: Verdict, *, named: str | None = None) -> Judge
 
     `named`: where it lies, if `record` is a copy.
     """
+    manifest = read_manifest(record)
     from_elr = tuple(one.named for one in all_elections(load_timeline(record)) if one.road == "elr")
     return Judged(
         record=named or str(record),
-        manifest=read_manifest(record),
+        manifest=manifest,
         verdict=verdict,
-        acked=words.sent(record, verdict, verdict.counts.acked),
+        acked=words.sent(record, verdict, acked_by_brokers(verdict.counts, verdict.coverage)),
+        target=words.target(record, manifest) or "unknown",
         from_elr=from_elr,
     )
 
@@ -55,6 +58,7 @@ def facts(run: Judged) -> list[tuple[str, str]]:
     return [
         ("scenario", run.manifest.scenario or "-"),
         ("acked", run.acked),
+        ("acks=0, gone", words.acks_0(verdict)),
         ("lost, committed", words.lost(verdict, committed=True)),
         ("lost, not committed", words.lost(verdict, committed=False)),
         ("cause", "\n".join(_causes(verdict)) or "-"),
@@ -72,7 +76,7 @@ def summary_table(runs: Sequence[Judged]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
     table.add_column("Kafka", no_wrap=True)
     for run in runs:
-        table.add_column(run.manifest.kafka or "unknown", overflow="fold")
+        table.add_column(run.target, overflow="fold")
     columns = [facts(run) for run in runs]
     for at, (name, _) in enumerate(columns[0] if columns else []):
         cells = [
@@ -85,7 +89,7 @@ def summary_table(runs: Sequence[Judged]) -> Table:
 
 def summary_text(runs: Sequence[Judged]) -> str:
     """The same as aligned plain text, for a pipe or a log file."""
-    columns = [[("Kafka", run.manifest.kafka or "unknown"), *facts(run)] for run in runs]
+    columns = [[("Kafka", run.target), *facts(run)] for run in runs]
     if not columns:
         return ""
     rows = [

@@ -10,12 +10,13 @@ import msgspec
 from analysis.judge.elections import Elected
 from analysis.judge.invariants import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from analysis.judge.timeline import PartitionState
-from analysis.verdict import Cause, Election, PropertyStatus, Verdict
+from analysis.verdict import Cause, Election, PropertyStatus, Verdict, acked_by_brokers, told_of_acks_0
 from harness.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
-from harness.record.manifest import ACKS_SPELLED
+from harness.record.manifest import ACKS_SPELLED, Manifest
 from harness.record.steps import StepEntry
 from harness.record.tables import table_files
 from harness.runtime.base import CLIENTS
+from harness.scenario.recorded import levels_asked, spelled
 
 STATUS_ORDER: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")
 
@@ -32,11 +33,16 @@ MEANING: dict[Cause, str] = {
 UNKNOWN = "?"
 
 
+def target(record: Path, manifest: Manifest) -> str | None:
+    """The release that ran, with the feature levels that were asked for: `4.3.1:eligible.leader.replicas.version=0`."""
+    return spelled(manifest.kafka, levels_asked(record)) if manifest.kafka is not None else None
+
+
 def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
-    """The verdict in a sentence; `sends`: the record tells what was acked (`has_sends`)."""
+    """The verdict in a sentence; `kafka` as by `target`; `sends`: the record tells what was acked (`has_sends`)."""
     committed = sum(loss.count for loss in verdict.losses if loss.committed)
     uncommitted = sum(loss.count for loss in verdict.losses if not loss.committed)
-    acked = f"{verdict.counts.acked:,} acked records"
+    acked = f"{acked_by_brokers(verdict.counts, verdict.coverage):,} acked records"
     causes = ", ".join(sorted({loss.cause for loss in verdict.losses if loss.committed}))
     undecided = _undecided(verdict, NO_COMMITTED_LOSS)
     if committed:
@@ -56,7 +62,8 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
         "contradicted": "Contradicted",
         "inconclusive": "Inconclusive",
     }[verdict.outcome]
-    return f"{first}: {seen}."
+    acks_0 = told_of_acks_0(verdict.coverage)
+    return f"{first}: {seen}{f'; {acks_0}' if acks_0 else ''}."
 
 
 def has_sends(record: Path, verdict: Verdict) -> bool:
@@ -67,6 +74,13 @@ def has_sends(record: Path, verdict: Verdict) -> bool:
 def sent(record: Path, verdict: Verdict, count: int) -> str:
     """A count of sends; `?` where the record has none to count."""
     return f"{count:,}" if has_sends(record, verdict) else UNKNOWN
+
+
+def acks_0(verdict: Verdict) -> str:
+    """Records sent with acks=0, and how many of them the final read does not have; `-` where there are none."""
+    sent = verdict.coverage.get("acked-with-acks-0", 0)
+    gone = verdict.coverage.get("acks-0-gone")
+    return f"{sent:,}, {UNKNOWN if gone is None else f'{gone:,}'}" if sent else "-"
 
 
 def lost_in_all(verdict: Verdict) -> int | None:

@@ -10,6 +10,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.known_releases import parse_version
 from harness.scenario.model import Scenario
+from harness.scenario.recorded import spelled
 
 Runtime = Literal["auto", "docker", "local"]
 """As asked for: `auto` is decided run by run."""
@@ -24,8 +25,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """As it is typed: `4.0.2:eligible.leader.replicas.version=1`."""
-        levels = "+".join(f"{name}={level}" for name, level in sorted(self.features.items()))
-        return f"{self.kafka}:{levels}" if levels else self.kafka
+        return spelled(self.kafka, self.features)
 
 
 def parse_target(text: str) -> Target:

@@ -59,6 +59,7 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     run_id: str
     scenario: str | None = None
     kafka: str | None = None
+    features_asked: dict[str, int] = {}
     status: str
     start_ns: int | None
     outcome: str | None = None
@@ -73,6 +74,7 @@ def _row(folder: Path) -> _Row:
     from analysis.verdict import not_finished, read_verdict
     from harness.errors import UsageError
     from harness.record.manifest import is_plain_cluster, read_manifest
+    from harness.scenario.recorded import levels_asked
 
     size_bytes = _size(folder)
     try:
@@ -90,6 +92,7 @@ def _row(folder: Path) -> _Row:
         run_id=manifest.run_id,
         scenario=manifest.scenario,
         kafka=manifest.kafka,
+        features_asked=dict(levels_asked(folder)),
         status=manifest.status,
         start_ns=manifest.start_ns,
         outcome=verdict.outcome if verdict else None,
@@ -112,12 +115,14 @@ def _size(folder: Path) -> int:
 
 def _print(rows: list[_Row]) -> None:
     from harness.cli.output import print_table
+    from harness.scenario.recorded import spelled
 
     def cells(row: _Row) -> list[str]:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
         outcome = row.outcome or unjudged
         counts = f"{_count(row.acked)} / {_count(row.lost)}" if row.outcome is not None else "-"
-        names = [name or "-" for name in (row.kafka, row.status, row.scenario)]
+        kafka = spelled(row.kafka, row.features_asked) if row.kafka else None
+        names = [name or "-" for name in (kafka, row.status, row.scenario)]
         return [shlex.quote(row.record), outcome, counts, _human(row.bytes), *names]
 
     headers = ("record", "outcome", "acked / lost", "size", "kafka", "status", "scenario")

@@ -11,7 +11,7 @@ from analysis.judge.invariants import NO_COMMITTED_LOSS
 from analysis.judge.outcome import unproven
 from analysis.judge.prediction import fitting
 from analysis.report.words import MEANING
-from analysis.verdict import Verdict
+from analysis.verdict import Verdict, acked_by_brokers
 from harness.replay.recorded import Recorded
 
 
@@ -46,7 +46,7 @@ def answer(original: Recorded, kafka: str, replays: Sequence[Recorded]) -> Answe
     elif not lost:
         saved, why = "nothing to save", f"neither lost a committed record that was found, {kafka} none"
     else:
-        acked = sum(one.verdict.counts.acked for one in replays if one.verdict is not None)
+        acked = sum(acked_by_brokers(one.verdict.counts, one.verdict.coverage) for one in replays if one.verdict)
         saved, why = "yes", f"{here}; {kafka} lost none of {acked:,} acked"
     return Answer(kafka=kafka, saved=saved, why=why, clauses=clauses)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from judge_records import Story, last_replica_standing
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
 from analysis.report.summary import Judged, judged, summary_table, summary_text
-from analysis.verdict import Counts, Verdict
+from analysis.report.words import headline
+from analysis.verdict import Counts, Verdict, read_verdict
 from harness.record.steps import StepEntry
 
 _VOID = {"meta", "br"}
@@ -222,3 +224,31 @@ def test_the_drawn_summary_has_a_column_a_run(side_by_side: list[Judged]) -> Non
 def test_a_report_model_is_plain_values(tmp_path: Path) -> None:
     report = report_of(last_replica_standing(tmp_path))
     assert msgspec.json.decode(msgspec.json.encode(report), type=ReportModel) == report
+
+
+_NONE_OF_20 = "none of 20 acked records is lost; of 10 sent with acks=0, which no broker answers,"
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({}, "none of 30 acked records is lost"),
+        ({"acked-with-acks-0": 10, "acks-0-gone": 4}, f"{_NONE_OF_20} 4 are gone"),
+        ({"acked-with-acks-0": 10}, f"{_NONE_OF_20} it is not known how many are gone"),
+    ],
+)
+def test_what_was_sent_with_acks_0_is_not_said_to_be_acked(facts: dict[str, int], told: str) -> None:
+    counts = Counts(sends=30, acked=30)
+    verdict = Verdict(run_id="r", outcome="as-predicted", why=[], counts=counts, anomalies=[], coverage=facts)
+    assert headline(verdict, "4.3.1", sends=True) == f"As predicted: {told}."
+
+
+def test_a_run_formatted_with_another_feature_level_is_told_from_one_that_was_not(tmp_path: Path) -> None:
+    record = tmp_path / "run"
+    shutil.copytree(Path(__file__).parents[1] / "data" / "runs" / "last-replica-standing-4.3.1", record)
+    verdict = read_verdict(record)
+    assert verdict is not None
+    assert judged(record, verdict).target == "4.3.1"
+    scenario, levels = record / "scenario.toml", "[cluster.features]\n"
+    scenario.write_text(scenario.read_text().replace(levels, levels + '"eligible.leader.replicas.version" = 0\n'))
+    assert judged(record, verdict).target == "4.3.1:eligible.leader.replicas.version=0"

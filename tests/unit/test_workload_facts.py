@@ -13,8 +13,8 @@ from analysis.judge.workload_facts import workload_facts
 from analysis.reconcile.store import ANOMALY_SCHEMA
 from harness.errors import UsageError
 from harness.record.clients import CLIENTS_DIR, ClientEvent, read_client_events, write_client_events
-from harness.record.manifest import Manifest, ProducerSetup, write_manifest
-from harness.record.tables import SENDS
+from harness.record.manifest import FinalOffsets, Manifest, ProducerSetup, write_manifest
+from harness.record.tables import POLLS, SENDS
 
 
 def _send(value: int, **fields: Any) -> dict[str, Any]:
@@ -107,6 +107,39 @@ def test_acked_records_are_counted_by_acks_and_plain_idempotence(tmp_path: Path)
     facts = workload_facts(_record(tmp_path, [*sends, _send(6, producer=3)]))
     words = ("acked-with-acks-0", "acked-with-acks-1", "acked-with-acks-all", "acked-idempotent")
     assert [facts[word] for word in words] == [1, 1, 3, 1]
+
+
+def _final_read(record: Path, values: list[int | None], *, log_start: int = 0) -> None:
+    rows = [dict.fromkeys(POLLS.names) | {"consumer": 9, "value": value} for value in values]
+    # Another consumer read a record that is gone since.
+    rows.append(dict.fromkeys(POLLS.names) | {"consumer": 1, "value": 3})
+    schema = pa.schema([field.with_nullable(True) for field in POLLS])
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), record / "polls.parquet")
+    ends = {"t-0": FinalOffsets(log_start=log_start, high_watermark=10)}
+    write_manifest(record, Manifest(run_id="r", final_consumer=9, final_offsets=ends))
+
+
+def test_what_was_sent_with_acks_0_is_gone_if_the_final_read_does_not_have_it(tmp_path: Path) -> None:
+    sends = [*(_send(value, acks=0) for value in (1, 2, 3, 4)), _send(5), _send(6, acks=0, status="failed")]
+    record = _record(tmp_path, sends)
+    _final_read(record, [4, 1, 1, None, 70])
+    assert workload_facts(record)["acks-0-gone"] == 2
+
+
+@pytest.mark.parametrize("log_start", [None, 1])
+def test_without_a_whole_final_read_it_is_not_known_what_is_gone_of_acks_0(
+    tmp_path: Path, log_start: int | None
+) -> None:
+    record = _record(tmp_path, [_send(1, acks=0)])
+    if log_start is not None:
+        _final_read(record, [], log_start=log_start)
+    assert "acks-0-gone" not in workload_facts(record)
+
+
+def test_where_nothing_was_sent_with_acks_0_nothing_of_it_is_gone(tmp_path: Path) -> None:
+    record = _record(tmp_path, [_send(1)])
+    _final_read(record, [])
+    assert workload_facts(record)["acks-0-gone"] == 0
 
 
 def test_a_transaction_is_torn_when_some_of_its_acked_records_are_lost_and_others_are_not(tmp_path: Path) -> None:
