@@ -46,7 +46,8 @@ _TAIL = """## How to read it
   survives it. What they lose is what was sent while followers lagged, or while a deposed leader did not know that
   it was. No setting of the topic changes that.
 - **acks=all with min.insync.replicas 2 lost nothing here**: a record is acked once every member of the ISR has it, and
-  there are at least two; one of them leads next. It is paid for in silence: while the ISR is too small, or nobody leads, nothing is acked.
+  they are at least two; one of them leads next. It is paid for in silence: while the ISR is too small, or nobody leads,
+  nothing is acked.
 - **Idempotence loses no less and no more than acks=all**; it keeps retries from writing a record twice.
 - **What acks=all does not cover is flushing.** An acked record may be in page caches only. Two power losses in one
   ISR, or one at the last member of the ISR without ELR, lose acked records: `last-replica-standing`, `rack-power`

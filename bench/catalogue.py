@@ -85,9 +85,8 @@ def _lost(done: Done) -> str:
 
 def _odd(done: Done) -> str:
     """The outcome and its first reason."""
-    return (
-        f"{done.ended}: {next((why for why in done.why if not why.startswith(('predicted:', 'seen:'))), 'no reason')}"
-    )
+    reasons = [why for why in done.why if not why.startswith(("predicted:", "seen:"))]
+    return f"{done.ended}: {reasons[0] if reasons else 'no reason'}"
 
 
 def _section(scenario: Scenario, rows: Sequence[Measured]) -> Iterator[str]:
