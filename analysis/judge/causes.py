@@ -9,7 +9,8 @@ so an election that left no trace is guilty only if a rule explains it.
 
 A deposed leader may go on answering acks=0/1 for a while, and a client notes an answer late; so when no
 election after the acknowledgement is guilty, or the epoch in force by the clock wrote another record at that
-offset, the record belongs to an epoch before and that election itself is guilty.
+offset, the record belongs to an epoch before and that election itself is guilty. With acks=all it may answer late
+only for what its ISR had before: then the disks that lost it meanwhile count.
 
 When the table or the step that decides is missing, the cause is None. Wanting evidence is never read as a
 violation.
@@ -54,10 +55,36 @@ def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
             since_epoch=_epoch_at(evidence, lost),
         )
         found = _attribute(evidence, gone)
+        if found.cause == "unexplained" and lost.last_sent_ns is not None:
+            found = _acked_by_a_deposed_leader(evidence, gone, lost.last_sent_ns) or found
         if parts and parts[-1][2] == found:
             first = parts.pop()[0]
         parts.append((first, end - 1, found))
     return _counted(evidence, lost, parts)
+
+
+def _acked_by_a_deposed_leader(evidence: Evidence, gone: Gone, sent_ns: int) -> Attribution | None:
+    """The cause if the record stood in logs long before its acknowledgement; None: no such time, or no such cause.
+
+    A leader that is cut off may hear of its followers' last fetches only once the cut is healed: they wait on the wire,
+    even those of a broker that died meanwhile. It acks then, though it was deposed and a follower lost its log. So what
+    was sent in an epoch before counts as of then, if the disk that lost it is known to have had the offset.
+    """
+    state = evidence.timeline.at_time(gone.topic, gone.partition, sent_ns)
+    if state is None or state.leader_epoch >= gone.since_epoch:
+        return None
+    sent = msgspec.structs.replace(gone, since_ns=sent_ns, since_epoch=state.leader_epoch)
+    found = _attribute(evidence, sent)
+    if found.cause in ("unexplained", None) or found.election is None:
+        return None
+    had = any(
+        loss.broker == found.election.leader
+        and sent_ns < loss.fired_ns
+        and loss.done_ns < gone.since_ns
+        and loss.starts.get(gone.name, -1) > gone.offset
+        for loss in evidence.log_losses or ()
+    )
+    return found if had else None
 
 
 def _counted(evidence: Evidence, lost: LostRange, parts: list[tuple[int, int, Attribution]]) -> list[LostPart]:

@@ -21,9 +21,9 @@ UNCLEAN_STEPS = LOSING_STEPS | {"kill"}
 class LogLoss(msgspec.Struct, frozen=True, kw_only=True):
     """One broker's log went back between `fired_ns` and `done_ns`.
 
-    `ends` holds, per `topic-partition`, the log end offset afterwards where it was measured, `whole` the
-    partitions whose log was measured to have lost nothing; `lost_bytes` is the whole volume's figure. None of
-    them: how much was lost is not known. `proven` false: the step fired and its effect was not shown.
+    `starts` and `ends` hold, per `topic-partition`, the log end offset before and afterwards where it was measured,
+    `whole` the partitions whose log was measured to have lost nothing; `lost_bytes` is the whole volume's figure. None
+    of them: how much was lost is not known. `proven` false: the step fired and its effect was not shown.
     """
 
     broker: int
@@ -32,6 +32,7 @@ class LogLoss(msgspec.Struct, frozen=True, kw_only=True):
     proven: bool
     wiped: bool = False
     lost_bytes: int | None = None
+    starts: dict[str, int] = {}
     ends: dict[str, int] = {}
     whole: frozenset[str] = frozenset()
 
@@ -67,6 +68,7 @@ def log_losses(steps: list[StepEntry]) -> tuple[LogLoss, ...]:
                     proven=step.effect_ns is not None,
                     wiped=step.step == "wipe-disk",
                     lost_bytes=lost_bytes,
+                    starts=_offsets(proof.get("logs"), "leo_before"),
                     ends=_offsets(proof.get("logs"), "leo_after"),
                     whole=_whole_logs(proof.get("logs")),
                 )

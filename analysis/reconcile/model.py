@@ -11,8 +11,8 @@ class LostRange(msgspec.Struct, frozen=True, kw_only=True):
     """Lost records of one partition that share acks, commitment and the leader epoch in force when acked.
 
     `count` may be less than the offsets from first to last: lost records need not be adjacent. Times are those
-    of their acknowledgements, or of sending where that is not known. `acked_after_epoch` is by the controller's
-    clock; null when the metadata log has no election before.
+    of their acknowledgements, or of sending where that is not known; `last_sent_ns` is when the last of them was sent.
+    `acked_after_epoch` is by the controller's clock; null when the metadata log has no election before.
     """
 
     topic: str
@@ -25,6 +25,7 @@ class LostRange(msgspec.Struct, frozen=True, kw_only=True):
     acked_after_epoch: int | None = None
     first_done_ns: int
     last_done_ns: int
+    last_sent_ns: int | None = None
 
 
 class HwRegression(msgspec.Struct, frozen=True, kw_only=True):

@@ -106,6 +106,7 @@ def _lost_ranges(items: DataFrame) -> DataFrame:
             F.count("*").alias("count"),
             F.min("at_ns").alias("first_done_ns"),
             F.max("at_ns").alias("last_done_ns"),
+            F.max(F.get_json_object("details", "$.sent_ns").cast("bigint")).alias("last_sent_ns"),
         )
     )
 

@@ -155,7 +155,16 @@ class Story:
                     }
                 )
 
-    def lose(self, first: int, last: int, *, acked_s: float, acks: int = -1, committed: bool = True) -> None:
+    def lose(
+        self,
+        first: int,
+        last: int,
+        *,
+        acked_s: float,
+        acks: int = -1,
+        committed: bool = True,
+        sent_s: float | None = None,
+    ) -> None:
         """Lost records, acknowledged at `acked_s`."""
         count = last - first + 1
         self.lost.append(
@@ -170,6 +179,7 @@ class Story:
                 acked_after_epoch=None,
                 first_done_ns=ns(acked_s),
                 last_done_ns=ns(acked_s),
+                last_sent_ns=None if sent_s is None else ns(sent_s),
             )
         )
         self.anomalies.append(AnomalyCount(kind="lost", topic="t", partition=0, count=count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from judge_records import BEFORE_KIP_903, ELR_ON, Story, blamed, by_name, last_replica_standing, only_loss
 
 
@@ -256,3 +257,39 @@ def test_a_leader_that_lost_its_log_beside_other_isr_members_was_not_the_last_on
     story.state(15, leader=1)
     story.lose(0, 99, acked_s=5)
     assert blamed(story.judged())[0] == "unexplained"
+
+
+def deposed_leader_that_acks_late(record: Path, *, sent_s: float | None = 5) -> Story:
+    """Broker 3 is deposed; broker 2 leads and loses its log; only then broker 3 acks. Broker 2 leads again."""
+    story = Story(record)
+    for broker in (1, 2, 3):
+        story.broker(0, broker)
+    story.state(1, leader=3)
+    story.state(10, leader=2, isr=[2])
+    story.power_loss(12, 2)
+    story.state(13, leader=-1)
+    story.broker(20, 2)
+    story.state(21, leader=2)
+    story.lose(0, 999, acked_s=14, sent_s=sent_s)
+    return story
+
+
+def test_what_a_deposed_leader_acks_late_was_lost_by_the_disk_that_had_it_when_it_was_sent(tmp_path: Path) -> None:
+    loss = only_loss(deposed_leader_that_acks_late(tmp_path).judged())
+    assert loss.cause == "last-replica-standing"
+    assert loss.election is not None
+    assert (loss.election.leader, loss.election.leader_epoch) == (2, 3)
+
+
+@pytest.mark.parametrize("sent_s", [None, 12.5, 13.5])
+def test_a_disk_that_lost_its_log_before_the_record_was_sent_explains_nothing(
+    tmp_path: Path, sent_s: float | None
+) -> None:
+    assert only_loss(deposed_leader_that_acks_late(tmp_path, sent_s=sent_s).judged()).cause == "unexplained"
+
+
+def test_a_disk_that_never_had_the_record_explains_nothing(tmp_path: Path) -> None:
+    story = deposed_leader_that_acks_late(tmp_path)
+    assert story.steps is not None
+    story.steps[-1].proof["logs"]["t-0"]["leo_before"] = 0
+    assert only_loss(story.judged()).cause == "unexplained"
