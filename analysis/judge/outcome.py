@@ -95,7 +95,7 @@ def decide(
         if not faulty:
             against += comparison.unless_faulty
     if against:
-        return "contradicted", [*against, *faulty]
+        return "contradicted", [*against, *faulty, *(comparison.open if comparison is not None else ())]
     open_ = [*faulty]
     open_ += _unknown([one for one in checked if one.found.status == "unknown" and needed(one, comparison)])
     if comparison is not None:

@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     code = ExitCode.AS_PREDICTED
     for file in args.files:
         try:
-            scenario = load(file)
+            scenario = load(file, strict=True)
         except EbbtideError as error:
             print(f"error: {error.render()}", file=sys.stderr)
             code = ExitCode.USAGE

@@ -6,9 +6,12 @@ import contextlib
 from collections.abc import Iterator
 from itertools import combinations
 
+import msgspec
+
 from harness.errors import UsageError
+from harness.runtime.storage import check_features
 from harness.scenario.check import suggestion
-from harness.scenario.model import Scenario, StepSpec
+from harness.scenario.model import ClusterSpec, Scenario, StepSpec
 from harness.scenario.roles import Role, overlap, parse_role
 
 FEATURES = (
@@ -22,6 +25,8 @@ FEATURES = (
 )
 """The features that Kafka finalises, from its `Feature` enum, `MetadataVersion` and `KRaftVersion`."""
 
+_UPGRADED_ONLY = "kraft.version"
+"""A cluster with a static quorum is formatted with level 0 of it, and may be brought to others afterwards."""
 _NO_REPLICAS = ("controller", "controllers", "clients")
 
 
@@ -30,6 +35,17 @@ def feature_known(name: str, where: str) -> Iterator[UsageError]:
     if name not in FEATURES:
         allowed = ", ".join(FEATURES) + suggestion(name, list(FEATURES))
         yield UsageError("unknown feature", where=where, got=repr(name), allowed=allowed)
+
+
+def has_level(kafka: str, name: str, level: int, cluster: ClusterSpec) -> bool:
+    """Whether a cluster of release `kafka`, set up like this one, can come to this level, as far as is known."""
+    if name == _UPGRADED_ONLY:
+        return True
+    try:
+        check_features(kafka, msgspec.structs.replace(cluster, features={name: level}))
+    except UsageError:
+        return False
+    return True
 
 
 def replicas(step: StepSpec, where: str, brokers: int) -> Iterator[UsageError]:

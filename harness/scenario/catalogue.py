@@ -30,10 +30,10 @@ def text_of(name: str) -> str:
 
 
 def find(name_or_path: str) -> Scenario:
-    """A scenario, by the name of a shipped one or by path."""
+    """A scenario, by the name of a shipped one or by path; a file is checked as one that its author wrote."""
     path = Path(name_or_path)
     if path.suffix == ".toml" or path.is_file():
-        return load(path, next=f"ebbtide validate {path}")
+        return load(path, next=f"ebbtide validate {path}", strict=True)
     return parse(text_of(name_or_path), file=f"{name_or_path}.toml")
 
 

@@ -9,12 +9,14 @@ import msgspec
 
 from harness.errors import EbbtideError, Problems, UsageError
 from harness.scenario.check import check
+from harness.scenario.futile_steps import futile_steps
 from harness.scenario.meaning import meaning
 from harness.scenario.model import Scenario
+from harness.scenario.prediction_meaning import prediction_meaning
 
 
-def load(path: Path, *, next: str = "ebbtide scenarios show healthy") -> Scenario:
-    """Read and check a scenario file.
+def load(path: Path, *, next: str = "ebbtide scenarios show healthy", strict: bool = False) -> Scenario:
+    """Read and check a scenario file; `strict` as in `parse`.
 
     `next` is what to type after mending it: by default a shipped file to compare with. Raises `Problems` with
     every problem of the file, or `UsageError` when it cannot be read.
@@ -25,11 +27,16 @@ def load(path: Path, *, next: str = "ebbtide scenarios show healthy") -> Scenari
         raise UsageError("cannot read the scenario file", where=str(path), got=error.strerror, next=next) from None
     except UnicodeDecodeError as error:
         raise UsageError("the scenario file is not UTF-8", where=str(path), got=str(error), next=next) from None
-    return parse(text, file=str(path), next=next)
+    return parse(text, file=str(path), next=next, strict=strict)
 
 
-def parse(text: str, *, file: str, next: str | None = None) -> Scenario:
-    """Check the text of a scenario file; `file` names it in errors."""
+def parse(text: str, *, file: str, next: str | None = None, strict: bool = False) -> Scenario:
+    """Check the text of a scenario file; `file` names it in errors.
+
+    `strict`: as its author wrote it, and with a run before it. Then it may hold nothing that a run would do in vain.
+    The scenario of a record has been run, maybe on other releases, with other levels or shorter deadlines than its
+    author gave it, and what came of it is there to be judged.
+    """
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -37,7 +44,10 @@ def parse(text: str, *, file: str, next: str | None = None) -> Scenario:
     checked = check(raw, Scenario)
     scenario = msgspec.convert(checked.value, Scenario)
     problems: list[EbbtideError] = [*checked.problems]
-    problems += [one for one in meaning(scenario, checked.wrong) if not checked.wrong(str(one.where))]
+    found = [*meaning(scenario, checked.wrong)]
+    if strict:
+        found += [*futile_steps(scenario, checked.wrong), *prediction_meaning(scenario, checked.wrong)]
+    problems += [one for one in found if not checked.wrong(str(one.where))]
     if problems:
         raise Problems(file, problems, next=next)
     return scenario

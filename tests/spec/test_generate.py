@@ -85,7 +85,7 @@ def test_last_replica_standing_is_generated_with_both_predictions() -> None:
 )
 def test_what_is_generated_reads_back_the_same(limits: dict[str, Any]) -> None:
     scenario = generated("elr_43", **limits)
-    assert parse(brief_text_of(scenario), file="found.toml") == scenario
+    assert parse(brief_text_of(scenario), file="found.toml", strict=True) == scenario
     assert any(one.loss.committed == "some" for one in scenario.predictions)
 
 

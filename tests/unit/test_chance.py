@@ -38,7 +38,9 @@ def sound(scenario: Scenario) -> None:
     oracle = Oracle(scenario)
     assert oracle.wrong == [], brief_text_of(scenario)
     assert oracle.left_broken() == []
-    assert parse(text_of(scenario), file="drawn") == parse(brief_text_of(scenario), file="drawn") == scenario
+    assert (
+        parse(text_of(scenario), file="drawn", strict=True) == parse(brief_text_of(scenario), file="drawn") == scenario
+    )
 
 
 def test_the_generator_knows_every_kind_of_step() -> None:

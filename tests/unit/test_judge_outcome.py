@@ -345,6 +345,15 @@ def test_a_run_that_ended_before_it_knew_its_feature_levels_is_held_to_no_predic
     assert "with the feature levels unknown" in reasons(story.judged())
 
 
+def test_what_a_contradicted_run_did_not_show_is_said_after_what_it_broke(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.predict(NO_LOSS + '\nexercised = ["pauses"]')
+    assert story.judged().why[:2] == [
+        "predicted no loss of committed records, seen 1,000 lost",
+        "predicted pauses, but there were none: the run did not show it",
+    ]
+
+
 def test_a_known_bug_is_contradicted_all_the_same_and_named_unless_there_is_more(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     story.change(kafka="4.1.0", features=ELR_ON)
