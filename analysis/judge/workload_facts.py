@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -101,25 +99,23 @@ def _count_gone(record: Path, facts: Counter[str]) -> None:
     """
     manifest = read_manifest(record)
     final = manifest.final_consumer
-    places: set[str] = set()
-    parts: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+    places: set[tuple[str, int]] = set()
+    sent: list[pa.Array] = []
     for batch in batches(record, "sends", ["topic", "partition", "value"], _acked_with(0)):
         of_batch = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([])
-        places |= {f"{one['topic']}-{one['partition']}" for one in of_batch.to_pylist()}
-        parts.append(batch["value"].to_numpy(zero_copy_only=False))
-    ends = [manifest.final_offsets.get(place) for place in places]
+        places |= {(one["topic"], one["partition"]) for one in of_batch.to_pylist()}
+        sent.append(batch["value"])
+    ends = [manifest.final_offsets.get(f"{topic}-{partition}") for topic, partition in places]
     if final is None or any(end is None or end.log_start > 0 for end in ends):
         return
-    sent = np.unique(np.concatenate(parts))
-    there = np.zeros(len(sent), bool)
-    if len(sent) and table_files(record, "polls"):
-        for batch in batches(
-            record, "polls", ["value"], (pc.field("consumer") == final) & pc.field("value").is_valid()
-        ):
-            values = batch["value"].to_numpy(zero_copy_only=False)
-            at = np.minimum(np.searchsorted(sent, values), len(sent) - 1)
-            there[at[sent[at] == values]] = True
-    facts["acks-0-gone"] = int(len(sent) - there.sum())
+    read: list[pa.Array] = []
+    if table_files(record, "polls"):
+        topics = pa.array(sorted({topic for topic, _ in places}), pa.string())
+        of_topics = (pc.field("consumer") == final) & pc.field("topic").isin(topics)
+        read = [batch["value"] for batch in batches(record, "polls", ["value"], of_topics)]
+    values = pc.unique(pa.chunked_array(sent, pa.int64()))
+    there = pa.chunked_array(read, pa.int64())
+    facts["acks-0-gone"] = len(values) - pc.count_distinct(there.filter(pc.is_in(there, value_set=values))).as_py()
 
 
 def _count_torn(record: Path, facts: Counter[str]) -> None:
