@@ -9,6 +9,7 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,31 @@ def _offenders(call: str, folders: tuple[str, ...], allowed: tuple[str, ...]) ->
         for name, line in _calls(ast.parse(path.read_text()))
         if name == call
     ]
+
+
+def test_what_is_imported_is_asked_for_and_not_only_there_because_something_else_asked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = {re.split(r"[^\w-]", one)[0].lower() for one in project["dependencies"]}
+    # Their errors come out of what is asked for: PySpark speaks by py4j, docker by requests.
+    asked |= {"py4j", "requests"}
+    providers = packages_distributions()
+    missing = {
+        f"{_name(path)}: {name}"
+        for path in _modules(*PACKAGES)
+        for name in _imported(ast.parse(path.read_text()))
+        if name not in sys.stdlib_module_names and name not in PACKAGES
+        if not asked & {one.lower().replace("_", "-") for one in providers.get(name, ())}
+    }
+    assert missing == set()
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """The first part of what each import names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
 
 
 @pytest.mark.parametrize(
