@@ -33,13 +33,15 @@ def complaint(run: RunRecord, expected: Sequence[str] | None) -> str | None:
 
 def facts(run: RunRecord) -> list[tuple[str, str | int]]:
     """What JUnit XML and other reports are told."""
+    from analysis.verdict import acked_by_brokers
+
     causes = dict.fromkeys(loss.cause for loss in run.verdict.losses)
     return [
         ("ebbtide_outcome", run.outcome),
         ("ebbtide_record", str(run.path)),
         ("ebbtide_kafka", run.kafka),
         ("ebbtide_seed", "unknown" if run.seed is None else run.seed),
-        ("ebbtide_acked", run.verdict.counts.acked),
+        ("ebbtide_acked", acked_by_brokers(run.verdict.counts, run.verdict.coverage)),
         ("ebbtide_lost", run.lost),
         ("ebbtide_causes", ", ".join(causes)),
     ]

@@ -1,4 +1,4 @@
-"""A record's table, a part at a time: what the judge counts in it needs no more memory for more rows."""
+"""A record's table, a part at a time."""
 
 from __future__ import annotations
 

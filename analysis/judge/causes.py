@@ -77,6 +77,9 @@ def _acked_by_a_deposed_leader(evidence: Evidence, gone: Gone, sent_ns: int) -> 
     found = _attribute(evidence, sent)
     if found.cause in ("unexplained", None) or found.election is None:
         return None
+    # The one that lost it did not ack it late, nor did anyone whom it had made way for by then.
+    if found.election.leader == state.leader or found.election.epoch <= gone.since_epoch:
+        return None
     had = any(
         loss.broker == found.election.leader
         and sent_ns < loss.fired_ns
@@ -139,7 +142,7 @@ def attribute_regression(evidence: Evidence, back: HwRegression, lost: Sequence[
 def _cuts(evidence: Evidence, lost: LostRange) -> list[int]:
     """Offsets between which every answer on who held what is the same."""
     name = f"{lost.topic}-{lost.partition}"
-    ends = {loss.ends[name] for loss in evidence.log_losses or () if name in loss.ends}
+    ends = {at[name] for loss in evidence.log_losses or () for at in (loss.starts, loss.ends) if name in at}
     return sorted({*evidence.epochs.starts(lost.topic, lost.partition), *ends})
 
 

@@ -109,7 +109,9 @@ def _count_gone(record: Path, facts: Counter[str]) -> None:
     if final is None or any(end is None or end.log_start > 0 for end in ends):
         return
     read: list[pa.Array] = []
-    if table_files(record, "polls"):
+    if places:
+        if not table_files(record, "polls"):
+            return
         topics = pa.array(sorted({topic for topic, _ in places}), pa.string())
         of_topics = (pc.field("consumer") == final) & pc.field("topic").isin(topics)
         read = [batch["value"] for batch in batches(record, "polls", ["value"], of_topics)]

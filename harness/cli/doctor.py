@@ -12,7 +12,7 @@ from harness.powers.choice import Wish
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.description = (
-        "Try for real what runs need. Exit code 0: the local runtime can do everything here, 2: something is disabled."
+        "Try for real what runs need. Exit code 0: the host has what every run needs, 2: it lacks some of that."
     )
     parser.add_argument("--json", action="store_true", help="print the checks as a JSON array")
 

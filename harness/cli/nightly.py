@@ -138,7 +138,12 @@ def _settings(args: argparse.Namespace) -> tuple[float, list[Target] | None, lis
     targets = None if args.kafka is None else [parse_target(word) for word in _words(args.kafka, "--kafka")]
     for target in targets or ():
         check_features(target.kafka, ClusterSpec(features=target.features))
-    return budget_s(args.budget), targets, [catalogue.find(name) for name in names]
+    scenarios = [catalogue.find(name) for name in names]
+    if others := [name for name in names if name not in catalogue.names()]:
+        raise UsageError(
+            "not in the catalogue", where="--scenarios", got=", ".join(others), next="ebbtide scenarios    (lists it)"
+        )
+    return budget_s(args.budget), targets, scenarios
 
 
 def _words(text: str, where: str) -> list[str]:

@@ -71,7 +71,7 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def _row(folder: Path) -> _Row:
     from analysis.report.words import has_sends, lost_in_all
-    from analysis.verdict import not_finished, read_verdict
+    from analysis.verdict import acked_by_brokers, not_finished, read_verdict
     from harness.errors import UsageError
     from harness.record.manifest import is_plain_cluster, read_manifest
     from harness.scenario.recorded import levels_asked
@@ -96,7 +96,7 @@ def _row(folder: Path) -> _Row:
         status=manifest.status,
         start_ns=manifest.start_ns,
         outcome=verdict.outcome if verdict else None,
-        acked=verdict.counts.acked if verdict and has_sends(folder, verdict) else None,
+        acked=acked_by_brokers(verdict.counts, verdict.coverage) if verdict and has_sends(folder, verdict) else None,
         lost=lost_in_all(verdict) if verdict else None,
         plain=is_plain_cluster(manifest),
     )

@@ -239,8 +239,8 @@ class Schedule:
         # What an armed rule is about may still come by: why it never did is said once the rule has ended.
         why = None if isinstance(done, Armed) else effect.why
         self._change(index, effect_ns=effect.effect_ns, proof=effect.proof, why=why)
-        if effect.effect_ns is not None:
-            for node in plan.nodes or (None,):
+        for node in plan.nodes or (None,):
+            if effect.effect_ns is not None or _proven_on(effect, node):
                 self._healed(step.step, node)
         for node, pid in frozen.items():
             if self._runtime.pid(node) != pid:
@@ -283,6 +283,12 @@ class Schedule:
 
     def _write(self) -> None:
         write_steps(self._record, self.entries)
+
+
+def _proven_on(effect: Effect, node: int | None) -> bool:
+    """Whether it has a proof on this one of its nodes, though not on all."""
+    own = effect.proof.get("nodes", {}).get(str(node), {})
+    return bool(own.get("probe") == "ok")
 
 
 def _told(step: StepSpec, whom: str, effect: Effect) -> str:

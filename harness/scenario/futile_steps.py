@@ -51,12 +51,12 @@ def _too_late(step: StepSpec, where: str, wrong: Wrong) -> Iterator[UsageError]:
         after_s = duration_s(step.trigger.after)
     except UsageError:
         return
-    if after_s >= step.deadline_s:
+    if after_s > step.deadline_s:
         yield UsageError(
             "can never fire: the deadline passes first",
             where=f"{where}.trigger.after",
             got=f"after = {step.trigger.after!r} with deadline_s = {step.deadline_s:g}",
-            allowed=f"less than deadline_s, or deadline_s above {after_s:g}",
+            allowed=f"up to deadline_s, or deadline_s of {after_s:g} and more",
         )
 
 
@@ -70,13 +70,14 @@ def _beyond_the_counts(scenario: Scenario, step: StepSpec, where: str, wrong: Wr
 
 
 def _beyond(scenario: Scenario, topic: str, asked: OffsetTrigger, where: str, wrong: Wrong) -> Iterator[UsageError]:
-    keys = ("topic", "count", "transactional")
+    keys = ("topic", "count", "transactional", "idempotent")
     if wrong("producers") or any(
         wrong(f"producers[{at}].{key}") for at in range(len(scenario.producers)) for key in keys
     ):
         return
     producers = [one for one in scenario.producers if one.topic == topic]
-    counts = [one.count for one in producers if one.count is not None and not one.transactional]
+    # Without idempotence a record may be written twice.
+    counts = [one.count for one in producers if one.count is not None and one.idempotent and not one.transactional]
     # A topic without producers here is written to by someone else, if by anyone.
     if producers and len(counts) == len(producers) and asked.offset > sum(counts):
         yield UsageError(

@@ -81,7 +81,8 @@ def _features(
     scenario: Scenario, prediction: Prediction, versions: SpecifierSet | None, where: str, wrong: Wrong
 ) -> Iterator[UsageError]:
     """Features that there are not, and levels that no release has which is in the range and known."""
-    known = [] if versions is None else [one.version for one in KNOWN if versions.contains(one.version)]
+    named = [*(one.version for one in KNOWN), *scenario.kafka]
+    known = [] if versions is None or wrong("kafka") else [one for one in named if versions.contains(one)]
     for name, level in prediction.features.items():
         at = f"{where}.{name}"
         unknown = list(feature_known(name, at))

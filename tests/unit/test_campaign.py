@@ -314,6 +314,7 @@ def test_junit_counts_contradictions_as_failures_and_what_proved_nothing_as_erro
         (["--times", "0"], "--times is 1 or more"),
         (["--jobs", "0"], "1 or more"),
         (["--scenarios", "helthy"], "did you mean"),
+        (["--scenarios", "tests/live/every_step.toml"], "not in the catalogue"),
         (["--kafka", "newest"], "newest"),
         (["--scenarios", ","], "nothing is named"),
     ],

@@ -288,6 +288,24 @@ def test_a_disk_that_lost_its_log_before_the_record_was_sent_explains_nothing(
     assert only_loss(deposed_leader_that_acks_late(tmp_path, sent_s=sent_s).judged()).cause == "unexplained"
 
 
+def test_what_was_acked_once_the_broker_led_again_is_not_excused_by_its_disk(tmp_path: Path) -> None:
+    story = deposed_leader_that_acks_late(tmp_path)
+    story.lost.clear()
+    story.state(28, isr=[1, 2])
+    story.state(30, leader=1)
+    # Sent before the power loss, and acked by the leader after it: a retry.
+    story.lose(0, 999, acked_s=25, sent_s=5)
+    assert only_loss(story.judged()).cause == "unexplained"
+
+
+def test_a_disk_explains_only_the_offsets_that_it_had(tmp_path: Path) -> None:
+    story = deposed_leader_that_acks_late(tmp_path)
+    assert story.steps is not None
+    story.steps[-1].proof["logs"]["t-0"]["leo_before"] = 500
+    found = {(loss.first_offset, loss.last_offset): loss.cause for loss in story.judged().losses}
+    assert found == {(0, 499): "last-replica-standing", (500, 999): "unexplained"}
+
+
 def test_a_disk_that_never_had_the_record_explains_nothing(tmp_path: Path) -> None:
     story = deposed_leader_that_acks_late(tmp_path)
     assert story.steps is not None
