@@ -84,3 +84,20 @@ def test_a_pause_ends_with_its_process_whatever_ended_it(bench: Bench, monkeypat
     monkeypatch.setattr(MendOnce, "mend", lambda _trouble: (ends(unproven("it refuses a write")), {}))
     bench.run(pause, StepSpec(step="read-only", target="broker(1)"), StepSpec(step="mend-disk", target="broker(1)"))
     assert [entry.healed_ns is not None for entry in bench.entries()] == [True, False, False]
+
+
+def test_a_heal_of_several_nodes_counts_on_those_where_it_has_a_proof(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = {1: False, 3: True}
+
+    def start(_runtime: object, node: int) -> Effect:
+        return unproven("it runs already") if runs[node] else proven()
+
+    monkeypatch.setitem(acts.INJECT, "start", start)
+    schedule, _ = bench.run(StepSpec(step="kill", target="followers(t-0)"))
+    schedule.add(StepSpec(step="start", target="followers(t-0)"))
+    assert schedule.entries[0].healed_ns is None
+    runs[3] = False
+    schedule.add(StepSpec(step="start", target="broker(3)"))
+    assert schedule.entries[0].healed_ns is not None
