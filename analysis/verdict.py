@@ -53,7 +53,7 @@ def acked_by_brokers(counts: Counts, facts: Mapping[str, int]) -> int:
 
 
 def told_of_acks_0(facts: Mapping[str, int]) -> str | None:
-    """What became of the records that were sent with acks=0, in words; None: there were none, or it is not known."""
+    """What became of the records that were sent with acks=0, in words; None: there were none."""
     sent = facts.get("acked-with-acks-0", 0)
     if not sent:
         return None

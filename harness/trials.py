@@ -106,6 +106,7 @@ def slow_a_disk() -> str:
         pulses = Pulses(slowness, delay_s=0.2, period_s=0.3)
         longest_s = 0.0
         try:
+            _expect(pulses.froze(3.0), "the volume was not frozen")
             ends = time.monotonic() + 3.0
             while longest_s < 0.15 and time.monotonic() < ends and pulses.ended() is None:
                 longest_s = max(longest_s, timed_write(Path(volume.folder), timeout_s=5.0))

@@ -17,16 +17,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
-import pyarrow.dataset as ds
 from packaging.version import Version
 
+from analysis.judge.batches import batches
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, finding, unknown
 from analysis.judge.permits import MILLISECOND_NS
 from analysis.judge.timeline import PartitionState, Timeline
 from harness.errors import UsageError
-from harness.record.tables import TABLES, table_files
+from harness.record.tables import table_files
 
 DESCRIBES_SINCE = Version("3.8")
 """The first release whose brokers answer DescribeTopicPartitions (KAFKA-15585)."""
@@ -75,8 +74,7 @@ class _Place(msgspec.Struct, kw_only=True):
 
 def compare_answers(record: Path, evidence: Evidence) -> Compared | None:
     """None: the record has no answers. Memory does not grow with their number. Raises `UsageError`."""
-    files = table_files(record, "described")
-    if not files:
+    if not table_files(record, "described"):
         return None
     timeline = evidence.timeline
     registered = _registrations(timeline)
@@ -85,7 +83,7 @@ def compare_answers(record: Path, evidence: Evidence) -> Compared | None:
         dict.fromkeys(("described-answers", "described-elr", "described-last-known-elr", "described-as-in-force"), 0)
     )
     mismatches: list[Row] = []
-    for answer in _answers(files):
+    for answer in _answers(record):
         states = timeline.states(answer.topic, answer.partition)
         if not states:
             continue
@@ -124,15 +122,14 @@ def api_agrees_with_log(compared: Compared | None, evidence: Evidence) -> Findin
     return finding(exercised=compared.facts["described-answers"], violations=compared.mismatches)
 
 
-def _answers(files: Sequence[Path]) -> Iterator[Answer]:
+def _answers(record: Path) -> Iterator[Answer]:
     """The rows in the order of the journal, in which the answers of one broker stand in their order."""
     try:
-        dataset = ds.dataset([str(file) for file in files], format="parquet", schema=TABLES["described"])
-        for batch in dataset.to_batches(batch_readahead=2, fragment_readahead=1):
+        for batch in batches(record, "described"):
             for row in batch.to_pylist():
                 yield msgspec.convert(row, Answer)
-    except (pa.ArrowException, OSError, msgspec.ValidationError) as error:
-        raise UsageError("the table described cannot be read", where=str(files[0].parent), got=str(error)) from None
+    except msgspec.ValidationError as error:
+        raise UsageError("the table described cannot be read", where=str(record), got=str(error)) from None
 
 
 def _up_to(states: Sequence[PartitionState], at_ns: int) -> int:

@@ -13,14 +13,19 @@ from harness.errors import UsageError
 from harness.record.tables import TABLES, table_files
 
 
-def batches(record: Path, table: str, columns: Sequence[str], where: pc.Expression) -> Iterator[pa.RecordBatch]:
-    """The rows of a table that the record has; a nullable column that a file lacks reads as null.
+def batches(
+    record: Path, table: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a table that the record has, not empty; all columns and all rows if nothing is said.
 
-    Raises `UsageError` when a file is damaged.
+    A nullable column that a file lacks reads as null. Raises `UsageError` when a file is damaged.
     """
     files = [str(file) for file in table_files(record, table)]
     try:
         dataset = ds.dataset(files, format="parquet", schema=TABLES[table])
-        yield from dataset.to_batches(columns=list(columns), filter=where, batch_readahead=2, fragment_readahead=1)
+        asked = None if columns is None else list(columns)
+        for batch in dataset.to_batches(columns=asked, filter=where, batch_readahead=2, fragment_readahead=1):
+            if batch.num_rows:
+                yield batch
     except (pa.ArrowException, OSError) as error:
         raise UsageError(f"the table {table} cannot be read", where=str(record), got=str(error)) from None

@@ -78,10 +78,9 @@ def _count_watermarks(
 
     `read-`: rows that a consumer got within a stretch, at or above the HW that was served at its start.
     """
-    files = table_files(record, "watermarks")
-    if not files:
+    if not table_files(record, "watermarks"):
         return
-    seen = {at: pair for at, one in enumerate(intervals) if (pair := first_and_highest(files, one)) is not None}
+    seen = {at: pair for at, one in enumerate(intervals) if (pair := first_and_highest(record, one)) is not None}
     moved = {at for at, (first, highest) in seen.items() if highest["high_watermark"] > first["high_watermark"]}
     facts[f"hw-observed-{suffix}"] = len(seen)
     facts[f"hw-advanced-{suffix}"] = len(moved)

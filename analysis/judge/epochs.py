@@ -20,11 +20,10 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
+from analysis.judge.batches import batches
 from analysis.judge.timeline import TopicPartition
-from harness.errors import UsageError
-from harness.record.tables import TABLES, table_files
+from harness.record.tables import table_files
 
 _FOLD_AT_ROWS = 100_000
 
@@ -133,8 +132,7 @@ def _fold(
     where: pc.Expression | None = None,
 ) -> list[dict[str, object]]:
     """Minimum and maximum of each value column by `keys`, over a stream of batches."""
-    files = table_files(record, table)
-    if not files:
+    if not table_files(record, table):
         return []
     functions = [(column, function) for column in values for function in ("min", "max")]
     renamed = {
@@ -144,21 +142,13 @@ def _fold(
     }
     kept: list[pa.Table] = []
     waiting = 0
-    try:
-        dataset = ds.dataset([str(file) for file in files], format="parquet", schema=TABLES[table])
-        for batch in dataset.to_batches(
-            columns=[*keys, *values], filter=where, batch_readahead=2, fragment_readahead=1
-        ):
-            if not batch.num_rows:
-                continue
-            kept.append(_named(pa.Table.from_batches([batch]).group_by(keys).aggregate(functions), renamed))
-            waiting += kept[-1].num_rows
-            if waiting > _FOLD_AT_ROWS:
-                kept = [_refolded(kept, keys, values)]
-                waiting = 0
-        return list(_refolded(kept, keys, values).to_pylist()) if kept else []
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"the table {table} cannot be read", where=str(record), got=str(error)) from None
+    for batch in batches(record, table, [*keys, *values], where):
+        kept.append(_named(pa.Table.from_batches([batch]).group_by(keys).aggregate(functions), renamed))
+        waiting += kept[-1].num_rows
+        if waiting > _FOLD_AT_ROWS:
+            kept = [_refolded(kept, keys, values)]
+            waiting = 0
+    return list(_refolded(kept, keys, values).to_pylist()) if kept else []
 
 
 def _named(table: pa.Table, names: dict[str, str]) -> pa.Table:

@@ -14,16 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
+from analysis.judge.batches import batches
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, finding, unknown
 from analysis.judge.timeline import PartitionState
-from harness.errors import UsageError
 from harness.record.steps import StepEntry
-from harness.record.tables import WATERMARKS, table_files
+from harness.record.tables import table_files
 
 LEARNS_WITHIN_NS = 500_000_000
 """How long after the controller wrote a record a leader in touch with it may not yet have applied it."""
@@ -106,13 +104,12 @@ def hw_frozen_below_min_isr(
         return Finding(status="not-exercised")
     if in_force is None:
         return unknown("the Kafka release is not known")
-    files = table_files(record, "watermarks")
-    if not files:
+    if not table_files(record, "watermarks"):
         return unknown("watermarks is missing")
     exercised = 0
     violations: list[Row] = []
     for interval in intervals:
-        seen = first_and_highest(files, interval)
+        seen = first_and_highest(record, interval)
         if seen is None:
             continue
         exercised += 1
@@ -165,7 +162,7 @@ def _moments(
     return sorted(moments, key=lambda moment: moment[1])
 
 
-def first_and_highest(files: Sequence[Path], interval: Interval) -> tuple[Row, Row] | None:
+def first_and_highest(record: Path, interval: Interval) -> tuple[Row, Row] | None:
     """The earliest answer inside the interval and the highest that was asked for after it; None: fewer than two."""
     where = (
         (pc.field("topic") == interval.topic)
@@ -177,24 +174,18 @@ def first_and_highest(files: Sequence[Path], interval: Interval) -> tuple[Row, R
     )
     if interval.end_ns is not None:
         where = where & (pc.field("at_ns") < interval.end_ns)
-    try:
-        dataset = ds.dataset([str(file) for file in files], format="parquet", schema=WATERMARKS)
-        first = _extreme(dataset, where, "asked_ns", highest=False)
-        if first is None:
-            return None
-        later = where & (pc.field("asked_ns") > int(str(first["at_ns"])))
-        highest = _extreme(dataset, later, "high_watermark", highest=True)
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError("the table watermarks cannot be read", where=str(files[0].parent), got=str(error)) from None
+    first = _extreme(record, where, "asked_ns", highest=False)
+    if first is None:
+        return None
+    later = where & (pc.field("asked_ns") > int(str(first["at_ns"])))
+    highest = _extreme(record, later, "high_watermark", highest=True)
     return None if highest is None else (first, highest)
 
 
-def _extreme(dataset: ds.Dataset, where: pc.Expression, column: str, *, highest: bool) -> Row | None:
+def _extreme(record: Path, where: pc.Expression, column: str, *, highest: bool) -> Row | None:
     """The row with the lowest or highest `column` among those that fit, over a stream of batches."""
     best: Row | None = None
-    for batch in dataset.to_batches(filter=where, batch_readahead=2, fragment_readahead=1):
-        if not batch.num_rows:
-            continue
+    for batch in batches(record, "watermarks", where=where):
         found = pc.max(batch[column]) if highest else pc.min(batch[column])
         row: Row = batch.slice(pc.index(batch[column], found).as_py(), 1).to_pylist()[0]
         if best is None or (row[column] > best[column] if highest else row[column] < best[column]):

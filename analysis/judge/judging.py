@@ -27,6 +27,7 @@ from analysis.judge.prediction import Comparison, Seen, compare, known, told, to
 from analysis.judge.rules import Rules
 from analysis.judge.timeline import load_timeline
 from analysis.judge.trace_check import seen_actions, trace_of
+from analysis.judge.workload_facts import handed_over
 from analysis.verdict import Outcome, Verdict, acked_by_brokers, counts_by_kind, told_of_acks_0, write_verdict
 from analysis.witness.table import WITNESS_DIR
 from harness.errors import EbbtideError, Problems
@@ -161,7 +162,7 @@ def _case(
         losses=blamed_losses(evidence, reconciliation),
         regressions=blamed_regressions(evidence, reconciliation),
         anomalies=reconciliation.anomalies,
-        acked=reconciliation.counts.acked,
+        acked=reconciliation.counts.acked - handed_over(record),
         failed=reconciliation.counts.failed,
         unknown_kinds={**early, **reconciliation.unknown},
         hw_observed=bool(table_files(record, "watermarks")),

@@ -88,6 +88,13 @@ def _count_acked(record: Path, facts: Counter[str]) -> None:
     facts.setdefault("acked-idempotent", 0)
 
 
+def handed_over(record: Path) -> int:
+    """How many records were sent with acks=0: they count as acked, and no broker has acked them."""
+    if not table_files(record, "sends"):
+        return 0
+    return sum(batch.num_rows for batch in batches(record, "sends", ["acks"], _acked_with(0)))
+
+
 def _acked_with(acks: int) -> pc.Expression:
     return (pc.field("acks") == acks) & (pc.field("status") == "acked")
 

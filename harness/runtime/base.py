@@ -188,7 +188,7 @@ class Runtime(Protocol):
         Raises `HarnessError` with the end of its log when a process died, `WaitExpired` otherwise.
         """
 
-    def stop(self, node_id: int, timeout_s: float = 30.0) -> None:
+    def stop(self, node_id: int, timeout_s: float) -> None:
         """Clean stop (SIGTERM); raises `WaitExpired` when the process outlives `timeout_s`."""
 
     def kill(self, node_id: int) -> None:

@@ -65,7 +65,7 @@ class NodeProcess(Protocol):
 class HostRuntime(ABC):
     """See `harness.runtime.base.Runtime`. `folder` is the run's; the ledger is closed by `close`.
 
-    `hold_write_back=False` lets the kernel write pages back as it likes: for tests of what then is not lost.
+    `hold_write_back=False` lets the kernel write pages back as it likes, and a power loss may then lose nothing.
     """
 
     name: str
@@ -147,7 +147,7 @@ class HostRuntime(ABC):
             poll_s=0.05,
         )
 
-    def stop(self, node_id: int, timeout_s: float = 30.0) -> None:
+    def stop(self, node_id: int, timeout_s: float) -> None:
         """Clean stop (SIGTERM); raises `WaitExpired` when the process outlives `timeout_s`."""
         process = self._running(node_id)
         process.send(signal.SIGTERM)

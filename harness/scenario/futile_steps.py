@@ -22,7 +22,7 @@ _PREVIEWS = ("unstable.", "eligible.leader.replicas.")
 def futile_steps(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
     """Those of the author's schedule, on the releases that the file lists.
 
-    An optional step may come to nothing, and a refusal may be what a step is for.
+    What depends on the release is left to an optional step, and a refusal may be what a step is for.
     """
     releases = [] if wrong("kafka") else _releases(scenario)
     for index, step in enumerate(scenario.steps):

@@ -374,3 +374,14 @@ def test_a_run_that_acked_nothing_had_nothing_to_lose_and_proves_nothing(tmp_pat
     story.counts = Counts(sends=1000, acked=0, polls=0)
     assert story.judged().outcome == "inconclusive"
     assert "no record was acked: the run had nothing to lose" in story.judged().why
+
+
+def test_a_run_whose_records_all_went_with_acks_0_shows_nothing_of_acked_ones(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.counts = Counts(sends=2, acked=2, polls=2)
+    story.tables["sends"] = [
+        SEND | {"value": value, "acks": 0, "status": "acked", "sent_ns": ns(2)} for value in (1, 2)
+    ]
+    judged = story.judged()
+    assert judged.outcome == "inconclusive"
+    assert by_name(judged)["no-committed-loss-unless-allowed"] == "not-exercised"
