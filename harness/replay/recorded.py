@@ -36,9 +36,24 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
         found = []
         for (topic, _), states in sorted(self.timeline.partitions.items()):
             before = [state for state in states if state.at_ns <= at_ns]
-            if topic in self.scenario.topics and before:
+            if topic in self.scenario.topics and before and not self._deleted(before, at_ns):
                 found.append(before[-1])
         return found
+
+    def _deleted(self, states: list[PartitionState], at_ns: int) -> bool:
+        """Whether a step had deleted the partition with these states: the timeline has no row for that."""
+        topic = states[0].topic
+        deletions = [
+            step.fired_ns
+            for step in self.steps
+            if step.step == "delete-topic"
+            and step.parameters.get("topic") == topic
+            and step.fired_ns is not None
+            and step.effect_ns is not None
+            and step.effect_ns <= at_ns
+        ]
+        made_ns = max(state.at_ns for state in states if state.partition_epoch == 0 or state is states[0])
+        return bool(deletions) and made_ns <= max(deletions)
 
     def brokers_at(self, at_ns: int) -> dict[int, str]:
         """How each broker stood then, by its newest registration event."""

@@ -1,31 +1,77 @@
-"""Gates: what was true in another run when a step fired there, awaited before the step fires in this one.
+"""Gates: what came about in another run before a step fired there, awaited before the step fires in this one.
 
-A replay fires each step on the recorded state, not on clock times. A gate waits gently: where the state does not
-come about, the run has departed from the recorded one, which is a finding and no failure, and the steps go on by
-their own triggers.
+A replay fires each step on the recorded state, not on clock times. A gate waits only for what waiting can bring:
+
+- Each partition and each broker is awaited for itself, from the end of the step before on. Once it was as recorded it
+  counts, though it has gone on since: in which order two of them change is chance.
+- Brokers are told apart by what the steps did to them, and by their ids only where a step names them so: which of two
+  others left the ISR first is chance, too.
+- Records and time count from the moment at which all of it has come. When it begins to pass, nothing more is awaited.
+
+Where it does not come about, the run has departed from the recorded one, which is a finding and no failure; the step
+fires, and the next gate is asked again.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from analysis.evidence.rows import PartitionRow
+from harness.record.steps import StepEntry
 from harness.runner.triggers import Counters, Seen
 from harness.runner.view import ClusterView, describe
+from harness.runtime.base import CLIENTS
+from harness.scenario.model import CUT_KINDS
 
-_STALLED_S = 1.0
-"""Without a further acknowledgement for so long, no more are to be expected in this state."""
+_STALLED_S = 6.0
+"""Without an acknowledgement for so long, no more are to be expected: a request that merely hung at a broker out of
+reach was given up and sent again meanwhile."""
 
 _AS_FENCED = "registered"
 """A broker that has registered is fenced until it is told otherwise; which of the two is read is a matter of luck."""
 
+_SIDES = re.compile(r" [|>] ")
+_NODE = re.compile(r"\b(?:broker|controller)-(\d+)\b|\bclients\b")
+
+Sides = tuple[frozenset[int], ...]
+"""The nodes that a step acted on: of a cut side by side, else all in one."""
+
+Mark = Callable[[int], Hashable]
+"""What a broker is known by; alike for brokers that nothing tells apart. -1, no broker, is itself."""
+
+
+def sides_of(entry: StepEntry) -> Sides:
+    """Whom a step acted on."""
+    if entry.step in CUT_KINDS and entry.whom is not None:
+        sides = _SIDES.split(entry.whom)
+        return tuple(frozenset(int(node or CLIENTS) for node in _NODE.findall(side)) for side in sides)
+    return (frozenset(entry.nodes),)
+
+
+def marks(acted: Mapping[int, Sides], steps: Iterable[int], alike: Collection[int]) -> Mark:
+    """Knows brokers by what `steps` did to them; those that are not `alike` by their ids."""
+    sides = [(step, at, side) for step in steps for at, side in enumerate(acted[step])]
+
+    def mark(broker: int) -> Hashable:
+        if broker not in alike:
+            return broker
+        return frozenset((step, at) for step, at, side in sides if broker in side)
+
+    return mark
+
 
 class PartitionWas(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition, `topic-partition`, by this run's broker ids. `leader` -1: none; `elr` None: whatever it is."""
+    """One partition, `topic-partition`, by this run's broker ids. `leader` -1: none.
+
+    `elr` None: of a release that keeps another account of who may lead. Then it is not compared, nor is the ISR where
+    there is no leader: without an ELR it keeps its last member.
+    """
 
     partition: str
     leader: int
@@ -33,14 +79,15 @@ class PartitionWas(msgspec.Struct, frozen=True, kw_only=True):
     elr: tuple[int, ...] | None = ()
     recovering: bool = False
 
-    def matches(self, row: PartitionRow | None) -> bool:
-        """Whether the partition is so now, in whatever order the sets stand."""
-        return row is not None and (
-            row.leader == self.leader
-            and set(row.isr) == set(self.isr)
-            and (self.elr is None or set(row.elr) == set(self.elr))
-            and bool(row.leader_recovery_state) == self.recovering
-        )
+    def shape(self, mark: Mark) -> Hashable:
+        """What of it is compared, its brokers by their marks."""
+        return _shape(self, mark, recovering=self.recovering, with_elr=self.elr is not None)
+
+    def now(self, row: PartitionRow | None, mark: Mark) -> Hashable:
+        """The same of what the partition is now; None: it does not exist."""
+        if row is None:
+            return None
+        return _shape(row, mark, recovering=bool(row.leader_recovery_state), with_elr=self.elr is not None)
 
     def told(self) -> str:
         """In the words of `harness.runner.view.describe`, epochs left out."""
@@ -49,18 +96,32 @@ class PartitionWas(msgspec.Struct, frozen=True, kw_only=True):
         return text + (f" ELR {sorted(self.elr)}" if self.elr else "") + (" RECOVERING" if self.recovering else "")
 
 
+def _shape(state: PartitionWas | PartitionRow, mark: Mark, *, recovering: bool, with_elr: bool) -> Hashable:
+    def counted(brokers: Iterable[int]) -> Hashable:
+        return frozenset(Counter(map(mark, brokers)).items())
+
+    isr = counted(state.isr) if with_elr or state.leader >= 0 else None
+    return mark(state.leader), isr, counted(state.elr or ()) if with_elr else None, recovering
+
+
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
     """What a step waits for besides its trigger, for at most `patience_s`.
 
-    `standings`: broker id to how it stood, as `standing` names it. `acked`: so many, or as many as still come.
-    `instead_of_trigger`: the trigger was a time, in which just this state came about.
+    `standings`: broker id to how it stood, as `standing` names it. `acked`: so many in all, or `acked_since` since the
+    state came, or as many as still come. `instead_of_trigger`: the trigger was a time, in which just this state came
+    about; `stood_s` is how long it had stood then. `acted`: what the steps before it did, by their indexes. `alike`:
+    brokers that no step names by id.
     """
 
     partitions: tuple[PartitionWas, ...] = ()
     standings: Mapping[int, str] = {}
     acked: int = 0
+    acked_since: int | None = None
     instead_of_trigger: bool = False
+    stood_s: float = 0.0
     patience_s: float = 10.0
+    acted: Mapping[int, Sides] = {}
+    alike: frozenset[int] = frozenset()
 
 
 def standing(event: str) -> str:
@@ -68,44 +129,80 @@ def standing(event: str) -> str:
     return "fenced" if event == _AS_FENCED else event
 
 
-class GateWatch:
-    """One gate while its step waits."""
+class _Came(msgspec.Struct, frozen=True, kw_only=True):
+    """The moment at which all had come: the records acked until then, and each awaited partition as it was."""
 
-    def __init__(self, gate: Gate, view: ClusterView, counters: Counters) -> None:
+    at_s: float
+    acked: int
+    shapes: list[Hashable]
+
+
+class GateWatch:
+    """One gate, from the end of the step before until its step fires."""
+
+    def __init__(self, gate: Gate, view: ClusterView, counters: Counters, before: Sequence[StepEntry] = ()) -> None:
+        """`before`: the steps of this run so far."""
         self._gate = gate
         self._view = view
         self._counters = counters
+        acted = {entry.index: sides_of(entry) for entry in before if entry.fired_ns is not None}
+        # A step that fired in one of the two only, or whose sides one of them does not tell, tells no brokers apart.
+        both = [step for step, sides in gate.acted.items() if step in acted and len(sides) == len(acted[step])]
+        self._then = marks(gate.acted, both, gate.alike)
+        self._now = marks(acted, both, gate.alike)
+        self._awaited = list(gate.partitions)
+        self._standings = Counter((self._then(broker), wanted) for broker, wanted in gate.standings.items())
+        self._came: _Came | None = None
         self._acked = -1
-        self._acked_at = time.monotonic()
+        self._acked_s = time.monotonic()
 
     def look(self) -> Seen:
-        """Ask once; what was seen names only what differs, and what was awaited instead."""
-        differing = self.differing()
-        if differing:
-            return Seen(fired=False, what="; ".join(differing))
-        enough = self._enough_acked()
-        return Seen(fired=enough, what=f"{self._acked} acked" + ("" if enough else f", not {self._gate.acked}"))
-
-    def differing(self) -> list[str]:
-        """The partitions and brokers that are not as they were: as they are now, and were."""
-        found = []
-        for was in self._gate.partitions:
-            row = self._view.partition(was.partition)
-            if not was.matches(row):
-                now = f"{was.partition} does not exist" if row is None else describe(row)
-                found.append(f"{now}, not {was.told()}")
-        for broker, wanted in self._gate.standings.items():
-            event = self._view.image.brokers.get(broker)
-            now = "not registered" if event is None else standing(event.event)
-            if now != wanted:
-                found.append(f"broker {broker} {now}, not {wanted}")
-        return found
-
-    def _enough_acked(self) -> bool:
+        """Ask once; what was seen names only what has not come yet, and what was awaited instead."""
         acked = self._counters.acked()
         if acked > self._acked:
-            self._acked, self._acked_at = acked, time.monotonic()
-        return acked >= self._gate.acked or time.monotonic() - self._acked_at >= _STALLED_S
+            self._acked, self._acked_s = acked, time.monotonic()
+        differing = self._differing()
+        if differing:
+            return Seen(fired=False, what="; ".join(differing))
+        shapes = [was.now(self._row(was), self._now) for was in self._gate.partitions]
+        if self._came is None:
+            self._came = _Came(at_s=time.monotonic(), acked=acked, shapes=shapes)
+        lacking = list(self._lacking(self._came, acked))
+        fired = shapes != self._came.shapes or not lacking
+        return Seen(fired=fired, what=", ".join([f"{acked} acked", *(() if fired else lacking)]))
+
+    def _differing(self) -> list[str]:
+        """The partitions and brokers that have not been as they were: as they are now, and were."""
+        self._awaited = [was for was in self._awaited if was.now(self._row(was), self._now) != was.shape(self._then)]
+        found = []
+        for was in self._awaited:
+            row = self._row(was)
+            now = f"{was.partition} does not exist" if row is None else describe(row)
+            found.append(f"{now}, not {was.told()}")
+        return found + self._differing_standings()
+
+    def _differing_standings(self) -> list[str]:
+        stand = {broker: standing(event.event) for broker, event in self._view.image.brokers.items()}
+        now = Counter((self._now(broker), how) for broker, how in stand.items())
+        for one, count in list(self._standings.items()):
+            if now[one] >= count:
+                del self._standings[one]
+        return [
+            f"broker {broker} {stand.get(broker, 'not registered')}, not {wanted}"
+            for broker, wanted in self._gate.standings.items()
+            if (self._then(broker), wanted) in self._standings
+        ]
+
+    def _lacking(self, came: _Came, acked: int) -> Iterable[str]:
+        gate, now_s = self._gate, time.monotonic()
+        if now_s - came.at_s < gate.stood_s:
+            yield f"for {now_s - came.at_s:.1f} s, not {gate.stood_s:.1f} s"
+        since = gate.acked_since is not None and acked - came.acked >= gate.acked_since
+        if not since and acked < gate.acked and now_s - self._acked_s < _STALLED_S:
+            yield f"not {gate.acked}"
+
+    def _row(self, was: PartitionWas) -> PartitionRow | None:
+        return self._view.partition(was.partition)
 
 
 def state_entry(gate: Gate, *, reached: bool, waited_s: float, seen: str) -> dict[str, Any]:

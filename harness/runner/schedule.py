@@ -181,14 +181,16 @@ class Schedule:
 
     def _await(self, index: int, step: StepSpec) -> None:
         gate = self._gates.get(index)
+        # From now on: what comes about while the trigger is awaited is part of the recorded state.
+        watch = GateWatch(gate, self._view, self._counters, self.entries[:index]) if gate is not None else None
         if step.trigger is not None and not (gate is not None and gate.instead_of_trigger):
-            self._await_trigger(step, step.trigger)
-        if gate is not None:
-            self._await_state(index, gate)
+            self._await_trigger(step, step.trigger, watch)
+        if gate is not None and watch is not None:
+            self._await_state(index, gate, watch)
 
-    def _await_state(self, index: int, gate: Gate) -> None:
-        """Once the state has not come about, none that came after it can be counted on: no gate is kept."""
-        watch, began = GateWatch(gate, self._view, self._counters), time.monotonic()
+    def _await_state(self, index: int, gate: Gate, watch: GateWatch) -> None:
+        """A state that does not come about keeps no step from firing, and no later one from waiting for its own."""
+        began = time.monotonic()
 
         def reached() -> bool:
             self._pump()
@@ -199,14 +201,13 @@ class Schedule:
             came = True
         except WaitExpired:
             came = False
-            self._gates.clear()
         seen = watch.look().what
         self._change(index, state=state_entry(gate, reached=came, waited_s=time.monotonic() - began, seen=seen))
         if not came:
             kind = self._steps[index].step
             self._display.note(f"departed before step {index} ({kind}): the recorded state did not come about: {seen}")
 
-    def _await_trigger(self, step: StepSpec, trigger: Trigger) -> None:
+    def _await_trigger(self, step: StepSpec, trigger: Trigger, gate: GateWatch | None) -> None:
         watch = Watch(trigger, self._view, self._counters, self._acts.wire.held)
 
         def look() -> Seen:
@@ -218,6 +219,8 @@ class Schedule:
 
         def fired() -> bool:
             self._pump()
+            if gate is not None:
+                gate.look()
             return look().fired
 
         wait_until(

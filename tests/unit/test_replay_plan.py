@@ -6,14 +6,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from replay_records import LOST, SAVED
+from replay_records import LOST, SAVED, Rows, changed
 
 from harness.errors import UsageError
 from harness.record.steps import read_steps, write_steps
 from harness.replay.plan import plan
-from harness.replay.recorded import load_recorded
+from harness.replay.recorded import Recorded, load_recorded
 from harness.runner.gates import PartitionWas
-from harness.scenario.model import StepSpec
+from harness.scenario.model import IsrTrigger, StepSpec, Trigger
 
 
 def test_the_replicas_are_those_of_the_record_and_not_drawn_again() -> None:
@@ -25,7 +25,48 @@ def test_a_step_waits_for_the_partition_the_brokers_and_the_acked_records_of_its
     assert gates[0].partitions == (PartitionWas(partition="t-0", leader=2, isr=(1, 2, 3)),)
     assert gates[0].acked == 2000
     assert gates[2].partitions == (PartitionWas(partition="t-0", leader=-1, isr=(2,)),)
-    assert dict(gates[3].standings) == {1: "fenced", 2: "unfenced", 3: "fenced"}
+    # The other two were fenced long before.
+    assert [dict(gates[at].standings) for at in (2, 3)] == [{2: "fenced"}, {2: "unfenced"}]
+
+
+def test_what_stayed_as_it_was_is_waited_for_only_where_the_step_speaks_of_it(tmp_path: Path) -> None:
+    def with_another(rows: Rows) -> Rows:
+        return [*rows, {**rows[0], "partition": 1}]
+
+    recorded = changed(LOST, tmp_path / "run", partitions=with_another)
+    awaited = [[was.partition for was in gate.partitions] for gate in plan(recorded).gates.values()]
+    assert awaited == [["t-0", "t-1"], ["t-0"], ["t-0"], ["t-0"]]
+    spoken = StepSpec(step="heal", trigger=Trigger(isr=IsrTrigger(partition="t-1", size=3)))
+    steps = (*recorded.scenario.steps[:3], spoken)
+    named = msgspec.structs.replace(recorded, scenario=msgspec.structs.replace(recorded.scenario, steps=steps))
+    assert [was.partition for was in plan(named).gates[3].partitions] == ["t-0", "t-1"]
+
+
+def test_a_topic_that_a_step_deleted_is_waited_for_no_more_until_it_is_made_again(tmp_path: Path) -> None:
+    recorded = load_recorded(LOST)
+    gone = msgspec.structs.replace(recorded.steps[0], step="delete-topic", parameters={"topic": "t"})
+    deleted = msgspec.structs.replace(recorded, steps=(gone, *recorded.steps[1:]))
+    assert [len(gate.partitions) for gate in plan(deleted).gates.values()] == [1, 0, 0, 0]
+
+    def made_again(rows: Rows) -> Rows:
+        shrunk = rows[1]
+        again = {**rows[0], "at_ns": shrunk["at_ns"] + 1_000_000, "metadata_offset": shrunk["metadata_offset"] + 1}
+        return [*rows[:2], again, *rows[2:]]
+
+    again = changed(LOST, tmp_path / "run", partitions=made_again)
+    assert len(plan(msgspec.structs.replace(again, steps=deleted.steps)).gates[2].partitions) == 1
+
+
+def test_records_count_only_where_the_state_had_stood_for_a_while(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recorded, "acked_by", lambda _self, times_ns: [100 * at for at, _ in enumerate(times_ns)])
+    steps = read_steps(copy) or []
+    assert steps[3].fired_ns is not None
+    later_ns = steps[3].fired_ns + 5_000_000_000
+    write_steps(copy, [*steps[:3], msgspec.structs.replace(steps[3], fired_ns=later_ns, effect_ns=None)])
+    gates = plan(load_recorded(copy)).gates
+    assert [gate.acked for gate in gates.values()] == [100, 300, 500, 700]
+    # Before the third step the state had come within a second.
+    assert [gates[at].acked_since for at in (0, 2, 3)] == [100, 0, 100]
 
 
 def test_the_elr_is_part_of_the_state_where_the_release_has_one() -> None:
@@ -33,7 +74,8 @@ def test_the_elr_is_part_of_the_state_where_the_release_has_one() -> None:
 
 
 def test_on_another_release_the_elr_is_not_waited_for() -> None:
-    assert {gate.partitions[0].elr for gate in plan(load_recorded(SAVED), kafka="3.9.1").gates.values()} == {None}
+    gates = plan(load_recorded(SAVED), kafka="3.9.1").gates
+    assert {was.elr for gate in gates.values() for was in gate.partitions} == {None}
 
 
 def _with_trigger(folder: Path, index: int) -> None:
@@ -47,6 +89,31 @@ def test_a_time_in_which_a_state_came_about_gives_way_to_the_state(copy: Path) -
     gates = plan(load_recorded(copy)).gates
     assert gates[2].instead_of_trigger
     assert not gates[1].instead_of_trigger
+
+
+def test_a_time_that_gives_way_goes_on_from_the_state_and_lasts_no_shorter_than_in_the_record(copy: Path) -> None:
+    steps = read_steps(copy) or []
+    _with_trigger(copy, 2)
+    before, gate = steps[1].effect_ns, plan(load_recorded(copy)).gates[2]
+    assert before is not None
+    assert steps[2].fired_ns is not None
+    assert 0.0 < gate.stood_s < 1.0
+    plain_s = plan(load_recorded(LOST)).gates[2].patience_s
+    assert gate.patience_s == pytest.approx(plain_s + (steps[2].fired_ns - before) / 1e9)
+
+
+def test_what_a_long_step_brought_about_itself_does_not_replace_the_time_after_it(copy: Path) -> None:
+    steps = read_steps(copy) or []
+    fired_ns = steps[3].fired_ns
+    assert fired_ns is not None
+    lasted = msgspec.structs.replace(steps[2], effect_ns=fired_ns)
+    after = msgspec.structs.replace(steps[3], trigger={"after": "2s"}, fired_ns=fired_ns + 1)
+    write_steps(copy, [*steps[:2], lasted, after])
+    gate = plan(load_recorded(copy)).gates[3]
+    assert not gate.instead_of_trigger
+    assert gate.stood_s == 0.0
+    # It is waited for nevertheless: it may come a little later than the step's end.
+    assert [was.leader for was in gate.partitions] == [2]
 
 
 def test_a_time_in_which_nothing_happened_stays_a_time(copy: Path) -> None:
