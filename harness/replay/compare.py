@@ -15,6 +15,8 @@ from harness.record.steps import StepEntry
 from harness.replay.finding import facts_of, finding
 from harness.replay.recorded import Recorded
 from harness.replay.sequences import Sequences, best_naming, matched, renamed, sequences_of
+from harness.runner.gates import sides_of
+from harness.scenario.model import CUT_KINDS
 
 
 class Departure(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,21 +102,35 @@ def _controllers(one: Recorded, other: Recorded) -> dict[int, int]:
 
 def _agreed(one: Recorded, other: Recorded, naming: Mapping[int, int]) -> list[bool]:
     """For each step, whether it did the same."""
-    return [_did(left, naming) == _did(right, {}) for left, right in zip_longest(one.steps, other.steps)]
+    both = zip_longest(one.steps, other.steps)
+    return [_did(left, naming, right) == _did(right, {}, left) for left, right in both]
 
 
-def _did(entry: StepEntry | None, naming: Mapping[int, int]) -> str:
-    """What a step did, without times and figures: to whom, whether with proof, and which logs lost something."""
+def _did(entry: StepEntry | None, naming: Mapping[int, int], beside: StepEntry | None) -> str:
+    """What a step did, without times and figures: to whom, whether with proof, and which logs lost something.
+
+    Of a cut the sides are told, where `beside`, the same step of the other run, tells its own: old records have none.
+    """
     if entry is None:
         return "no such step"
     if entry.fired_ns is None:
         return "never fired"
-    nodes = sorted(naming.get(node, node) for node in entry.nodes)
-    text = f"{entry.step} on {nodes}" if nodes else entry.step
+    whom = _sides(entry, naming) if beside is not None and beside.whom and entry.whom else None
+    nodes = whom or str(sorted(naming.get(node, node) for node in entry.nodes))
+    text = f"{entry.step} on {nodes}" if entry.nodes else entry.step
     if entry.effect_ns is None:
         return f"{text} without proof"
     lost = sorted(_lost_logs(entry, naming))
     return f"{text}, lost of {', '.join(lost)}" if lost else text
+
+
+def _sides(entry: StepEntry, naming: Mapping[int, int]) -> str | None:
+    """The sides of a cut; which is named first means something only where the cut is one way. None: no cut."""
+    if entry.step not in CUT_KINDS:
+        return None
+    sides = [str(sorted(naming.get(node, node) for node in side)) for side in sides_of(entry)]
+    one_way = " > " in (entry.whom or "")
+    return " > ".join(sides) if one_way else " | ".join(sorted(sides))
 
 
 def _lost_logs(entry: StepEntry, naming: Mapping[int, int]) -> Iterator[str]:
@@ -159,8 +175,8 @@ def _step_departures(
             what=f"step {at}",
             at_ns=at_ns,
             after_step=at - 1 if at else None,
-            recorded=_did(left, naming),
-            replayed=_did(right, {}),
+            recorded=_did(left, naming, right),
+            replayed=_did(right, {}, left),
         )
 
 

@@ -79,6 +79,43 @@ def test_a_power_loss_that_took_nothing_is_another_effect(tmp_path: Path) -> Non
     )
 
 
+def _cut(recorded: Recorded, step: str, whom: str | None) -> Recorded:
+    first = msgspec.structs.replace(recorded.steps[0], step=step, whom=whom)
+    return msgspec.structs.replace(recorded, steps=(first, *recorded.steps[1:]))
+
+
+@pytest.mark.parametrize(
+    ("step", "one", "other", "same"),
+    [
+        ("partition", "broker-1 | broker-2, broker-3, clients", "broker-2, broker-3, clients | broker-1", True),
+        ("partition", "broker-1 | broker-2, broker-3, clients", "broker-1, broker-3 | broker-2, clients", False),
+        ("partition", "broker-1 | broker-2, broker-3, clients", "broker-1, clients | broker-2, broker-3", False),
+        ("partition", "broker-1 > broker-2", "broker-2 > broker-1", False),
+        ("limit-bandwidth", "1mbit broker-1 | broker-2, broker-3", "1mbit broker-1, broker-3 | broker-2", False),
+        ("partition", "broker-1 | broker-2", None, True),
+        ("wait", "broker-1 | broker-2", "broker-1, broker-2", True),
+    ],
+)
+def test_cuts_that_part_the_same_nodes_otherwise_are_other_cuts(
+    step: str, one: str, other: str | None, *, same: bool
+) -> None:
+    lost = load_recorded(LOST)
+    repetition = compare(_cut(lost, step, one), _cut(lost, step, other))
+    assert repetition.effects == (1.0 if same else pytest.approx(3 / 4))
+
+
+def test_the_sides_of_a_cut_are_compared_up_to_a_renaming(tmp_path: Path) -> None:
+    other = renamed(LOST, tmp_path / "run", {1: 2, 2: 3, 3: 1})
+    one_cut = _cut(load_recorded(LOST), "isolate", "broker-1 | broker-2, broker-3, clients, controller-100")
+    repetition = compare(one_cut, _cut(other, "isolate", "broker-2 | broker-1, broker-3, clients, controller-100"))
+    assert repetition.fidelity == 1.0
+    elsewhere = compare(one_cut, _cut(other, "isolate", "broker-1 | broker-2, broker-3, clients, controller-100"))
+    assert elsewhere.departures[0].told() == (
+        "before the first step, step 0: recorded isolate on [0, 1, 3, 100] | [2]; "
+        "replayed isolate on [0, 2, 3, 100] | [1]"
+    )
+
+
 def test_a_step_that_never_fired_is_where_they_part(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(LOST, tmp_path / "run"))
     steps = read_steps(folder) or []
