@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
     from harness.cli.judging import judging
     from harness.replay.recorded import load_recorded
-    from harness.replay.replaying import judged, run_replays, summaries
+    from harness.replay.replaying import as_recorded, judged, otherwise, run_replays, summaries
     from harness.runner.display import OutlivingConsole, PlainDisplay, display_for
     from harness.runner.launch import check, prepare
 
@@ -63,11 +63,13 @@ def run(args: argparse.Namespace) -> ExitCode:
     jobs = jobs_of(args)
     original = load_recorded(args.run)
     releases = [original.manifest.kafka] if args.kafka is None else releases_of(args.kafka)
-    wanted = wanted_of(args)
+    wanted = as_recorded(original, wanted_of(args))
     check(wanted, original.scenario, releases)
     # JSON is alone on stdout.
     with PlainDisplay(Console(stderr=True)) if args.json else display_for(OutlivingConsole()) as display:
         launch = prepare(wanted, releases, display.note)
+        if (differs := otherwise(original, launch)) is not None:
+            display.note(differs)
         done = list(
             run_replays(original, releases, times=args.times, seed=args.seed, launch=launch, display=display, jobs=jobs)
         )

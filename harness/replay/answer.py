@@ -13,10 +13,14 @@ from analysis.judge.prediction import fitting
 from analysis.report.words import MEANING
 from analysis.verdict import Verdict, acked_by_brokers
 from harness.replay.recorded import Recorded
+from harness.scenario.model import ADMIN_KINDS
+
+_NO_FAULTS = frozenset({"wait", *ADMIN_KINDS})
+"""Steps that break nothing."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """`saved`: yes only where every replay proved that it lost nothing, no where one lost something.
+    """`saved`: yes only where every replay that was asked for proved that it lost nothing; no where one lost something.
 
     `clauses`: what the verdicts stand on, release by release.
     """
@@ -27,11 +31,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     clauses: tuple[str, ...]
 
 
-def answer(original: Recorded, kafka: str, replays: Sequence[Recorded]) -> Answer:
-    """What the replays on `kafka` say to the one who lost records in `original`."""
+def answer(original: Recorded, kafka: str, replays: Sequence[Recorded], *, failed: Sequence[str] = ()) -> Answer:
+    """What the replays on `kafka` say to the one who lost records in `original`.
+
+    `failed`: why others never finished.
+    """
     lost = committed_lost(original)
     losing = [one for one in replays if committed_lost(one)]
-    open_ = [reason for one in replays if (reason := why_undecided(one)) is not None]
+    open_ = [reason for one in replays if (reason := why_undecided(one) or _why_another(one)) is not None]
+    open_ += [f"{len(failed)} of {len(failed) + len(replays)} never finished: {failed[0]}"] if failed else []
     clauses = tuple(dict.fromkeys(clause(one) for one in (original, *replays)))
     here = f"Kafka {original.manifest.kafka} lost {_counted(lost)} ({_causes([original])})"
     saved: Literal["yes", "no", "cannot tell", "nothing to save"]
@@ -71,6 +79,17 @@ def why_undecided(run: Recorded) -> str | None:
     if run.manifest.final_consumer is None:
         return "there was no final read"
     return None if _loss_is_decided(run.verdict) else "what was lost could not be decided"
+
+
+def _why_another(run: Recorded) -> str | None:
+    """Why a run that lost nothing did not ask what the record asks: its faults met another cluster, or no records."""
+    if run.verdict is not None and not acked_by_brokers(run.verdict.counts, run.verdict.coverage):
+        return "nothing was acked"
+    faults = [entry.index for entry in run.steps if entry.step not in _NO_FAULTS]
+    for entry in run.steps:
+        if entry.state.get("reached") is False and entry.index <= min(faults, default=-1):
+            return f"the recorded state did not come about before its first fault, step {min(faults)}"
+    return None
 
 
 def clause(run: Recorded) -> str:

@@ -15,7 +15,7 @@ from harness.replay.compare import Repetition, compare
 from harness.replay.plan import Plan, plan
 from harness.replay.recorded import Recorded, load_recorded
 from harness.runner.display import Display
-from harness.runner.launch import Launch
+from harness.runner.launch import Launch, Wanted
 from harness.runner.run import RunRequest, new_seed
 from harness.runner.side_by_side import run_in_turn, run_side_by_side
 
@@ -44,6 +44,28 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
     record: Path | None = None
     failure: str | None = None
+
+
+def as_recorded(original: Recorded, wanted: Wanted) -> Wanted:
+    """What was asked for, with power lost as in the record where nothing else was asked.
+
+    Of itself the host does it for real where it can, so that only a record of truncate needs a word.
+    """
+    if wanted.power_loss == "auto" and original.manifest.power_loss_method == "truncate":
+        return msgspec.structs.replace(wanted, power_loss="truncate")
+    return wanted
+
+
+def otherwise(original: Recorded, launch: Launch) -> str | None:
+    """In what the replays are not run as the record was; None: in nothing that the record tells."""
+    manifest, found = original.manifest, []
+    loses_power = any("power-loss" in (step.step, step.mode) for step in original.scenario.steps)
+    if loses_power and manifest.power_loss_method not in (None, launch.power_loss_method):
+        found.append(f"power is lost by {launch.power_loss_method}, there by {manifest.power_loss_method}")
+    runtimes = sorted({choice.name for choice in launch.runtimes.values()} - {manifest.runtime})
+    if manifest.runtime and runtimes:
+        found.append(f"the runtime is {', '.join(runtimes)}, there {manifest.runtime}")
+    return f"not as in the record: {'; '.join(found)}" if found else None
 
 
 def run_replays(
@@ -130,12 +152,13 @@ def _summary(original: Recorded, kafka: str, replays: Sequence[Replay]) -> Summa
     compared = [one.repetition.fidelity for one in replays if one.repetition is not None]
     elsewhere = kafka != original.manifest.kafka
     runs = [one.run for one in replays if one.run is not None]
+    failed = [one.failure or "no reason given" for one in replays if one.run is None]
     return Summary(
         kafka=kafka,
         times=len(replays),
         same=sum(one.same for one in replays),
         fidelity=sum(compared) / len(compared) if compared else None,
-        answer=answer(original, kafka, runs) if elsewhere else None,
+        answer=answer(original, kafka, runs, failed=failed) if elsewhere else None,
         exit_code=ExitCode.worst(_exit_code(one, elsewhere=elsewhere) for one in replays),
     )
 

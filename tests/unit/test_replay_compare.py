@@ -16,7 +16,9 @@ from harness.replay.answer import answer
 from harness.replay.compare import compare
 from harness.replay.finding import finding
 from harness.replay.recorded import Recorded, load_recorded
-from harness.replay.replaying import Replay, summaries, unreached
+from harness.replay.replaying import Replay, as_recorded, otherwise, summaries, unreached
+from harness.runner.launch import Launch, Wanted
+from harness.runtime.choose import LocalChoice
 
 
 def test_a_run_repeats_itself_wholly() -> None:
@@ -200,6 +202,60 @@ def test_a_fault_whose_probe_failed_says_nothing_of_a_release(tmp_path: Path) ->
     steps = read_steps(folder) or []
     write_steps(folder, [*steps[:3], msgspec.structs.replace(steps[3], proof={"probe": "failed"})])
     assert answer(load_recorded(LOST), "4.3.1", [load_recorded(folder)]).saved == "cannot tell"
+
+
+def test_replays_that_failed_leave_it_open_whether_a_release_saves() -> None:
+    lost, saved = load_recorded(LOST), load_recorded(SAVED)
+    failures = [Replay(kafka="4.3.1", failure="no space")] * 2
+    clean = Replay(kafka="4.3.1", run=saved, repetition=compare(lost, saved))
+    (summary,) = summaries(lost, [*failures, clean])
+    assert summary.answer is not None
+    assert summary.answer.saved == "cannot tell"
+    assert summary.answer.why.endswith("proved nothing: 2 of 3 never finished: no space")
+
+
+@pytest.mark.parametrize(("missed", "saved"), [(0, "cannot tell"), (1, "yes")])
+def test_a_release_whose_first_fault_met_another_state_cannot_be_said_to_save(missed: int, saved: str) -> None:
+    run = load_recorded(SAVED)
+    steps = [
+        msgspec.structs.replace(one, state={"reached": one.index != missed, "waited_s": 12.0, "seen": "else"})
+        for one in run.steps
+    ]
+    told = answer(load_recorded(LOST), "4.3.1", [msgspec.structs.replace(run, steps=tuple(steps))])
+    assert told.saved == saved
+
+
+def test_a_release_on_which_nothing_was_acked_cannot_be_said_to_save() -> None:
+    run = load_recorded(SAVED)
+    assert run.verdict is not None
+    verdict = msgspec.structs.replace(run.verdict, counts=msgspec.structs.replace(run.verdict.counts, acked=0))
+    told = answer(load_recorded(LOST), "4.3.1", [msgspec.structs.replace(run, verdict=verdict)])
+    assert (told.saved, told.why) == ("cannot tell", "the run on 4.3.1 proved nothing: nothing was acked")
+
+
+def test_power_is_lost_as_in_the_record_unless_another_way_was_asked_for() -> None:
+    lost = load_recorded(LOST)
+    truncated = _with_method(lost, "truncate")
+    assert as_recorded(truncated, Wanted()).power_loss == "truncate"
+    assert as_recorded(truncated, Wanted(power_loss="fs-shutdown")).power_loss == "fs-shutdown"
+    assert as_recorded(lost, Wanted()).power_loss == "auto"
+
+
+def test_what_is_not_run_as_the_record_was_is_told() -> None:
+    lost = load_recorded(LOST)
+    here = LocalChoice(reason="asked for")
+    launch = Launch(runs=Path(), runtimes={"3.9.1": here}, power_loss_method="fs-shutdown", hold_write_back=True)
+    assert otherwise(_with_method(lost, "fs-shutdown"), launch) is None
+    assert otherwise(_with_method(lost, "truncate"), launch) == (
+        "not as in the record: power is lost by fs-shutdown, there by truncate"
+    )
+    contained = _with_method(lost, "fs-shutdown", runtime="docker")
+    assert otherwise(contained, launch) == "not as in the record: the runtime is local, there docker"
+
+
+def _with_method(recorded: Recorded, method: str, runtime: str = "local") -> Recorded:
+    manifest = msgspec.structs.replace(recorded.manifest, power_loss_method=method, runtime=runtime)
+    return msgspec.structs.replace(recorded, manifest=manifest)
 
 
 def test_one_replay_that_lost_outweighs_those_that_did_not() -> None:
