@@ -12,14 +12,17 @@ import pytest
 from replay_records import LOST, SAVED
 
 from analysis.spec.model.bounds import Bounds
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.record.steps import read_steps, write_steps
 from harness.replay.finding import Finding
 from harness.replay.recorded import load_recorded
+from harness.runner.launch import Launch
+from harness.runtime.choose import LocalChoice
 from harness.scenario.model import Scenario, StepSpec
+from harness.shrink.goal import goal_from, goal_of
+from harness.shrink.journal import Decision
 from harness.shrink.refute import Refuter, bounds_of
-from harness.shrink.shrinking import goal_from
-from harness.shrink.trying import Trying, anything_missing, goal_of
+from harness.shrink.trying import Trying, anything_missing
 
 SCENARIO = load_recorded(LOST).scenario
 ELR = {"metadata.version": 29, "eligible.leader.replicas.version": 1}
@@ -85,6 +88,17 @@ def test_a_record_whose_final_read_holds_every_acked_value_needs_no_judgement() 
     assert not anything_missing(SAVED)
 
 
+def tried(folder: Path, judge: Any = None) -> list[Decision | HarnessError]:
+    """What comes of one candidate; nothing is told or launched by itself."""
+    launch = Launch(
+        runs=folder, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown", hold_write_back=True
+    )
+    trying = Trying(
+        goal=goal_from(load_recorded(LOST)), kafka="3.9.1", seed=1, launch=launch, display=Mock(), judge=judge
+    )
+    return [decision for _, decision in trying([(0, "key", SCENARIO)])]
+
+
 @pytest.mark.parametrize(("optional", "why"), [(True, "every acked record stands"), (False, "step 3 (heal) never")])
 def test_only_a_step_that_is_not_optional_must_have_fired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optional: bool, why: str
@@ -94,11 +108,9 @@ def test_only_a_step_that_is_not_optional_must_have_fired(
     left_out = msgspec.structs.replace(steps[3], fired_ns=None, parameters={"optional": optional})
     write_steps(folder, [*steps[:3], left_out])
     monkeypatch.setattr("harness.shrink.trying.run_scenario", lambda *_: folder)
-    nothing: Any = Mock()
-    trying = Trying(
-        goal=goal_from(load_recorded(LOST)), kafka="3.9.1", seed=1, launch=nothing, display=nothing, judge=nothing
-    )
-    assert trying(SCENARIO).why.startswith(why)
+    [decision] = tried(tmp_path)
+    assert isinstance(decision, Decision)
+    assert decision.why.startswith(why)
 
 
 def test_without_a_final_read_nothing_is_ruled_out(tmp_path: Path) -> None:
