@@ -23,8 +23,8 @@ Refute = Callable[[Scenario], str | None]
 
 _TRIES = 2
 """A candidate whose runs the harness failed so often is put aside: it may be what makes it fail."""
-_FAILURES_IN_A_ROW = 4
-"""So many, of two candidates at least, are the host's."""
+_FAILURES_IN_A_ROW = 6
+"""So many, of three candidates at least, are the host's."""
 
 
 class OutOfBudget(Exception):

@@ -105,7 +105,7 @@ def shrink(
 
 
 def _blamed(recorded: Recorded, goal: Goal) -> Blamed | None:
-    """The partition that lost the most in the way that is to be kept; else whose HW fell so."""
+    """The partition that lost the most in the way that is to be kept; else that shows anything else of it."""
     verdict = recorded.verdict
     if verdict is None:
         return None
@@ -116,7 +116,8 @@ def _blamed(recorded: Recorded, goal: Goal) -> Blamed | None:
     if worst is not None:
         return Blamed(f"{worst.topic}-{worst.partition}", ACKS_SPELLED.get(worst.acks))
     fell = [one for one in verdict.regressions if f"hw-regression by {one.cause}" in goal.facts]
-    return Blamed(f"{fell[0].topic}-{fell[0].partition}") if fell else None
+    others = [*fell, *(one for one in verdict.anomalies if one.count and one.kind in goal.facts)]
+    return Blamed(f"{others[0].topic}-{others[0].partition}") if others else None
 
 
 class _Quiet(Display):

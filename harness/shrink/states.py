@@ -6,6 +6,8 @@ a matter of luck. The state itself can be waited for, and says what the time was
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from analysis.judge.timeline import PartitionState
@@ -20,13 +22,13 @@ _AWAITABLE = ("fenced", "unfenced", "unregistered")
 class Was(msgspec.Struct, frozen=True, kw_only=True):
     """One step in the record: its place, and when it fired.
 
-    `after`: the time that gave way to a state; `needs`: the step that brought the state about.
+    `after`: the time that gave way to a state; `needs`: the steps that brought the state about.
     """
 
     index: int
     fired_ns: int | None = None
     after: str | None = None
-    needs: int | None = None
+    needs: frozenset[int] = frozenset()
 
     def since_s(self, before: Was) -> float | None:
         """How long after another step it fired; None: one of them never did."""
@@ -36,7 +38,7 @@ class Was(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _State(msgspec.Struct, frozen=True, kw_only=True):
-    """`of`: the brokers that changed."""
+    """`of`: the brokers whose state it is: those that changed, and those that are out of the ISR."""
 
     trigger: Trigger
     of: frozenset[int]
@@ -63,8 +65,9 @@ def by_state(scenario: Scenario, recorded: Recorded, blamed: str | None) -> tupl
         state = _came(recorded, blamed, since, until)
         if state is None:
             continue
-        cause = [index for index in range(at) if _touched(entries.get(index), state.of)]
-        was[at] = msgspec.structs.replace(was[at], after=trigger.after, needs=cause[-1] if cause else None)
+        before = [entries[index] for index in range(at) if index in entries]
+        needs = frozenset(entry.index for broker in state.of for entry in _last_on(broker, before))
+        was[at] = msgspec.structs.replace(was[at], after=trigger.after, needs=needs)
         steps[at] = msgspec.structs.replace(steps[at], trigger=state.trigger)
     found = msgspec.structs.replace(scenario, steps=tuple(steps))
     return None if found == scenario else (found, tuple(was))
@@ -79,11 +82,11 @@ def _came(recorded: Recorded, blamed: str | None, since_ns: int, until_ns: int) 
     for name, before, after in changes:
         if after.leader < 0 <= before.leader:
             none = MemberTrigger(partition=name, broker="none")
-            return _State(trigger=Trigger(leader_is=none), of=_changed(before, after))
+            return _State(trigger=Trigger(leader_is=none), of=_concerned(before, after))
     for name, before, after in changes:
         if len(before.isr) != len(after.isr):
             size = IsrTrigger(partition=name, size=len(after.isr))
-            return _State(trigger=Trigger(isr=size), of=_changed(before, after))
+            return _State(trigger=Trigger(isr=size), of=_concerned(before, after))
     stood, stands = _newest_events(recorded, since_ns), _newest_events(recorded, until_ns)
     for broker, event in sorted(stands.items()):
         if event in _AWAITABLE and stood.get(broker) != event:
@@ -92,7 +95,7 @@ def _came(recorded: Recorded, blamed: str | None, since_ns: int, until_ns: int) 
     for name, before, after in changes:
         if after.leader != before.leader:
             leads = MemberTrigger(partition=name, broker=f"broker({after.leader})")
-            return _State(trigger=Trigger(leader_is=leads), of=_changed(before, after))
+            return _State(trigger=Trigger(leader_is=leads), of=_concerned(before, after))
     return None
 
 
@@ -101,14 +104,13 @@ def _newest_events(recorded: Recorded, at_ns: int) -> dict[int, str]:
     return {event.broker: event.event for event in recorded.timeline.brokers if event.at_ns <= at_ns}
 
 
-def _changed(before: PartitionState, after: PartitionState) -> frozenset[int]:
-    """The brokers that came to the ISR or left it, or that led."""
+def _concerned(before: PartitionState, after: PartitionState) -> frozenset[int]:
+    """The brokers that came to the ISR or left it, that led, or that are out of it."""
     led = {before.leader, after.leader} if before.leader != after.leader else set()
-    return frozenset((set(before.isr) ^ set(after.isr) | led) - {-1})
+    return frozenset((set(before.isr) ^ set(after.isr) | led | set(after.replicas) - set(after.isr)) - {-1})
 
 
-def _touched(entry: StepEntry | None, brokers: frozenset[int]) -> bool:
-    """Whether the step acted on one of them; a heal acts on all that were cut."""
-    if entry is None or entry.fired_ns is None:
-        return False
-    return entry.step in ("heal", "release") or not brokers.isdisjoint(entry.nodes)
+def _last_on(broker: int, entries: Sequence[StepEntry]) -> list[StepEntry]:
+    """The last step, if any, that acted on the broker; a heal acts on all that were cut."""
+    fired = [entry for entry in entries if entry.fired_ns is not None]
+    return [entry for entry in fired if entry.step in ("heal", "release") or broker in entry.nodes][-1:]

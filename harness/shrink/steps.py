@@ -29,14 +29,14 @@ def with_steps(
     """The scenario with these of its steps only.
 
     Where the first steps are gone, the first that is left waits for `acked` records: what it waited for before, such
-    as that a fault was over, is true from the start. A state that a step brought about which `was` names, and which is
-    gone, gives way to the time in which it came. `patient`: a time counts from the step that is left before, as it
+    as that a fault was over, is true from the start. A state that a step which is gone brought about, as `was` says,
+    gives way to the time in which it came. `patient`: a time counts from the step that is left before, as it
     did in the record.
     """
     steps = [scenario.steps[at] for at in kept]
     left = {was[at].index for at in kept} if was else set()
     for place, at in enumerate(kept[: len(was)] if was else ()):
-        if was[at].needs is not None and was[at].needs not in left:
+        if not was[at].needs <= left:
             steps[place] = _after(steps[place], duration_s(was[at].after or "0s"))
         gap_s = was[at].since_s(was[kept[place - 1]]) if place else None
         trigger = steps[place].trigger
