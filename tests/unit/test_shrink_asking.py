@@ -11,6 +11,7 @@ from test_shrink_search import NEEDED, Runs, in_turn, names, noisy, search, two_
 
 from harness.errors import HarnessError
 from harness.scenario.model import ProducerSpec, Scenario, StepSpec, Trigger
+from harness.shrink.asking import Asking, Candidate
 from harness.shrink.journal import Decision, Journal
 from harness.shrink.search import Search, Smaller, Start
 from harness.shrink.topology import Blamed, fewer_records, fewer_replicas, merged_waits, reductions
@@ -61,6 +62,19 @@ def test_which_of_two_runs_ends_first_changes_nothing(tmp_path: Path) -> None:
     assert search(tmp_path / "two", runs, at_once=two_at_once) == one
     # What was asked ahead is known when it is asked again.
     assert len(runs.asked) == len(Journal(tmp_path / "two").runs())
+
+
+def test_of_two_that_show_the_one_that_was_wanted_first_is_taken(tmp_path: Path) -> None:
+    asking = Asking(
+        decide=two_at_once(lambda _: Decision(shows=True)),
+        refute=lambda _scenario: None,
+        journal=Journal(tmp_path),
+        time_left_s=lambda: 1.0,
+        note=lambda _text: None,
+    )
+    wanted, other = (Candidate(name, noisy(), time) for time, name in enumerate(("wanted", "other")))
+    assert asking.first([wanted, other], reserve_s=lambda _: 0.0) is wanted
+    assert len(Journal(tmp_path).runs()) == 2
 
 
 def test_confirming_is_part_of_the_budget(tmp_path: Path) -> None:
