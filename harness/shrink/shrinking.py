@@ -116,8 +116,9 @@ def _blamed(recorded: Recorded, goal: Goal) -> Blamed | None:
     if worst is not None:
         return Blamed(f"{worst.topic}-{worst.partition}", ACKS_SPELLED.get(worst.acks))
     fell = [one for one in verdict.regressions if f"hw-regression by {one.cause}" in goal.facts]
-    others = [*fell, *(one for one in verdict.anomalies if one.count and one.kind in goal.facts)]
-    return Blamed(f"{others[0].topic}-{others[0].partition}") if others else None
+    found = [f"{one.topic}-{one.partition}" for one in fell]
+    found += [f"{one.topic}-{one.partition}" for one in verdict.anomalies if one.count and one.kind in goal.facts]
+    return Blamed(found[0]) if found else None
 
 
 class _Quiet(Display):
