@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.cluster_options import add_cluster_options, wanted_of
+from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, wanted_of
 from harness.cli.scenario_file import check_place, write_scenario
 from harness.errors import ExitCode, UsageError
 from harness.powers.choice import Wish
@@ -14,7 +14,7 @@ from harness.powers.choice import Wish
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.description = (
-        "Find a smaller scenario with the same finding (the same anomalies by the same causes): fewer steps, brokers, "
+        "Find a smaller scenario with the gravest finding of a record, one anomaly by one cause: fewer steps, brokers, "
         "partitions, producers, consumers and records, by delta debugging over real runs on the record's release. "
         "Stopped at any moment, the same command goes on where it was. Exit code 0: written, and more than half of "
         "its runs show the finding, 2: the finding did not come again, or in half of the runs or fewer."
@@ -28,7 +28,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--times", type=int, default=3, metavar="N", help="runs of the result, for its rate (default: 3)"
     )
+    parser.add_argument(
+        "--keep-all", action="store_true", help="keep every anomaly by every cause (default: the gravest alone)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    add_jobs_option(parser)
     add_cluster_options(parser)
 
 
@@ -37,6 +41,7 @@ def powers(args: argparse.Namespace) -> Wish:
     from harness.replay.recorded import load_recorded
 
     load_recorded(args.run)
+    jobs_of(args)
     return Wish(runtime=args.runtime, folders=(args.runs, _out(args, "").parent))
 
 
@@ -50,7 +55,8 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.runner.display import OutlivingConsole, PlainDisplay, display_for
     from harness.runner.launch import check, prepare
     from harness.scenario.words import budget_s
-    from harness.shrink.shrinking import goal_from, shrink
+    from harness.shrink.goal import goal_from
+    from harness.shrink.shrinking import shrink
 
     try:
         seconds = budget_s(args.budget)
@@ -58,6 +64,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise UsageError(error.what, where="--budget", got=error.got, allowed=error.allowed) from None
     if args.times < 1:
         raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
+    jobs = jobs_of(args)
     recorded = load_recorded(args.run)
     out = _out(args, recorded.scenario.name)
     check_place(out)
@@ -72,13 +79,23 @@ def run(args: argparse.Namespace) -> ExitCode:
             recorded = load_recorded(args.run)
         goal_from(recorded)
         launch = prepare(wanted, [kafka], display.note)
-        done = shrink(recorded, launch=launch, judge=judge, display=display, budget_s=seconds, times=args.times)
+        done = shrink(
+            recorded,
+            launch=launch,
+            judge=judge,
+            display=display,
+            budget_s=seconds,
+            times=args.times,
+            jobs=jobs,
+            keep_all=args.keep_all,
+        )
     write_scenario(out, done.text)
     smaller = done.smaller
     if args.json:
         told = {
             "file": str(out),
             "facts": done.goal.facts,
+            "not_kept": done.goal.besides,
             "steps_before": len(recorded.scenario.steps),
             "steps": len(smaller.scenario.steps),
             "brokers": smaller.scenario.cluster.brokers,
@@ -94,7 +111,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         print(f"{out}: {len(smaller.scenario.steps)} of {len(recorded.scenario.steps)} steps, ", end="")
         print(f"shown in {smaller.shown} of {smaller.times} runs; {done.runs} runs, {done.took_s / 60:.1f} min")
         if not smaller.finished:
-            print("the budget was spent before the search ended; the same command goes on")
+            print("the search did not get to its end; the same command goes on")
         print(f"next: ebbtide run {out} --kafka {kafka}")
     return ExitCode.AS_PREDICTED if smaller.shown * 2 > smaller.times else ExitCode.INCONCLUSIVE
 

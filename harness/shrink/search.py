@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
 from harness.errors import EbbtideError, ExitCode
 from harness.scenario.meaning import meaning
 from harness.scenario.model import Scenario
-from harness.shrink.ddmin import ddmin
-from harness.shrink.journal import Decision, Journal, key_of
+from harness.scenario.references import nothing_wrong
+from harness.shrink.asking import Asking, Candidate, Decide, OutOfBudget, Refute
+from harness.shrink.ddmin import Items, Part, ddmin
+from harness.shrink.journal import Journal
+from harness.shrink.states import Was
 from harness.shrink.steps import acked_at_first, described, meaningful, with_steps
-from harness.shrink.topology import Reduction, reductions
-
-Decide = Callable[[Scenario], Decision]
-"""Runs a scenario and says whether the finding came again."""
-Refute = Callable[[Scenario], str | None]
-"""Why a scenario cannot show the finding, without a run."""
+from harness.shrink.topology import Blamed, Reduction, merged_waits, reductions
 
 _TRIES_OF_WHOLE = 2
-
-
-class OutOfBudget(Exception):
-    """No time is left for another run: what was found so far stands."""
+_REFUSALS_OF_A_STEP = 2
+"""A step stays only if the finding did not come so often without it: one run may miss what most runs show."""
 
 
 class NotReproduced(EbbtideError):
@@ -33,12 +30,31 @@ class NotReproduced(EbbtideError):
 
 
 class Smaller(msgspec.Struct, frozen=True, kw_only=True):
-    """A scenario that showed the finding, and of how many runs it did in the end."""
+    """A scenario that showed the finding, and of how many runs it did in the end.
+
+    `finished`: nothing more could be left out of it, as far as runs say.
+    """
 
     scenario: Scenario
     shown: int
     times: int
     finished: bool
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule to shrink, and what its steps were in the record; `was` is empty, or as long as the steps."""
+
+    scenario: Scenario
+    was: tuple[Was, ...] = ()
+
+    def part(self, kept: Sequence[int], *, patient: bool = False) -> Start:
+        """With these of its steps only."""
+        scenario = with_steps(self.scenario, kept, acked_at_first(self.scenario), was=self.was, patient=patient)
+        return Start(scenario=scenario, was=tuple(self.was[at] for at in kept) if self.was else ())
+
+    def meaningful(self, kept: Sequence[int]) -> tuple[int, ...]:
+        """`kept` without the steps that make no sense alone."""
+        return meaningful(self.scenario, kept, acked_at_first(self.scenario))
 
 
 class Search:
@@ -52,24 +68,31 @@ class Search:
         journal: Journal,
         time_left_s: Callable[[], float],
         note: Callable[[str], None],
+        jobs: int = 1,
     ) -> None:
-        self._decide = decide
-        self._refute = refute
-        self._journal = journal
+        self._asking = Asking(decide=decide, refute=refute, journal=journal, time_left_s=time_left_s, note=note)
         self._time_left_s = time_left_s
         self._note = note
+        self._jobs = jobs
+        self._times = 0
         self.found: list[Scenario] = []
 
-    def carry_out(self, start: Scenario, guesses: Sequence[Sequence[int]], blamed: str | None, times: int) -> Smaller:
-        """Shrink, then confirm with `times` runs. Raises `NotReproduced`, and what deciding raises."""
+    def carry_out(
+        self, starts: Sequence[Start], guesses: Sequence[Sequence[int]], blamed: Blamed | None, times: int
+    ) -> Smaller:
+        """Shrink the first of `starts` that shows, the same steps each; then confirm with `times` runs.
+
+        Raises `NotReproduced`, and `HarnessError`.
+        """
+        self._times = times
         finished = True
         try:
-            current = self._begin(start, guesses)
+            current = self._begin(starts, guesses)
             # Runs of a smaller cluster with fewer records are quicker: worth one try before many.
-            current = self._all_smaller(current, blamed) or current
-            current = self._fewer_steps(current)
-            if self._all_smaller(current, blamed) is None:
-                self._one_by_one(current, blamed)
+            current = msgspec.structs.replace(current, scenario=self._smaller_at_once(current.scenario, blamed))
+            scenario = self._fewer_steps(current)
+            scenario = self._smaller(scenario, reductions(scenario, blamed), "smaller")
+            self._smaller(scenario, merged_waits(scenario), "waits joined with what they wait for")
         except OutOfBudget:
             finished = False
             self._note("the budget is spent: the search stops here, and goes on when it is started again")
@@ -80,91 +103,121 @@ class Search:
             )
         return self._confirmed(times, finished)
 
-    def _begin(self, start: Scenario, guesses: Sequence[Sequence[int]]) -> Scenario:
+    def _begin(self, starts: Sequence[Start], guesses: Sequence[Sequence[int]]) -> Start:
         """The first guess that shows; else the whole schedule, which must."""
-        acked = acked_at_first(start)
+        parts: list[tuple[Candidate, Start]] = []
         for guess in guesses:
-            kept = meaningful(start, guess, acked)
-            if kept and len(kept) < len(start.steps):
-                part = with_steps(start, kept, acked)
-                if self._shows(f"guess: {described(part.steps)}", part):
-                    return part
+            for start in starts:
+                kept = start.meaningful(guess)
+                if kept and len(kept) < len(start.scenario.steps):
+                    part = start.part(kept)
+                    parts.append((Candidate(f"guess: {described(part.scenario.steps)}", part.scenario), part))
         for time in range(_TRIES_OF_WHOLE):
-            if self._shows("the whole schedule", start, time):
-                return start
-        raise NotReproduced(
-            f"the recorded schedule did not show its finding again in {_TRIES_OF_WHOLE} runs",
-            next="ebbtide replay RUN --times 5    (says how often it comes, and where the runs part)",
-        )
+            parts += [(Candidate("the whole schedule", start.scenario, time), start) for start in starts]
+        found = self._first(candidate for candidate, _ in parts)
+        if found is None:
+            raise NotReproduced(
+                f"the recorded schedule did not show its finding again in {_TRIES_OF_WHOLE * len(starts)} runs",
+                next="ebbtide replay RUN --times 5    (says how often it comes, and where the runs part)",
+            )
+        return next(part for candidate, part in parts if candidate is found)
 
-    def _fewer_steps(self, scenario: Scenario) -> Scenario:
-        acked = acked_at_first(scenario)
+    def _fewer_steps(self, start: Start) -> Scenario:
+        patient = False
 
-        def shows(kept: tuple[int, ...]) -> bool:
-            part = with_steps(scenario, kept, acked)
-            return self._shows(f"{len(kept)} steps: {described(part.steps)}", part)
+        def first(parts: Iterable[Part]) -> Part | None:
+            nonlocal patient
+            found = self._first_part(parts, scenario_of)
+            patient = patient or (found is not None and found.time > 0)
+            return found
 
-        kept = ddmin(tuple(range(len(scenario.steps))), shows, whole=lambda part: meaningful(scenario, part, acked))
-        return with_steps(scenario, kept, acked)
+        def scenario_of(part: Part) -> tuple[str, Scenario]:
+            # What was refused once may have lacked only the time that the steps which are gone took.
+            smaller = start.part(part.kept, patient=patient or part.time > 0).scenario
+            return f"{len(part.kept)} steps: {described(smaller.steps)}", smaller
 
-    def _all_smaller(self, scenario: Scenario, blamed: str | None) -> Scenario | None:
-        """All reductions of cluster and clients at once."""
-        everything = _applied(scenario, reductions(scenario, blamed))
-        if everything == scenario:
-            return scenario
-        return everything if self._shows("everything smaller at once", everything) else None
+        ddmin(tuple(range(len(start.scenario.steps))), first, whole=start.meaningful, refusals=_REFUSALS_OF_A_STEP)
+        return self.found[-1]
 
-    def _one_by_one(self, scenario: Scenario, blamed: str | None) -> None:
-        for one in reductions(scenario, blamed):
-            smaller = one.apply(scenario)
-            if smaller is not None and self._shows(f"without {one.what}", smaller):
-                scenario = smaller
+    def _smaller_at_once(self, scenario: Scenario, blamed: Blamed | None) -> Scenario:
+        """All reductions of cluster and clients, or those of them that change nothing for the partition that lost."""
+        wanted = reductions(scenario, blamed)
+        everything, gentle = _applied(scenario, wanted), _applied(scenario, [one for one in wanted if one.gentle])
+        tried = {"everything smaller at once": everything, "consumers, partitions and brokers left out": gentle}
+        found = self._first(Candidate(what, one) for what, one in tried.items() if one != scenario)
+        return scenario if found is None else found.scenario
+
+    def _smaller(self, scenario: Scenario, wanted: Sequence[Reduction], what: str) -> Scenario:
+        """As many reductions as can be had: all at once, else by halves."""
+
+        def applied(kept: Items) -> Scenario:
+            return _applied(scenario, [one for at, one in enumerate(wanted) if at not in kept])
+
+        def scenario_of(part: Part) -> tuple[str, Scenario]:
+            left_out = [one.what for at, one in enumerate(wanted) if at not in part.kept]
+            return f"{what}: without {', '.join(left_out)}", applied(part.kept)
+
+        def first(parts: Iterable[Part]) -> Part | None:
+            return self._first_part(parts, scenario_of)
+
+        if applied(()) != scenario and first([Part(())]) is None:
+            # What saves the most is asked about first: a pass begins at the end.
+            ddmin(tuple(reversed(range(len(wanted)))), first)
+        return self.found[-1]
+
+    def _first_part(self, parts: Iterable[Part], scenario_of: Callable[[Part], tuple[str, Scenario]]) -> Part | None:
+        offered: list[tuple[Candidate, Part]] = []
+        same: list[Part] = []
+
+        def candidates() -> Iterator[Candidate]:
+            for part in parts:
+                what, scenario = scenario_of(part)
+                if scenario == self.found[-1]:
+                    # Nothing is gone with it, as with a step that was merged: it shows.
+                    same.append(part)
+                    return
+                candidate = Candidate(what, scenario, part.time)
+                offered.append((candidate, part))
+                yield candidate
+
+        found = self._first(candidates())
+        if found is None:
+            return same[0] if same else None
+        return next(part for candidate, part in offered if candidate is found)
+
+    def _first(self, candidates: Iterable[Candidate]) -> Candidate | None:
+        found = self._asking.first(candidates, reserve_s=self._confirming_s)
+        if found is not None:
+            self.found.append(found.scenario)
+        return found
+
+    def _confirming_s(self, run_s: float) -> float:
+        """How long it takes to confirm what is found: part of the budget."""
+        return math.ceil(self._times / self._jobs) * run_s if self.found else 0.0
 
     def _confirmed(self, times: int, finished: bool) -> Smaller:
         """The smallest that shows the finding in more than half of its runs; else the one that did most often."""
         best: Smaller | None = None
+        smallest = self.found[-1]
         for scenario in reversed(self.found):
-            shown = sum(self._again(scenario, time) for time in range(1, times + 1))
-            self._note(f"confirmed: {shown} of {times} runs of {len(scenario.steps)} steps")
+            # Far from the numbers that tries of the whole schedule and repetitions take.
+            runs = (Candidate(f"confirming, run {time}", scenario, 100 + time) for time in range(1, times + 1))
+            answers = self._asking.rate(runs)
+            shown = sum(answers)
+            self._note(f"confirmed: {shown} of {len(answers)} runs of {len(scenario.steps)} steps")
             if best is None or shown > best.shown:
-                best = Smaller(scenario=scenario, shown=shown, times=times, finished=finished)
-            if shown * 2 > times or self._time_left_s() <= 0:
+                least = finished and scenario == smallest and not self._asking.put_aside
+                best = Smaller(scenario=scenario, shown=shown, times=len(answers), finished=least)
+            if shown * 2 > len(answers) or self._time_left_s() <= 0:
                 break
         assert best is not None, "at least one scenario has been found"
         return best
-
-    def _shows(self, what: str, scenario: Scenario, time: int = 0) -> bool:
-        if next(iter(meaning(scenario, lambda _where: False)), None) is not None:
-            return False
-        why = self._refute(scenario)
-        if why is not None:
-            self._note(f"no   {what}: {why}")
-            return False
-        decision = self._decided(what, scenario, key_of(scenario, time))
-        if decision.shows:
-            self.found.append(scenario)
-        return decision.shows
-
-    def _again(self, scenario: Scenario, time: int) -> bool:
-        # Far from the numbers that tries of the whole schedule take.
-        return self._decided(f"confirming, run {time}", scenario, key_of(scenario, 100 + time), in_budget=False).shows
-
-    def _decided(self, what: str, scenario: Scenario, key: str, *, in_budget: bool = True) -> Decision:
-        known = self._journal.get(key)
-        if known is None:
-            if in_budget and self._time_left_s() <= 0:
-                raise OutOfBudget
-            known = self._decide(scenario)
-            self._journal.put(key, what, known)
-        why = f": {known.why}" if known.why else ""
-        self._note(f"{'yes ' if known.shows else 'no  '} {what}{why} ({known.took_s:.0f} s)")
-        return known
 
 
 def _applied(scenario: Scenario, wanted: Sequence[Reduction]) -> Scenario:
     for one in wanted:
         smaller = one.apply(scenario)
         # What is invalid together with what went before is left for later.
-        if smaller is not None and next(iter(meaning(smaller, lambda _where: False)), None) is None:
+        if smaller is not None and next(iter(meaning(smaller, nothing_wrong)), None) is None:
             scenario = smaller
     return scenario

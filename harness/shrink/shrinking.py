@@ -9,18 +9,20 @@ from pathlib import Path
 import msgspec
 
 from analysis.verdict import Verdict
-from harness.errors import UsageError
-from harness.replay.finding import finding
+from harness.record.manifest import ACKS_SPELLED
 from harness.replay.plan import plan
 from harness.replay.recorded import Recorded
 from harness.runner.display import Display, RunState
 from harness.runner.launch import Launch
 from harness.runner.run import new_seed
+from harness.shrink.goal import COMMITTED, UNCOMMITTED, Goal, goal_from
 from harness.shrink.journal import Journal
 from harness.shrink.refute import Refuter
-from harness.shrink.search import Search, Smaller
+from harness.shrink.search import Search, Smaller, Start
+from harness.shrink.states import as_recorded, by_state
 from harness.shrink.steps import guesses
-from harness.shrink.trying import COMMITTED, Goal, Trying, goal_of
+from harness.shrink.topology import Blamed
+from harness.shrink.trying import LOG, Trying
 from harness.shrink.writing import file_text, starting_point
 
 STATE_DIR = ".shrink"
@@ -37,18 +39,6 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
     took_s: float
 
 
-def goal_from(recorded: Recorded) -> Goal:
-    """The finding to keep. Raises `UsageError` for a record that shows nothing."""
-    found = finding(recorded.verdict) if recorded.verdict is not None else None
-    if found is None or not found.facts:
-        raise UsageError(
-            "there is nothing to keep while shrinking: the record shows no loss, no anomaly and no violation",
-            where=str(recorded.folder),
-            next=f"ebbtide analyze {recorded.folder}",
-        )
-    return goal_of(found, recorded.manifest.kafka, f"shown by run {recorded.manifest.run_id}")
-
-
 def shrink(
     recorded: Recorded,
     *,
@@ -57,15 +47,22 @@ def shrink(
     display: Display,
     budget_s: float,
     times: int,
+    jobs: int = 1,
+    keep_all: bool = False,
 ) -> Shrunk:
     """Shrink; goes on where an earlier call for the same record and folder of records was stopped.
 
-    Raises `UsageError` for a record without a finding, `NotReproduced`, and `HarnessError` for a state that cannot be
-    kept.
+    `keep_all`: every fact of the finding is to be kept, not the gravest alone. Raises `UsageError` for a record
+    without a finding, `NotReproduced`, and `HarnessError` for a host that fails or a state that cannot be kept.
     """
     began = time.monotonic()
-    goal = goal_from(recorded)
+    goal = goal_from(recorded, keep_all=keep_all)
+    if goal.besides:
+        display.note(f"keeping {', '.join(goal.facts)}; the record also shows {', '.join(goal.besides)}")
     folder = launch.runs / STATE_DIR / recorded.manifest.run_id
+    if keep_all and len(goal.facts) > 1:
+        # Another goal has other answers.
+        folder /= "all"
     journal = Journal(folder)
     known = len(journal.runs())
     if known:
@@ -73,22 +70,30 @@ def shrink(
     seed = recorded.manifest.seed if recorded.manifest.seed is not None else new_seed()
     is_committed_loss = all(fact.startswith(COMMITTED) for fact in goal.facts)
     refuter = Refuter(recorded.manifest.kafka, recorded.manifest.features)
+    runs = folder / "runs"
+    if jobs > 1:
+        display.note(f"{jobs} at once; what they say goes to {runs / LOG}")
     search = Search(
         decide=Trying(
             goal=goal,
             kafka=recorded.manifest.kafka,
             seed=seed,
-            launch=msgspec.structs.replace(launch, runs=folder / "runs"),
+            launch=msgspec.structs.replace(launch, runs=runs),
             display=_Quiet(display),
             judge=judge,
+            jobs=jobs,
         ),
         refute=refuter if is_committed_loss else lambda _scenario: None,
         journal=journal,
         time_left_s=lambda: budget_s - (time.monotonic() - began),
         note=display.note,
+        jobs=jobs,
     )
-    start = starting_point(plan(recorded).scenario, recorded, goal)
-    smaller = search.carry_out(start, guesses(recorded), _blamed(recorded), times)
+    blamed = _blamed(recorded, goal)
+    by_clock = Start(scenario=starting_point(plan(recorded).scenario, recorded, goal), was=as_recorded(recorded))
+    waiting = by_state(by_clock.scenario, recorded, blamed.partition if blamed is not None else None)
+    starts = [by_clock] if waiting is None else [Start(scenario=waiting[0], was=waiting[1]), by_clock]
+    smaller = search.carry_out(starts, guesses(recorded), blamed, times)
     ran = journal.runs()
     return Shrunk(
         smaller=smaller,
@@ -99,11 +104,21 @@ def shrink(
     )
 
 
-def _blamed(recorded: Recorded) -> str | None:
-    """The partition that lost the most."""
-    losses = recorded.verdict.losses if recorded.verdict is not None else []
-    worst = max(losses, key=lambda one: (one.committed, one.count), default=None)
-    return f"{worst.topic}-{worst.partition}" if worst is not None else None
+def _blamed(recorded: Recorded, goal: Goal) -> Blamed | None:
+    """The partition that lost the most in the way that is to be kept; else that shows anything else of it."""
+    verdict = recorded.verdict
+    if verdict is None:
+        return None
+    losses = [
+        one for one in verdict.losses if f"{COMMITTED if one.committed else UNCOMMITTED}{one.cause}" in goal.facts
+    ]
+    worst = max(losses or verdict.losses, key=lambda one: (one.committed, one.count), default=None)
+    if worst is not None:
+        return Blamed(f"{worst.topic}-{worst.partition}", ACKS_SPELLED.get(worst.acks))
+    fell = [one for one in verdict.regressions if f"hw-regression by {one.cause}" in goal.facts]
+    found = [f"{one.topic}-{one.partition}" for one in fell]
+    found += [f"{one.topic}-{one.partition}" for one in verdict.anomalies if one.count and one.kind in goal.facts]
+    return Blamed(found[0]) if found else None
 
 
 class _Quiet(Display):

@@ -11,19 +11,29 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.scenario.model import ClusterSpec, ProducerSpec, Scenario, StepSpec, TopicSpec
+from harness.scenario.model import Acks, ClusterSpec, ProducerSpec, Scenario, StepSpec, TopicSpec
 from harness.scenario.write import given
 
 _BROKER = re.compile(r"\bbroker\((\d+)\)")
 _RECORDS = (20, 100, 500)
 """So many records a producer are tried, the fewest first."""
+_SCHEDULE_S = 30.0
+"""As long as a schedule is taken to last for the records of a producer without end."""
 
 
 class Reduction(NamedTuple):
-    """`what` is left out, in words."""
+    """`what` is left out, in words; `gentle`: the partition that lost does not notice."""
 
     what: str
     apply: Callable[[Scenario], Scenario | None]
+    gentle: bool = False
+
+
+class Blamed(NamedTuple):
+    """The partition that lost, `topic-partition`, and with which acks its records were sent; None: not known."""
+
+    partition: str
+    acks: Acks | None = None
 
 
 def without_consumers(scenario: Scenario) -> Scenario | None:
@@ -91,21 +101,26 @@ def only_partition(partition: str) -> Callable[[Scenario], Scenario | None]:
     return apply
 
 
-def fewer_replicas(scenario: Scenario) -> Scenario | None:
-    """One replica a partition less, the last in its list, as long as min.insync.replicas can be had."""
-    if any(topic.replication_factor <= max(2, topic.min_isr) for topic in scenario.topics.values()):
-        return None
-    return msgspec.structs.replace(
-        scenario,
-        topics={
-            name: msgspec.structs.replace(
-                topic,
-                replication_factor=topic.replication_factor - 1,
-                assignment=tuple(replicas[:-1] for replicas in topic.assignment),
-            )
-            for name, topic in scenario.topics.items()
-        },
-    )
+def fewer_replicas(place: int) -> Callable[[Scenario], Scenario | None]:
+    """One replica a partition less, that at `place` of its list, as long as min.insync.replicas can be had."""
+
+    def apply(scenario: Scenario) -> Scenario | None:
+        least = max((max(2, topic.min_isr) for topic in scenario.topics.values()), default=2)
+        if any(topic.replication_factor <= max(least, place) for topic in scenario.topics.values()):
+            return None
+        return msgspec.structs.replace(
+            scenario,
+            topics={
+                name: msgspec.structs.replace(
+                    topic,
+                    replication_factor=topic.replication_factor - 1,
+                    assignment=tuple((*replicas[:place], *replicas[place + 1 :]) for replicas in topic.assignment),
+                )
+                for name, topic in scenario.topics.items()
+            },
+        )
+
+    return apply
 
 
 def without_spare_brokers(scenario: Scenario) -> Scenario | None:
@@ -128,47 +143,95 @@ def without_spare_brokers(scenario: Scenario) -> Scenario | None:
 
 
 def fewer_records(count: int) -> Callable[[Scenario], Scenario | None]:
-    """At most `count` records a producer, and thresholds of records in proportion."""
+    """At most `count` records a producer, and thresholds of records in proportion.
+
+    One that sends at a rate without end sends `count` in the time that a schedule takes, at a lower rate.
+    """
 
     def apply(scenario: Scenario) -> Scenario | None:
-        most = max((one.count or 0 for one in scenario.producers), default=0)
-        factor = count / most if most > count else 1.0
+        most = max((_records(one) for one in scenario.producers), default=0)
+        if most <= count:
+            return None
+        factor = count / most
 
         def scaled(number: int) -> int:
             return max(1, round(number * factor))
 
-        if factor == 1.0:
-            return None
-        producers = tuple(
-            msgspec.structs.replace(one, count=scaled(one.count)) if one.count is not None else one
-            for one in scenario.producers
-        )
+        def fewer(producer: ProducerSpec) -> ProducerSpec:
+            if producer.count is None and producer.rate_per_s is not None:
+                rate = max(0.1, round(producer.rate_per_s * factor, 1))
+                return msgspec.structs.replace(producer, count=scaled(_records(producer)), rate_per_s=rate)
+            return msgspec.structs.replace(producer, count=None if producer.count is None else scaled(producer.count))
+
         return msgspec.structs.replace(
-            scenario, producers=producers, steps=tuple(_scaled(step, scaled) for step in scenario.steps)
+            scenario,
+            producers=tuple(fewer(one) for one in scenario.producers),
+            steps=tuple(_scaled(step, scaled) for step in scenario.steps),
         )
 
     return apply
 
 
-def reductions(scenario: Scenario, blamed: str | None) -> list[Reduction]:
-    """Everything that can be tried on a scenario, what saves the most first; `blamed`: the partition that lost."""
-    found = [Reduction("consumers", without_consumers)]
+def _records(producer: ProducerSpec) -> int:
+    """How many the producer sends, about."""
+    return round((producer.rate_per_s or 0.0) * _SCHEDULE_S) if producer.count is None else producer.count
+
+
+def without_wait(at: int) -> Callable[[Scenario], Scenario | None]:
+    """The step after the wait at this place waits for the same, instead of what it waits for itself."""
+
+    def apply(scenario: Scenario) -> Scenario | None:
+        wait, *after = scenario.steps[at:]
+        if wait.step != "wait" or not after:
+            return None
+        deadline_s = max(wait.deadline_s, after[0].deadline_s)
+        joined = msgspec.structs.replace(after[0], trigger=wait.trigger, deadline_s=deadline_s)
+        return msgspec.structs.replace(scenario, steps=(*scenario.steps[:at], joined, *after[1:]))
+
+    return apply
+
+
+def merged_waits(scenario: Scenario) -> list[Reduction]:
+    """Waits that may as well be the triggers of the steps after them; the last first, so that places stay."""
+    waits = [at for at, step in enumerate(scenario.steps[:-1]) if step.step == "wait"]
+    return [Reduction(f"the wait of step {at}", without_wait(at)) for at in reversed(waits)]
+
+
+def reductions(scenario: Scenario, blamed: Blamed | None) -> list[Reduction]:
+    """Everything that can be tried on a scenario, what saves the most first."""
+    found = [Reduction("consumers", without_consumers, gentle=True)]
     if blamed is not None:
-        found.append(Reduction(f"all partitions but {blamed}", only_partition(blamed)))
-    found += [Reduction(f"producer {one.id}", without_producer(one.id)) for one in scenario.producers]
+        what = f"all partitions but {blamed.partition}"
+        found.append(Reduction(what, only_partition(blamed.partition), gentle=True))
+    # The last cannot be left out: whoever may have sent what was lost comes late.
+    guilty = [one for one in scenario.producers if _may_have_sent(one, blamed)]
+    others = [one for one in scenario.producers if one not in guilty]
+    found += [Reduction(f"producer {one.id}", without_producer(one.id), gentle=True) for one in others]
+    found += [Reduction(f"producer {one.id}", without_producer(one.id)) for one in reversed(guilty)]
+    most = max((topic.replication_factor for topic in scenario.topics.values()), default=0)
     found += [
         Reduction("two of three controllers", one_controller),
-        Reduction("brokers without a replica", without_spare_brokers),
-        Reduction("one replica of three", _fewer_brokers),
+        Reduction("brokers without a replica", without_spare_brokers, gentle=True),
+        *(Reduction(f"the replica at place {at}", _fewer_brokers(at)) for at in range(most - 1, 0, -1)),
         Reduction("extra settings", without_extras),
         *(Reduction(f"all but {count} records a producer", fewer_records(count)) for count in _RECORDS),
     ]
     return found
 
 
-def _fewer_brokers(scenario: Scenario) -> Scenario | None:
-    smaller = fewer_replicas(scenario)
-    return None if smaller is None else without_spare_brokers(smaller) or smaller
+def _may_have_sent(producer: ProducerSpec, blamed: Blamed | None) -> bool:
+    if blamed is None:
+        return True
+    topic = blamed.partition.rpartition("-")[0]
+    return producer.topic == topic and blamed.acks in (None, producer.acks)
+
+
+def _fewer_brokers(place: int) -> Callable[[Scenario], Scenario | None]:
+    def apply(scenario: Scenario) -> Scenario | None:
+        smaller = fewer_replicas(place)(scenario)
+        return None if smaller is None else without_spare_brokers(smaller) or smaller
+
+    return apply
 
 
 def _with_cluster(scenario: Scenario, **changes: int) -> Scenario:

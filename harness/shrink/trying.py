@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -12,66 +13,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from analysis.verdict import Outcome, Verdict
-from harness.errors import HarnessError
+from analysis.verdict import Verdict
+from harness.errors import EbbtideError, HarnessError
 from harness.record.files import write_atomically
 from harness.record.manifest import read_manifest
 from harness.record.steps import read_steps
 from harness.record.tables import table_files
-from harness.replay.finding import Finding, finding
+from harness.replay.finding import finding
 from harness.runner.display import Display
 from harness.runner.launch import Launch
-from harness.runner.run import run_scenario
+from harness.runner.run import RunRequest, run_scenario
 from harness.runner.session import Session
-from harness.scenario.model import LossExpectation, Prediction, Scenario, StepSpec
+from harness.runner.side_by_side import run_side_by_side
+from harness.scenario.model import ADMIN_KINDS, Scenario, StepSpec
+from harness.scenario.words import duration_s
 from harness.scenario.write import SCENARIO, text_of
+from harness.shrink.asking import Wanted
+from harness.shrink.goal import Goal
 from harness.shrink.journal import Decision
 
-_SETTLE_MAX_S = 25.0
-_DEADLINE_MAX_S = 15.0
-"""A step that waits much longer than its sessions and lags take waits for what does not come."""
-
-COMMITTED = "committed loss by "
-UNCOMMITTED = "uncommitted loss by "
-
-
-class Goal(msgspec.Struct, frozen=True, kw_only=True):
-    """The finding to keep, and how a run ends that shows it under `prediction`."""
-
-    facts: tuple[str, ...]
-    outcome: Outcome
-    prediction: Prediction
-
-    @property
-    def is_loss(self) -> bool:
-        """Whether it cannot be had without an acked record that is gone."""
-        return any(fact.startswith((COMMITTED, UNCOMMITTED)) for fact in self.facts)
-
-
-def goal_of(found: Finding, kafka: str, clause: str) -> Goal:
-    """What to predict so that the finding, and nothing else, is as predicted; a violation can only contradict."""
-    committed = [fact.removeprefix(COMMITTED) for fact in found.facts if fact.startswith(COMMITTED)]
-    violated = any(fact.startswith("violated ") or fact == COMMITTED + "unexplained" for fact in found.facts)
-    uncommitted = any(fact.startswith(UNCOMMITTED) for fact in found.facts)
-    loss = LossExpectation()
-    if committed and not violated:
-        loss = msgspec.structs.replace(loss, committed="some")
-        if len(committed) == 1:
-            loss = msgspec.convert({"committed": "some", "cause": committed[0]}, LossExpectation)
-    elif uncommitted:
-        loss = LossExpectation(committed="none", uncommitted="some")
-    falls = any(fact.startswith("hw-regression") for fact in found.facts)
-    return Goal(
-        facts=found.facts,
-        outcome="contradicted" if violated else "as-predicted",
-        prediction=Prediction(
-            kafka=f"=={kafka}", clause=clause, loss=loss, hw_regression="some" if falls and not violated else "any"
-        ),
-    )
+_STATE_SLACK_S = 8.0
+"""A step that waits so much longer than its session and its lag take waits for what does not come."""
+_SETTLE_SLACK_S = 18.0
+_SLACK_S = 5.0
+LOG = "runs.log"
+"""File beside the records of candidates that were run side by side: what these runs said."""
 
 
 class Trying:
-    """Runs candidates of one finding on one release; keeps the records of those that showed it."""
+    """Runs candidates of one finding on one release, `jobs` at once; keeps the records of those that showed it.
+
+    Each run has a folder of its own in `launch.runs`; with several at once, what they say goes to a file beside.
+    """
 
     def __init__(
         self,
@@ -82,6 +55,7 @@ class Trying:
         launch: Launch,
         display: Display,
         judge: Callable[[Path], Verdict],
+        jobs: int = 1,
     ) -> None:
         self._goal = goal
         self._kafka = kafka
@@ -89,24 +63,51 @@ class Trying:
         self._launch = launch
         self._display = display
         self._judge = judge
+        self._jobs = jobs
 
-    def __call__(self, scenario: Scenario) -> Decision:
-        """One run. A failure of the harness is a run that shows nothing; its record is kept."""
-        began = time.monotonic()
-        request = self._launch.request(_hurried(scenario), self._kafka, self._seed)
-        try:
-            record = run_scenario(request, self._display, _whole_or_nothing)
-        except HarnessError as error:
-            return Decision(shows=False, why=f"the run failed: {error.what}", took_s=time.monotonic() - began)
-        why = self._why_not(record, scenario)
-        if why is not None:
-            shutil.rmtree(record, ignore_errors=True)
-        return Decision(
-            shows=why is None,
-            why=why or "",
-            took_s=time.monotonic() - began,
-            record=str(record) if why is None else None,
-        )
+    def __call__(self, wanted: Iterable[Wanted]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
+        """The decision on each, or how the harness failed; what a run that showed nothing left behind is removed."""
+        began: dict[int, float] = {}
+
+        def requests() -> Iterator[tuple[Wanted, RunRequest]]:
+            for one in wanted:
+                number, key, scenario = one
+                began[number] = time.monotonic()
+                launch = msgspec.structs.replace(self._launch, runs=self._launch.runs / key)
+                yield one, launch.request(hurried(scenario), self._kafka, self._seed)
+
+        if self._jobs == 1:
+            ends = self._in_turn(requests())
+        else:
+            self._launch.runs.mkdir(parents=True, exist_ok=True)
+            log = self._launch.runs / LOG
+            ends = run_side_by_side(requests(), at_once=self._jobs, log=log, carry_out=carry_out_or_stop)
+        with contextlib.closing(ends):
+            for (number, key, scenario), end in ends:
+                decision = self._decision(scenario, end)
+                if isinstance(decision, HarnessError) or not decision.shows:
+                    shutil.rmtree(self._launch.runs / key, ignore_errors=True)
+                if isinstance(decision, Decision):
+                    decision = msgspec.structs.replace(decision, took_s=time.monotonic() - began[number])
+                yield number, decision
+
+    def _in_turn(
+        self, requests: Iterable[tuple[Wanted, RunRequest]]
+    ) -> Generator[tuple[Wanted, Path | EbbtideError], None, None]:
+        for one, request in requests:
+            try:
+                yield one, carry_out_or_stop(request, self._display)
+            except EbbtideError as error:
+                yield one, error
+
+    def _decision(self, scenario: Scenario, end: Path | EbbtideError) -> Decision | HarnessError:
+        if isinstance(end, Path):
+            why = self._why_not(end, scenario)
+            return Decision(shows=why is None, why=why or "", record=str(end) if why is None else None)
+        if (end.where or "").startswith("step "):
+            # A kill of a node that is down, say: what was left out made the step impossible.
+            return Decision(shows=False, why=f"{end.where} could not be carried out: {end.what}")
+        return end if isinstance(end, HarnessError) else HarnessError(end.what, where=end.where, got=end.got)
 
     def _why_not(self, record: Path, scenario: Scenario) -> str | None:
         """Why the run does not show the finding; None: it does, as fully judged."""
@@ -120,16 +121,21 @@ class Trying:
         write_atomically(record / SCENARIO, text_of(as_written).encode())
         verdict = self._judge(record)
         found = finding(verdict)
-        if found.facts != self._goal.facts or found.outcome != self._goal.outcome:
-            return f"{found.told()}{_reason(verdict) if found.facts == self._goal.facts else ''}"
+        shown = set(self._goal.facts) <= set(found.facts)
+        if not shown or found.outcome != self._goal.outcome:
+            return f"{found.told()}{_reason(verdict) if shown else ''}"
         return None
 
 
-def _whole_or_nothing(session: Session) -> None:
-    """A schedule of which a step never fired shows nothing: settling and reading would only take time."""
-    session.open()
-    if session.run_steps():
-        session.finish()
+def carry_out_or_stop(request: RunRequest, display: Display) -> Path:
+    """One run; a schedule of which a step never fired shows nothing: settling and reading would only take time."""
+
+    def drive(session: Session) -> None:
+        session.open()
+        if session.run_steps():
+            session.finish()
+
+    return run_scenario(request, display, drive)
 
 
 def anything_missing(record: Path) -> bool:
@@ -148,16 +154,31 @@ def anything_missing(record: Path) -> bool:
     return not pc.all(pc.is_in(acked, value_set=there.combine_chunks())).as_py() if len(acked) else False
 
 
-def _hurried(scenario: Scenario) -> Scenario:
-    """With shorter deadlines: a candidate whose states do not come about should say so soon."""
+def hurried(scenario: Scenario) -> Scenario:
+    """With shorter deadlines: a candidate whose states do not come about should say so soon.
 
-    def hurried(step: StepSpec) -> StepSpec:
-        return msgspec.structs.replace(step, deadline_s=min(step.deadline_s, _DEADLINE_MAX_S))
+    What waits for a session, a lag, a time or a number of records is given as long as these take, and more.
+    """
+    cluster = scenario.cluster
+    state_s = cluster.session_timeout_s + cluster.replica_lag_max_s
+    rates = [one.rate_per_s for one in scenario.producers]
+    rate = None if None in rates else sum(one or 0.0 for one in rates)
+
+    def deadline_s(step: StepSpec) -> float:
+        if step.step == "rolling" or step.step in ADMIN_KINDS:
+            # There it bounds more than the wait for the trigger.
+            return step.deadline_s
+        trigger, most_s = step.trigger, state_s + _STATE_SLACK_S
+        if trigger is not None and trigger.after is not None:
+            most_s = max(most_s, duration_s(trigger.after) + _SLACK_S)
+        if trigger is not None and trigger.acked is not None and rate:
+            most_s = max(most_s, trigger.acked / rate + _SLACK_S)
+        return min(step.deadline_s, most_s)
 
     return msgspec.structs.replace(
         scenario,
-        steps=tuple(hurried(step) for step in scenario.steps),
-        settle_s=min(scenario.settle_s, _SETTLE_MAX_S),
+        steps=tuple(msgspec.structs.replace(step, deadline_s=deadline_s(step)) for step in scenario.steps),
+        settle_s=min(scenario.settle_s, state_s + _SETTLE_SLACK_S),
     )
 
 

@@ -10,9 +10,9 @@ from harness.replay.recorded import Recorded
 from harness.scenario.model import Scenario
 from harness.scenario.parse import parse
 from harness.scenario.write import brief_text_of
+from harness.shrink.goal import Goal
 from harness.shrink.search import Smaller
 from harness.shrink.steps import described
-from harness.shrink.trying import Goal
 
 _NAME_MAX = 64
 _SUFFIX = "-shrunk"
@@ -42,8 +42,10 @@ def file_text(smaller: Smaller, recorded: Recorded, goal: Goal) -> str:
         f"What is left of it: {_size(scenario)}: {described(scenario.steps)}.",
         "Written by `ebbtide shrink`; none of the steps could be left out."
         if smaller.finished
-        else "Written by `ebbtide shrink`, whose budget was spent: it may become smaller yet.",
+        else "Written by `ebbtide shrink`, which did not get to the end: it may become smaller yet.",
     ]
+    if goal.besides:
+        lines.insert(1, f"The run also shows {', '.join(goal.besides)}, which need not come again.")
     head = "\n".join(textwrap.fill(line, 118, initial_indent="# ", subsequent_indent="#   ") for line in lines)
     text = f"{head}\n\n{brief_text_of(scenario)}"
     parse(text, file="the shrunk scenario")

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator, Iterable
 from pathlib import Path
 
 import msgspec
 import pytest
 from replay_records import LOST
 
-from harness.errors import ExitCode
+from harness.errors import ExitCode, HarnessError
 from harness.replay.plan import plan
 from harness.replay.recorded import load_recorded
 from harness.scenario.model import IsrTrigger, ProducerSpec, Scenario, StepSpec, Trigger
 from harness.scenario.parse import parse
 from harness.scenario.write import text_of
+from harness.shrink.asking import Decide, Wanted
+from harness.shrink.goal import goal_from
 from harness.shrink.journal import Decision, Journal
-from harness.shrink.search import NotReproduced, Search, Smaller
-from harness.shrink.shrinking import goal_from
+from harness.shrink.search import NotReproduced, Search, Smaller, Start
 from harness.shrink.steps import guesses, with_steps
-from harness.shrink.topology import only_partition
+from harness.shrink.topology import Blamed, only_partition
 from harness.shrink.writing import file_text, starting_point
 
 RECORDED = load_recorded(LOST)
@@ -71,19 +72,53 @@ class Runs:
         parse(text_of(scenario), file="a candidate")
         self.asked.append(scenario)
         shows = names(scenario) >= NEEDED and self._needs(scenario) and len(self.asked) not in self._unlucky
-        return Decision(shows=shows)
+        return Decision(shows=shows, took_s=1.0)
+
+
+def in_turn(runs: Callable[[Scenario], Decision]) -> Decide:
+    """One run after the other."""
+
+    def decide(wanted: Iterable[Wanted]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
+        for number, _, scenario in wanted:
+            try:
+                yield number, runs(scenario)
+            except HarnessError as error:
+                yield number, error
+
+    return decide
+
+
+def two_at_once(runs: Callable[[Scenario], Decision]) -> Decide:
+    """Two runs side by side, of which the later one ends first."""
+
+    def decide(wanted: Iterable[Wanted]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
+        running: list[Wanted] = []
+        for one in wanted:
+            running.append(one)
+            if len(running) == 2:
+                number, _, scenario = running.pop()
+                yield number, runs(scenario)
+        for number, _, scenario in running:
+            yield number, runs(scenario)
+
+    return decide
 
 
 def search(
-    folder: Path, runs: Runs, *, runs_in_budget: int = 10_000, refute: Callable[[Scenario], str | None] | None = None
+    folder: Path,
+    runs: Runs,
+    *,
+    runs_in_budget: int = 10_000,
+    refute: Callable[[Scenario], str | None] | None = None,
+    at_once: Callable[[Runs], Decide] = in_turn,
 ) -> Smaller:
     return Search(
-        decide=runs,
+        decide=at_once(runs),
         refute=refute or (lambda _scenario: None),
         journal=Journal(folder),
         time_left_s=lambda: float(runs_in_budget - len(runs.asked)),
         note=lambda _text: None,
-    ).carry_out(noisy(), (), "t-1", 3)
+    ).carry_out([Start(scenario=noisy())], (), Blamed("t-1", "all"), 3)
 
 
 def test_steps_brokers_partitions_producers_consumers_and_records_are_left_out(tmp_path: Path) -> None:

@@ -12,14 +12,18 @@ import pytest
 from replay_records import LOST, SAVED
 
 from analysis.spec.model.bounds import Bounds
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.record.steps import read_steps, write_steps
 from harness.replay.finding import Finding
 from harness.replay.recorded import load_recorded
-from harness.scenario.model import Scenario, StepSpec
+from harness.runner.launch import Launch
+from harness.runner.run import RunRequest
+from harness.runtime.choose import LocalChoice
+from harness.scenario.model import IsrTrigger, ProducerSpec, Scenario, StepSpec, Trigger
+from harness.shrink.goal import goal_from, goal_of
+from harness.shrink.journal import Decision
 from harness.shrink.refute import Refuter, bounds_of
-from harness.shrink.shrinking import goal_from
-from harness.shrink.trying import Trying, anything_missing, goal_of
+from harness.shrink.trying import Trying, anything_missing, hurried
 
 SCENARIO = load_recorded(LOST).scenario
 ELR = {"metadata.version": 29, "eligible.leader.replicas.version": 1}
@@ -85,6 +89,17 @@ def test_a_record_whose_final_read_holds_every_acked_value_needs_no_judgement() 
     assert not anything_missing(SAVED)
 
 
+def tried(folder: Path, judge: Any = None) -> list[Decision | HarnessError]:
+    """What comes of one candidate; nothing is told or launched by itself."""
+    launch = Launch(
+        runs=folder, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown", hold_write_back=True
+    )
+    trying = Trying(
+        goal=goal_from(load_recorded(LOST)), kafka="3.9.1", seed=1, launch=launch, display=Mock(), judge=judge
+    )
+    return [decision for _, decision in trying([(0, "key", SCENARIO)])]
+
+
 @pytest.mark.parametrize(("optional", "why"), [(True, "every acked record stands"), (False, "step 3 (heal) never")])
 def test_only_a_step_that_is_not_optional_must_have_fired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optional: bool, why: str
@@ -94,11 +109,9 @@ def test_only_a_step_that_is_not_optional_must_have_fired(
     left_out = msgspec.structs.replace(steps[3], fired_ns=None, parameters={"optional": optional})
     write_steps(folder, [*steps[:3], left_out])
     monkeypatch.setattr("harness.shrink.trying.run_scenario", lambda *_: folder)
-    nothing: Any = Mock()
-    trying = Trying(
-        goal=goal_from(load_recorded(LOST)), kafka="3.9.1", seed=1, launch=nothing, display=nothing, judge=nothing
-    )
-    assert trying(SCENARIO).why.startswith(why)
+    [decision] = tried(tmp_path)
+    assert isinstance(decision, Decision)
+    assert decision.why.startswith(why)
 
 
 def test_without_a_final_read_nothing_is_ruled_out(tmp_path: Path) -> None:
@@ -135,3 +148,74 @@ def test_a_violation_can_only_contradict_and_all_else_is_predicted(
 def test_a_record_that_shows_nothing_cannot_be_shrunk() -> None:
     with pytest.raises(UsageError, match="there is nothing to keep"):
         goal_from(load_recorded(SAVED))
+
+
+def test_a_run_that_failed_is_no_answer_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(request: RunRequest, *_: object) -> Path:
+        (request.runs / "begun").mkdir(parents=True)
+        raise HarnessError("broker-1 died by itself", where="broker-1.log")
+
+    monkeypatch.setattr("harness.shrink.trying.run_scenario", fail)
+    [failure] = tried(tmp_path)
+    assert isinstance(failure, HarnessError)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_step_that_became_impossible_is_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> Path:
+        raise HarnessError("broker-1 is down, so this step cannot be done to it", where="step 3 (kill)")
+
+    monkeypatch.setattr("harness.shrink.trying.run_scenario", fail)
+    [decision] = tried(tmp_path)
+    assert isinstance(decision, Decision)
+    assert not decision.shows
+
+
+def test_a_second_cause_beside_the_one_to_keep_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(shutil.copytree(LOST, tmp_path / "run"))
+    monkeypatch.setattr("harness.shrink.trying.run_scenario", lambda *_: folder)
+    verdict = load_recorded(LOST).verdict
+    assert verdict is not None
+    loss = msgspec.structs.replace(verdict.losses[0], cause="unclean-election")
+    [decision] = tried(tmp_path, lambda _: msgspec.structs.replace(verdict, losses=[*verdict.losses, loss]))
+    assert decision == Decision(shows=True, took_s=decision.took_s, record=str(folder))  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("session_s", "lag_s", "trigger", "at_least_s", "at_most_s"),
+    [
+        (3.0, 4.0, Trigger(isr=IsrTrigger(partition="t-0", size=1)), 15, 15),
+        (2.0, 2.0, Trigger(isr=IsrTrigger(partition="t-0", size=1)), 12, 12),
+        (20.0, 4.0, Trigger(isr=IsrTrigger(partition="t-0", size=1)), 28, 40),
+        (3.0, 4.0, Trigger(after="20s"), 21, 30),
+        (3.0, 4.0, Trigger(acked=3000), 30, 40),
+    ],
+)
+def test_a_hurried_step_still_has_the_time_that_it_waits_for(
+    session_s: float, lag_s: float, trigger: Trigger, at_least_s: float, at_most_s: float
+) -> None:
+    step = msgspec.structs.replace(KILL, trigger=trigger, deadline_s=60.0)
+    cluster = msgspec.structs.replace(SCENARIO.cluster, session_timeout_s=session_s, replica_lag_max_s=lag_s)
+    producer = ProducerSpec(id=1, topic="t", rate_per_s=100.0)
+    scenario = msgspec.structs.replace(with_steps(step), cluster=cluster, producers=(producer,), settle_s=90.0)
+    made = hurried(scenario)
+    assert at_least_s <= made.steps[0].deadline_s <= at_most_s
+    assert made.settle_s == session_s + lag_s + 18
+
+
+def test_of_several_facts_the_gravest_is_kept_and_of_losses_the_greatest() -> None:
+    verdict = load_recorded(LOST).verdict
+    assert verdict is not None
+    small = msgspec.structs.replace(verdict.losses[0], cause="unclean-election", count=1)
+    recorded = msgspec.structs.replace(
+        load_recorded(LOST), verdict=msgspec.structs.replace(verdict, losses=[small, *verdict.losses])
+    )
+    goal = goal_from(recorded)
+    assert goal.facts == ("committed loss by last-replica-standing",)
+    assert goal.besides == ("committed loss by unclean-election",)
+    assert goal.prediction.loss.cause is None
+    assert len(goal_from(recorded, keep_all=True).facts) == 2
+    unexplained = msgspec.structs.replace(small, cause="unexplained")
+    graver = msgspec.structs.replace(verdict, losses=[unexplained, *verdict.losses])
+    goal = goal_from(msgspec.structs.replace(recorded, verdict=graver))
+    assert (goal.facts, goal.outcome) == (("committed loss by unexplained",), "contradicted")
