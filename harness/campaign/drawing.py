@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from harness.campaign.job import Job, Runtime, Target, random_job
 from harness.campaign.store import Done
 from harness.chance.guide import Guide
+from harness.errors import UsageError
 from harness.runner.run import new_seed
-from harness.scenario.model import Scenario
+from harness.scenario.model import Scenario, StepKind
+from harness.scenario.parse import load
+from harness.scenario.write import SCENARIO
 
 ROUND = 4
 """Schedules that are drawn before it is known what the first of them reached: they are judged together."""
@@ -18,8 +21,10 @@ ROUND = 4
 class Drawing:
     """Draws the jobs of a night and learns from its runs; the corpus is kept in `folder`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, without: Collection[StepKind] = ()) -> None:
+        """`without`: kinds of step that the host cannot do."""
         self._folder = folder
+        self._without = without
         self._guides: dict[str, Guide] = {}
         self._drawn: dict[str, Scenario] = {}
 
@@ -39,9 +44,24 @@ class Drawing:
         for done in dones:
             self._guide(done.job.target).told(self._drawn.pop(done.job.key), done.coverage)
 
+    def catch_up(self, dones: Iterable[Done], runs: Path) -> None:
+        """Keep what runs of a killed night reached that it did not come to learn; their records are in `runs`."""
+        for done in dones:
+            if (
+                done.job.origin != "random"
+                or done.run_id is None
+                or self._guide(done.job.target).knows(done.job.scenario)
+            ):
+                continue
+            try:
+                scenario = load(runs / done.run_id / SCENARIO)
+            except UsageError:
+                continue
+            self._guide(done.job.target).told(scenario, done.coverage)
+
     def _guide(self, target: Target) -> Guide:
         name = str(target)
         if name not in self._guides:
             folder = self._folder / name.replace(":", "-")
-            self._guides[name] = Guide(folder, kafka=target.kafka, features=target.features)
+            self._guides[name] = Guide(folder, kafka=target.kafka, features=target.features, without=self._without)
         return self._guides[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -85,3 +85,9 @@ def catalogue_jobs(
                 fixed = scenario.cluster.features.keys() & target.features.keys()
                 if target.kafka in scenario.kafka and not fixed:
                     yield Job(scenario=scenario.name, target=target, runtime=runtime, number=number)
+
+
+def least_recent_first(jobs: Iterable[Job], ran: Sequence[str]) -> list[Job]:
+    """Round by round, and in each what ran the longest ago, or never, first. `ran`: groups, the oldest run first."""
+    last = {group: at for at, group in enumerate(ran)}
+    return sorted(jobs, key=lambda job: (job.number, last.get(job.group, -1)))

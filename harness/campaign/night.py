@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,10 +13,10 @@ import psutil
 
 from analysis.judge.prediction import known_in
 from analysis.verdict import EXIT_OF_OUTCOME, Verdict
-from harness.campaign.job import Job
+from harness.campaign.job import Job, Runtime, Target, random_job
 from harness.campaign.store import Done, Plan, Store
 from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
-from harness.record.manifest import read_manifest
+from harness.record.manifest import Manifest, read_manifest, records_of
 from harness.scenario import catalogue
 from harness.scenario.parse import load
 from harness.scenario.write import SCENARIO
@@ -24,6 +25,7 @@ BATCH = 16
 """Runs that are judged together: starting Spark for each would cost as much as the run."""
 GIVE_UP_AFTER = 3
 """Failures of the harness or its host, one after another: the next would fail too."""
+_RANDOM = re.compile(r"random-(\d+)")
 
 CarryOut = Callable[[Iterable[Job]], Generator[tuple[Job, Path | EbbtideError], None, None]]
 """Runs jobs, and says of each, as it ends, where its record is or why there is none; asks for the next in time."""
@@ -38,11 +40,6 @@ def exit_code(dones: Sequence[Done]) -> ExitCode:
     ends = [one.ended for one in dones if not one.expected]
     codes = [ExitCode.HARNESS_FAILED if one == "failed" else EXIT_OF_OUTCOME[one] for one in ends]
     return ExitCode.worst([ExitCode.AS_PREDICTED, *codes])
-
-
-def _levels_of(job: Job) -> dict[str, int]:
-    """The feature levels that a job's run formats with: the target's beside those that the scenario fixes."""
-    return {**catalogue.find(job.scenario).cluster.features, **job.target.features}
 
 
 class Night:
@@ -69,18 +66,22 @@ class Night:
         self._failed_in_a_row = 0
         self.done = [one for one in store.history() if one.night == plan.night]
 
-    def run(self, jobs: Iterable[Job]) -> list[Done]:
+    def run(
+        self, jobs: Iterable[Job], *, until_s: float | None = None, after_batch: Callable[[], None] = lambda: None
+    ) -> list[Done]:
         """Run the jobs that this night has not done yet, while there is time; what was done.
 
-        Raises `HarnessError` when the harness failed several times in a row.
+        `until_s`: seconds since the epoch, before the end of the budget. `after_batch` is called when a full one has
+        been judged. Raises `HarnessError` when the harness failed several times in a row.
         """
+        end_s = self.until_s if until_s is None else min(until_s, self.until_s)
         before = len(self.done)
         done = {one.job.key for one in self.done}
         started_s: dict[str, float] = {}
 
         def in_time() -> Iterator[Job]:
             for job in jobs:
-                if self.over:
+                if self._clock() >= end_s:
                     return
                 if job.key not in done:
                     self._tell(job.key)
@@ -99,6 +100,7 @@ class Night:
                     if len(ran) == BATCH:
                         self._judge_batch(ran)
                         ran.clear()
+                        after_batch()
         except HarnessError:
             self._judge_batch(ran)
             raise
@@ -110,27 +112,42 @@ class Night:
         """Whether the budget is spent."""
         return self._clock() >= self.until_s
 
-    def adopt(self, jobs: Sequence[Job]) -> None:
-        """Judge what a killed night had run of `jobs`, of the catalogue, and not judged: it is not run again."""
-        known = {one.run_id for one in self.done}
+    def adopt(self, jobs: Collection[Job] | None = None) -> None:
+        """Judge what a killed night had run and not judged: it is not run again.
+
+        Of the catalogue only what is of `jobs`, where they are given; and whatever was drawn by chance.
+        """
+        known = {one.run_id for one in self._store.history()}
         taken = {one.job.key for one in self.done}
         waiting: dict[Path, Job] = {}
-        for record in sorted(path for path in self._store.runs.iterdir() if path.name not in known):
+        for record in (path for path in records_of(self._store.runs) if path.name not in known):
             try:
                 manifest = read_manifest(record)
-                if manifest.status != "complete" or (manifest.start_ns or 0) < self._plan.started_s * 1e9:
+                begun = manifest.start_ns is not None and manifest.start_ns >= self._plan.started_s * 1e9
+                if manifest.status != "complete" or manifest.replay_of is not None or not begun:
                     continue
-                levels = load(record / SCENARIO).cluster.features
+                of_record = list(self._jobs_of(manifest, load(record / SCENARIO).cluster.features))
             except UsageError:
                 continue
-            for job in jobs:
-                same = (job.scenario, job.target.kafka) == (manifest.scenario, manifest.kafka)
-                # As formatted: a level that a release has by itself, the finalised ones have too.
-                if same and job.key not in taken and _levels_of(job) == levels:
+            for job in of_record:
+                if job.key not in taken and (jobs is None or job.origin == "random" or job in jobs):
                     waiting[record] = job
                     taken.add(job.key)
                     break
         self._judge_batch(list(waiting.items()))
+
+    def _jobs_of(self, manifest: Manifest, levels: Mapping[str, int]) -> Iterator[Job]:
+        """The jobs that a run may have been of; `levels` as formatted, those that its scenario fixes among them."""
+        runtime = msgspec.convert(self._plan.settings.get("runtime", "auto"), Runtime)
+        if drawn := _RANDOM.fullmatch(manifest.scenario):
+            yield random_job(Target(kafka=manifest.kafka, features=dict(levels)), runtime, int(drawn[1]))
+        elif manifest.scenario in catalogue.names():
+            fixed = catalogue.find(manifest.scenario).cluster.features
+            target = Target(
+                kafka=manifest.kafka, features={name: level for name, level in levels.items() if name not in fixed}
+            )
+            for number in range(1, int(self._plan.settings.get("times", "1")) + 1):
+                yield Job(scenario=manifest.scenario, target=target, runtime=runtime, number=number)
 
     def _note_failure(self, job: Job, error: EbbtideError, took_s: float) -> None:
         self._failed_in_a_row += 1

@@ -4,12 +4,15 @@ DIR/runs/RUN_ID/            run records
 DIR/history.jsonl           `Done`, one a line, in the order in which they were judged
 DIR/nights/NIGHT/plan.json  what a night was to do, and when it ended
 DIR/nights/NIGHT/...        its summary.md and junit.xml
+DIR/lock                    held by the night that is under way; says which process that is
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterable
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +28,13 @@ Ended = Outcome | Literal["failed"]
 """How a job ended; `failed`: the harness or its host did, and there may be no record."""
 
 
+class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that the host cannot do, and what it lacks."""
+
+    job: Job
+    why: str
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a night does: equal `settings`, the same. `ended_s` None: it is under way, or was killed."""
 
@@ -32,6 +42,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, str]
     started_s: float
     ended_s: float | None = None
+    skipped: tuple[Skipped, ...] = ()
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +74,7 @@ class Followup(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one contradiction. `same` of `times` replays ended as the record did.
 
     `smaller`: the file that shrinking wrote, of `steps` where the record has `steps_before`; `failure`: why not.
+    `settled` false: the host failed, or the time was over; another night goes on with it.
     """
 
     run_id: str
@@ -72,6 +84,8 @@ class Followup(msgspec.Struct, frozen=True, kw_only=True):
     steps: int | None = None
     steps_before: int | None = None
     failure: str | None = None
+    settled: bool = True
+    took_s: float = 0.0
 
     def told(self) -> str:
         """In a clause."""
@@ -80,6 +94,8 @@ class Followup(msgspec.Struct, frozen=True, kw_only=True):
             parts.append(f"{self.steps} of {self.steps_before} steps are enough: `{self.smaller}`")
         if self.failure is not None:
             parts.append(f"not shrunk: {self.failure}")
+        if not self.settled:
+            parts.append("the next night goes on with it")
         return ", ".join(parts)
 
 
@@ -99,6 +115,32 @@ class Store:
                 got=error.strerror,
                 allowed="a folder to write in",
             ) from None
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Held by this process; the kernel lets go, however it ends. Raises `UsageError` where another holds it."""
+        path = self.folder / "lock"
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise _unlockable(path, error) from None
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(
+                    "another night is under way in this store",
+                    where=str(self.folder),
+                    got=f"held by process {os.read(lock, 32).decode(errors='replace').strip() or 'unknown'}",
+                    next="wait until it has ended, end it with kill, or take another --store",
+                ) from None
+            except OSError as error:
+                raise _unlockable(path, error) from None
+            os.truncate(lock, 0)
+            os.write(lock, f"{os.getpid()}\n".encode())
+            yield
+        finally:
+            os.close(lock)
 
     def night_folder(self, night: str) -> Path:
         """Where a night keeps its own files."""
@@ -133,7 +175,16 @@ class Store:
         all_ = [*self.followups(night), followup]
         write_atomically(self.night_folder(night) / "followups.json", msgspec.json.encode(all_))
 
-    def drop_records(self, run_ids: Iterable[str]) -> None:
-        """Remove records; their lines in the history stay."""
-        for run_id in run_ids:
-            shutil.rmtree(self.runs / run_id, ignore_errors=True)
+    def all_followups(self) -> list[Followup]:
+        """What all nights did, oldest first."""
+        nights = sorted(path.parent.name for path in self.folder.glob("nights/*/followups.json"))
+        return [one for night in nights for one in self.followups(night)]
+
+
+def _unlockable(path: Path, error: OSError) -> UsageError:
+    return UsageError(
+        "the store cannot be locked",
+        where=str(path),
+        got=error.strerror,
+        allowed="a folder to write in, on a file system that knows flock",
+    )

@@ -21,9 +21,14 @@ def _lines(
     plan: Plan, dones: Sequence[Done], changes: Trend, runs: str, followups: Mapping[str, Followup]
 ) -> Iterator[str]:
     counts = Counter(done.ended for done in dones)
+    left_out = f"; {len(plan.skipped)} skipped" if plan.skipped else ""
     yield f"# Night {plan.night}"
     yield ""
-    yield f"{len(dones)} runs: " + (", ".join(f"{counts[one]} {one}" for one in _ORDER if counts[one]) or "none") + "."
+    yield (
+        f"{len(dones)} runs: "
+        + (", ".join(f"{counts[one]} {one}" for one in _ORDER if counts[one]) or "none")
+        + f"{left_out}."
+    )
     if dones:
         yield (
             f"Time in runs {sum(done.took_s for done in dones) / 60:.1f} min; memory of the harness "
@@ -36,11 +41,26 @@ def _lines(
     for ended in _ORDER[:-1]:
         mine = [done for done in dones if done.ended == ended and not done.expected]
         yield from _explained(ended, mine, runs, followups)
+    ids = {done.run_id for done in dones}
+    if earlier := [one for one in followups.values() if one.run_id not in ids]:
+        yield "\n## Contradictions of earlier nights, followed up\n"
+        yield from (f"- `ebbtide analyze {runs}/{one.run_id}`: {one.told()}" for one in earlier)
     known = Counter(f"{done.job.group}: {done.known_bug}" for done in dones if done.known_bug is not None)
     if known:
         yield "\n## Known bugs, found again\n"
         yield from (f"- {what} ({count} of these runs)" for what, count in sorted(known.items()))
+    yield from _skipped(plan)
     yield from _coverage(dones)
+
+
+def _skipped(plan: Plan) -> Iterator[str]:
+    """Scenarios that the host cannot do, by what it lacks."""
+    by_reason: dict[str, set[str]] = defaultdict(set)
+    for one in plan.skipped:
+        by_reason[one.why].add(one.job.scenario)
+    if by_reason:
+        yield "\n## Skipped\n"
+        yield from (f"- {why}: {', '.join(sorted(names))}" for why, names in sorted(by_reason.items()))
 
 
 def _table(dones: Sequence[Done]) -> Iterator[str]:

@@ -98,6 +98,10 @@ class Guide:
         if self._is_akin(scenario):
             self._told.append(told)
 
+    def knows(self, name: str) -> bool:
+        """Whether it was told of the schedule of this name."""
+        return any(one.scenario.name == name for one in self._told)
+
     def reached(self) -> Counter[str]:
         """How many runs reached each mark."""
         return Counter(mark for one in self._told for mark in marks(one.coverage))

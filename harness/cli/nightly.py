@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
+import shutil
 import sys
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.cluster_options import add_jobs_option, jobs_of, with_levels, words_of
-from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
+from harness.cli.cluster_options import add_jobs_option, jobs_of, words_of
+from harness.errors import ExitCode, HarnessError, UsageError
 from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
-    from analysis.verdict import Verdict
-    from harness.campaign.drawing import Drawing
-    from harness.campaign.job import Job, Runtime, Target
-    from harness.campaign.night import CarryOut, Night
-    from harness.campaign.store import Plan, Store
-    from harness.runner.display import Display
+    from harness.campaign.job import Job, Target
+    from harness.campaign.night import Night
+    from harness.campaign.store import Plan, Skipped, Store
     from harness.scenario.model import Scenario
 
-RUNS_LOG = "runs.log"
-"""In a night's folder: what its runs said."""
+CATALOGUE_SHARE = 0.8
+"""Of the budget, where schedules are drawn as well: a catalogue that takes longer goes on the next night."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=14,
         metavar="NIGHTS",
-        help="remove records of as-predicted runs that are older than so many nights (default 14; all others stay)",
+        help="remove records older than so many nights (default 14), but for runs that contradicted or proved nothing",
     )
 
 
@@ -69,52 +67,74 @@ def powers(args: argparse.Namespace) -> Wish:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Run the night, or go on with the one that was killed; the worst outcome is the exit code."""
+    from harness.campaign.store import Store
+
+    settings = _settings(args)
+    at_once = jobs_of(args)
+    store = Store(args.store)
+    with store.held():
+        return _run(args, store, settings, at_once)
+
+
+def _run(
+    args: argparse.Namespace,
+    store: Store,
+    settings: tuple[float, list[Target] | None, list[Scenario]],
+    at_once: int,
+) -> ExitCode:
     from harness.campaign.drawing import Drawing
-    from harness.campaign.job import Target, catalogue_jobs
+    from harness.campaign.followup import SHARE, FollowingUp
+    from harness.campaign.job import Target, catalogue_jobs, least_recent_first
     from harness.campaign.night import Night
-    from harness.campaign.store import Plan, Store
+    from harness.campaign.possible import lacking, split
+    from harness.chance.table import KINDS
     from harness.clean import clean
-    from harness.doctor import require_host
+    from harness.cli.night_work import carrier, follower, judge_of
+    from harness.doctor import check_host, require_host
     from harness.known_releases import KNOWN
 
-    budget_s, targets, scenarios = _settings(args)
-    at_once = jobs_of(args)
-    require_host(step.step for scenario in scenarios for step in scenario.steps)
-    store = Store(args.store)
-    settings = {
-        name: str(getattr(args, name)) for name in ("budget", "kafka", "scenarios", "times", "no_random", "runtime")
-    }
-    plan = store.unfinished()
-    if plan is not None and (plan.settings != settings or plan.started_s + budget_s <= time.time()):
-        _tell(f"closing night {plan.night}, which was killed")
-        _close(store, plan, args.keep)
-        plan = None
-    if plan is None:
-        plan = Plan(night=f"{datetime.now(UTC):%Y%m%dT%H%M%S}", settings=settings, started_s=time.time())
-        store.save(plan)
-    else:
-        _tell(f"going on with night {plan.night}")
+    budget_s, targets, scenarios = settings
+    require_host(())
+    impossible = lacking(check_host())
+    jobs, skipped = split(catalogue_jobs(scenarios, targets, args.runtime, args.times), scenarios, impossible)
     for outcome in clean():
         if outcome.undone:
             _tell(f"cleaned up after {outcome.run_id}: {len(outcome.undone)} things undone")
-    drawing = Drawing(store.folder / "chance")
-    night = Night(
-        store,
-        plan,
-        carry_out=_carrier(store, plan.night, args.runtime, drawing, at_once),
-        judge=_judge,
-        budget_s=budget_s,
-        tell=_tell,
-    )
-    jobs = list(catalogue_jobs(scenarios, targets, args.runtime, args.times))
-    try:
+    drawing = Drawing(store.folder / "chance", without=[kind for kind in KINDS if kind in impossible])
+
+    def night_of(plan: Plan) -> Night:
+        return Night(
+            store,
+            plan,
+            carry_out=carrier(store, plan.night, args.runtime, drawing, at_once),
+            judge=judge_of(store, plan.night),
+            budget_s=budget_s,
+            tell=_tell,
+        )
+
+    def adopt(night: Night, jobs: Sequence[Job] | None = None) -> None:
         night.adopt(jobs)
-        night.run(jobs)
-        _follow_up(store, plan, night, args.runtime)
+        drawing.catch_up(night.done, store.runs)
+
+    plan = _plan(args, store, budget_s, skipped, lambda killed: adopt(night_of(killed)))
+    for why in dict.fromkeys(one.why for one in skipped):
+        names = sorted({one.job.scenario for one in skipped if one.why == why})
+        _tell(f"skipped: {', '.join(names)}: {why}")
+    night = night_of(plan)
+    following = FollowingUp(
+        store, plan, carry_out=follower(store, plan.night, args.runtime), budget_s=budget_s, tell=_tell
+    )
+    ran = [one.job.group for one in store.history() if one.night < plan.night]
+    until_s = night.until_s if args.no_random else plan.started_s + CATALOGUE_SHARE * budget_s
+    try:
+        adopt(night, jobs)
+        batched = partial(following.run, until_s=until_s)
+        night.run(least_recent_first(jobs, ran), until_s=until_s, after_batch=batched)
+        following.run(until_s=until_s, share=1.0 if args.no_random else SHARE)
         while not args.no_random and not night.over:
             for target in targets or [Target(kafka=KNOWN[-1].version)]:
                 drawing.learn(night.run(drawing.jobs(target, args.runtime)))
-            _follow_up(store, plan, night, args.runtime)
+            following.run(until_s=night.until_s)
     except HarnessError:
         _close(store, plan, args.keep)
         raise
@@ -122,6 +142,36 @@ def run(args: argparse.Namespace) -> ExitCode:
         _tell(f"the same command goes on with night {plan.night} in {store.folder}")
         raise
     return _close(store, plan, args.keep)
+
+
+def _plan(
+    args: argparse.Namespace,
+    store: Store,
+    budget_s: float,
+    skipped: tuple[Skipped, ...],
+    adopt: Callable[[Plan], None],
+) -> Plan:
+    """That of the killed night, if it can go on; else it is closed with what it has, and a new one begins."""
+    import msgspec
+
+    from harness.campaign.store import Plan
+
+    settings = {
+        name: str(getattr(args, name)) for name in ("budget", "kafka", "scenarios", "times", "no_random", "runtime")
+    }
+    plan = store.unfinished()
+    if plan is not None and (plan.settings != settings or plan.started_s + budget_s <= time.time()):
+        _tell(f"closing night {plan.night}, which was killed")
+        adopt(plan)
+        _close(store, plan, args.keep)
+        plan = None
+    if plan is None:
+        plan = Plan(night=f"{datetime.now(UTC):%Y%m%dT%H%M%S}", settings=settings, started_s=time.time())
+    else:
+        _tell(f"going on with night {plan.night}")
+    plan = msgspec.structs.replace(plan, skipped=skipped)
+    store.save(plan)
+    return plan
 
 
 def _settings(args: argparse.Namespace) -> tuple[float, list[Target] | None, list[Scenario]]:
@@ -153,85 +203,14 @@ def _words(text: str, where: str) -> list[str]:
     return words
 
 
-def _carrier(store: Store, night: str, runtime: Runtime, drawing: Drawing, at_once: int) -> CarryOut:
-    from harness.runner.launch import Wanted, check, prepare
-    from harness.runner.run import RunRequest, new_seed
-    from harness.runner.side_by_side import run_in_turn, run_side_by_side
-    from harness.scenario import catalogue
-
-    wanted = Wanted(runs=store.runs, runtime=runtime)
-    log = store.night_folder(night) / RUNS_LOG
-
-    def request(job: Job, display: Display) -> RunRequest | EbbtideError:
-        scenario = drawing.scenario(job) if job.origin == "random" else catalogue.find(job.scenario)
-        as_run = with_levels(scenario, job.target.features)
-        kafka = job.target.kafka
-        try:
-            check(wanted, as_run, [kafka])
-            return prepare(wanted, [kafka], display.note).request(as_run, kafka, new_seed())
-        except EbbtideError as error:
-            return error
-
-    def carry_out(jobs: Iterable[Job]) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
-        if at_once == 1:
-            for job in jobs:
-                with _logged(store, night) as display:
-                    yield from run_in_turn([(job, request(job, display))], display)
-        else:
-            with _logged(store, night) as display:
-                requests = ((job, request(job, display)) for job in jobs)
-                yield from run_side_by_side(requests, at_once=at_once, log=log)
-
-    return carry_out
-
-
-@contextlib.contextmanager
-def _logged(store: Store, night: str) -> Iterator[Display]:
-    """A display that writes into the night's log."""
-    from rich.console import Console
-
-    from harness.runner.display import PlainDisplay
-
-    with (
-        (store.night_folder(night) / RUNS_LOG).open("a") as file,
-        PlainDisplay(Console(file=file, width=200)) as shown,
-    ):
-        yield shown
-
-
-def _judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-    from analysis.judge.many import judge_many
-    from analysis.reconcile.files import rows_of
-    from analysis.reconcile.session import session
-    from harness.signals import unwinding
-
-    with unwinding(), session(None, rows=rows_of(list(records))) as spark:
-        return dict(judge_many(records, spark))
-
-
-def _follow_up(store: Store, plan: Plan, night: Night, runtime: Runtime) -> None:
-    """Have new contradictions again and smaller, while there is time."""
-    from harness.campaign.followup import follow_up, wanting
-    from harness.cli.judging import judging
-    from harness.runner.launch import Wanted, prepare
-
-    for done in wanting(store.history(), plan.night, store.followups(plan.night)):
-        if night.over:
-            break
-        _tell(f"{done.job.key}: contradicted: replaying it, then making it smaller")
-        with _logged(store, plan.night) as display, judging([store.runs / str(done.run_id)]) as judge:
-            launch = prepare(Wanted(runs=store.runs, runtime=runtime), [done.job.target.kafka], display.note)
-            one = follow_up(store, done, launch=launch, judge=judge, display=display, until_s=night.until_s)
-        store.append_followup(plan.night, one)
-        _tell(f"{done.job.key}: {one.told()}")
-
-
 def _close(store: Store, plan: Plan, keep: int) -> ExitCode:
     """Write the summary and the JUnit file, remove old records, and say what came out."""
     import msgspec
 
+    from harness.campaign.followup import wanted
     from harness.campaign.junit import write_junit
     from harness.campaign.night import exit_code
+    from harness.campaign.retention import stale
     from harness.campaign.summary import summary
     from harness.campaign.trend import trend
     from harness.record.files import write_atomically
@@ -241,14 +220,11 @@ def _close(store: Store, plan: Plan, keep: int) -> ExitCode:
     folder = store.night_folder(plan.night)
     text = summary(plan, done, trend(history, plan.night), str(store.runs), store.followups(plan.night))
     write_atomically(folder / "summary.md", text.encode())
-    write_junit(folder / "junit.xml", plan.night, done)
+    write_junit(folder / "junit.xml", plan.night, done, plan.skipped)
     store.save(msgspec.structs.replace(plan, ended_s=time.time()))
-    kept = set(sorted({one.night for one in history})[-keep:] if keep else ())
-    store.drop_records(
-        one.run_id
-        for one in history
-        if one.run_id is not None and one.ended == "as-predicted" and one.night not in kept
-    )
+    pending = {str(one.run_id) for one in wanted(store, plan.night)}
+    for one in list(stale(store.runs, history, night=plan.night, keep=keep, pending=pending)):
+        shutil.rmtree(one, ignore_errors=True)
     print(text)
     print(f"summary: {folder / 'summary.md'}\nJUnit:   {folder / 'junit.xml'}")
     return exit_code(done)

@@ -3,104 +3,25 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
 import msgspec
 import pytest
+from nights import NIGHT, World, done, job
 
-from analysis.verdict import Loss, Outcome, Verdict
 from harness.campaign.drawing import Drawing
 from harness.campaign.followup import wanting
-from harness.campaign.job import Job, Target, catalogue_jobs, parse_target, random_job
+from harness.campaign.job import Target, catalogue_jobs, parse_target, random_job
 from harness.campaign.junit import write_junit
-from harness.campaign.night import BATCH, Night, exit_code
-from harness.campaign.store import Done, Ended, Followup, Plan, Store
+from harness.campaign.night import BATCH, exit_code
+from harness.campaign.store import Done, Ended, Followup, Store
 from harness.campaign.summary import summary
 from harness.campaign.trend import trend
-from harness.cli.cluster_options import with_levels
 from harness.cli.main import main
-from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
-from harness.record.manifest import Manifest, write_manifest
+from harness.errors import ExitCode, HarnessError, UsageError
 from harness.scenario import catalogue
 from harness.scenario.write import SCENARIO, text_of
-
-NIGHT = "20261121T010000"
-
-
-def job(number: int = 1, scenario: str = "healthy", kafka: str = "4.3.1") -> Job:
-    return Job(scenario=scenario, target=Target(kafka=kafka), runtime="local", number=number)
-
-
-class World:
-    """A store, a clock that each run moves on by ten seconds, and runs whose outcomes a test sets."""
-
-    def __init__(self, folder: Path) -> None:
-        self.store = Store(folder)
-        self.plan = Plan(night=NIGHT, settings={"budget": "1h"}, started_s=1000.0)
-        self.store.save(self.plan)
-        self.now_s = 1000.0
-        self.outcomes: dict[str, Outcome] = {}
-        self.fails: set[str] = set()
-        self.refused: set[str] = set()
-        self.ran: list[str] = []
-        self.told: list[str] = []
-
-    def night(self, budget_s: float = 3600.0) -> Night:
-        return Night(
-            self.store,
-            self.plan,
-            carry_out=self.carry_out,
-            judge=self.judge,
-            budget_s=budget_s,
-            tell=self.told.append,
-            clock=lambda: self.now_s,
-        )
-
-    def carry_out(self, jobs: Iterable[Job]) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
-        for job in jobs:
-            try:
-                yield job, self.run(job)
-            except EbbtideError as error:
-                yield job, error
-
-    def run(self, job: Job) -> Path:
-        self.now_s += 10
-        self.ran.append(job.key)
-        if job.key in self.fails:
-            raise HarnessError("no room on the disk")
-        if job.key in self.refused:
-            raise UsageError("these steps need nodes with volumes of their own")
-        return self.record(job)
-
-    def record(self, job: Job, status: str = "complete") -> Path:
-        record = self.store.runs / f"run-{len(self.ran)}-{job.number}"
-        record.mkdir()
-        manifest = Manifest(
-            run_id=record.name,
-            scenario=job.scenario,
-            kafka=job.target.kafka,
-            features={"eligible.leader.replicas.version": 1, **job.target.features},
-            seed=7,
-            start_ns=int(self.now_s * 1e9),
-        )
-        write_manifest(record, msgspec.structs.replace(manifest, end_ns=int(self.now_s * 1e9 + 5e9), status=status))
-        (record / "key").write_text(job.key)
-        scenario = with_levels(catalogue.find("healthy"), job.target.features)
-        (record / SCENARIO).write_text(text_of(msgspec.structs.replace(scenario, kafka=(job.target.kafka,))))
-        return record
-
-    def judge(self, records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-        return {one: self.verdict(one) for one in records}
-
-    def verdict(self, record: Path) -> Verdict:
-        outcome = self.outcomes.get((record / "key").read_text(), "as-predicted")
-        loss = Loss(
-            topic="t", partition=0, acks=-1, committed=True, cause="unexplained", count=3, first_offset=0, last_offset=2
-        )
-        bad = outcome == "contradicted"
-        return Verdict(run_id=record.name, outcome=outcome, why=["a reason"], losses=[loss] if bad else [])
 
 
 @pytest.fixture
@@ -234,10 +155,6 @@ def test_a_line_that_was_not_finished_is_cut_off_and_a_damaged_one_is_named(worl
     assert refused.value.where == f"{history}:1"
 
 
-def done(night: str, ended: Ended, scenario: str = "healthy", number: int = 1) -> Done:
-    return Done(night=night, job=job(number, scenario), run_id=f"{night}-{number}", ended=ended, why=("a reason",))
-
-
 def test_a_store_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="the store cannot be made"):
@@ -264,7 +181,7 @@ def test_the_trend_tells_new_gone_and_flaky_from_what_was_before() -> None:
 def test_a_known_bug_fails_no_night_and_is_not_followed_up(world: World, tmp_path: Path) -> None:
     one = msgspec.structs.replace(done(NIGHT, "contradicted"), known_bug="KAFKA-1")
     assert one.expected
-    assert wanting([one], NIGHT, []) == []
+    assert wanting([one], NIGHT, settled=[], tried=[], there=lambda _: True) == []
     page = summary(world.plan, [one], trend([one], NIGHT), "store/runs")
     assert "- healthy on 4.3.1 (local): KAFKA-1 (1 of these runs)" in page
     write_junit(tmp_path / "junit.xml", NIGHT, [one])
@@ -337,11 +254,12 @@ def test_what_is_new_is_followed_up_once_and_what_every_night_shows_is_not(world
             done("n2", "contradicted", number=3), job=random_job(Target(kafka="4.3.1"), "local", seed=3)
         ),
     ]
-    wanted = wanting(history, "n2", [])
+    wanted = wanting(history, "n2", settled=["n1-1"], tried=[], there=lambda _: True)
     assert [(one.job.scenario, one.job.number) for one in wanted] == [("new", 1), ("random-3", 3)]
     world.store.append_followup("n2", Followup(run_id=str(wanted[0].run_id), times=3, same=3))
     known = world.store.followups("n2")
-    assert wanting(history, "n2", known) == wanted[1:]
+    tried = [one.run_id for one in known]
+    assert wanting(history, "n2", settled=["n1-1"], tried=tried, there=lambda _: True) == wanted[1:]
     page = summary(world.plan, history[2:3], trend(history, "n2"), "store/runs", known)
     assert "came again in 3 of 3 replays" in page
 

@@ -1,0 +1,127 @@
+"""How a night's runs are made, judged and followed up; what they say goes into the night's log."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cli.cluster_options import with_levels
+from harness.errors import EbbtideError, HarnessError
+
+if TYPE_CHECKING:
+    from analysis.verdict import Verdict
+    from harness.campaign.drawing import Drawing
+    from harness.campaign.job import Job, Runtime
+    from harness.campaign.night import CarryOut, Judge
+    from harness.campaign.store import Done, Followup, Store
+    from harness.runner.display import Display
+
+RUNS_LOG = "runs.log"
+"""In a night's folder: what its runs said."""
+
+
+def carrier(store: Store, night: str, runtime: Runtime, drawing: Drawing, at_once: int) -> CarryOut:
+    """Runs jobs, `at_once` of them; whatever ends a run, the next is begun."""
+    from harness.runner.launch import Wanted, check, prepare
+    from harness.runner.run import RunRequest, new_seed
+    from harness.runner.side_by_side import run_in_turn, run_side_by_side
+    from harness.scenario import catalogue
+
+    wanted = Wanted(runs=store.runs, runtime=runtime)
+    log = store.night_folder(night) / RUNS_LOG
+
+    def request(job: Job, display: Display) -> RunRequest | EbbtideError:
+        try:
+            scenario = drawing.scenario(job) if job.origin == "random" else catalogue.find(job.scenario)
+            as_run = with_levels(scenario, job.target.features)
+            kafka = job.target.kafka
+            check(wanted, as_run, [kafka])
+            return prepare(wanted, [kafka], display.note).request(as_run, kafka, new_seed())
+        except EbbtideError as error:
+            return error
+        except Exception as error:
+            return _bug("a run", error, log)
+
+    def run_here(job: Job) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
+        with _logged(store, night) as display:
+            try:
+                yield from run_in_turn([(job, request(job, display))], display)
+            except Exception as error:
+                yield job, _bug("a run", error, log)
+
+    def carry_out(jobs: Iterable[Job]) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
+        if at_once == 1:
+            for job in jobs:
+                yield from run_here(job)
+        else:
+            with _logged(store, night) as display:
+                requests = ((job, request(job, display)) for job in jobs)
+                yield from run_side_by_side(requests, at_once=at_once, log=log)
+
+    return carry_out
+
+
+def _bug(what: str, error: Exception, log: Path) -> HarnessError:
+    """Its traceback goes into the night's log; the night goes on, as after any failure."""
+    with log.open("a") as file:
+        traceback.print_exception(error, file=file)
+    return HarnessError(f"{what} ended by a bug in ebbtide: {type(error).__name__}: {error}", where=str(log))
+
+
+@contextlib.contextmanager
+def _logged(store: Store, night: str) -> Iterator[Display]:
+    """A display that writes into the night's log."""
+    from rich.console import Console
+
+    from harness.runner.display import PlainDisplay
+
+    with (
+        (store.night_folder(night) / RUNS_LOG).open("a") as file,
+        PlainDisplay(Console(file=file, width=200)) as shown,
+    ):
+        yield shown
+
+
+def judge_of(store: Store, night: str) -> Judge:
+    """Judges records in a Spark session of their own."""
+
+    def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
+        from analysis.judge.many import judge_many
+        from analysis.reconcile.files import rows_of
+        from analysis.reconcile.session import session
+        from harness.signals import unwinding
+
+        try:
+            with unwinding(), session(None, rows=rows_of(list(records))) as spark:
+                return dict(judge_many(records, spark))
+        except EbbtideError:
+            raise
+        except Exception as error:
+            # Raised, it would end every later night, too, which would find these records and judge them again.
+            return dict.fromkeys(records, _bug("judging", error, store.night_folder(night) / RUNS_LOG))
+
+    return judge
+
+
+def follower(store: Store, night: str, runtime: Runtime) -> Callable[[Done, float], Followup]:
+    """Follows a contradiction up until a time in seconds since the epoch; what fails is for another night."""
+    from harness.campaign.followup import follow_up
+    from harness.campaign.store import Followup
+    from harness.cli.judging import judging
+    from harness.runner.launch import Wanted, prepare
+
+    def carry_out(done: Done, until_s: float) -> Followup:
+        try:
+            with _logged(store, night) as display, judging([store.runs / str(done.run_id)]) as judge:
+                launch = prepare(Wanted(runs=store.runs, runtime=runtime), [done.job.target.kafka], display.note)
+                return follow_up(store, done, launch=launch, judge=judge, display=display, until_s=until_s)
+        except EbbtideError as error:
+            failure = error.what
+        except Exception as error:
+            failure = _bug("this", error, store.night_folder(night) / RUNS_LOG).what
+        return Followup(run_id=str(done.run_id), failure=failure, settled=False)
+
+    return carry_out

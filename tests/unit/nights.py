@@ -1,0 +1,101 @@
+"""Nights without clusters: a store, a clock, and runs whose ends a test sets."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from analysis.verdict import Loss, Outcome, Verdict
+from harness.campaign.job import Job, Target
+from harness.campaign.night import Night
+from harness.campaign.store import Done, Ended, Plan, Store
+from harness.cli.cluster_options import with_levels
+from harness.errors import EbbtideError, HarnessError, UsageError
+from harness.record.manifest import Manifest, write_manifest
+from harness.scenario import catalogue
+from harness.scenario.write import SCENARIO, text_of
+
+NIGHT = "20261121T010000"
+
+
+def job(number: int = 1, scenario: str = "healthy", kafka: str = "4.3.1") -> Job:
+    return Job(scenario=scenario, target=Target(kafka=kafka), runtime="local", number=number)
+
+
+class World:
+    """A store, a clock that each run moves on by ten seconds, and runs whose outcomes a test sets."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Store(folder)
+        self.plan = Plan(night=NIGHT, settings={"budget": "1h", "runtime": "local", "times": "99"}, started_s=1000.0)
+        self.store.save(self.plan)
+        self.now_s = 1000.0
+        self.outcomes: dict[str, Outcome] = {}
+        self.fails: set[str] = set()
+        self.refused: set[str] = set()
+        self.ran: list[str] = []
+        self.told: list[str] = []
+
+    def night(self, budget_s: float = 3600.0) -> Night:
+        return Night(
+            self.store,
+            self.plan,
+            carry_out=self.carry_out,
+            judge=self.judge,
+            budget_s=budget_s,
+            tell=self.told.append,
+            clock=lambda: self.now_s,
+        )
+
+    def carry_out(self, jobs: Iterable[Job]) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
+        for job in jobs:
+            try:
+                yield job, self.run(job)
+            except EbbtideError as error:
+                yield job, error
+
+    def run(self, job: Job) -> Path:
+        self.now_s += 10
+        self.ran.append(job.key)
+        if job.key in self.fails:
+            raise HarnessError("no room on the disk")
+        if job.key in self.refused:
+            raise UsageError("these steps need nodes with volumes of their own")
+        return self.record(job)
+
+    def record(
+        self, job: Job, status: str = "complete", *, name: str | None = None, replay_of: str | None = None
+    ) -> Path:
+        record = self.store.runs / (name or f"run-{len(self.ran)}-{job.number}")
+        record.mkdir()
+        manifest = Manifest(
+            run_id=record.name,
+            scenario=job.scenario,
+            kafka=job.target.kafka,
+            features={"eligible.leader.replicas.version": 1, **job.target.features},
+            seed=7,
+            replay_of=replay_of,
+            start_ns=int(self.now_s * 1e9),
+        )
+        write_manifest(record, msgspec.structs.replace(manifest, end_ns=int(self.now_s * 1e9 + 5e9), status=status))
+        (record / "key").write_text(job.key)
+        scenario = with_levels(catalogue.find("healthy"), job.target.features)
+        (record / SCENARIO).write_text(text_of(msgspec.structs.replace(scenario, kafka=(job.target.kafka,))))
+        return record
+
+    def judge(self, records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
+        return {one: self.verdict(one) for one in records}
+
+    def verdict(self, record: Path) -> Verdict:
+        outcome = self.outcomes.get((record / "key").read_text(), "as-predicted")
+        loss = Loss(
+            topic="t", partition=0, acks=-1, committed=True, cause="unexplained", count=3, first_offset=0, last_offset=2
+        )
+        bad = outcome == "contradicted"
+        return Verdict(run_id=record.name, outcome=outcome, why=["a reason"], losses=[loss] if bad else [])
+
+
+def done(night: str, ended: Ended, scenario: str = "healthy", number: int = 1) -> Done:
+    return Done(night=night, job=job(number, scenario), run_id=f"{night}-{number}", ended=ended, why=("a reason",))

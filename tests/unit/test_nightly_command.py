@@ -1,0 +1,121 @@
+"""The command from end to end, but for clusters, Spark and the host: killed, started again, closed."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+
+import pytest
+from nights import World, job
+
+from harness.campaign.job import Job
+from harness.campaign.store import Done, Followup, Plan
+from harness.cli.main import main
+from harness.doctor import VOLUMES, Check
+from harness.errors import EbbtideError
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World(tmp_path / "store")
+    world.now_s = time.time() + 1
+    shutil.rmtree(world.store.folder / "nights")
+    host = [Check(name="loop mounts", status="missing", detail="no device", disables=(VOLUMES,))]
+    monkeypatch.setattr("harness.doctor.check_host", lambda: host)
+    monkeypatch.setattr("harness.doctor.require_host", lambda _: None)
+    monkeypatch.setattr("harness.clean.clean", list)
+    monkeypatch.setattr("harness.cli.nightly.powers", lambda _: None)
+    monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: world.carry_out)
+    monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: world.judge)
+    monkeypatch.setattr("harness.cli.night_work.follower", lambda *_: follow)
+    return world
+
+
+def follow(done: Done, _until_s: float) -> Followup:
+    return Followup(run_id=str(done.run_id), times=3, same=3)
+
+
+def nightly(world: World, *flags: str) -> int:
+    return main(["nightly", "--store", str(world.store.folder), "--kafka", "4.3.1", "--runtime", "local", *flags])
+
+
+def killed_after(runs: int, world: World) -> Callable[..., Generator[tuple[Job, Path | EbbtideError], None, None]]:
+    def carry_out(jobs: Iterable[Job]) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
+        for one in jobs:
+            record = world.run(one)
+            if len(world.ran) == runs:
+                raise KeyboardInterrupt
+            yield one, record
+
+    return carry_out
+
+
+def test_what_the_host_cannot_do_is_skipped_and_the_rest_is_run(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert nightly(world, "--scenarios", "disk-full,healthy", "--no-random") == 0
+    assert world.ran == [job().key]
+    out, err = capsys.readouterr()
+    assert "this host lacks loop mounts (no device): disk-full" in out
+    assert "skipped: disk-full: this host lacks loop mounts" in err
+
+
+def test_a_host_that_can_do_none_is_refused_and_begins_no_night(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert nightly(world, "--scenarios", "disk-full") == 3
+    assert "none of these scenarios" in capsys.readouterr().err
+    assert world.store.unfinished() is None
+
+
+def test_a_night_killed_among_its_random_runs_loses_none_that_was_complete(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: killed_after(4, world))
+    assert nightly(world, "--scenarios", "healthy") == 3
+    assert [one.job.origin for one in world.store.history()] == ["catalogue"]
+    plan = world.store.unfinished()
+    assert plan is not None
+    # Started again, and killed at once.
+    monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: killed_after(5, world))
+    assert nightly(world, "--scenarios", "healthy") == 3
+    assert world.store.unfinished() == plan
+    history = world.store.history()
+    assert [one.job.origin for one in history] == ["catalogue", "random", "random", "random"]
+    assert {one.job.key for one in history} == set(world.ran[:4])
+    assert (world.store.folder / "chance" / "4.3.1" / "corpus.jsonl").read_text().count("\n") >= 1
+
+
+def test_a_killed_night_is_closed_with_all_that_it_ran_and_the_new_one_follows_its_contradiction_up(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.store.save(Plan(night="20010101T010000", settings={"runtime": "local", "times": "1"}, started_s=1.0))
+    record = world.record(job(), name="20010101T010500-healthy-4.3.1-aaaa")
+    world.outcomes[job().key] = "contradicted"
+    assert nightly(world, "--scenarios", "healthy", "--no-random") == 1
+    first, second = world.store.history()
+    assert (first.night, first.run_id) == ("20010101T010000", record.name)
+    [one] = world.store.followups(second.night)
+    # Of both the first, which a follow-up that was cut short would have gone on from.
+    assert one.run_id == record.name
+    assert "Contradictions of earlier nights, followed up" in capsys.readouterr().out
+
+
+def test_a_night_that_ends_removes_what_it_needs_no_more(world: World) -> None:
+    orphan = world.record(job(), "interrupted", name="20010101T010500-healthy-4.3.1-aaaa")
+    assert nightly(world, "--scenarios", "healthy", "--no-random", "--keep", "1") == 0
+    assert not orphan.exists()
+    [one] = world.store.history()
+    assert (world.store.runs / str(one.run_id)).is_dir()
+
+
+def test_a_second_night_does_not_take_the_live_one_for_killed(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Plan(night="20010101T010000", settings={}, started_s=1.0)
+    world.store.save(plan)
+    with world.store.held():
+        assert nightly(world, "--scenarios", "healthy", "--no-random") == 4
+    assert "another night is under way in this store" in capsys.readouterr().err
+    assert world.store.unfinished() == plan
+    assert world.ran == []

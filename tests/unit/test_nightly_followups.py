@@ -1,0 +1,248 @@
+"""What nights do about contradictions: which, when, for how long, and what a killed one goes on with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from nights import NIGHT, World, done, job
+
+from harness.campaign import followup
+from harness.campaign.followup import FollowingUp, follow_up, wanted, wanting
+from harness.campaign.job import parse_target, random_job
+from harness.campaign.night import BATCH
+from harness.campaign.store import Done, Followup
+from harness.errors import EbbtideError, HarnessError, UsageError
+from harness.replay.replaying import Ran
+from harness.shrink.search import NotReproduced
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "store")
+
+
+def found(night: str, scenario: str, number: int = 1) -> Done:
+    one = done(night, "contradicted", scenario, number)
+    return msgspec.structs.replace(one, run_id=f"{night}-{scenario}-{number}")
+
+
+def names(history: Sequence[Done], night: str, *, settled: Sequence[str] = (), gone: Sequence[str] = ()) -> list[str]:
+    return [
+        str(one.run_id)
+        for one in wanting(history, night, settled=settled, tried=(), there=lambda run_id: run_id not in gone)
+    ]
+
+
+def test_a_contradiction_that_its_own_night_did_not_follow_up_is_followed_up_later() -> None:
+    by_chance = msgspec.structs.replace(found("n1", "random-3"), job=random_job(parse_target("4.3.1"), "local", 3))
+    history = [found("n1", "again"), by_chance, found("n1", "once"), found("n2", "again"), found("n2", "new")]
+    # Of this night first, of which "again" goes on from the record that it was begun with; then the newest.
+    assert names(history, "n2") == ["n1-again-1", "n2-new-1", "n1-once-1", "n1-random-3-1"]
+    assert names(history, "n2", gone=["n1-again-1", "n1-once-1"]) == ["n2-again-1", "n2-new-1", "n1-random-3-1"]
+    assert names(history, "n2", settled=["n1-again-1", "n1-random-3-1"]) == ["n2-new-1", "n1-once-1"]
+
+
+def test_one_that_comes_back_after_a_night_as_predicted_is_new_again() -> None:
+    history = [found("n1", "a"), done("n2", "failed", "a"), found("n3", "a")]
+    assert names(history, "n3", settled=["n1-a-1"]) == []
+    history[1] = done("n2", "as-predicted", "a")
+    assert names(history, "n3", settled=["n1-a-1"]) == ["n3-a-1"]
+    # As predicted once, and never followed up: its record says all the same what happened.
+    assert names(history[:2], "n2") == ["n1-a-1"]
+
+
+class Followed:
+    """Follow-ups that take some seconds each, and are settled."""
+
+    def __init__(self, world: World, takes_s: float, settled: bool = True) -> None:
+        self.world, self.takes_s, self.settled = world, takes_s, settled
+        self.until_s: list[float] = []
+
+    def __call__(self, one: Done, until_s: float) -> Followup:
+        self.until_s.append(until_s)
+        self.world.now_s += self.takes_s
+        return Followup(run_id=str(one.run_id), times=3, same=3, settled=self.settled)
+
+    def following(self, budget_s: float) -> FollowingUp:
+        return FollowingUp(
+            self.world.store,
+            self.world.plan,
+            carry_out=self,
+            budget_s=budget_s,
+            tell=self.world.told.append,
+            clock=lambda: self.world.now_s,
+        )
+
+
+def contradicted(world: World, count: int) -> list[str]:
+    for number in range(count):
+        one = found(NIGHT, f"s{number}")
+        (world.store.runs / str(one.run_id)).mkdir()
+        world.store.append(one)
+    return [f"{NIGHT}-s{number}-1" for number in range(count)]
+
+
+def test_follow_ups_take_a_third_of_the_budget_and_no_more_is_begun(world: World) -> None:
+    ids = contradicted(world, 5)
+    followed = Followed(world, takes_s=50)
+    followed.following(300).run(until_s=5000)
+    assert [one.run_id for one in world.store.followups(NIGHT)] == ids[:2]
+    assert followed.until_s == [1100.0, 1100.0]
+    # Killed and started again, the night has spent what it has.
+    followed.following(300).run(until_s=5000)
+    assert len(followed.until_s) == 2
+    followed.following(300).run(until_s=1150, share=1.0)
+    assert [one.run_id for one in world.store.followups(NIGHT)] == ids[:3]
+    assert followed.until_s[2] == 1150
+
+
+def test_what_was_not_settled_is_tried_once_a_night_and_taken_up_by_the_next(world: World) -> None:
+    [run_id] = contradicted(world, 1)
+    followed = Followed(world, takes_s=1, settled=False)
+    for _ in range(2):
+        followed.following(300).run(until_s=5000)
+    assert len(followed.until_s) == 1
+    world.plan = msgspec.structs.replace(world.plan, night="20261122T010000")
+    assert [one.run_id for one in wanted(world.store, world.plan.night)] == [run_id]
+    Followed(world, takes_s=1).following(300).run(until_s=5000)
+    assert wanted(world.store, "20261123T010000") == []
+
+
+def test_contradictions_are_followed_up_while_the_catalogue_runs(world: World) -> None:
+    jobs = [job(number) for number in range(1, BATCH + 4)]
+    world.outcomes[jobs[2].key] = "contradicted"
+    following = Followed(world, takes_s=1).following(3600)
+    ran_before: list[int] = []
+
+    def after_batch() -> None:
+        following.run(until_s=5000)
+        ran_before.append(len(world.ran))
+
+    world.night().run(jobs, after_batch=after_batch)
+    assert ran_before == [BATCH]
+    assert len(world.store.followups(NIGHT)) == 1
+    assert len(world.ran) == len(jobs)
+
+
+def test_the_catalogue_leaves_a_share_of_the_budget(world: World) -> None:
+    night = world.night(budget_s=100)
+    night.run([job(number) for number in range(1, 50)], until_s=1080)
+    assert len(world.ran) == 8
+    assert not night.over
+
+
+def test_lines_of_earlier_versions_count_as_settled(world: World) -> None:
+    path = world.store.night_folder(NIGHT) / "followups.json"
+    path.write_text('[{"run_id": "r", "times": 3, "same": 0, "failure": "it did not come again"}]')
+    [one] = world.store.all_followups()
+    assert one.settled
+
+
+class Replayed:
+    """Stands for what replays and shrinks: one recorded run, `failures` of the replays that are run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, same: bool, failures: int = 0) -> None:
+        self.same, self.failures = same, failures
+        self.run: list[int] = []
+        self.shrunk: EbbtideError | bool = True
+        for name in ("load_recorded", "plan", "run_replays", "judged", "summaries", "shrink"):
+            monkeypatch.setattr(followup, name, getattr(self, name))
+
+    def load_recorded(self, folder: Path) -> Any:
+        return SimpleNamespace(
+            manifest=SimpleNamespace(run_id=folder.name, kafka="4.3.1"), scenario=SimpleNamespace(steps=[1, 2, 3])
+        )
+
+    def plan(self, _recorded: Any, *, kafka: str) -> Any:
+        return None
+
+    def run_replays(self, _recorded: Any, releases: Sequence[str], *, times: int, **_: Any) -> Iterator[Ran]:
+        self.run.append(times)
+        for number in range(times):
+            failure = "no room" if number < self.failures else None
+            yield Ran(kafka=releases[0], plan=None, record=None if failure else Path("r"), failure=failure)  # type: ignore[arg-type]
+
+    def judged(self, _recorded: Any, ran: Ran, _judge: Any) -> Ran:
+        return ran
+
+    def summaries(self, _recorded: Any, ran: Sequence[Ran]) -> list[Any]:
+        there = [one for one in ran if one.record is not None]
+        return [SimpleNamespace(times=len(ran), same=len(there) if self.same else 0)]
+
+    def shrink(self, *_: Any, **__: Any) -> Any:
+        if isinstance(self.shrunk, EbbtideError):
+            raise self.shrunk
+        smaller = SimpleNamespace(scenario=SimpleNamespace(steps=[1]), finished=self.shrunk)
+        return SimpleNamespace(smaller=smaller, text="name = 'smaller'\n")
+
+
+def followed(world: World, one: Done, left_s: float = 1000.0) -> Followup:
+    until_s = time.time() + left_s
+    return follow_up(world.store, one, launch=None, judge=None, display=None, until_s=until_s)  # type: ignore[arg-type]
+
+
+def test_replays_that_a_killed_follow_up_left_are_taken_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = found(NIGHT, "healthy")
+    run_id = str(one.run_id)
+    world.record(job(), name="a", replay_of=run_id)
+    world.record(job(), name="b", replay_of=run_id)
+    world.record(job(), "interrupted", name="c", replay_of=run_id)
+    world.record(job(), name="d", replay_of="another")
+    world.record(job(kafka="3.9.1"), name="e", replay_of=run_id)
+    replayed = Replayed(monkeypatch, same=True)
+    end = followed(world, one)
+    assert (replayed.run, end.times, end.same, end.settled) == ([1], 3, 3, True)
+
+
+def test_replays_that_failed_for_the_hosts_sake_settle_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    Replayed(monkeypatch, same=True, failures=3)
+    end = followed(world, found(NIGHT, "healthy"))
+    assert (end.settled, end.failure) == (False, "no room")
+    Replayed(monkeypatch, same=False)
+    end = followed(world, found(NIGHT, "healthy"))
+    assert (end.settled, end.failure) == (True, "it did not come again")
+
+
+@pytest.mark.parametrize(
+    ("error", "left_s", "settled"),
+    [
+        (HarnessError("no room"), 1000.0, False),
+        (UsageError("there is nothing to keep"), 1000.0, True),
+        (NotReproduced("the finding did not come"), 1000.0, True),
+    ],
+)
+def test_a_shrink_that_failed_settles_it_only_if_that_is_about_the_record(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: EbbtideError, left_s: float, settled: bool
+) -> None:
+    Replayed(monkeypatch, same=True).shrunk = error
+    end = followed(world, found(NIGHT, "healthy"), left_s)
+    assert (end.failure, end.settled) == (error.what, settled)
+
+
+def test_what_the_end_of_the_night_cut_short_is_not_settled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed = Replayed(monkeypatch, same=True)
+    end = followed(world, found(NIGHT, "healthy"), left_s=-1.0)
+    assert (end.failure, end.settled) == ("no time was left", False)
+    assert "the next night goes on with it" in end.told()
+    # Stopped by the bound on a shrink, with time left: another night would find no more.
+    replayed.shrunk = False
+    assert followed(world, found(NIGHT, "healthy")).settled
+
+
+def test_releases_with_other_feature_levels_are_shrunk_to_files_of_their_own(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Replayed(monkeypatch, same=True)
+    plain, level = found(NIGHT, "healthy"), found(NIGHT, "healthy", 2)
+    other = msgspec.structs.replace(level.job, target=parse_target("4.3.1:eligible.leader.replicas.version=1"))
+    ends = [followed(world, plain), followed(world, msgspec.structs.replace(level, job=other))]
+    assert [Path(str(one.smaller)).name for one in ends] == [
+        "healthy-4.3.1-shrunk.toml",
+        "healthy-4.3.1-eligible.leader.replicas.version=1-shrunk.toml",
+    ]
