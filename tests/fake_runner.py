@@ -27,6 +27,7 @@ from harness.record.manifest import read_manifest
 from harness.record.steps import StepEntry
 from harness.scenario.model import StepSpec
 from harness.scenario.parse import parse
+from harness.waiting import WaitExpired
 
 LOST = Loss(
     topic="t",
@@ -133,11 +134,17 @@ class FakeProcess:
 
 
 class FakeRunner:
-    """See `ebbtide_pytest.runner.Runner`. `open` are the clusters that are up; `asked` what was wanted of it."""
+    """See `ebbtide_pytest.runner.Runner`. `open` are the clusters that are up; `asked` what was wanted of it.
 
-    def __init__(self, lacking: Mapping[str, str] | None = None, fails: Sequence[str] = ()) -> None:
+    `stuck`: no cluster ends when it should.
+    """
+
+    def __init__(
+        self, lacking: Mapping[str, str] | None = None, fails: Sequence[str] = (), stuck: bool = False
+    ) -> None:
         self.lacking = lacking or {}
         self.fails = fails
+        self.stuck = stuck
         self.open: list[str] = []
         self.asked: list[str] = []
 
@@ -184,6 +191,8 @@ class FakeRunner:
         return write_record(chaos.record, chaos.kafka, self._settings.seed, ENDS[end])
 
     def close(self, lease: Lease) -> None:
+        if self.stuck:
+            raise WaitExpired(f"the owner of {lease.name} to end", 120, "nothing")
         if lease.name in self.open:
             self.open.remove(lease.name)
 

@@ -260,6 +260,21 @@ def test_the_cluster_of_the_first_test_that_fails_is_left_up(project: Project, s
     result.stdout.fnmatch_lines(["ebbtide: when you have seen enough: ebbtide cluster down pytest-*", "*still open: 1"])
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def test_it(chaos): pass",
+        "def test_it(kafka_cluster): pass",
+        "@pytest.mark.scenario('holds', kafka='4.3.1')\ndef test_it(): pass",
+    ],
+)
+def test_a_cluster_that_does_not_end_is_the_harness_failing(project: Project, source: str) -> None:
+    project.runner("stuck=True")
+    result = project.run(source, "--ebbtide-keep-cluster")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["the harness failed: waited 120 s for the owner of pytest-* to end; *"])
+
+
 def test_no_cluster_is_left_up_where_no_test_fails(project: Project) -> None:
     source = "def test_1(chaos): pass\ndef test_2(kafka_cluster): pass"
     source += "\n@pytest.mark.scenario('holds', kafka='4.3.1')\ndef test_3(): pass"

@@ -72,13 +72,15 @@ def test_a_package_in_front_of_ebbtides_own_is_named_however_a_cluster_is_asked_
     (tmp_path / "harness").mkdir()
     (tmp_path / "harness" / "__init__.py").touch()
     (tmp_path / "test_it.py").write_text(f"import pytest\n\n{source}\n")
+    libraries = Path(pytest.__file__).parents[1]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "ebbtide_pytest.plugin", "-q"],
+        # Without .pth files: an editable installation would find the submodules of what is hidden.
+        [sys.executable, "-S", "-m", "pytest", "-p", "ebbtide_pytest.plugin", "-q"],
         capture_output=True,
         text=True,
         check=False,
         cwd=tmp_path,
-        env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": f"{Path(__file__).resolve().parents[2]}:{libraries}"},
     )
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert f"the package harness is not ebbtide's own: {tmp_path}/harness/__init__.py stands in front" in done.stdout
