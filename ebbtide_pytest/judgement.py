@@ -36,6 +36,7 @@ def facts(run: RunRecord) -> list[tuple[str, str | int]]:
     from analysis.verdict import acked_by_brokers
 
     causes = dict.fromkeys(loss.cause for loss in run.verdict.losses)
+    replayed = [] if run.fidelity is None else [("ebbtide_fidelity", f"{run.fidelity:.2f}")]
     return [
         ("ebbtide_outcome", run.outcome),
         ("ebbtide_record", str(run.path)),
@@ -44,12 +45,15 @@ def facts(run: RunRecord) -> list[tuple[str, str | int]]:
         ("ebbtide_acked", acked_by_brokers(run.verdict.counts, run.verdict.coverage)),
         ("ebbtide_lost", run.lost),
         ("ebbtide_causes", ", ".join(causes)),
+        *replayed,
     ]
 
 
 def where_to_look(run: RunRecord) -> list[str]:
     """The record, its report, and the command that has the run again."""
+    replayed = [] if run.fidelity is None else [f"  replay: fidelity {run.fidelity:.2f} to the recorded run"]
     return [
+        *replayed,
         f"  record: {run.path}",
         f"  report: {run.path / 'report.html'}",
         f"  next:   ebbtide replay {shlex.quote(str(run.path))}",

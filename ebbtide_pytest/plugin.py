@@ -9,18 +9,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ebbtide_pytest.judgement import complaint, facts, where_to_look
-from ebbtide_pytest.markers import LINES, WrongMarker, chaos_of, expected_of, needs_of, releases_in, scenario_in
+from ebbtide_pytest.markers import (
+    LINES,
+    WrongMarker,
+    chaos_of,
+    expected_of,
+    needs_of,
+    releases_in,
+    scenario_in,
+    scenario_of,
+)
 from ebbtide_pytest.runner import Failed
-from ebbtide_pytest.session import Judged, Plugin, attempt, too_parallel, uses_clusters
-from ebbtide_pytest.settings import add_options, read_settings
+from ebbtide_pytest.session import WORKER_KEPT, Judged, Plugin, attempt, uses_clusters, why_not
+from ebbtide_pytest.settings import WORKER_SEED, add_options, read_settings
 from ebbtide_pytest.shadowing import shadowed
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ebbtide_pytest.chaos import Chaos
     from ebbtide_pytest.kafka_cluster import KafkaCluster
     from ebbtide_pytest.run_record import RunRecord
+    from ebbtide_pytest.runner import Lease
 
 PLUGIN = pytest.StashKey[Plugin]()
 _JUDGED = pytest.StashKey[Judged]()
@@ -50,12 +58,38 @@ def pytest_report_header(config: pytest.Config) -> str:
         f"records in {settings.runs}",
     ]
     if settings.replay is not None:
-        parts.append(f"replaying {settings.replay}")
+        parts.append(f"replaying {settings.replay}" + (" (not left up)" if settings.keep_cluster else ""))
     return f"ebbtide {version('ebbtide')}: {', '.join(parts)}"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """pytest-xdist starts a worker: its seed is the one that the header shows."""
+    node.workerinput[WORKER_SEED] = node.config.stash[PLUGIN].settings.seed
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A worker of pytest-xdist has ended, and says what it left up, unless it crashed."""
+    kept = getattr(node, "workeroutput", {}).get(WORKER_KEPT)
+    if kept is not None:
+        node.config.stash[PLUGIN].kept = kept
+
+
 def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
-    """What this host cannot do, where a test might ask for it."""
+    """What this host cannot do, where a test might ask for it; and that nothing is replayed, where it is so."""
+    return [*_idle_replay(config.stash[PLUGIN], items), *_lacking(config, items)]
+
+
+def _idle_replay(plugin: Plugin, items: Sequence[pytest.Item]) -> list[str]:
+    scenario = plugin.settings.scenario
+    wishes = [wish for item in items if (wish := scenario_of(item)) is not None]
+    if scenario is None or any(plugin.replays(wish.name) for wish in wishes):
+        return []
+    return [f"ebbtide: no test here has the recorded scenario {scenario}: only release and seed are the record's"]
+
+
+def _lacking(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
     if not any(uses_clusters(item) or item.get_closest_marker("needs") for item in items) or shadowed() is not None:
         return []
     try:
@@ -82,10 +116,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _releases(metafunc: pytest.Metafunc) -> tuple[str, ...]:
-    settings = metafunc.config.stash[PLUGIN].settings
+    plugin = metafunc.config.stash[PLUGIN]
+    settings = plugin.settings
     scenario = metafunc.definition.get_closest_marker("scenario")
     wish = scenario_in(scenario) if scenario is not None else None
-    if wish is not None and settings.scenario is not None and wish.name == settings.scenario[0]:
+    if wish is not None and plugin.replays(wish.name):
         return (str(settings.kafka),)
     versions = metafunc.definition.get_closest_marker("kafka")
     if versions is not None:
@@ -110,9 +145,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse what cannot work, and skip what this host cannot do."""
     plugin = item.config.stash[PLUGIN]
     if uses_clusters(item):
-        why = shadowed() or too_parallel(item.config)
-        if why is not None:
-            pytest.fail(why, pytrace=False)
+        _refuse(why_not(item.config))
     try:
         needs = needs_of(item)
         lacking = {need: why for need in needs if (why := plugin.lacking(need)) is not None}
@@ -124,6 +157,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.fail(f"{reason} (an error, not a skip: --ebbtide-require)", pytrace=False)
         # pytest then shows where the test is, not where this line is.
         item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _refuse(why: str | None) -> None:
+    if why is not None:
+        pytest.fail(why, pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -148,8 +186,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     """The cluster that was left up, and how to be rid of it."""
     kept = config.stash[PLUGIN].kept
     if kept is not None:
-        terminalreporter.write_line(f"ebbtide: the cluster {kept.name} is left up: ebbtide cluster status")
-        terminalreporter.write_line(f"ebbtide: when you have seen enough: ebbtide cluster down {kept.name}")
+        terminalreporter.write_line(f"ebbtide: the cluster {kept} is left up: ebbtide cluster status")
+        terminalreporter.write_line(f"ebbtide: when you have seen enough: ebbtide cluster down {kept}")
 
 
 def _conclude(item: pytest.Item) -> str | None:
@@ -190,6 +228,7 @@ def kafka_version(request: pytest.FixtureRequest) -> str:
     asked = request.config.stash[PLUGIN].settings.kafka
     if asked is not None:
         return asked
+    _refuse(shadowed())
     from harness.known_releases import KNOWN
 
     return KNOWN[-1].version
@@ -198,15 +237,18 @@ def kafka_version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def kafka_cluster(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[KafkaCluster]:
     """A plain cluster of three brokers, the same for every test of the session that uses this release."""
+    # Also here and below: what getfixturevalue asks for is not seen before.
+    _refuse(why_not(request.config))
     plugin = request.config.stash[PLUGIN]
     cluster, lease = attempt(lambda: plugin.runner.open_cluster(kafka_version, plugin.settings, keep=plugin.keeping))
     yield cluster
-    plugin.ends(lease, failed=plugin.shared_failed)
+    attempt(lambda: plugin.ends(lease, failed=plugin.shared_failed))
 
 
 @pytest.fixture
 def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]:
     """A cluster of the test's own with producers and consumers; after the test its record is judged."""
+    _refuse(why_not(request.config))
     plugin, item = request.config.stash[PLUGIN], request.node
     try:
         parts, expected = chaos_of(item), expected_of(item)
@@ -218,12 +260,13 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
     judged = item.stash[_JUDGED] = Judged()
     judged.finish = lambda: plugin.runner.judge_chaos(cluster, lease)
     yield cluster
-    plugin.ends(lease, failed=item.nodeid in plugin.failed)
+    attempt(lambda: plugin.ends(lease, failed=item.nodeid in plugin.failed))
 
 
 @pytest.fixture
 def run_record(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[RunRecord]:
     """The judged run of the test's scenario."""
+    _refuse(why_not(request.config))
     plugin, item = request.config.stash[PLUGIN], request.node
     mark = item.get_closest_marker("scenario")
     if mark is None:
@@ -231,17 +274,19 @@ def run_record(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[R
             "run_record needs @pytest.mark.scenario; the record of chaos is judged after the test", pytrace=False
         )
     wish, settings = scenario_in(mark), plugin.settings
-    name: str | Path = wish.name
-    if settings.scenario is not None and settings.scenario[0] == wish.name:
-        name = settings.scenario[1]
-    run, lease = attempt(
-        lambda: plugin.runner.run_scenario(os.fspath(name), kafka_version, settings, keep=plugin.keeping)
-    )
+    record = settings.replay if plugin.replays(wish.name) else None
+    lease: Lease | None = None
+    if record is not None:
+        run = attempt(lambda: plugin.runner.replay(record, settings))
+    else:
+        run, lease = attempt(
+            lambda: plugin.runner.run_scenario(wish.name, kafka_version, settings, keep=plugin.keeping)
+        )
     judged = item.stash[_JUDGED] = Judged()
     judged.run = run
     yield run
     if lease is not None:
-        plugin.ends(lease, failed=item.nodeid in plugin.failed)
+        attempt(lambda: plugin.ends(lease, failed=item.nodeid in plugin.failed))
 
 
 @pytest.fixture

@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """One judged run. `path` is its folder; `verdict` is verdict.json, decoded."""
+    """One judged run. `path` is its folder; `verdict` is verdict.json, decoded.
+
+    `fidelity`: of a replay, how far it agrees with the recorded run, from 0 to 1.
+    """
 
     path: Path
     verdict: Verdict
     kafka: str
     seed: int | None
+    fidelity: float | None = None
 
     @property
     def outcome(self) -> str:

@@ -6,10 +6,11 @@ the plugin put another `Runner` in its place.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -64,6 +65,9 @@ class Runner(Protocol):
     ) -> tuple[RunRecord, Lease | None]:
         """Run and judge; with `keep` the cluster is still up. Raises `Failed`."""
 
+    def replay(self, record: Path, settings: Settings) -> RunRecord:
+        """Run a record's schedule again on its release, each step on the recorded state. Raises `Failed`."""
+
     def open_cluster(self, kafka: str, settings: Settings, *, keep: bool) -> tuple[KafkaCluster, Lease]:
         """Bring a plain cluster up. Raises `Failed`."""
 
@@ -109,12 +113,28 @@ class CommandRunner:
         if keep:
             lease = Lease(name=_new_name(), tied=False)
             status = _up([*words, "--keep-cluster", "--name", lease.name], lease)
-            return read_record(Path(status.record).parent), lease
+            try:
+                return _judged(Path(status.record).parent), lease
+            except BaseException:
+                # Nobody else knows of a cluster whose run cannot be told.
+                with _failing():
+                    self.close(lease)
+                raise
         done = _finished(words)
         lines = done.stdout.splitlines()
         if done.returncode > 2 or not lines:
             raise Failed(_told(done))
-        return read_record(settings.runs / json.loads(lines[-1])["run_id"]), None
+        return _judged(settings.runs / json.loads(lines[-1])["run_id"]), None
+
+    def replay(self, record: Path, settings: Settings) -> RunRecord:
+        """By `ebbtide replay`."""
+        import json
+
+        done = _finished(["replay", str(record), "--json", *_common(settings)])
+        if done.returncode > 2 or not done.stdout.strip():
+            raise Failed(_told(done))
+        (again,) = json.loads(done.stdout)["replays"]
+        return replace(_judged(settings.runs / again["run_id"]), fidelity=again["fidelity"])
 
     def open_cluster(self, kafka: str, settings: Settings, *, keep: bool) -> tuple[KafkaCluster, Lease]:
         """By `ebbtide cluster up`."""
@@ -148,12 +168,15 @@ class CommandRunner:
             # It went down by itself, and its log says why.
             assert lease.process is not None
             raise Failed(lease.process.log.read_text(errors="replace")[-2000:]) from None
-        if lease.tied and lease.process is not None and (code := lease.process.wait()) != 0:
-            raise Failed(f"exit code {code}\n" + lease.process.log.read_text(errors="replace")[-2000:])
+        if lease.tied and lease.process is not None:
+            with _failing():
+                code = lease.process.wait()
+            if code != 0:
+                raise Failed(f"exit code {code}\n" + lease.process.log.read_text(errors="replace")[-2000:])
         done = _finished(["analyze", str(chaos.record), "--json"])
         if done.returncode > 2:
             raise Failed(_told(done))
-        return read_record(chaos.record)
+        return _judged(chaos.record)
 
     def close(self, lease: Lease) -> None:
         """By SIGTERM to its owner."""
@@ -213,12 +236,25 @@ def _new_name() -> str:
 
 
 def _up(words: Sequence[str], lease: Lease) -> ClusterStatus:
-    from harness.errors import EbbtideError
     from harness.owner.starting import OwnerProcess
 
     lease.process = OwnerProcess(words, lease.name, tied=lease.tied)
-    try:
+    with _failing():
         return lease.process.await_up()
+
+
+def _judged(record: Path) -> RunRecord:
+    with _failing():
+        return read_record(record)
+
+
+@contextlib.contextmanager
+def _failing() -> Iterator[None]:
+    """What the harness raises, as `Failed`."""
+    from harness.errors import EbbtideError
+
+    try:
+        yield
     except EbbtideError as error:
         raise Failed(error.render()) from None
 

@@ -11,11 +11,15 @@ import pytest
 from ebbtide_pytest.run_record import RunRecord
 from ebbtide_pytest.runner import Ability, CommandRunner, Failed, Lease, Runner
 from ebbtide_pytest.settings import Settings
+from ebbtide_pytest.shadowing import shadowed
 
 T = TypeVar("T")
 
 RUNNER = pytest.StashKey[Runner]()
 """In the stash of `pytest.Config`: who is asked instead of the command."""
+
+WORKER_KEPT = "ebbtide_kept"
+"""In the `workeroutput` of a pytest-xdist worker: the cluster that it left up."""
 
 CLUSTER_FIXTURES = frozenset({"kafka_cluster", "chaos", "topic", "run_record"})
 _MARKERS = ("scenario", "chaos", "expected_violation")
@@ -24,7 +28,7 @@ _MARKERS = ("scenario", "chaos", "expected_violation")
 class Plugin:
     """`failed` are the node ids of tests that did, `shared_failed` says whether one of them used `kafka_cluster`.
 
-    `kept` is the cluster that was left up.
+    `kept` is the name of the cluster that was left up.
     """
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
@@ -32,7 +36,7 @@ class Plugin:
         self.settings = settings
         self.failed: set[str] = set()
         self.shared_failed = False
-        self.kept: Lease | None = None
+        self.kept: str | None = None
         self._abilities: Sequence[Ability] | None = None
 
     @property
@@ -44,6 +48,19 @@ class Plugin:
     def keeping(self) -> bool:
         """Whether the next cluster is to be left up if its test fails."""
         return self.settings.keep_cluster and self.kept is None
+
+    def replays(self, scenario: str) -> bool:
+        """Whether a test of `scenario`, a name or a file, is to have the recorded run again."""
+        recorded = self.settings.scenario
+        if recorded is None or scenario == recorded:
+            return recorded is not None
+        from harness.errors import EbbtideError
+        from harness.scenario import catalogue
+
+        try:
+            return catalogue.find(scenario).name == recorded
+        except EbbtideError:  # said where it is to be run
+            return False
 
     def note_failure(self, item: pytest.Item) -> None:
         """The test failed, by itself or by its verdict."""
@@ -69,19 +86,38 @@ class Plugin:
     def ends(self, lease: Lease, *, failed: bool) -> None:
         """A cluster is no longer needed: end it, unless it is the one that is to be left up."""
         if failed and self.keeping and lease.process is not None and lease.process.exit_code() is None:
-            self.kept = lease
+            self.kept = lease.name
+            # A worker of pytest-xdist has no terminal to say so.
+            getattr(self._config, "workeroutput", {})[WORKER_KEPT] = lease.name
             lease.process.let_go()
         else:
             self.runner.close(lease)
 
 
 def uses_clusters(item: pytest.Item) -> bool:
-    """Whether the test starts Kafka. A project's own fixture that happens to be called `topic` does not."""
+    """Whether the test starts Kafka, as far as can be seen before it runs.
+
+    A project's own fixture that happens to be called `topic` does not; one that extends `topic` does.
+    """
     info = getattr(item, "_fixtureinfo", None)
     definitions = {} if info is None else info.name2fixturedefs
-    fixtures = (definitions[name][-1].func for name in CLUSTER_FIXTURES & definitions.keys())
-    ours = any(fixture.__module__.startswith("ebbtide_pytest") for fixture in fixtures)
+    ours = any(_reaches_ours(name, definitions[name]) for name in CLUSTER_FIXTURES & definitions.keys())
     return ours or any(item.get_closest_marker(name) for name in _MARKERS)
+
+
+def _reaches_ours(name: str, definitions: Sequence[pytest.FixtureDef[object]]) -> bool:
+    """Whether the last definition is the plugin's, or asks for the one before it, and so on, and that is."""
+    for definition in reversed(definitions):
+        if definition.func.__module__.startswith("ebbtide_pytest"):
+            return True
+        if name not in definition.argnames:
+            break
+    return False
+
+
+def why_not(config: pytest.Config) -> str | None:
+    """Why no test with a cluster can run in this process; None: they can."""
+    return shadowed() or too_parallel(config)
 
 
 def too_parallel(config: pytest.Config) -> str | None:

@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide_pytest.shadowing import shadowed
+
 RUNTIMES = ("auto", "docker", "local")
+
+WORKER_SEED = "ebbtide_seed"
+"""In the `workerinput` of a pytest-xdist worker: the seed that the header shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """What was asked for. `kafka` None: the scenario's own releases; for clusters the newest known.
 
-    `scenario`: the replayed record's scenario, name and file.
+    `replay`: the record that is run again by tests of its scenario, whose name is `scenario`.
     """
 
     runs: Path
@@ -24,7 +29,7 @@ class Settings:
     require: bool
     keep_cluster: bool
     replay: Path | None = None
-    scenario: tuple[str, Path] | None = None
+    scenario: str | None = None
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -35,18 +40,16 @@ def add_options(parser: pytest.Parser) -> None:
         ("seed", "N", "draw what scenarios leave open from this (default: a new one)"),
         ("runtime", "RUNTIME", "auto, docker or local (default: auto)"),
         ("kafka", "RELEASE", "the release where no marker names one"),
+        ("replay", "RUN", "take release and seed from this record, and replay it for tests of its scenario"),
     ):
         group.addoption(f"--ebbtide-{name}", metavar=metavar, default=None, help=what)
         parser.addini(f"ebbtide_{name}", what, default="")
-    what = "a test that this host cannot run is an error, not a skip"
-    group.addoption("--ebbtide-require", action="store_true", default=None, help=what)
-    parser.addini("ebbtide_require", what, type="bool", default=False)
-    group.addoption(
-        "--ebbtide-replay", metavar="RUN", default=None, help="take release, seed and scenario from this recorded run"
-    )
-    group.addoption(
-        "--ebbtide-keep-cluster", action="store_true", help="leave the cluster of the first test that fails up"
-    )
+    for name, what in (
+        ("require", "a test that this host cannot run is an error, not a skip"),
+        ("keep-cluster", "leave the cluster of the first test that fails up"),
+    ):
+        group.addoption(f"--ebbtide-{name}", action="store_true", default=None, help=what)
+        parser.addini(f"ebbtide_{name.replace('-', '_')}", what, type="bool", default=False)
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -56,44 +59,50 @@ def read_settings(config: pytest.Config) -> Settings:
         word = config.getoption(f"ebbtide_{name}")
         return word if word is not None else config.getini(f"ebbtide_{name}") or None
 
+    def switched(name: str) -> bool:
+        word = config.getoption(f"ebbtide_{name}")
+        return bool(config.getini(f"ebbtide_{name}") if word is None else word)
+
     runtime = given("runtime") or "auto"
     if runtime not in RUNTIMES:
         raise pytest.UsageError(f"--ebbtide-runtime: {runtime!r} is none of {', '.join(RUNTIMES)}")
     seed = given("seed")
     if seed is not None and not seed.isdigit():
         raise pytest.UsageError(f"--ebbtide-seed: {seed!r} is no whole number")
-    require = config.getoption("ebbtide_require")
     settings = Settings(
-        runs=_folder(config, given("runs")),
-        seed=_new_seed() if seed is None else int(seed),
+        runs=_folder(config, "runs", given("runs") or "runs"),
+        seed=_new_seed(config) if seed is None else int(seed),
         runtime=runtime,
         kafka=given("kafka"),
-        require=bool(config.getini("ebbtide_require") if require is None else require),
-        keep_cluster=bool(config.getoption("ebbtide_keep_cluster")),
+        require=switched("require"),
+        keep_cluster=switched("keep_cluster"),
     )
-    replay = config.getoption("ebbtide_replay")
-    return settings if replay is None else _replaying(settings, Path(replay))
+    replay = given("replay")
+    return settings if replay is None else _replaying(settings, _folder(config, "replay", replay))
 
 
-def _folder(config: pytest.Config, given: str | None) -> Path:
+def _folder(config: pytest.Config, name: str, given: str) -> Path:
     """On the command line relative to the working folder, else to the project's."""
-    if config.getoption("ebbtide_runs") is not None:
-        return Path(str(given)).absolute()
-    return config.rootpath / (given or "runs")
+    if config.getoption(f"ebbtide_{name}") is not None:
+        return Path(given).absolute()
+    return config.rootpath / given
 
 
-def _new_seed() -> int:
+def _new_seed(config: pytest.Config) -> int:
+    """A worker of pytest-xdist draws none: it has its controller's."""
     import secrets
 
-    return secrets.randbelow(2**31)
+    drawn: dict[str, int] = getattr(config, "workerinput", {})
+    return drawn[WORKER_SEED] if WORKER_SEED in drawn else secrets.randbelow(2**31)
 
 
 def _replaying(settings: Settings, record: Path) -> Settings:
     from dataclasses import replace
 
+    if (why := shadowed()) is not None:
+        raise pytest.UsageError(f"--ebbtide-replay: {why}")
     from harness.errors import EbbtideError
     from harness.record.manifest import read_manifest
-    from harness.scenario.write import SCENARIO
 
     try:
         manifest = read_manifest(record)
@@ -103,6 +112,6 @@ def _replaying(settings: Settings, record: Path) -> Settings:
         settings,
         seed=settings.seed if manifest.seed is None else manifest.seed,
         kafka=manifest.kafka,
-        replay=record.absolute(),
-        scenario=(manifest.scenario, record.absolute() / SCENARIO),
+        replay=record,
+        scenario=manifest.scenario,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ from ebbtide_pytest.runner import Ability, Failed, Lease, scenario_text
 from ebbtide_pytest.settings import Settings
 from harness.errors import UsageError
 from harness.owner.messages import ClusterStatus
+from harness.record.manifest import read_manifest
 from harness.record.steps import StepEntry
 from harness.scenario.model import StepSpec
 from harness.scenario.parse import parse
+from harness.waiting import WaitExpired
 
 LOST = Loss(
     topic="t",
@@ -44,13 +47,16 @@ ENDS: Mapping[str, Verdict] = {
 }
 
 
-def write_record(folder: Path, kafka: str, seed: int, verdict: Verdict, scenario: str = "holds") -> RunRecord:
+def write_record(
+    folder: Path, kafka: str, seed: int, verdict: Verdict, scenario: str = "holds", replay_of: str | None = None
+) -> RunRecord:
     """A record that can be read back."""
     folder.mkdir(parents=True)
     manifest = {
         "record_version": 1,
         "run_id": folder.name,
         "scenario": scenario,
+        "replay_of": replay_of,
         "seed": seed,
         "kafka": kafka,
         "runtime": "local",
@@ -128,11 +134,17 @@ class FakeProcess:
 
 
 class FakeRunner:
-    """See `ebbtide_pytest.runner.Runner`. `open` are the clusters that are up; `asked` what was wanted of it."""
+    """See `ebbtide_pytest.runner.Runner`. `open` are the clusters that are up; `asked` what was wanted of it.
 
-    def __init__(self, lacking: Mapping[str, str] | None = None, fails: Sequence[str] = ()) -> None:
+    `stuck`: no cluster ends when it should.
+    """
+
+    def __init__(
+        self, lacking: Mapping[str, str] | None = None, fails: Sequence[str] = (), stuck: bool = False
+    ) -> None:
         self.lacking = lacking or {}
         self.fails = fails
+        self.stuck = stuck
         self.open: list[str] = []
         self.asked: list[str] = []
 
@@ -149,6 +161,13 @@ class FakeRunner:
         return write_record(_folder(settings), kafka, settings.seed, ENDS[scenario]), self._lease(
             keep
         ) if keep else None
+
+    def replay(self, record: Path, settings: Settings) -> RunRecord:
+        self.asked.append(f"replay of {record.name}")
+        was, manifest = read_record(record), read_manifest(record)
+        folder, seed = _folder(settings), settings.seed
+        again = write_record(folder, was.kafka, seed, was.verdict, manifest.scenario, manifest.run_id)
+        return replace(again, fidelity=0.75)
 
     def open_cluster(self, kafka: str, settings: Settings, *, keep: bool) -> tuple[KafkaCluster, Lease]:
         lease = self._lease(keep)
@@ -172,6 +191,8 @@ class FakeRunner:
         return write_record(chaos.record, chaos.kafka, self._settings.seed, ENDS[end])
 
     def close(self, lease: Lease) -> None:
+        if self.stuck:
+            raise WaitExpired(f"the owner of {lease.name} to end", 120, "nothing")
         if lease.name in self.open:
             self.open.remove(lease.name)
 

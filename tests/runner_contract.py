@@ -8,6 +8,7 @@ from ebbtide_pytest.kafka_cluster import Unproven
 from ebbtide_pytest.runner import Failed, Runner
 from ebbtide_pytest.settings import Settings
 from harness.errors import UsageError
+from harness.record.manifest import read_manifest
 
 KAFKA = "4.3.1"
 
@@ -25,8 +26,8 @@ def an_unknown_scenario_is_the_harness_failing(runner: Runner, settings: Setting
         runner.run_scenario("no-such-scenario", KAFKA, settings, keep=False)
 
 
-def a_chaos_run_is_judged_with_its_steps(runner: Runner, settings: Settings) -> None:
-    """One that proves nothing: a step of it never fires."""
+def a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner: Runner, settings: Settings) -> None:
+    """One that proves nothing: a step of it never fires; and so does its replay."""
     parts = {"topics": {"orders": {}}, "producers": [], "consumers": []}
     chaos, lease = runner.open_chaos(parts, KAFKA, None, settings, keep=False)
     try:
@@ -43,3 +44,8 @@ def a_chaos_run_is_judged_with_its_steps(runner: Runner, settings: Settings) -> 
         runner.close(lease)
     assert (run.path, run.outcome, run.kafka, run.seed) == (chaos.record, "inconclusive", KAFKA, settings.seed)
     assert run.verdict.why
+    assert run.fidelity is None
+    again = runner.replay(run.path, settings)
+    assert (again.path.parent, again.outcome, again.kafka) == (settings.runs, "inconclusive", KAFKA)
+    assert read_manifest(again.path).replay_of == read_manifest(run.path).run_id
+    assert 0 < (again.fidelity or 0) <= 1

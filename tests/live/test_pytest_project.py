@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 import runner_contract
 from host_state import HostState, left_after
+from live.foreign_venv import ROOT, make_venv
 
 from ebbtide_pytest.runner import CommandRunner
 from ebbtide_pytest.settings import Settings
@@ -19,60 +20,122 @@ from harness.releases import ensure
 
 pytestmark = pytest.mark.live
 
-ROOT = Path(__file__).resolve().parents[2]
+CHAOS = "test_what_all_three_replicas_acked_is_still_there"
+NOTHING = "test_what_never_came_about_proves_nothing[4.3.1]"
 
 
-def _install(where: Path, scratch: Path) -> None:
-    """Ebbtide's wheel, built from what git knows, in a folder of its own."""
-    source = scratch / "source"
-    listing = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
-    )
-    for name in os.fsdecode(listing.stdout).splitlines():
-        if (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, source / name)
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target", where]
-    subprocess.run([*pip, source], check=True)
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One testcase of JUnit XML: `end` is the element that says so, or `passed`; `message` is the one-line reason."""
+
+    end: str
+    message: str
+    text: str
+    properties: dict[str, str]
 
 
-def test_a_project_with_the_wheel_is_told_the_truth(tmp_path: Path) -> None:
+def _cases(junit: Path) -> dict[str, Case]:
+    """By name, as a CI server reads them."""
+    found = {}
+    for case in ElementTree.parse(junit).iter("testcase"):
+        ends = [one for one in case if one.tag in ("failure", "error", "skipped")]
+        assert len(ends) <= 1, ElementTree.tostring(case, "unicode")
+        end = ends[0] if ends else None
+        found[case.attrib["name"]] = Case(
+            end="passed" if end is None else end.tag,
+            message="" if end is None else end.get("message", ""),
+            text="" if end is None else end.text or "",
+            properties={one.attrib["name"]: one.attrib["value"] for one in case.iter("property")},
+        )
+    return found
+
+
+def test_a_project_that_has_only_the_wheel_and_what_it_asks_for_is_told_the_truth(tmp_path: Path) -> None:
     ensure(["3.9.1", "4.3.1"])
-    project, site = tmp_path / "project", tmp_path / "site"
-    shutil.copytree(ROOT / "tests" / "sample_project", project)
-    _install(site, tmp_path)
+    project = Path(shutil.copytree(ROOT / "tests" / "sample_project", tmp_path / "project"))
+    python = make_venv(tmp_path / "own")
     before = HostState.now()
     done = subprocess.run(
-        # The other two take as long again, and end in ways that are seen elsewhere.
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "--junitxml=junit.xml",
-            "--ebbtide-runtime=local",
-            "-k",
-            "not 4.3.1 or docker",
-        ],
+        [python, "-m", "pytest", "--junitxml=junit.xml", "--ebbtide-runtime=local", "--ebbtide-seed=7"],
         cwd=project,
-        env={**os.environ, "PYTHONPATH": str(site), "DOCKER_HOST": "unix:///nonexistent", "PYTEST_ADDOPTS": ""},
+        env={
+            **{name: word for name, word in os.environ.items() if not name.startswith(("PYTHONPATH", "PYTEST_"))},
+            "DOCKER_HOST": "unix:///nonexistent",
+        },
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=480,
         check=False,
     )
-    assert "1 failed, 1 skipped, 3 deselected" in done.stdout, done.stdout + done.stderr
-    assert "contradicted: predicted no loss of committed records, seen 2,000 lost" in done.stdout
-    assert "first at offset 0, last at 1999; cause: last-replica-standing" in done.stdout
-    assert "ebbtide replay " in done.stdout
-    assert "needs docker: " in done.stdout
-    failed = ElementTree.parse(project / "junit.xml").find(".//testcase[failure]")
-    assert failed is not None
-    told = {one.get("name"): one.get("value") for one in failed.iter("property")}
-    assert (told["ebbtide_outcome"], told["ebbtide_lost"]) == ("contradicted", "2000")
-    record = Path(str(told["ebbtide_record"]))
-    assert record.parent == project / "runs"
-    assert (record / "report.html").is_file()
-    assert left_after(before, str(tmp_path), record.name) == []
+    told = done.stdout + done.stderr
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, told
+    assert "2 failed, 3 passed, 1 skipped" in done.stdout, told
+    cases = _cases(project / "junit.xml")
+    assert {name: case.end for name, case in cases.items()} == {
+        f"{CHAOS}[3.9.1]": "failure",
+        f"{CHAOS}[4.3.1]": "passed",
+        "test_a_loss_that_is_known_of_3_9[3.9.1]": "passed",
+        NOTHING: "failure",
+        "test_a_cluster_without_a_verdict[4.3.1]": "passed",
+        "test_what_needs_docker": "skipped",
+    }, told
+    suite = next(ElementTree.parse(project / "junit.xml").iter("testsuite"))
+    assert {key: suite.attrib[key] for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "6",
+        "failures": "2",
+        "errors": "0",
+        "skipped": "1",
+    }
+    _contradicted(cases[f"{CHAOS}[3.9.1]"], done.stdout)
+    _inconclusive(cases[NOTHING], done.stdout)
+    held = cases[f"{CHAOS}[4.3.1]"].properties
+    assert (held["ebbtide_outcome"], held["ebbtide_acked"], held["ebbtide_lost"]) == ("as-predicted", "2000", "0")
+    known = cases["test_a_loss_that_is_known_of_3_9[3.9.1]"].properties
+    assert (known["ebbtide_outcome"], known["ebbtide_causes"]) == ("as-predicted", "last-replica-standing")
+    assert (known["ebbtide_kafka"], known["ebbtide_seed"]) == ("3.9.1", "7")
+    assert cases["test_a_cluster_without_a_verdict[4.3.1]"].properties == {}
+    assert cases["test_what_needs_docker"].message.startswith("needs docker: ")
+    records = [Path(one.properties["ebbtide_record"]) for one in cases.values() if one.properties]
+    assert len(set(records)) == 4
+    for record in records:
+        assert record.parent == project / "runs"
+        assert (record / "report.html").is_file()
+    assert left_after(before, str(tmp_path), *(record.name for record in records)) == []
+
+
+def _contradicted(case: Case, output: str) -> None:
+    """Losses, cause, first offsets, record and the next command: in the terminal and for CI."""
+    record = case.properties["ebbtide_record"]
+    for line in (
+        "contradicted: predicted no loss of committed records, seen 2,000 lost",
+        "first at offset 0, last at 1999; cause: last-replica-standing, by the election of broker ",
+        f"  record: {record}",
+        f"  next:   ebbtide replay {record}",
+    ):
+        assert line in output, output
+        assert line in case.text
+    assert case.message.startswith("Failed: contradicted: predicted no loss of committed records")
+    told = {
+        name: case.properties[f"ebbtide_{name}"] for name in ("outcome", "kafka", "seed", "acked", "lost", "causes")
+    }
+    assert told == {
+        "outcome": "contradicted",
+        "kafka": "3.9.1",
+        "seed": "7",
+        "acked": "2000",
+        "lost": "2000",
+        "causes": "last-replica-standing",
+    }
+
+
+def _inconclusive(case: Case, output: str) -> None:
+    """Where the step was asked for, and beside it the verdict of the run."""
+    says = "inconclusive: step 0 (kill) never fired: "
+    assert f"Unproven: {says}" in output, output
+    assert f"Unproven: {says}" in case.message
+    assert "inconclusive: " in output.partition("Captured ebbtide call")[2], output
+    assert case.properties["ebbtide_outcome"] == "inconclusive"
+    assert (case.properties["ebbtide_acked"], case.properties["ebbtide_lost"]) == ("0", "0")
 
 
 def test_the_real_runner_keeps_the_contract_that_the_stand_in_keeps(tmp_path: Path) -> None:
@@ -82,5 +145,5 @@ def test_the_real_runner_keeps_the_contract_that_the_stand_in_keeps(tmp_path: Pa
     runner = CommandRunner()
     runner_contract.abilities_have_names_and_reasons(runner)
     runner_contract.an_unknown_scenario_is_the_harness_failing(runner, settings)
-    runner_contract.a_chaos_run_is_judged_with_its_steps(runner, settings)
+    runner_contract.a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner, settings)
     assert left_after(before, str(tmp_path), *(record.name for record in settings.runs.iterdir())) == []

@@ -9,47 +9,12 @@ from xml.etree import ElementTree
 
 import pytest
 import runner_contract
-from fake_runner import ENDS, FakeRunner, write_record
+from fake_runner import FakeRunner
+from unit.plugin_project import Project
 
 from ebbtide_pytest.settings import Settings
 
 pytest_plugins = "pytester"
-
-_CONFTEST = """
-import pytest
-from fake_runner import FakeRunner
-from ebbtide_pytest.session import RUNNER
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config):
-    config.stash[RUNNER] = FakeRunner({runner})
-
-def pytest_unconfigure(config):
-    runner = config.stash[RUNNER]
-    print("asked:", runner.asked, "still open:", len(runner.open))
-"""
-
-
-class Project:
-    """A project that has the plugin, strict markers, and warnings as errors."""
-
-    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-        monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
-        self._pytester = pytester
-        pytester.makeini("[pytest]\naddopts = --strict-markers --strict-config -W error\n")
-        self.runner("")
-
-    def runner(self, arguments: str) -> None:
-        self._pytester.makeconftest(_CONFTEST.replace("{runner}", arguments))
-
-    def run(self, source: str, *options: str) -> pytest.RunResult:
-        self._pytester.makepyfile(f"import pytest\nfrom ebbtide_pytest import broker, leader\n\n{source}")
-        return self._pytester.runpytest_inprocess("-p", "ebbtide_pytest.plugin", "-rs", *options)
-
-    @property
-    def folder(self) -> Path:
-        return self._pytester.path
 
 
 @pytest.fixture
@@ -295,51 +260,27 @@ def test_the_cluster_of_the_first_test_that_fails_is_left_up(project: Project, s
     result.stdout.fnmatch_lines(["ebbtide: when you have seen enough: ebbtide cluster down pytest-*", "*still open: 1"])
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def test_it(chaos): pass",
+        "def test_it(kafka_cluster): pass",
+        "@pytest.mark.scenario('holds', kafka='4.3.1')\ndef test_it(): pass",
+    ],
+)
+def test_a_cluster_that_does_not_end_is_the_harness_failing(project: Project, source: str) -> None:
+    project.runner("stuck=True")
+    result = project.run(source, "--ebbtide-keep-cluster")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["the harness failed: waited 120 s for the owner of pytest-* to end; *"])
+
+
 def test_no_cluster_is_left_up_where_no_test_fails(project: Project) -> None:
     source = "def test_1(chaos): pass\ndef test_2(kafka_cluster): pass"
     source += "\n@pytest.mark.scenario('holds', kafka='4.3.1')\ndef test_3(): pass"
     result = project.run(source, "--ebbtide-keep-cluster")
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["*still open: 0"])
-
-
-def test_clusters_are_refused_in_parallel_workers_and_other_tests_are_not(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "4")
-    source = _scenario("holds") + "\ndef test_other(): pass\n"
-    source += "\n@pytest.fixture\ndef topic(): return 'of this project'\ndef test_own_topic(topic): pass\n"
-    source += "\n@pytest.fixture(autouse=True, scope='session')\ndef _(pytestconfig): pass\n"
-    with (project.folder / "conftest.py").open("a") as conftest:
-        conftest.write("\ndef pytest_sessionstart(session):\n    session.config.workerinput = {}\n")
-    result = project.run(source)
-    result.assert_outcomes(passed=2, errors=1)
-    result.stdout.fnmatch_lines(["*cannot run in 4 pytest-xdist workers*"])
-
-
-def test_a_recorded_run_is_taken_for_release_seed_and_scenario(project: Project) -> None:
-    record = write_record(project.folder / "old", "3.9.1", 11, ENDS["holds"], scenario="proves-nothing")
-    (record.path / "scenario.toml").touch()
-    source = "@pytest.mark.scenario('proves-nothing', kafka='4.3.1')\ndef test_it(): pass"
-    result = project.run(source, "--ebbtide-replay", "old")
-    result.stdout.fnmatch_lines(["*Kafka 3.9.1, seed 11, *replaying *old", "asked: ?'*/old/scenario.toml on 3.9.1'*"])
-
-
-@pytest.mark.parametrize(
-    ("option", "says"),
-    [("--ebbtide-seed=x", "*'x' is no whole number"), ("--ebbtide-runtime=podman", "*'podman' is none of auto, *")],
-)
-def test_a_wrong_option_is_a_usage_error(project: Project, option: str, says: str) -> None:
-    result = project.run("def test_it(): pass", option)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([says])
-
-
-def test_the_ini_file_has_the_same_settings(project: Project) -> None:
-    (project.folder / "tox.ini").write_text("[pytest]\nebbtide_seed = 5\nebbtide_kafka = 3.9.1\nebbtide_runs = out\n")
-    result = project.run("def test_it(kafka_version): assert kafka_version == '3.9.1'")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines([f"ebbtide *: Kafka 3.9.1, seed 5, runtime auto, records in {project.folder}/out"])
 
 
 def test_loading_the_plugin_loads_nothing_of_ebbtide_and_no_heavy_library(tmp_path: Path) -> None:
@@ -382,5 +323,5 @@ def test_the_stand_in_keeps_the_contract_of_the_runner(tmp_path: Path) -> None:
     runner = FakeRunner()
     runner_contract.abilities_have_names_and_reasons(runner)
     runner_contract.an_unknown_scenario_is_the_harness_failing(runner, settings)
-    runner_contract.a_chaos_run_is_judged_with_its_steps(runner, settings)
+    runner_contract.a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner, settings)
     assert runner.open == []

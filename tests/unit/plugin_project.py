@@ -1,0 +1,43 @@
+"""A project that has the pytest plugin, with a stand-in for its runner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+_CONFTEST = """
+import pytest
+from fake_runner import FakeRunner
+from ebbtide_pytest.session import RUNNER
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    config.stash[RUNNER] = FakeRunner({runner})
+
+def pytest_unconfigure(config):
+    runner = config.stash[RUNNER]
+    print("asked:", runner.asked, "still open:", len(runner.open))
+"""
+
+
+class Project:
+    """A project that has the plugin, strict markers, and warnings as errors."""
+
+    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
+        self._pytester = pytester
+        pytester.makeini("[pytest]\naddopts = --strict-markers --strict-config -W error\n")
+        self.runner("")
+
+    def runner(self, arguments: str) -> None:
+        self._pytester.makeconftest(_CONFTEST.replace("{runner}", arguments))
+
+    def run(self, source: str, *options: str) -> pytest.RunResult:
+        self._pytester.makepyfile(f"import pytest\nfrom ebbtide_pytest import broker, leader\n\n{source}")
+        return self._pytester.runpytest_inprocess("-p", "ebbtide_pytest.plugin", "-rs", *options)
+
+    @property
+    def folder(self) -> Path:
+        return self._pytester.path

@@ -1,0 +1,95 @@
+"""What the plugin's real runner makes of a command or an owner of a cluster that does not do what it should."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from fake_runner import ENDS, FakeProcess, FakeRunner, write_record
+
+from ebbtide_pytest import runner as runners
+from ebbtide_pytest.runner import CommandRunner, Failed, Lease
+from ebbtide_pytest.settings import Settings
+from harness.owner import control, starting
+from harness.owner.messages import ClusterStatus
+from harness.waiting import WaitExpired
+
+
+class StuckOwner(FakeProcess):
+    """Its cluster comes up; it does not end when it should."""
+
+    def __init__(self, status: ClusterStatus | None = None) -> None:
+        self.status = status
+        self.terminated = False
+
+    def await_up(self) -> ClusterStatus:
+        assert self.status is not None
+        return self.status
+
+    def wait(self) -> int:
+        raise WaitExpired("the owner of pytest-1 to end", 120, "nothing")
+
+    def terminate(self) -> None:
+        self.terminated = True
+
+    def forget_log(self) -> None:
+        pass
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(runs=tmp_path / "runs", seed=3, runtime="local", kafka=None, require=False, keep_cluster=False)
+
+
+def test_an_owner_that_does_not_end_is_the_harness_failing(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "end", lambda _name: None)
+    chaos, _ = FakeRunner().open_chaos({}, "4.3.1", None, settings, keep=False)
+    lease = Lease(name="pytest-1", process=StuckOwner())  # type: ignore[arg-type]
+    with pytest.raises(Failed, match="waited 120 s for the owner of pytest-1 to end"):
+        CommandRunner().judge_chaos(chaos, lease)
+
+
+def test_a_kept_cluster_is_ended_when_its_run_cannot_be_read(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chaos, _ = FakeRunner().open_chaos({}, "4.3.1", None, settings, keep=True)
+    unjudged = settings.runs / "run-1"
+    owner = StuckOwner(msgspec.structs.replace(chaos._status, record=str(unjudged / "kept")))
+    monkeypatch.setattr(starting, "OwnerProcess", lambda *_arguments, **_how: owner)
+    with pytest.raises(Failed, match="run-1"):
+        CommandRunner().run_scenario("healthy", "4.3.1", settings, keep=True)
+    assert owner.terminated
+
+
+@pytest.mark.parametrize(
+    ("code", "out"), [(4, ""), (3, '{"replays": []}\n'), (0, "")], ids=["refused", "failed", "silent"]
+)
+def test_a_replay_that_is_not_carried_out_is_the_harness_failing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, code: int, out: str
+) -> None:
+    def finished(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(["python", "-m", "main", *words], code, out, "error: no record\n")
+
+    monkeypatch.setattr(runners, "_finished", finished)
+    with pytest.raises(Failed, match=rf"ebbtide replay old[\s\S]*exit code {code}\nerror: no record"):
+        CommandRunner().replay(Path("old"), settings)
+
+
+def test_a_replay_has_the_same_runtime_and_place_as_any_run_and_is_read_with_its_fidelity(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_record(settings.runs / "again", "3.9.1", 11, ENDS["holds"])
+    asked: list[Sequence[str]] = []
+
+    def finished(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        asked.append(words)
+        out = '{"run_id": "old", "replays": [{"kafka": "3.9.1", "run_id": "again", "fidelity": 0.5}]}\n'
+        return subprocess.CompletedProcess([], 1, out, "")
+
+    monkeypatch.setattr(runners, "_finished", finished)
+    run = CommandRunner().replay(Path("old"), settings)
+    assert (run.path, run.kafka, run.seed, run.fidelity) == (settings.runs / "again", "3.9.1", 11, 0.5)
+    assert asked == [["replay", "old", "--json", "--runs", str(settings.runs), "--runtime", "local"]]
