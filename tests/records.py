@@ -25,7 +25,7 @@ class RecordBuilder:
     """A record of topic `t`, partition 0, unless `on`, or `topic` or `partition` of a row, say otherwise.
 
     A table is written once it has a row, or was named in `empty`. The end of each partition that any row names
-    is put down as log start 0 and HW 1000, unless `end` says otherwise.
+    is put down as log start 0, and HW 1000 where the final read returned any row, else 0, unless `end` says otherwise.
     """
 
     def __init__(self, *, status: Status = "complete", final_consumer: int | None = FINAL_CONSUMER) -> None:
@@ -181,7 +181,13 @@ class RecordBuilder:
         named = {
             f"{row['topic']}-{row['partition']}" for table in ("sends", "polls") for row in self.tables.get(table, [])
         }
-        ends = {name: FinalOffsets(log_start=0, high_watermark=1000) for name in named} | self.ends
+        read = {
+            f"{row['topic']}-{row['partition']}"
+            for row in self.tables.get("polls", [])
+            if row["consumer"] == self.final_consumer
+        }
+        ends = {name: FinalOffsets(log_start=0, high_watermark=1000 if name in read else 0) for name in named}
+        ends |= self.ends
         return Manifest(
             run_id="made-by-hand",
             status=self.status,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from analysis.judge.judging import conclude, ready
 from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
 from analysis.verdict import Verdict
-from harness.errors import EbbtideError
+from harness.errors import EbbtideError, HarnessError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +22,17 @@ Stage = Callable[[str], None]
 
 BATCH = 200
 """Records in the same jobs: what is known of each of them beforehand is in memory at once, and no more."""
+
+_SHOWN_MAX = 300
+
+
+class Bug(HarnessError):
+    """A bug in Ebbtide that one record brings out; `error` is what was raised. It stops no other record."""
+
+    def __init__(self, record: Path, error: Exception) -> None:
+        self.error = error
+        what = "the record cannot be judged for a bug in ebbtide"
+        super().__init__(what, where=str(record), got=f"{type(error).__name__}: {error}"[:_SHOWN_MAX])
 
 
 def judge_many(
@@ -47,16 +58,23 @@ def _judged(
             manifests[record] = _ready(record, remote.get(record))
         except EbbtideError as error:
             errors[record] = error
+        except Exception as error:
+            errors[record] = Bug(record, error)
     found = _reconciled(list(manifests.items()), spark, stage, remote)
     stage("judging")
     for record in batch:
         copied = remote.get(record)
+        done: Verdict | EbbtideError
         ended: Reconciliation | EbbtideError = errors[record] if record in errors else found[record]
         try:
             done = ended if isinstance(ended, EbbtideError) else _concluded(record, manifests[record], ended, copied)
         except EbbtideError as error:
             done = error
-        yield record, copied.told(done) if copied is not None and isinstance(done, EbbtideError) else done
+        except Exception as error:
+            done = Bug(record, error)
+        if copied is not None and isinstance(done, EbbtideError) and not isinstance(done, Bug):
+            done = copied.told(done)
+        yield record, done
         if copied is not None:
             copied.drop()
 

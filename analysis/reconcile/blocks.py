@@ -20,6 +20,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from analysis.reconcile.checks import flaw
 from analysis.reconcile.facts import Facts, runs_where
 from analysis.reconcile.tables import RecordTables
 
@@ -69,7 +70,7 @@ def send_blocks(tables: RecordTables) -> DataFrame | None:
     """Sends by status and block (null where no offset is known).
 
     `all` is the summary of the rows, `shown` of those that a read_committed consumer may get; `aborted` and
-    `in_txn` count rows of transactions.
+    `in_txn` count rows of transactions, `answered` those that a broker answers for; `flaw`: see the module checks.
     """
     if tables.sends is None:
         return None
@@ -80,6 +81,8 @@ def send_blocks(tables: RecordTables) -> DataFrame | None:
         F.count("offset").alias("placed"),
         F.count(F.when(F.col("txn_outcome") == "aborted", 1)).alias("aborted"),
         F.count(F.when(in_transaction(), 1)).alias("in_txn"),
+        F.count(F.when(F.col("acks") != 0, 1)).alias("answered"),
+        flaw(tables, "sends"),
     )
 
 
@@ -102,6 +105,7 @@ def poll_blocks(tables: RecordTables) -> DataFrame | None:
         F.count(F.when(F.col("offset") <= previous, 1)).alias("back"),
         F.count(F.when(F.col("offset") - 1 > previous, 1)).alias("jumped"),
         F.count(previous).alias("chained"),
+        flaw(tables, "polls"),
     )
 
 

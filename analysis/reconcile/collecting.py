@@ -7,19 +7,20 @@ from functools import reduce
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from analysis.reconcile.blocks import PARTITION
+from analysis.reconcile.checks import flaw, misfit, refuse_count, refuse_flaw
 from analysis.reconcile.facts import (
     CheckpointFacts,
-    CompactedFacts,
     EpochFacts,
     Facts,
     PollFacts,
     SendFacts,
     ServedFacts,
 )
+from analysis.reconcile.policies import PolicyFacts, compacted, default_policy
 from analysis.reconcile.tables import RecordTables, RunFiles
 
 _SHAPES: dict[str, type[msgspec.Struct]] = {
@@ -28,34 +29,59 @@ _SHAPES: dict[str, type[msgspec.Struct]] = {
     "served": ServedFacts,
     "checkpoints": CheckpointFacts,
     "epochs": EpochFacts,
-    "compacted": CompactedFacts,
+    "policies": PolicyFacts,
 }
+_TABLES = {
+    "sends": "sends",
+    "polls": "polls",
+    "served": "watermarks",
+    "checkpoints": "watermarks",
+    "epochs": "partitions",
+    "policies": "configs",
+}
+_COUNTED = ("sends", "polls", "served")
+"""Sections that count every row of their table."""
 
 
 def collect_facts(
     tables: RecordTables, sends: DataFrame | None, polls: DataFrame | None, runs: Sequence[RunFiles]
 ) -> list[Facts]:
-    """The facts of each run, in their order. `sends` and `polls` are `blocks.send_blocks` and `blocks.poll_blocks`."""
+    """The facts of each run, in their order. `sends` and `polls` are `blocks.send_blocks` and `blocks.poll_blocks`.
+
+    Raises `UsageError` for values that the record format does not have, and for rows that were not read.
+    """
     sections = []
     if sends is not None:
         sections.append(_sends(sends))
     if polls is not None:
         sections.append(_polls(polls))
     if tables.watermarks is not None:
-        sections += [_served(tables.watermarks), _checkpoints(tables.watermarks)]
+        sections += [_served(tables.watermarks, flaw(tables, "watermarks")), _checkpoints(tables.watermarks)]
     if tables.partitions is not None:
-        sections.append(_epochs(tables.partitions))
+        sections.append(_epochs(tables.partitions, flaw(tables, "partitions")))
     if tables.configs is not None:
-        sections.append(_compacted(tables.configs))
+        sections.append(_policies(tables.configs))
     found: list[dict[str, list[Any]]] = [{name: [] for name in _SHAPES} for _ in runs]
     if sections:
         for section, run, row in reduce(DataFrame.union, sections).collect():
-            found[run][section].append(msgspec.json.decode(row, type=_SHAPES[section]))
-    return [_facts(number, run, found[number]) for number, run in enumerate(runs)]
+            values, table = msgspec.json.decode(row), _TABLES[section]
+            refuse_flaw(tables, table, run, runs[run], values)
+            try:
+                found[run][section].append(msgspec.convert(values, _SHAPES[section]))
+            except msgspec.ValidationError as error:
+                raise misfit(runs[run], table, error) from None
+    for number, record in enumerate(runs):
+        for section in _COUNTED:
+            refuse_count(record, _TABLES[section], sum(one.rows for one in found[number][section]))
+    return [_facts(number, record, found[number]) for number, record in enumerate(runs)]
 
 
 def _facts(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
     manifest = run.manifest
+    named = {
+        f"{one.topic}-{one.partition}" for one in (*found["sends"], *found["polls"])
+    } | manifest.final_offsets.keys()
+    policies, by_default = found.pop("policies"), default_policy(run.record)
     return Facts(
         run=number,
         rows=run.rows,
@@ -63,17 +89,19 @@ def _facts(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
         final_consumer=manifest.final_consumer,
         final_offsets=manifest.final_offsets,
         complete=manifest.status == "complete",
-        idempotent=tuple(
-            int(name) for name, producer in manifest.producers.items() if producer.idempotent and name.isdecimal()
-        ),
+        idempotent=tuple(int(name) for name, producer in manifest.producers.items() if producer.idempotent),
         transactional=any(producer.transactional for producer in manifest.producers.values()),
+        compacted=compacted({name.rpartition("-")[0] for name in named}, policies, by_default),
         **found,
     )
 
 
 def _sends(blocks: DataFrame) -> DataFrame:
     rows = blocks.groupBy(*PARTITION, "status").agg(
-        F.sum("all.rows").alias("rows"), *(F.sum(name).alias(name) for name in ("placed", "aborted", "in_txn"))
+        F.sum("all.rows").alias("rows"),
+        *(F.sum(name).alias(name) for name in ("placed", "aborted", "in_txn")),
+        F.coalesce(F.sum(F.when(F.col("block").isNull(), F.col("answered"))), F.lit(0)).alias("unplaced"),
+        F.max("flaw").alias("flaw"),
     )
     return _section("sends", rows)
 
@@ -83,17 +111,19 @@ def _polls(blocks: DataFrame) -> DataFrame:
         F.sum("all.rows").alias("rows"),
         F.max("last").alias("last_offset"),
         *(F.sum(name).alias(name) for name in ("damaged", "back", "jumped", "chained")),
+        F.max("flaw").alias("flaw"),
     )
     return _section("polls", rows)
 
 
-def _served(watermarks: DataFrame) -> DataFrame:
+def _served(watermarks: DataFrame, flaw: Column) -> DataFrame:
     rows = watermarks.groupBy(*PARTITION, "source", "leader_epoch").agg(
         F.max(F.struct("high_watermark", "at_ns")).alias("highest"),
         F.count("*").alias("rows"),
         F.count("asked_ns").alias("asked"),
+        flaw,
     )
-    return _section("served", rows.select(*PARTITION, "source", "leader_epoch", "highest.*", "rows", "asked"))
+    return _section("served", rows.select(*PARTITION, "source", "leader_epoch", "highest.*", "rows", "asked", "flaw"))
 
 
 def _checkpoints(watermarks: DataFrame) -> DataFrame:
@@ -106,10 +136,11 @@ def _checkpoints(watermarks: DataFrame) -> DataFrame:
     return _section("checkpoints", rows.select(*PARTITION, "broker", F.col("last.high_watermark")))
 
 
-def _epochs(partitions: DataFrame) -> DataFrame:
+def _epochs(partitions: DataFrame, flaw: Column) -> DataFrame:
     rows = partitions.groupBy(*PARTITION, "leader_epoch").agg(
         F.min(F.struct("metadata_offset", "at_ns")).alias("first"),
         F.max(F.struct("metadata_offset", "leader")).alias("last"),
+        flaw,
     )
     return _section(
         "epochs",
@@ -119,19 +150,15 @@ def _epochs(partitions: DataFrame) -> DataFrame:
             F.col("first.at_ns").alias("since_ns"),
             F.col("last.metadata_offset").alias("last_metadata_offset"),
             F.col("last.leader"),
+            "flaw",
         ),
     )
 
 
-_INTERNAL = ("topic:__consumer_offsets", "topic:__transaction_state", "topic:__share_group_state")
-"""Kafka's own topics, which it compacts; no client of a run writes or reads them."""
-
-
-def _compacted(configs: DataFrame) -> DataFrame:
-    policy = (F.col("name") == "cleanup.policy") & F.col("value").contains("compact")
-    of_the_run = F.col("resource").startswith("topic:") & ~F.col("resource").isin(*_INTERNAL)
-    rows = configs.where(policy & of_the_run)
-    return _section("compacted", rows.select("run", F.expr("substring(resource, 7)").alias("topic")).distinct())
+def _policies(configs: DataFrame) -> DataFrame:
+    """A broker's default has another name than a topic's own."""
+    rows = configs.where(F.col("name").isin("cleanup.policy", "log.cleanup.policy"))
+    return _section("policies", rows.select("run", "resource", "value").distinct())
 
 
 def _section(name: str, rows: DataFrame) -> DataFrame:

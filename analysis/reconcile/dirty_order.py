@@ -10,8 +10,8 @@ is higher, unless the log was cut in between. So only a pair counts whose first 
 then nothing was cut at or below it, and the second value got a lower offset although it was sent later.
 Without idempotence, retries with several requests under way may rightly do that; the details say.
 
-When it cannot tell: without sends or a final read; where the first value is not known to stand, be it lost,
-hidden, or below the log start.
+When it cannot tell: without sends or a final read of each partition; for acked records without an offset; where the
+first value is not known to stand, be it lost, hidden, or below the log start.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def why_unknown(facts: Facts) -> str | None:
     lacking = facts.without("sends", "polls")
     if lacking is not None:
         return lacking
-    return "there was no final read" if facts.final_consumer is None else None
+    return facts.without_final_read() or facts.without_offsets()
 
 
 def inversions(tables: RecordTables) -> DataFrame | None:

@@ -9,7 +9,8 @@ sends.
 
 Why it is sound: as for inconsistent-offset, each row of the evidence puts the value at an offset.
 
-When it cannot tell: without sends or polls half of the evidence is missing; what the other half shows stands.
+When it cannot tell: without sends or polls half of the evidence is missing, as it is of acked records without an
+offset; what the other half shows stands.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ KIND = "duplicate"
 
 def why_unknown(facts: Facts) -> str | None:
     """Why nothing, or not everything, could be judged."""
-    return facts.without("sends", "polls")
+    return facts.without("sends", "polls") or facts.without_offsets()
 
 
 def items(runs: Sequence[Facts]) -> Column:

@@ -5,7 +5,7 @@ These facts are as many as partitions, leader elections and brokers, never as ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -16,9 +16,14 @@ from pyspark.sql import functions as F
 from analysis.verdict import Counts
 from harness.record.manifest import FinalOffsets
 
+_LISTED_MAX = 5
+
 
 class SendFacts(msgspec.Struct, frozen=True):
-    """Sends of one status: `placed` of them have an offset, `aborted` an aborted transaction, `in_txn` any."""
+    """Sends of one status: `placed` of them have an offset, `aborted` an aborted transaction, `in_txn` any.
+
+    `unplaced` are acked by a broker, that is not with acks=0, and have no offset.
+    """
 
     topic: str
     partition: int
@@ -27,6 +32,7 @@ class SendFacts(msgspec.Struct, frozen=True):
     placed: int
     aborted: int = 0
     in_txn: int = 0
+    unplaced: int = 0
 
 
 class PollFacts(msgspec.Struct, frozen=True):
@@ -119,6 +125,34 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def unread(self) -> frozenset[str]:
+        """Partitions (`topic-partition`) whose final log is said not to be empty, and of which polls has no final row.
+
+        Each client's rows are a file of their own, so that the final read may be gone while others' polls are there.
+        A log that has nothing but control records looks the same: that cannot be told apart from here.
+        """
+        read = {f"{one.topic}-{one.partition}" for one in self.polls if one.final}
+        full = {name for name, ends in self.final_offsets.items() if ends.high_watermark > ends.log_start}
+        return frozenset(full - read)
+
+    def without_final_read(self) -> str | None:
+        """What there is no final read of, as a sentence; None when it covers all that was acked or read."""
+        if self.final_consumer is None:
+            return "there was no final read"
+        acked = {f"{one.topic}-{one.partition}" for one in self.sends if one.status == "acked" and one.placed}
+        named = acked | {f"{one.topic}-{one.partition}" for one in self.polls}
+        if uncovered := named - self.final_offsets.keys():
+            return f"the final read does not cover {_listed(uncovered)}"
+        if self.unread:
+            return f"polls has no row of the final read of {_listed(self.unread)}, whose log is not empty"
+        return None
+
+    def without_offsets(self) -> str | None:
+        """How many acked records have no offset, as a sentence; None when all have one."""
+        unplaced = sum(one.unplaced for one in self.sends if one.status == "acked")
+        return f"{unplaced:,} acked record{'s have' if unplaced != 1 else ' has'} no offset" if unplaced else None
+
+    @property
     def final_read_committed(self) -> bool:
         """Whether the final read hid what was not committed."""
         return any(one.read_committed for one in self.polls if one.final)
@@ -134,6 +168,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
             f"{table} is {'missing' if table in self.missing else 'empty'}" for table in tables if not self.rows[table]
         ]
         return " and ".join(lacking) or None
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)[:_LISTED_MAX]) + (" and more" if len(names) > _LISTED_MAX else "")
 
 
 def runs_where(runs: Sequence[Facts], holds: Callable[[Facts], bool]) -> Column:
@@ -166,8 +204,9 @@ _PARTITION_FACTS = pa.schema(
 def partition_facts(spark: SparkSession, runs: Sequence[Facts]) -> DataFrame:
     """One row a partition, small enough to broadcast.
 
-    `final_read`, `log_start`, `final_hw` and `final_last` (the last offset that it returned) are of the final
-    read; `elections` holds when each leader epoch began, `served` the highest HW seen under each.
+    `final_read` (whether there is one of the partition), `log_start`, `final_hw` and `final_last` (the last offset
+    that it returned) are of the final read; `elections` holds when each leader epoch began, `served` the
+    highest HW seen under each.
     """
     rows = [row for facts in runs for row in _partition_rows(facts)]
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=_PARTITION_FACTS))
@@ -176,6 +215,7 @@ def partition_facts(spark: SparkSession, runs: Sequence[Facts]) -> DataFrame:
 def _partition_rows(facts: Facts) -> list[dict[str, Any]]:
     rows: dict[tuple[str, int], dict[str, Any]] = {}
     compacted = {one.topic for one in facts.compacted}
+    unread = facts.unread
 
     def of(topic: str, partition: int) -> dict[str, Any]:
         empty: dict[str, Any] = {
@@ -191,7 +231,9 @@ def _partition_rows(facts: Facts) -> list[dict[str, Any]]:
     for name, ends in facts.final_offsets.items():
         topic, _, partition = name.rpartition("-")
         of(topic, int(partition)).update(
-            final_read=facts.final_consumer is not None, log_start=ends.log_start, final_hw=ends.high_watermark
+            final_read=facts.final_consumer is not None and name not in unread,
+            log_start=ends.log_start,
+            final_hw=ends.high_watermark,
         )
     for poll in facts.polls:
         if poll.final:

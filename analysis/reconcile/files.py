@@ -21,6 +21,10 @@ from harness.errors import EbbtideError, Problems, UsageError
 from harness.record.manifest import MANIFEST, Manifest
 from harness.record.tables import TABLES, table_files
 
+_DIGITS_MAX = 10
+"""Of the largest int32; Python makes no number of very many."""
+_SHOWN_MAX = 60
+
 _INTEGERS = {
     pa.int8(): "tinyint",
     pa.int16(): "smallint",
@@ -34,11 +38,15 @@ _INTEGERS = {
 
 
 class TableFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file that can be read: its rows, and the Spark type in the file of each known column that it has."""
+    """One file that can be read: its rows, and the Spark type in the file of each known column that it has.
+
+    `untold`: the columns without nulls of which the footer does not tell whether they have any.
+    """
 
     path: Path
     rows: int
     columns: Mapping[str, str]
+    untold: frozenset[str] = frozenset()
 
 
 def check_files(record: Path, manifest: Manifest | None = None) -> dict[str, list[TableFile]]:
@@ -49,7 +57,10 @@ def check_files(record: Path, manifest: Manifest | None = None) -> dict[str, lis
     problems = check_manifest(record, manifest) if manifest is not None else []
     tables = {}
     for table in TABLES:
-        files = [_check_file(path, table, problems) for path in table_files(record, table)]
+        found = table_files(record, table)
+        if manifest is not None and table == "sends":
+            _check_producers(record, manifest, found, problems)
+        files = [_check_file(path, table, problems) for path in found if _can_be_read(record, path, problems)]
         tables[table] = [file for file in files if file is not None]
     if problems:
         raise Problems(str(record), problems)
@@ -60,32 +71,77 @@ def rows_of(records: Iterable[Path]) -> int:
     """About how many rows some records have; a file that cannot be read counts as none."""
     rows = 0
     for record in records:
-        for path in (path for table in TABLES for path in table_files(record, table)):
+        # Opening a pipe would wait for its other end.
+        for path in (path for table in TABLES for path in table_files(record, table) if path.is_file()):
             with contextlib.suppress(OSError, pa.ArrowException):
                 rows += pq.read_metadata(path).num_rows
     return rows
 
 
 def check_manifest(record: Path, manifest: Manifest) -> list[EbbtideError]:
-    """What is wrong with the final offsets: partitions that are none, and numbers that are no offsets."""
+    """What is wrong with the final offsets and the clients' ids: partitions, offsets and ids that are none."""
     problems: list[EbbtideError] = []
     where = f"{record / MANIFEST}: final_offsets"
     for name, ends in manifest.final_offsets.items():
         topic, _, partition = name.rpartition("-")
-        if not (topic and partition.isascii() and partition.isdigit() and int(partition) < 2**31):
-            problems.append(UsageError("no partition", where=where, got=repr(name), allowed="topic-partition"))
+        if not (topic and _is_number(partition)):
+            problems.append(UsageError("no partition", where=where, got=_short(name), allowed="topic-partition"))
         if not (0 <= ends.log_start < 2**63 and 0 <= ends.high_watermark < 2**63):
             got = f"{name}: log_start {ends.log_start}, high_watermark {ends.high_watermark}"
             allowed = "0 to 2^63 - 1"
             problems.append(UsageError("these are no offsets", where=where, got=got, allowed=allowed))
+    final = manifest.final_consumer
+    ids = [("producers", name) for name in manifest.producers]
+    for key, name in [*ids, *([("final_consumer", str(final))] if final is not None else [])]:
+        if not _is_number(name):
+            where = f"{record / MANIFEST}: {key}"
+            problems.append(UsageError("no id of a client", where=where, got=_short(name), allowed="0 to 2^31 - 1"))
     return problems
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is a non-negative int32 as it is written; also of a text that is too long to be made a number."""
+    return (
+        text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and text == str(int(text)) and int(text) < 2**31
+    )
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}...")
+
+
+def _check_producers(record: Path, manifest: Manifest, found: list[Path], problems: list[EbbtideError]) -> None:
+    """Where sends has a file a producer, as Ebbtide writes it, each producer of a run that is complete has one.
+
+    A producer that sent nothing has a file without rows. Of files that are cut in another way nothing is concluded.
+    """
+    if manifest.status != "complete":
+        return
+    named = {f"producer-{name}.parquet" for name in manifest.producers}
+    there = {path.name for path in found}
+    if named & there:
+        for name in sorted(named - there):
+            where = str(record / "sends" / name)
+            problems.append(UsageError("a producer's file is missing", where=where, allowed="a file for each producer"))
+
+
+def _can_be_read(record: Path, path: Path, problems: list[EbbtideError]) -> bool:
+    """Whether it is a file that Spark reads as it is named. Spark passes hidden ones by without a word."""
+    if any(part.startswith(("_", ".")) for part in path.relative_to(record).parts):
+        what, got, allowed = "a table's file is hidden", path.name, "names that begin with neither _ nor ."
+    elif not path.is_file():
+        what, got, allowed = "a table's file is none", None, "a regular file"
+    else:
+        return True
+    problems.append(UsageError(what, where=str(path), got=got, allowed=allowed))
+    return False
 
 
 def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFile | None:
     try:
         footer = pq.read_metadata(path)
         found = footer.schema.to_arrow_schema()
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         problems.append(
             UsageError("a table's file is damaged", where=str(path), got=str(error), allowed="a whole Parquet file")
         )
@@ -93,9 +149,13 @@ def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFi
     if footer.num_rows == 0:
         return TableFile(path=path, rows=0, columns={})
     columns = {}
+    # Spark does not tell upper from lower case.
+    spelled = [name.lower() for name in found.names]
     for field in TABLES[table]:
         wrong = None
-        if field.name not in found.names:
+        if spelled.count(field.name) > 1:
+            wrong = UsageError("a column is there more than once", got=f"{spelled.count(field.name)} columns")
+        elif field.name not in found.names:
             wrong = None if field.nullable else UsageError("a column is missing")
         else:
             kind = found.field(field.name).type
@@ -111,7 +171,8 @@ def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFi
             where = f"table {table}, column {field.name} ({path})"
             allowed = f"{field.type}{' or null' if field.nullable else ''}"
             problems.append(UsageError(wrong.what, where=where, got=wrong.got, allowed=allowed))
-    return TableFile(path=path, rows=footer.num_rows, columns=columns)
+    untold = frozenset(name for name in columns if not TABLES[table].field(name).nullable and _is_untold(footer, name))
+    return TableFile(path=path, rows=footer.num_rows, columns=columns, untold=untold)
 
 
 def _spark_type(found: pa.DataType, wanted: pa.DataType) -> str | None:
@@ -143,6 +204,14 @@ def _values_problem(footer: pq.FileMetaData, field: pa.Field) -> UsageError | No
                 if not -most <= value < most:
                     return UsageError("a value is out of range", got=str(value))
     return None
+
+
+def _is_untold(footer: pq.FileMetaData, column: str) -> bool:
+    """Whether a row group does not tell how many nulls the column has; false for lists."""
+    chunks: int = footer.num_row_groups * sum(
+        footer.schema.column(at).path == column for at in range(footer.num_columns)
+    )
+    return sum(1 for statistics in _statistics(footer, column) if statistics.has_null_count) < chunks
 
 
 def _statistics(footer: pq.FileMetaData, column: str) -> Iterator[Any]:

@@ -7,7 +7,8 @@ sends, whose offset nobody vouched for, and never replicas: copies may differ ab
 
 Why it is sound: an acknowledgement and a poll each say of one value that it stood at that offset at some time.
 
-When it cannot tell: without sends or polls half of the evidence is missing; what the other half shows stands.
+When it cannot tell: without sends or polls half of the evidence is missing, as it is of acked records without an
+offset; what the other half shows stands.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ KIND = "inconsistent-offset"
 
 def why_unknown(facts: Facts) -> str | None:
     """Why nothing, or not everything, could be judged."""
-    return facts.without("sends", "polls")
+    return facts.without("sends", "polls") or facts.without_offsets()
 
 
 def items() -> Column:

@@ -17,7 +17,8 @@ its offset too, on another record. The lowest epoch of such another record, no o
 era, bounds the epochs that count.
 
 When it cannot tell: without sends, polls or a final read, or when the run is not complete; for a partition that
-the final read does not name. An empty polls table is a final read of nothing only if the final offsets say so.
+the final read does not name; for acked records without an offset. No row of the final read is a read of nothing only
+where the final offsets say that the log is empty.
 """
 
 from __future__ import annotations
@@ -42,10 +43,6 @@ def _why_nothing(facts: Facts) -> str | None:
         return "there was no final read"
     if not facts.complete:
         return "the run is not complete"
-    if not facts.rows["polls"]:
-        full = [name for name, ends in facts.final_offsets.items() if ends.high_watermark > ends.log_start]
-        if full:
-            return f"polls is empty, though the final log of {full[0]} is not"
     return None
 
 
@@ -56,12 +53,7 @@ def why_unknown(facts: Facts) -> str | None:
         return why
     if facts.compacted:
         return f"topic {facts.compacted[0].topic} is compacted: what it lacks may be compacted away"
-    read = facts.final_offsets.keys()
-    acked = {f"{one.topic}-{one.partition}" for one in facts.sends if one.status == "acked" and one.placed}
-    unread = sorted(acked - read)
-    if unread:
-        return f"the final read does not cover {', '.join(unread[:5])}{' and more' if len(unread) > 5 else ''}"
-    return None
+    return facts.without_final_read() or facts.without_offsets()
 
 
 def items(runs: Sequence[Facts]) -> Column:

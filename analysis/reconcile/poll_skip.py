@@ -50,7 +50,7 @@ def why_unknown(facts: Facts) -> str | None:
         return "what each poll returned before is not known (prev_offset)"
     if not facts.complete:
         return "the run is not complete: what the final read did not reach is not known"
-    return None
+    return facts.without_final_read()
 
 
 def items(tables: RecordTables, runs: Sequence[Facts], readable: DataFrame | None) -> DataFrame | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -54,7 +54,7 @@ def run_files(record: Path, manifest: Manifest, remote: RemoteRecord | None = No
 
 
 class RecordTables(msgspec.Struct, frozen=True, kw_only=True):
-    """One DataFrame a table, None when no run has rows of it.
+    """One DataFrame a table, None when no run has rows of it; `untold`: see `TableFile`, by table.
 
     Each has the columns of the record format and `run`, the index of the run; polls also has `final`, whether
     the row is of the final read, and `counts`, whether it puts its value at its offset (see the module narrowing).
@@ -66,9 +66,10 @@ class RecordTables(msgspec.Struct, frozen=True, kw_only=True):
     partitions: DataFrame | None
     configs: DataFrame | None
     replicas: DataFrame | None
+    untold: Mapping[str, frozenset[str]] = {}
 
 
-_READ = RecordTables.__struct_fields__
+_READ = ("sends", "polls", "watermarks", "partitions", "configs", "replicas")
 
 
 def load(spark: SparkSession, runs: Sequence[RunFiles]) -> RecordTables:
@@ -76,7 +77,11 @@ def load(spark: SparkSession, runs: Sequence[RunFiles]) -> RecordTables:
 
     A missing nullable column reads as null, an unknown one is ignored.
     """
-    return RecordTables(**{table: _read(spark, table, runs) for table in _READ})
+    untold = {
+        table: frozenset(column for run in runs for file in run.files[table] for column in file.untold)
+        for table in _READ
+    }
+    return RecordTables(**{table: _read(spark, table, runs) for table in _READ}, untold=untold)
 
 
 def spark_type(kind: pa.DataType) -> str:

@@ -39,7 +39,7 @@ def why_unknown(facts: Facts) -> str | None:
         return "there was no final read"
     if not facts.complete:
         return "the run is not complete: what the final read did not reach is not known"
-    return None
+    return facts.without_final_read()
 
 
 def items(readable: DataFrame | None, sessions: DataFrame | None) -> DataFrame | None:

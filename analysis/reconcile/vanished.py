@@ -11,8 +11,9 @@ stands in the last leader's own log, that is damaged (a null value came back), o
 read hides: a value of a transaction that is not known to be committed, and, where the run had transactions, a
 value without a row in sends.
 
-When it cannot tell: without a final read only later polls are compared, which show what was replaced, not what
-is gone; a final read of a run that is not complete shows only what it passed by, and what lies above its HW.
+When it cannot tell: without a final read, or of a partition without one, only later polls are compared, which show
+what was replaced, not what is gone; a final read of a run that is not complete shows only what it passed by, and what
+lies above its HW.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def why_unknown(facts: Facts) -> str | None:
         return f"topic {facts.compacted[0].topic} is compacted: what it lacks may be compacted away"
     if not facts.complete:
         return "the run is not complete: what the final read did not reach is not known"
-    return None
+    return facts.without_final_read()
 
 
 def items(runs: Sequence[Facts]) -> Column:

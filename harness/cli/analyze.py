@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from harness.cli.crash import report
 from harness.errors import EbbtideError, ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -166,8 +167,12 @@ def _found(store: RemoteStore, addresses: Iterable[str], codes: set[ExitCode]) -
 
 
 def _complain(record: str, error: EbbtideError) -> ExitCode:
+    from analysis.judge.many import Bug
+
     named = error.where is not None and error.where.startswith(record)
     print(f"error: {'' if named else f'{record}: '}{error.render()}", file=sys.stderr)
+    if isinstance(error, Bug):
+        print(report(error.error), file=sys.stderr)
     return error.exit_code
 
 

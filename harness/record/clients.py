@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from harness.errors import UsageError
+from harness.record.decoding import decoded
 from harness.record.files import write_atomically
 
 CLIENTS_DIR = "clients"
@@ -65,9 +66,11 @@ def read_client_events(record: Path) -> dict[str, list[ClientEvent]] | None:
         return None
     found = {}
     for path in sorted(folder.glob("*.jsonl")):
+        if not path.is_file():
+            raise UsageError("a client's events are in no regular file", where=str(path))
         try:
             lines = path.read_bytes().splitlines()
-            found[path.stem] = [msgspec.json.decode(line, type=ClientEvent) for line in lines if line.strip()]
+            found[path.stem] = [decoded(line, ClientEvent) for line in lines if line.strip()]
         except msgspec.DecodeError as error:
             raise UsageError("a client's events are damaged", where=str(path), got=str(error)) from None
     return found

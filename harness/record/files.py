@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 RAW_DIR = "raw"
@@ -22,8 +23,18 @@ LOGS_DIR = "logs"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write `content` beside `path` and rename it into place."""
+    """Write `content` beside `path` and rename it into place.
+
+    In a folder that somebody else filled, what lies there under the name of the part may be a link to anywhere: the
+    part is always a file of this call's own.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(content)
-    os.replace(part, path)
+    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

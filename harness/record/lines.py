@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from harness.errors import UsageError
+from harness.record.decoding import decoded
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ def read_lines(path: Path, kind: type[T], *, what: str, next: str) -> list[T]:
     found = []
     for number, line in enumerate(whole.split(b"\n")[:-1], start=1):
         try:
-            found.append(msgspec.json.decode(line, type=kind))
+            found.append(decoded(line, kind))
         except msgspec.DecodeError as error:
             raise UsageError(
                 f"a line of the {what} cannot be read", where=f"{path}:{number}", got=str(error), next=next

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from harness.errors import UsageError
+from harness.record.decoding import decoded
 from harness.record.files import write_atomically
 from harness.record.tables import RECORD_VERSION
 from harness.scenario.model import Acks
@@ -152,7 +153,7 @@ def read_manifest(record: Path) -> Manifest:
                 )
         raise UsageError("not a run record: manifest.json is missing", where=str(record), next=next_)
     try:
-        head = msgspec.json.decode(path.read_bytes())
+        head = decoded(path.read_bytes(), object)
     except msgspec.DecodeError as error:
         raise UsageError("manifest.json is not JSON", where=str(path), got=str(error)) from None
     version = head.get("record_version") if isinstance(head, dict) else None

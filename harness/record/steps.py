@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from harness.errors import UsageError
+from harness.record.decoding import decoded
 from harness.record.files import write_atomically
 from harness.scenario.order import HEALED_BY
 
@@ -76,7 +77,7 @@ def read_steps(record: Path) -> list[StepEntry] | None:
         if not line.strip():
             continue
         try:
-            row = msgspec.json.decode(line, type=dict[str, Any])
+            row = decoded(line, dict[str, Any])
             known = {key: row[key] for key in fields & row.keys() if row[key] is not None}
             if "nodes" not in known and isinstance(row.get("node"), int):
                 known["nodes"] = (row["node"],)

@@ -64,6 +64,13 @@ def _leader_logs(tables: dict[str, list[Row]]) -> dict[tuple[str, int], list[Row
     return logs
 
 
+def _is_unread(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+    """Whether nothing came back of the partition's final log, which is not empty."""
+    ends = manifest.final_offsets[f"{row['topic']}-{row['partition']}"]
+    read = any(_at(poll) == _at(row) and _is_final(poll, manifest) for poll in tables["polls"])
+    return ends.high_watermark > ends.log_start and not read
+
+
 def _lost(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
     if manifest.final_consumer is None or manifest.status != "complete" or not tables["polls"]:
         return []
@@ -75,7 +82,7 @@ def _lost(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         if (row["txn"] is not None or row["txn_outcome"] is not None) and row["txn_outcome"] != "committed":
             continue
         ends = manifest.final_offsets.get(f"{row['topic']}-{row['partition']}")
-        if ends is None or row["offset"] < ends.log_start:
+        if ends is None or row["offset"] < ends.log_start or _is_unread(row, tables, manifest):
             continue
         polls = [poll for poll in tables["polls"] if _at(poll) == _at(row)]
         if any(_is_final(poll, manifest) and poll["value"] == row["value"] for poll in polls):
@@ -138,7 +145,7 @@ def _vanished(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
             for other in same_place
         )
         gone = False
-        if manifest.final_consumer is not None and ends is not None:
+        if manifest.final_consumer is not None and ends is not None and not _is_unread(poll, tables, manifest):
             last = max((row["offset"] for row in final_rows if _at(row) == _at(poll)), default=-1)
             reached = manifest.status == "complete" or poll["offset"] < last or poll["offset"] >= ends.high_watermark
             here = any(row["value"] == poll["value"] and _is_final(row, manifest) for row in same_place)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,10 +13,10 @@ from pyspark.sql import SparkSession
 from records import RecordBuilder, write_table
 
 from analysis.reconcile import reconcile
-from analysis.reconcile.files import check_files
+from analysis.reconcile.files import check_files, rows_of
 from analysis.reconcile.tables import load, run_files
 from harness.errors import HarnessError, Problems, UsageError
-from harness.record.manifest import Manifest
+from harness.record.manifest import Manifest, ProducerSetup, Status
 from harness.record.tables import TABLES
 
 
@@ -78,6 +80,59 @@ def test_values_that_do_not_fit_are_named(record: Path, column: str, values: pa.
 def test_a_file_without_rows_needs_no_columns(record: Path) -> None:
     write_table(record, "sends", pa.table({}), name="part-1.parquet")
     assert sum(file.rows for file in check_files(record)["sends"]) == 2
+
+
+@pytest.mark.parametrize("name", ["_0.parquet", ".x.parquet", "_temporary/0.parquet"])
+def test_a_hidden_file_which_spark_would_pass_by_is_refused(record: Path, name: str) -> None:
+    hidden = record / "sends" / name
+    hidden.parent.mkdir(exist_ok=True)
+    (record / "sends" / "part-0.parquet").rename(hidden)
+    with pytest.raises(Problems, match="hidden") as caught:
+        check_files(record)
+    assert str(hidden) in str(caught.value)
+
+
+def test_a_pipe_is_no_file_of_a_table_and_is_not_opened(record: Path) -> None:
+    os.mkfifo(record / "sends" / "x.parquet")
+    assert rows_of([record]) == 4
+    with pytest.raises(Problems, match="a regular file"):
+        check_files(record)
+
+
+@pytest.mark.parametrize("name", ["offset", "OFFSET"])
+def test_a_column_that_is_there_twice_is_refused(record: Path, name: str) -> None:
+    path = record / "sends" / "part-0.parquet"
+    rows = pq.read_table(path)
+    pq.write_table(rows.append_column(name, rows["offset"]), path)
+    with pytest.raises(Problems, match="more than once") as caught:
+        check_files(record)
+    assert "table sends, column offset" in str(caught.value)
+
+
+def test_the_footers_do_not_tell_of_nulls_without_statistics(record: Path) -> None:
+    path = record / "sends" / "part-0.parquet"
+    assert check_files(record)["sends"][0].untold == frozenset()
+    pq.write_table(pq.read_table(path), path, write_statistics=False)
+    required = {field.name for field in TABLES["sends"] if not field.nullable}
+    assert check_files(record)["sends"][0].untold == required
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "missing"),
+    [
+        ("producer-1.parquet", "complete", True),
+        ("producer-1.parquet", "interrupted", False),
+        ("part-0.parquet", "complete", False),
+    ],
+)
+def test_a_producer_without_a_file_is_told_where_each_has_one(
+    record: Path, name: str, status: Status, missing: bool
+) -> None:
+    (record / "sends" / "part-0.parquet").rename(record / "sends" / name)
+    setups = {id_: ProducerSetup(acks=-1) for id_ in ("1", "2")}
+    manifest = Manifest(run_id="r", status=status, producers=setups)
+    with pytest.raises(Problems, match="producer-2") if missing else contextlib.nullcontext():
+        check_files(record, manifest)
 
 
 @pytest.mark.spark

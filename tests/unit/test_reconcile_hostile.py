@@ -14,7 +14,7 @@ from records import RecordBuilder
 
 from analysis.reconcile import reconcile, reconcile_all
 from harness.errors import EbbtideError, Problems, UsageError
-from harness.record.manifest import FinalOffsets, Manifest, read_manifest
+from harness.record.manifest import FinalOffsets, Manifest, ProducerSetup, read_manifest
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,8 @@ from harness.record.manifest import FinalOffsets, Manifest, read_manifest
         ({"no partition": FinalOffsets(log_start=0, high_watermark=1)}, "no partition"),
         ({"t-²": FinalOffsets(log_start=0, high_watermark=1)}, "no partition"),
         ({"t-99999999999": FinalOffsets(log_start=0, high_watermark=1)}, "no partition"),
+        ({"t-" + "9" * 5_000: FinalOffsets(log_start=0, high_watermark=1)}, "no partition"),
+        ({"t-00": FinalOffsets(log_start=0, high_watermark=1)}, "no partition"),
         ({"t-0": FinalOffsets(log_start=0, high_watermark=2**70)}, "no offsets"),
         ({"t-0": FinalOffsets(log_start=-1, high_watermark=1)}, "no offsets"),
     ],
@@ -33,6 +35,24 @@ def test_final_offsets_that_cannot_be_are_refused(tmp_path: Path, ends: dict[str
     manifest = msgspec.structs.replace(builder.manifest(), final_offsets=ends)
     with pytest.raises(Problems, match=what):
         reconcile(None, record, manifest)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"final_consumer": 2**70},
+        {"final_consumer": -1},
+        {"producers": {str(2**70): ProducerSetup(acks=1)}},
+        {"producers": {"9" * 5_000: ProducerSetup(acks=1)}},
+        {"producers": {"one": ProducerSetup(acks=1)}},
+    ],
+)
+def test_ids_that_no_client_has_are_refused(tmp_path: Path, changes: dict[str, object]) -> None:
+    builder = RecordBuilder().acked(1, at=0).final(1)
+    manifest = msgspec.structs.replace(builder.manifest(), **changes)
+    with pytest.raises(Problems, match="no id of a client") as caught:
+        reconcile(None, builder.write(tmp_path / "run"), manifest)  # type: ignore[arg-type]
+    assert len(str(caught.value)) < 500
 
 
 def test_a_manifest_with_numbers_of_another_type_or_a_newer_version_is_refused(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ COMPLETE: dict[str, tuple[Case, Expected]] = {
         {},
     ),
     "below the final log start nothing is lost": (
-        lambda b: b.acked(1, 2, 3, at=4).end(log_start=5),
+        lambda b: b.acked(1, 2, 3, at=4).end(log_start=5, high_watermark=5),
         {"lost": [(5, 2), (6, 3)]},
     ),
     "a value at another offset of the final log is a duplicate, not lost": (

@@ -17,6 +17,8 @@ from harness.record.tables import TABLES
 
 BY_VALUE = {"inconsistent-offset", "duplicate", "aborted-read"}
 OF_POLLS = {"unseen", "poll-skip", "poll-back", "damaged"}
+OF_PLACES = {"lost", "dirty-order", "inconsistent-offset", "duplicate"}
+FULL = FinalOffsets(log_start=0, high_watermark=1)
 OF_FINAL_READ = {"lost", "vanished", "unseen", "poll-skip", "dirty-order"}
 
 
@@ -65,8 +67,13 @@ def test_a_whole_record_leaves_nothing_unknown() -> None:
         (facts(final_consumer=None), OF_FINAL_READ),
         (facts(complete=False), {"lost", "vanished", "unseen", "poll-skip"}),
         (facts(compacted=[CompactedFacts("t")]), {"lost", "vanished"}),
-        (facts(polls=[PollFacts("t", 0, False, 2, 0, False)]), {"poll-skip", "poll-back"}),
-        (facts(final_offsets={}), {"lost"}),
+        (facts(polls=[PollFacts("t", 0, final, 2, 0, False) for final in (True, False)]), {"poll-skip", "poll-back"}),
+        (facts(final_offsets={}), OF_FINAL_READ),
+        (facts(final_offsets={"t-0": FULL, "t-1": FULL}), OF_FINAL_READ),
+        (facts(final_consumer=1, polls=[PollFacts("t", 0, False, 1, 0, False)]), OF_FINAL_READ),
+        (facts(final_offsets={"t-0": FULL, "t-1": FinalOffsets(log_start=7, high_watermark=7)}), set()),
+        (facts(sends=[SendFacts("t", 0, "acked", 3, 1, unplaced=2)]), OF_PLACES),
+        (facts(sends=[SendFacts("t", 0, "acked", 3, 1), SendFacts("t", 0, "unknown", 3, 0, unplaced=3)]), set()),
         (facts(checkpoints=[]), {"replica-divergence"}),
         (facts(served=[ServedFacts("t", 0, "fetch", 0, 1, 1, 1, 1)]), {"hw-regression"}),
         (facts(served=[ServedFacts("t", 0, "list_offsets", None, 1, 1, 1, 1)]), {"hw-regression"}),
@@ -90,11 +97,24 @@ def test_an_empty_polls_table_is_a_final_read_of_nothing_if_the_final_offsets_sa
         (lambda b: b, set()),
         (lambda b: b.empty(*TABLES), set()),
         (lambda b: b.acked(1, at=0).empty("polls").end(high_watermark=0), {"lost"}),
-        (lambda b: b.acked(1, at=0).empty("polls"), set()),
+        (lambda b: b.acked(1, at=0).empty("polls").end(), set()),
+        (lambda b: b.acked(1, 2, at=0).read(1, 2, at=0).end(high_watermark=2), set()),
+        (lambda b: b.acked(1, at=0).read(1, at=0).acked(2, at=0, partition=1).final(2, partition=1).end(), set()),
+        (lambda b: b.send(1, acks=-1).send(2, acks=0).acked(3, at=1).final(4, at=5), {"lost"}),
         (lambda b: b.read(1, at=0), {"vanished"}),
         (lambda b: b.acked(1, at=0).final(2, at=1).not_in_final_read(), set()),
     ],
-    ids=["no tables", "empty tables", "all lost", "polls cut off", "no sends", "partition not read"],
+    ids=[
+        "no tables",
+        "empty tables",
+        "all lost",
+        "polls cut off",
+        "final read gone",
+        "gone of one partition",
+        "no offset",
+        "no sends",
+        "partition not read",
+    ],
 )
 def test_the_rest_is_judged(
     spark: SparkSession, tmp_path: Path, build: Callable[[RecordBuilder], RecordBuilder], kinds: set[str]
