@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from analysis.reconcile.blocks import PARTITION
@@ -88,12 +88,17 @@ def _polls(blocks: DataFrame) -> DataFrame:
 
 
 def _served(watermarks: DataFrame) -> DataFrame:
-    rows = watermarks.groupBy(*PARTITION, "source", "leader_epoch").agg(
-        F.max(F.struct("high_watermark", "at_ns")).alias("highest"),
-        F.count("*").alias("rows"),
-        F.count("asked_ns").alias("asked"),
+    group = [*PARTITION, "source", "leader_epoch"]
+    as_high = Window.partitionBy(*group).orderBy(F.desc("high_watermark"), F.desc("at_ns"))
+    last_ns = F.max("at_ns").over(as_high.rowsBetween(Window.unboundedPreceding, -1))
+    is_peak = last_ns.isNull() | (F.col("at_ns") > last_ns)
+    rows = watermarks.withColumn("peak", F.when(is_peak, F.struct("high_watermark", "at_ns")))
+    return _section(
+        "served",
+        rows.groupBy(*group).agg(
+            F.collect_list("peak").alias("peaks"), F.count("*").alias("rows"), F.count("asked_ns").alias("asked")
+        ),
     )
-    return _section("served", rows.select(*PARTITION, "source", "leader_epoch", "highest.*", "rows", "asked"))
 
 
 def _checkpoints(watermarks: DataFrame) -> DataFrame:
