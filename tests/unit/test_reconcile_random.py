@@ -157,10 +157,14 @@ def _elections(dice: Dice, builder: RecordBuilder) -> None:
                 builder.read(value, at=offset, consumer=6, polled_ns=acked_ns + dice.choice([0, 30]), **columns)
             if dice.random() < 0.2:
                 builder.final(value, at=offset, polled_ns=90, **columns)
-    for _ in range(dice.randint(0, 6)):
-        at_ns = dice.randint(1, 60)
-        epoch = dice.choice([None, None, *range(4)])
-        builder.served(dice.randint(3, 8), epoch=epoch, asked_ns=at_ns - 2, at_ns=at_ns, partition=2)
+    for epoch in (None, *dice.some(0, 3)):
+        # Half of them fall from the start, so that a record may be passed by a lower HW only.
+        falls = dice.random() < 0.5
+        for number in range(dice.randint(0, 4)):
+            at_ns, high_watermark = dice.randint(1, 60), dice.randint(3, 8)
+            if falls:
+                at_ns, high_watermark = 10 + 15 * number, 9 - number
+            builder.served(high_watermark, epoch=epoch, asked_ns=at_ns - 2, at_ns=at_ns, partition=2)
 
 
 def _evidence(dice: Dice, builder: RecordBuilder) -> None:
