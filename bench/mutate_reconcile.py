@@ -3,8 +3,9 @@
 `python -m bench.mutate_reconcile`, from the root of a checkout.
 
 A mutant is a module with one change of its text, run in place of the module in this process. It has to find other
-items than were planted, or than the reference checker finds in random histories; one that does not has survived,
-and the exit code is 1. The unspoilt modules have to agree first.
+items than were planted, or than the reference checker finds in random histories, or to tell otherwise than that
+what was committed or which drop of the HW an item is in. One that does not has survived, and the exit code is 1.
+The unspoilt modules have to agree first.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from analysis.reconcile import (
     aborted_read,
+    collecting,
     damaged,
     dirty_order,
     duplicate,
@@ -40,12 +42,19 @@ MUTANTS: tuple[tuple[ModuleType, str, str], ...] = (
     (lost, "        & ~stands\n", ""),
     (lost, '(F.col("offset") >= F.col("log_start"))', '(F.col("offset") > F.col("log_start"))'),
     (lost, '        & ~F.col("damaged")\n', ""),
+    (lost, ".when(stands | _era().isNull() | (epoch", ".when(_era().isNull() | (epoch"),
+    (lost, "F.when(stands | _era().isNull(), 0)", "F.when(_era().isNull(), 0)"),
+    (lost, "F.when(stands | _era().isNull(), 0)", "F.when(stands, 0)"),
+    (collecting, 'F.col("at_ns") > last_ns', "F.lit(False)"),
     (unseen, 'one["first"] < F.col("offset")', 'one["first"] <= F.col("offset") - 2'),
     (unseen, 'one["last"] > F.col("offset")', 'one["last"] > F.col("offset") + 1'),
     (unseen, '(~one["read_committed"] | F.col("shown"))', "F.lit(True)"),
     (vanished, "(replaced | gone)", "replaced"),
     (vanished, "(replaced | gone)", "gone"),
     (vanished, "& ~_hidden(runs)", ""),
+    (vanished, " & ~older", ""),
+    (vanished, "(~stands & later)", "later"),
+    (vanished, "(in_final_read | (~stands & later))", "(~stands & later)"),
     (inconsistent_offset, "F.array_min(others) > ", "F.array_min(others) < "),
     (inconsistent_offset, 'one["evidenced"] & ', ""),
     (duplicate, "F.size(places) > 1", "F.size(places) > 2"),
@@ -62,6 +71,7 @@ MUTANTS: tuple[tuple[ModuleType, str, str], ...] = (
         'earlier["high_watermark"] >= F.col("high_watermark")',
     ),
     (hw_regression, 'F.greatest("own", "previous", "older")', 'F.greatest("own", "previous")'),
+    (hw_regression, 'F.col("anew") | own | ~passed', 'F.col("anew")'),
     (replica_divergence, "offset < checkpoint", "offset <= checkpoint"),
     (replica_divergence, 'one["value"].eqNullSafe(other["value"]) & ', ""),
     (damaged, "value IS NULL", "value IS NULL AND NOT final"),
@@ -72,7 +82,7 @@ class Suite:
     """Planted and random histories, and what must be found in them; reconciled whole, and narrowed."""
 
     def __init__(self, folder: Path) -> None:
-        from reconcile_oracle import anomalies
+        from reconcile_oracle import anomalies, committed_lost
         from reconcile_planted import planted_run
         from test_reconcile_random import Dice, run
 
@@ -80,6 +90,7 @@ class Suite:
         self._planted = [{topic: kinds for topic, kinds in found.items() if kinds} for _, found in planted]
         drawn = [run(Dice(seed)) for seed in range(5)]
         self._drawn = [anomalies(builder.tables, builder.manifest()) for builder in drawn]
+        self._committed = [len(committed_lost(builder.tables, builder.manifest())) for builder in drawn]
         builders = [builder for builder, _ in planted] + drawn
         self._records = [
             (builder.write(folder / str(number)), builder.manifest()) for number, builder in enumerate(builders)
@@ -87,6 +98,7 @@ class Suite:
 
     def differs(self, spark: SparkSession) -> str | None:
         """What shows that something is wrong; None: all is as it must be."""
+        from reconcile_oracle import unnamed_drops
         from test_reconcile_planted import by_topic
 
         for narrows in (False, True):
@@ -97,11 +109,17 @@ class Suite:
                 return f"throws {type(error).__name__}"
             if [by_topic(one) for one in found[: len(self._planted)]] != self._planted:
                 return "planted"
-            for (record, _), expected in zip(self._records[len(self._planted) :], self._drawn, strict=True):
+            first = len(self._planted)
+            drawn = zip(self._records[first:], found[first:], self._drawn, self._committed, strict=True)
+            for (record, _), told, expected, committed in drawn:
                 rows = pq.read_table(record / "anomalies").to_pylist()
                 items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in rows]
                 if sorted(items, key=repr) != expected:
                     return "random histories"
+                if sum(one.count for one in told.lost if one.committed) != committed:
+                    return "what was committed"
+                if unnamed_drops(rows, told.regressions):
+                    return "drops of the HW"
         return None
 
 

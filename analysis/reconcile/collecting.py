@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 import msgspec
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from analysis.reconcile.blocks import PARTITION
@@ -117,13 +117,20 @@ def _polls(blocks: DataFrame) -> DataFrame:
 
 
 def _served(watermarks: DataFrame, flaw: Column) -> DataFrame:
-    rows = watermarks.groupBy(*PARTITION, "source", "leader_epoch").agg(
-        F.max(F.struct("high_watermark", "at_ns")).alias("highest"),
-        F.count("*").alias("rows"),
-        F.count("asked_ns").alias("asked"),
-        flaw,
+    group = [*PARTITION, "source", "leader_epoch"]
+    as_high = Window.partitionBy(*group).orderBy(F.desc("high_watermark"), F.desc("at_ns"))
+    last_ns = F.max("at_ns").over(as_high.rowsBetween(Window.unboundedPreceding, -1))
+    is_peak = last_ns.isNull() | (F.col("at_ns") > last_ns)
+    rows = watermarks.withColumn("peak", F.when(is_peak, F.struct("high_watermark", "at_ns")))
+    return _section(
+        "served",
+        rows.groupBy(*group).agg(
+            F.collect_list("peak").alias("peaks"),
+            F.count("*").alias("rows"),
+            F.count("asked_ns").alias("asked"),
+            flaw,
+        ),
     )
-    return _section("served", rows.select(*PARTITION, "source", "leader_epoch", "highest.*", "rows", "asked", "flaw"))
 
 
 def _checkpoints(watermarks: DataFrame) -> DataFrame:

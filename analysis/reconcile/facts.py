@@ -1,6 +1,6 @@
 """What is known of a run before any record is looked at: the manifest's word, and facts by partition.
 
-These facts are as many as partitions, leader elections and brokers, never as many as records.
+These facts are as many as partitions, leader elections, brokers and falls of the HW, never as many as records.
 """
 
 from __future__ import annotations
@@ -53,15 +53,24 @@ class PollFacts(msgspec.Struct, frozen=True):
     chained: int = 0
 
 
+class Peak(msgspec.Struct, frozen=True):
+    """A HW, and when it was last seen; after that only lower ones were."""
+
+    high_watermark: int
+    at_ns: int
+
+
 class ServedFacts(msgspec.Struct, frozen=True):
-    """HW observations of one source and leader epoch; `at_ns` is when the highest was last seen."""
+    """HW observations of one source and leader epoch: the `peaks` say of each time how high the HW was seen since.
+
+    There is one peak where the HW never went back, and one more for each level to which it fell for good.
+    """
 
     topic: str
     partition: int
     source: str
     leader_epoch: int | None
-    high_watermark: int
-    at_ns: int
+    peaks: list[Peak]
     rows: int
     asked: int
 
@@ -206,7 +215,7 @@ def partition_facts(spark: SparkSession, runs: Sequence[Facts]) -> DataFrame:
 
     `final_read` (whether there is one of the partition), `log_start`, `final_hw` and `final_last` (the last offset
     that it returned) are of the final read; `elections` holds when each leader epoch began, `served` the
-    highest HW seen under each.
+    peaks of the HW under each.
     """
     rows = [row for facts in runs for row in _partition_rows(facts)]
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=_PARTITION_FACTS))
@@ -244,9 +253,10 @@ def _partition_rows(facts: Facts) -> list[dict[str, Any]]:
             {"leader_epoch": epoch.leader_epoch, "since_ns": epoch.since_ns}
         )
     for served in facts.served:
-        of(served.topic, served.partition)["served"].append(
-            {"leader_epoch": served.leader_epoch, "high_watermark": served.high_watermark, "at_ns": served.at_ns}
-        )
+        of(served.topic, served.partition)["served"] += [
+            {"leader_epoch": served.leader_epoch, "high_watermark": peak.high_watermark, "at_ns": peak.at_ns}
+            for peak in served.peaks
+        ]
     for sends in facts.sends:
         of(sends.topic, sends.partition)
     for polls in facts.polls:

@@ -8,9 +8,12 @@ Columns of a row: `topic`, `partition`, `offset` (null: sent, and no offset is k
 
 - of its acknowledgement there: `acked`, `acks`, `sequence`, `sent_ns`, `done_ns`;
 - of the ordinary consumers that returned it there: `read_ns` (first time), `reader`;
-- `in_final`: the final read returned it there; `in_leader`: it stands there in the last leader's own log;
+- `in_final`: the final read returned it there, last at `final_ns`;
+- `in_leader`: it stands there in the last leader's own log;
 - `evidenced`: acked or polled there; `damaged`: a consumer returned a null value at that offset;
-- `others`: what else stood at that offset, as structs (value, polled_ns: last time, epoch: lowest, evidenced);
+- `epoch`: the lowest leader epoch that it is known to have been appended under there;
+- `others`: what else stood at that offset, as structs (value, polled_ns: last time, epoch, evidenced, final_ns,
+  in_leader);
 - of its value: `places`, everywhere it was seen, as structs (topic, partition, offset, evidenced, read, stands, seen,
   shown: by a read_committed consumer);
   `producer` (null: no row in sends), `in_transaction`, `in_committed`, `in_aborted`, `failed`;
@@ -53,6 +56,7 @@ _EVIDENCE = {
     "polled_ns": "bigint",
     "shown": "boolean",
     "in_final": "boolean",
+    "final_ns": "bigint",
     "in_leader": "boolean",
     "epoch": "int",
 }
@@ -120,6 +124,7 @@ def _polled(tables: RecordTables) -> DataFrame | None:
         polled_ns=F.col("polled_ns"),
         shown=F.col("isolation") == "read_committed",
         in_final=F.col("final"),
+        final_ns=F.when(F.col("final"), F.col("polled_ns")),
         epoch=F.col("leader_epoch"),
     )
 
@@ -158,7 +163,8 @@ def _by_offset(evidence: DataFrame) -> DataFrame:
         .agg(*facts, F.min_by("reader", "read_ns").alias("reader"))
         .withColumn("evidenced", F.col("acked").isNotNull() | F.col("polled_ns").isNotNull())
     )
-    here = F.collect_list(F.struct("value", "polled_ns", "epoch", "evidenced")).over(Window.partitionBy(*_PLACE))
+    one = F.struct("value", "polled_ns", "epoch", "evidenced", "final_ns", "in_leader")
+    here = F.collect_list(one).over(Window.partitionBy(*_PLACE))
     rows = rows.withColumn("here", here)
     return rows.where("value IS NOT NULL").withColumns(
         {

@@ -11,6 +11,9 @@ its HW is below the start of its epoch; so across leaders that kept the log the 
 that were under way at the same time are in no order, hence `asked_ns`; a deposed leader's late answer carries
 its old epoch, and is compared with nothing newer.
 
+One drop is named once, as `earlier` of the items that began it: against the leader's own epoch or the one before,
+or else, unless a drop that is named already passed that level since, against the highest HW before.
+
 When it cannot tell: an observation without a leader epoch is not judged; one without `asked_ns` is compared only
 as the earlier of two, for which its answer's time is enough.
 
@@ -70,8 +73,6 @@ def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
         F.row_number().over(by_epoch).alias("number"),
     )
     earlier = F.greatest("own", "previous", "older")
-    # A HW that stays low under later epochs went back once: the drop is against the epoch before.
-    drop = F.coalesce(F.greatest("own", "previous"), F.col("older"))
     found = _with_earlier(ranked).where(earlier["high_watermark"] > F.col("high_watermark"))
     details = {name: F.col(name) for name in _OBSERVED}
     row = item(
@@ -81,9 +82,9 @@ def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
         leader_epoch=F.col("leader_epoch"),
         at_ns=F.col("at_ns"),
         broker=F.col("broker"),
-        earlier=F.when(drop["high_watermark"] > F.col("high_watermark"), drop),
+        earlier=F.col("drop"),
     )
-    return found.select(row.alias("item")).select("item.*")
+    return _with_drop(found).select(row.alias("item")).select("item.*")
 
 
 def _suspected(observed: DataFrame) -> DataFrame:
@@ -111,6 +112,57 @@ def _with_earlier(ranked: DataFrame) -> DataFrame:
     looked = events.withColumn("best", F.max(seen).over(so_far)).where("looks IS NOT NULL")
     return looked.groupBy(*_WHERE, "number", *_OBSERVED).agg(
         *(F.max(F.when(F.col("looks") == looks, F.col("best"))).alias(looks) for looks in ("own", "previous", "older"))
+    )
+
+
+def _with_drop(found: DataFrame) -> DataFrame:
+    """The items, with what each went back from (`drop`); null where it stays low after a drop that is named.
+
+    Each is so between the two HWs of a drop that is named, be it its own or one before it.
+    """
+    near = F.greatest("own", "previous")
+    anew = F.coalesce(near["high_watermark"] > F.col("high_watermark"), F.lit(False))
+    group = Window.partitionBy(*_WHERE, "leader_epoch", "anew")
+    fall = F.struct(
+        "leader_epoch",
+        (~F.col("anew")).alias("stays"),
+        F.max("drop.high_watermark").over(group).alias("from"),
+        F.max("high_watermark").over(group).alias("highest"),
+        F.min("high_watermark").over(group).alias("lowest"),
+        F.max("drop.leader_epoch").over(group).alias("since"),
+    )
+    falls = F.array_sort(F.collect_set("fall").over(Window.partitionBy(*_WHERE)))
+    named = _named("falls")
+    own = F.exists(named, lambda one: one["stays"] & (one["leader_epoch"] == F.col("leader_epoch")))
+    passed = _passed(named, F.col("high_watermark"), F.col("drop.leader_epoch"))
+    return (
+        found.withColumn("anew", anew)
+        .withColumn("drop", F.when(F.col("anew"), near).otherwise(F.col("older")))
+        .withColumn("fall", fall)
+        .withColumn("falls", falls)
+        .withColumn("drop", F.when(F.col("anew") | own | ~passed, F.col("drop")))
+    )
+
+
+def _named(falls: str) -> Column:
+    """Those of a partition's falls, by epoch, that are drops of their own."""
+
+    def stays_low(named: Column, one: Column) -> Column:
+        lowest, highest = (_passed(named, one[name], one["since"]) for name in ("lowest", "highest"))
+        return one["stays"] & lowest & highest
+
+    return F.aggregate(
+        falls,
+        F.slice(falls, 1, 0),
+        lambda named, one: F.when(stays_low(named, one), named).otherwise(F.array_append(named, one)),
+    )
+
+
+def _passed(falls: Column, high_watermark: Column, since: Column) -> Column:
+    """Whether one of the falls, under a later epoch than `since`, went past a HW."""
+    return F.exists(
+        falls,
+        lambda one: (one["leader_epoch"] > since) & (one["lowest"] <= high_watermark) & (one["from"] > high_watermark),
     )
 
 

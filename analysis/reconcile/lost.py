@@ -12,9 +12,13 @@ null value at its offset; a value of a transaction that is not known to be commi
 
 *Committed*: acked with acks=all, or returned to an ordinary consumer, or passed by the HW. An observation is of
 the HW passing *this* record only if it was made after the record was sent, and under a leader epoch in which
-nothing else is known to stand at that offset: after an acks=1 record is cut off, the next leader's HW passes
-its offset too, on another record. The lowest epoch of such another record, no older than the acknowledgement's
-era, bounds the epochs that count.
+nothing else may stand at that offset: after an acks=1 record is cut off, the next leader's HW passes its offset
+too, on another record. So each other record known at the offset bounds the epochs that count. One that stands in
+the final log: those below its own epoch, even if that is older than the acknowledgement, for a deposed leader may
+ack elections later what it alone holds. One that does not stand: those below its own epoch if that is no older than
+the acknowledgement's era, else it may have been cut off before. If its epoch is not known: none if it stands, else
+those up to the era. So a record that an unclean election cut off, in favour of an older one that had stood there
+before, counts as committed only if acks=all or a consumer says so.
 
 When it cannot tell: without sends, polls or a final read, or when the run is not complete; for a partition that
 the final read does not name; for acked records without an offset. No row of the final read is a read of nothing only
@@ -113,14 +117,16 @@ def _era() -> Column:
     return F.array_max(F.transform(begun, lambda election: election["leader_epoch"]))
 
 
+def _replaced_in(other: Column) -> Column:
+    """From which leader epoch on a HW may be of another record at the offset; null: this one does not tell."""
+    stands = other["final_ns"].isNotNull() | F.coalesce(other["in_leader"], F.lit(False))
+    epoch = other["epoch"]
+    unknown = F.when(stands | _era().isNull(), 0).otherwise(_era() + 1)
+    return F.when(epoch.isNull(), unknown).when(stands | _era().isNull() | (epoch >= _era()), epoch)
+
+
 def _passed_by_hw() -> Column:
-    later = F.filter(
-        F.transform("others", lambda one: one["epoch"]),
-        lambda epoch: epoch.isNotNull() & (_era().isNull() | (epoch >= _era())),
-    )
-    # Something else stood there and no epoch of it is known: only what was served up to the era counts.
-    unknown = F.exists("others", lambda one: one["epoch"].isNull())
-    replaced_in = F.coalesce(F.array_min(later), F.when(unknown, _era() + 1))
+    replaced_in = F.array_min(F.transform("others", _replaced_in))
     return F.coalesce(
         F.exists(
             "served",

@@ -6,13 +6,17 @@ The data: polls of ordinary consumers with a value; later polls of the same offs
 the final log's absence of it. Sends only for what a read_committed final read hides.
 
 Why it is sound: an offset is given once; a later answer with another value there, or a final read that passed
-the offset by, shows that the log was cut. Below the final log start nothing vanishes. Nothing is gone that
+the offset by, shows that the log was cut. When poll() returned says little of when the log was asked: a slow
+consumer hands out of its buffer what was cut off since. So a poll of a record of an older leader epoch shows
+nothing, and what stands in the final log was replaced only if the final read itself, whose rows come in order, had
+another value there later. Below the final log start nothing vanishes. Nothing is gone that
 stands in the last leader's own log, that is damaged (a null value came back), or that a read_committed final
 read hides: a value of a transaction that is not known to be committed, and, where the run had transactions, a
 value without a row in sends.
 
 When it cannot tell: without a final read, or of a partition without one, only later polls are compared, which show
-what was replaced, not what is gone; a final read of a run that is not complete shows only what it passed by, and what
+what was replaced, not what is gone, and if leader epochs are not known, the one of two values that was polled first
+counts as the one that was replaced; a final read of a run that is not complete shows only what it passed by, and what
 lies above its HW.
 """
 
@@ -45,7 +49,7 @@ def why_unknown(facts: Facts) -> str | None:
 
 def items(runs: Sequence[Facts]) -> Column:
     """The item of a row of the history; null when it is none."""
-    replacing = F.filter("others", lambda one: one["value"].isNotNull() & (one["polled_ns"] > F.col("read_ns")))
+    replacing = F.filter("others", _replaces)
     replaced = F.size(replacing) > 0
     reached = runs_where(runs, lambda facts: facts.complete) | F.coalesce(
         (F.col("offset") < F.col("final_last")) | (F.col("offset") >= F.col("final_hw")), F.lit(False)
@@ -83,6 +87,15 @@ def items(runs: Sequence[Facts]) -> Column:
             },
         ),
     )
+
+
+def _replaces(other: Column) -> Column:
+    """Whether another value at the offset was there after a consumer got this one."""
+    stands = F.coalesce("in_final", F.lit(False)) | F.coalesce("in_leader", F.lit(False))
+    in_final_read = F.coalesce(other["final_ns"] > F.coalesce("final_ns", "read_ns"), F.lit(False))
+    older = F.coalesce(other["epoch"] < F.col("epoch"), F.lit(False))
+    later = (other["polled_ns"] > F.col("read_ns")) & ~older
+    return other["value"].isNotNull() & (in_final_read | (~stands & later))
 
 
 def _hidden(runs: Sequence[Facts]) -> Column:

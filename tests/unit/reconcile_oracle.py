@@ -1,14 +1,16 @@
 """The counting rules a second time, in plain Python over rows: slow, straightforward, and for tests only.
 
-Written from the rules' sentences, not from the Spark code; it shares nothing with it.
+Written from the rules' sentences, not from the Spark code; it shares nothing with it but the shape of what it finds.
 """
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
+from analysis.reconcile.model import HwRegression
 from harness.record.manifest import Manifest
 
 Row = dict[str, Any]
@@ -109,19 +111,62 @@ def _was_committed(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -
             began[state["leader_epoch"]] = state["at_ns"]
     acked_ns = row["sent_ns"] if row["done_ns"] is None else row["done_ns"]
     era = max((epoch for epoch, at_ns in began.items() if at_ns <= acked_ns), default=None)
-    others: dict[int | None, set[int]] = defaultdict(set)
     acked = [other for other in tables["sends"] if other["status"] == "acked"]
-    for other in [*tables["polls"], *_leader_logs(tables)[_at(row)], *acked]:
-        if _at(other) == _at(row) and other["offset"] == row["offset"] and other["value"] != row["value"]:
-            others[other["value"]] |= {other["leader_epoch"]} if other.get("leader_epoch") is not None else set()
-    known = [min(epochs) for epochs in others.values() if epochs and (era is None or min(epochs) >= era)]
-    replaced_in = min(known, default=None)
-    if replaced_in is None and era is not None and not all(others.values()):
-        replaced_in = era + 1
+    here = [
+        other
+        for other in [*tables["polls"], *_leader_logs(tables)[_at(row)], *acked]
+        if _at(other) == _at(row) and other["offset"] == row["offset"]
+    ]
+    bounds = []
+    for value in {other["value"] for other in here} - {row["value"]}:
+        epoch = _lowest_epoch(value, here)
+        if _stands_at(row, value, tables, manifest):
+            bounds.append(0 if epoch is None else epoch)
+        elif epoch is None:
+            bounds.append(0 if era is None else era + 1)
+        elif era is None or epoch >= era:
+            bounds.append(epoch)
+    replaced_in = min(bounds, default=None)
     for mark in tables["watermarks"]:
         if _at(mark) != _at(row) or mark["high_watermark"] <= row["offset"] or mark["at_ns"] < row["sent_ns"]:
             continue
         if replaced_in is None or (mark["leader_epoch"] is not None and mark["leader_epoch"] < replaced_in):
+            return True
+    return False
+
+
+def _lowest_epoch(value: int | None, here: list[Row]) -> int | None:
+    """The lowest leader epoch known of a value at an offset; `here` are the rows of that offset."""
+    epochs = [row.get("leader_epoch") for row in here if row["value"] == value]
+    return min((epoch for epoch in epochs if epoch is not None), default=None)
+
+
+def _stands_at(row: Row, value: int | None, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+    """Whether the final log has the value at the offset of the row."""
+    final = [poll for poll in tables["polls"] if _is_final(poll, manifest) and _at(poll) == _at(row)]
+    logs = [*final, *_leader_logs(tables)[_at(row)]]
+    return any(log["offset"] == row["offset"] and log["value"] == value for log in logs)
+
+
+def _was_replaced(poll: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+    """Whether another value was at the offset after a consumer got the one of `poll`."""
+    here = [
+        row
+        for row in [*tables["polls"], *_leader_logs(tables)[_at(poll)]]
+        if _at(row) == _at(poll) and row["offset"] == poll["offset"]
+    ]
+    polls = [row for row in here if "polled_ns" in row]
+    same = [row["polled_ns"] for row in polls if row["value"] == poll["value"] and _is_final(row, manifest)]
+    epoch = _lowest_epoch(poll["value"], here)
+    for other in polls:
+        if other["value"] is None or other["value"] == poll["value"]:
+            continue
+        if _is_final(other, manifest) and other["polled_ns"] > max(same, default=poll["polled_ns"]):
+            return True
+        theirs = _lowest_epoch(other["value"], here)
+        older = epoch is not None and theirs is not None and theirs < epoch
+        stands = _stands_at(poll, poll["value"], tables, manifest)
+        if other["polled_ns"] > poll["polled_ns"] and not older and not stands:
             return True
     return False
 
@@ -140,10 +185,7 @@ def _vanished(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         if ends is not None and poll["offset"] < ends.log_start:
             continue
         same_place = [other for other in tables["polls"] if (*_at(other), other["offset"]) == place]
-        replaced = any(
-            other["value"] is not None and other["value"] != poll["value"] and other["polled_ns"] > poll["polled_ns"]
-            for other in same_place
-        )
+        replaced = _was_replaced(poll, tables, manifest)
         gone = False
         if manifest.final_consumer is not None and ends is not None and not _is_unread(poll, tables, manifest):
             last = max((row["offset"] for row in final_rows if _at(row) == _at(poll)), default=-1)
@@ -198,6 +240,21 @@ def _regressions(tables: dict[str, list[Row]]) -> list[Item]:
             and earlier["at_ns"] < later["asked_ns"]
             and earlier["high_watermark"] > later["high_watermark"]
             for earlier in marks
+        )
+    ]
+
+
+def unnamed_drops(stored: list[Row], named: list[HwRegression]) -> list[Row]:
+    """The items of hw-regression, as anomalies/ has them, that lie within none of the drops that are named."""
+    told = [(row, json.loads(row["details"])) for row in stored if row["kind"] == "hw-regression"]
+    return [
+        row
+        for row, details in told
+        if not any(
+            (one.topic, one.partition) == _at(row)
+            and details["earlier"]["leader_epoch"] <= one.leader_epoch <= details["leader_epoch"]
+            and one.to <= details["high_watermark"] < one.from_
+            for one in named
         )
     ]
 

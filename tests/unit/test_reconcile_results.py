@@ -8,6 +8,7 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from reconcile_oracle import unnamed_drops
 from records import RecordBuilder
 
 from analysis.reconcile import reconcile
@@ -64,6 +65,35 @@ def lost(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
         "another stood there before": lambda b: (
             b.read(2, at=5, leader_epoch=0).led_by(2, epoch=1).acked(1, at=5, acks=1).served(6, epoch=1)
         ),
+        "acked two elections after its leader was deposed": lambda b: (
+            b.led_by(1, epoch=0)
+            .led_by(2, epoch=1)
+            .acked(2, at=5)
+            .led_by(3, epoch=2)
+            .acked(1, at=5, acks=1)
+            .served(9, epoch=2)
+            .final(2, at=5, leader_epoch=1)
+        ),
+        "deposed, and what stands there is of an unknown epoch": lambda b: (
+            b.led_by(1, epoch=0).led_by(2, epoch=1).acked(1, at=5, acks=1).served(9, epoch=1).final(2, at=5)
+        ),
+        "another of an unknown epoch that does not stand": lambda b: (
+            b.led_by(1, epoch=0).acked(1, at=5, acks=1).served(9).led_by(2, epoch=1).acked(2, at=5).served(9, epoch=1)
+        ),
+        "two others, one of an unknown epoch": lambda b: (
+            b.led_by(1, epoch=0)
+            .acked(1, at=5, acks=1)
+            .led_by(2, epoch=1)
+            .acked(2, at=5)
+            .served(9, epoch=1)
+            .led_by(1, epoch=2)
+            .final(3, at=5, leader_epoch=2)
+        ),
+        "two of an unknown epoch, and no election is known": lambda b: (
+            b.acked(1, at=5, acks=1).acked(2, at=5, acks=1).served(9)
+        ),
+        "passed by a HW below an earlier one": lambda b: b.served(9).acked(1, at=5, acks=1).served(7),
+        "passed by a HW between two others": lambda b: b.served(9).acked(1, at=5, acks=1).served(7).served(5),
         "eras": lambda b: (
             b.acked(1, at=0)
             .led_by(1, epoch=3)
@@ -93,12 +123,32 @@ def lost(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
         ("replaced by what the last leader's log tells", False),
         ("acked by a leader deposed already", False),
         ("another stood there before", True),
+        ("acked two elections after its leader was deposed", False),
+        ("deposed, and what stands there is of an unknown epoch", False),
+        ("passed by a HW below an earlier one", True),
+        ("passed by a HW between two others", True),
     ],
 )
 def test_a_lost_record_was_committed_if_the_hw_passed_it(
     lost: dict[str, list[LostRange]], topic: str, committed: bool
 ) -> None:
     assert [(one.committed, one.count) for one in lost[topic]] == [(committed, 1)]
+
+
+@pytest.mark.parametrize(
+    ("topic", "committed"),
+    [
+        # Each time the other, acked with acks=all, is lost too.
+        ("another of an unknown epoch that does not stand", [1, -1]),
+        ("two others, one of an unknown epoch", [-1]),
+        ("two of an unknown epoch, and no election is known", []),
+    ],
+)
+def test_of_records_at_one_offset_the_hw_passed_those_that_surely_stood_there(
+    lost: dict[str, list[LostRange]], topic: str, committed: list[int]
+) -> None:
+    assert sorted((one.acks for one in lost[topic] if one.committed), reverse=True) == committed
+    assert sum(one.count for one in lost[topic]) == 2
 
 
 def test_lost_records_are_grouped_by_acks_and_by_the_epoch_in_force_when_acked(
@@ -143,6 +193,45 @@ def test_a_drop_of_the_hw_is_one_regression_however_many_observations_show_it(
             earlier_leader_epoch=3,
         ),
     ]
+
+
+DROPS: dict[str, tuple[list[tuple[int, int, int, int]], list[tuple[int, int, int]]]] = {
+    # (leader epoch, HW, asked, answered) of each observation; (from, to, leader epoch) of each drop
+    "what was asked too early to be below tells of no drop": (
+        [(1, 100, 0, 100), (2, 0, 90, 150), (3, 0, 200, 210)],
+        [(100, 0, 3)],
+    ),
+    "and what stays low after it is none": (
+        [(1, 100, 0, 100), (2, 0, 90, 150), (3, 0, 200, 210), (4, 0, 220, 230), (4, 50, 240, 250)],
+        [(100, 0, 3)],
+    ),
+    "under one epoch after the other": (
+        [(0, 100, 0, 1), (1, 90, 2, 3), (2, 80, 4, 5), (3, 85, 6, 7), (3, 95, 8, 9)],
+        [(100, 90, 1), (90, 80, 2)],
+    ),
+    "further down than the one before": (
+        [(0, 100, 0, 1), (1, 75, 2, 9), (2, 50, 1, 9), (3, 50, 10, 11)],
+        [(100, 75, 1), (100, 50, 3)],
+    ),
+    "after the HW was as high again": (
+        [(0, 100, 0, 1), (1, 50, 2, 3), (2, 100, 4, 8), (3, 40, 0, 9), (4, 60, 10, 11)],
+        [(100, 50, 1), (100, 60, 4)],
+    ),
+}
+
+
+def test_every_observation_that_is_too_low_lies_in_a_drop_that_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    builder = RecordBuilder()
+    for topic, (observed, _) in DROPS.items():
+        for epoch, high_watermark, asked_ns, at_ns in observed:
+            builder.on(topic).served(high_watermark, epoch=epoch, asked_ns=asked_ns, at_ns=at_ns)
+    found = reconciled(spark, builder, tmp_path)
+    named = {
+        topic: [(one.from_, one.to, one.leader_epoch) for one in found.regressions if one.topic == topic]
+        for topic in DROPS
+    }
+    assert named == {topic: drops for topic, (_, drops) in DROPS.items()}
+    assert not unnamed_drops(pq.read_table(tmp_path / "run" / "anomalies").to_pylist(), found.regressions)
 
 
 def test_examples_are_the_smallest_and_all_items_are_stored(spark: SparkSession, tmp_path: Path) -> None:

@@ -98,6 +98,22 @@ COMPLETE: dict[str, tuple[Case, Expected]] = {
         {},
     ),
     "a damaged record has not vanished": (lambda b: b.read(1, at=0).final(None), {"damaged": [(0, None)]}),
+    "what a slow consumer got late, though the final log has another, is what vanished": (
+        lambda b: (
+            b.read(2, at=5, leader_epoch=1, polled_ns=100)
+            .read(1, at=5, leader_epoch=0, consumer=2, polled_ns=300)
+            .final(2, at=5, leader_epoch=1, polled_ns=900)
+        ),
+        {"vanished": [(5, 1)], "inconsistent-offset": [(5, None)]},
+    ),
+    "what the last leader holds was not replaced, whatever a later poll returned": (
+        lambda b: b.read(2, at=0).read(1, at=0, consumer=2).led_by(1, epoch=0).replica(1, 2),
+        {"vanished": [(0, 1)], "inconsistent-offset": [(0, None)]},
+    ),
+    "what the final read replaced itself has vanished": (
+        lambda b: b.read(1, at=0).final(1).final(2),
+        {"vanished": [(0, 1)], "inconsistent-offset": [(0, None)]},
+    ),
     "a null value cannot vanish": (lambda b: b.read(None, at=0), {"damaged": [(0, None)]}),
     "the final read's own rows do not vanish": (lambda b: b.final(1), {}),
     # inconsistent-offset
@@ -256,6 +272,10 @@ INTERRUPTED: dict[str, tuple[Case, Expected]] = {
         {"vanished": [(1, 2)]},
     ),
     "what it did not reach has not": (lambda b: b.read(1, 2, 3, at=0).final(1), {}),
+    "what the last row of the final read replaced has vanished, though of an older leader epoch": (
+        lambda b: b.read(1, at=0, leader_epoch=1).final(2, leader_epoch=0),
+        {"vanished": [(0, 1)], "inconsistent-offset": [(0, None)]},
+    ),
     "what lies above its HW has vanished": (
         lambda b: b.read(1, 2, at=0).final(1).end(high_watermark=1),
         {"vanished": [(1, 2)]},
@@ -265,6 +285,14 @@ NO_FINAL_READ: dict[str, tuple[Case, Expected]] = {
     "nothing is lost": (lambda b: b.acked(1, at=0), {}),
     "a later poll shows what was replaced": (
         lambda b: b.read(1, at=0).read(2, at=0),
+        {"vanished": [(0, 1)], "inconsistent-offset": [(0, None)]},
+    ),
+    "a later poll of a record of an older leader epoch shows nothing": (
+        lambda b: b.read(2, at=0, leader_epoch=1).read(1, at=0, leader_epoch=0, consumer=2),
+        {"inconsistent-offset": [(0, None)]},
+    ),
+    "a later poll of a record of a newer leader epoch shows what was replaced": (
+        lambda b: b.read(1, at=0, leader_epoch=0).read(2, at=0, leader_epoch=1),
         {"vanished": [(0, 1)], "inconsistent-offset": [(0, None)]},
     ),
     "a poll at the same time is not later": (

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from records import RecordBuilder
 
 from analysis.reconcile import reconcile
-from analysis.reconcile.facts import CheckpointFacts, CompactedFacts, Facts, PollFacts, SendFacts, ServedFacts
+from analysis.reconcile.facts import CheckpointFacts, CompactedFacts, Facts, Peak, PollFacts, SendFacts, ServedFacts
 from analysis.reconcile.reconciling import KINDS
 from harness.record.manifest import FinalOffsets
 from harness.record.tables import TABLES
@@ -29,7 +29,7 @@ def facts(**changes: object) -> Facts:
         "missing": frozenset(),
         "sends": [SendFacts("t", 0, "acked", 1, 1)],
         "polls": [PollFacts("t", 0, True, 1, 0, False)],
-        "served": [ServedFacts("t", 0, "list_offsets", 0, 1, 1, 1, 1)],
+        "served": [ServedFacts("t", 0, "list_offsets", 0, [Peak(1, 1)], 1, 1)],
         "checkpoints": [CheckpointFacts("t", 0, 1, 1)],
         "epochs": [],
         "final_consumer": 9999,
@@ -75,9 +75,9 @@ def test_a_whole_record_leaves_nothing_unknown() -> None:
         (facts(sends=[SendFacts("t", 0, "acked", 3, 1, unplaced=2)]), OF_PLACES),
         (facts(sends=[SendFacts("t", 0, "acked", 3, 1), SendFacts("t", 0, "unknown", 3, 0, unplaced=3)]), set()),
         (facts(checkpoints=[]), {"replica-divergence"}),
-        (facts(served=[ServedFacts("t", 0, "fetch", 0, 1, 1, 1, 1)]), {"hw-regression"}),
-        (facts(served=[ServedFacts("t", 0, "list_offsets", None, 1, 1, 1, 1)]), {"hw-regression"}),
-        (facts(served=[ServedFacts("t", 0, "list_offsets", 0, 1, 1, 1, 0)]), {"hw-regression"}),
+        (facts(served=[ServedFacts("t", 0, "fetch", 0, [Peak(1, 1)], 1, 1)]), {"hw-regression"}),
+        (facts(served=[ServedFacts("t", 0, "list_offsets", None, [Peak(1, 1)], 1, 1)]), {"hw-regression"}),
+        (facts(served=[ServedFacts("t", 0, "list_offsets", 0, [Peak(1, 1)], 1, 0)]), {"hw-regression"}),
     ],
 )
 def test_what_is_missing_makes_unknown_what_depends_on_it(changed: Facts, kinds: set[str]) -> None:
