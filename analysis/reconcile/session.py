@@ -228,6 +228,7 @@ def _conf(master: str, scratch: Path, jvm_flags: str) -> SparkConf:
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(scratch),
             "spark.sql.adaptive.enabled": "false",
+            "spark.sql.inMemoryColumnarStorage.compressed": "false",
             "spark.python.sql.dataFrameDebugging.enabled": "false",
             "spark.sql.dataFrameQueryContext.enabled": "false",
         }
