@@ -233,6 +233,7 @@ def test_the_journals_of_killed_clients_are_a_record(make: Make, kafka_node: Sin
     workload = make([ProducerSpec(id=1, topic="killed")], [ConsumerSpec(id=1, topics=("killed",))])
     workload.start()
     wait_until(lambda: workload.acked() >= 5_000, awaited="5,000 acked", timeout_s=20)
+    wait_until(lambda: _polled(tmp_path) > 0, awaited="a record polled", timeout_s=20)
     acked = workload.acked()
     workload.close()
     with BrokerConnection(kafka_node.address, connect_timeout_s=1, request_timeout_s=2) as broker:

@@ -101,7 +101,7 @@ class FakeRuntime:
         if not self.lazy:
             self.popen.wait(5)
 
-    def stop(self, node_id: int, timeout_s: float = 30.0) -> None:
+    def stop(self, node_id: int, timeout_s: float) -> None:
         self._send(signal.SIGTERM)
         try:
             self.popen.wait(timeout_s)
@@ -148,7 +148,7 @@ def test_a_kill_that_killed_nothing_is_not_proven(runtime: FakeRuntime) -> None:
 
 
 def test_a_process_that_ended_by_itself_was_not_killed(runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "kill", runtime.stop)
+    monkeypatch.setattr(runtime, "kill", lambda node_id: runtime.stop(node_id, 30.0))
     assert not _proven(process.kill(runtime, 1))
 
 
