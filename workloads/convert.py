@@ -8,7 +8,6 @@ transaction without an end is unknown.
 
 from __future__ import annotations
 
-import os
 import shutil
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
 from harness.record.clients import TxnOutcome, write_client_events
-from harness.record.files import JOURNAL_DIR
+from harness.record.files import JOURNAL_DIR, new_file, own_folder
 from harness.record.tables import DESCRIBED, POLLS, SENDS, WATERMARKS
 from workloads.descriptions import unpack_described
 from workloads.frames import (
@@ -59,9 +58,9 @@ def convert_journals(record: Path) -> int:
 
     Returns the bytes at the ends of journals that are no whole frame, of all together.
     Call it when no client of the run is alive. Raises `HarnessError` when a table cannot be written; the
-    journals not converted stay.
+    journals not converted stay. Raises `UsageError` when one of the record's folders is a link.
     """
-    folder = record / JOURNAL_DIR
+    folder = own_folder(record, JOURNAL_DIR)
     torn_bytes = sum(_convert(record, path) for path in sorted(folder.glob(f"*{JOURNAL_SUFFIX}")))
     # What remains are the clients' configurations and counters: the harness's scratch, not the record's.
     shutil.rmtree(folder, ignore_errors=True)
@@ -75,14 +74,12 @@ def _convert(record: Path, path: Path) -> int:
     if table not in _SCHEMAS:
         raise HarnessError("a journal of no table of the record", where=str(path), allowed=", ".join(_SCHEMAS))
     schema = _SCHEMAS[table]
-    target = record / table / f"{path.stem}.parquet"
-    part = target.with_name(target.name + ".part")
+    target = own_folder(record, table) / f"{path.stem}.parquet"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with pq.ParquetWriter(part, schema, compression="zstd") as writer:
+        with new_file(target) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
             for columns in _row_groups(_rows_of(table, reader), schema):
                 writer.write_table(pa.table(columns, schema=schema), row_group_size=ROW_GROUP_ROWS)
-        os.replace(part, target)
         if table in ("sends", "polls"):
             # A client without an event is told from a record that knows of none.
             events = [unpack_event(payload) for kind, payload in reader.frames() if kind == EVENT]

@@ -13,6 +13,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from harness.errors import HarnessError
+from harness.record.files import new_file
 
 MAGIC = 0x4542425354415431
 TEXT_BYTES = 2048
@@ -46,21 +47,16 @@ class StatusFile:
     def create(cls, path: Path, slots: int) -> StatusFile:
         """Make the file anew, all counters 0, state STARTING. Raises `HarnessError`."""
         size = 8 * (_HEAD_SLOTS + slots) + TEXT_BYTES
-        part = path.with_name(path.name + ".part")
         try:
-            fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            try:
-                os.posix_fallocate(fd, 0, size)
-                status = cls(mmap.mmap(fd, size))
-            finally:
-                os.close(fd)
+            # The harness must not open a file that is not filled in yet.
+            with new_file(path) as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+                status = cls(mmap.mmap(file.fileno(), size))
+                longs = status._longs
+                longs[_PID], longs[_SLOTS], longs[_STATE] = os.getpid(), slots, State.STARTING
+                longs[_MAGIC] = MAGIC
         except OSError as error:
             raise HarnessError("cannot make a client's status file", where=str(path), got=str(error)) from None
-        longs = status._longs
-        longs[_PID], longs[_SLOTS], longs[_STATE] = os.getpid(), slots, State.STARTING
-        longs[_MAGIC] = MAGIC
-        # The harness must not open a file that is not filled in yet.
-        os.replace(part, path)
         return status
 
     @classmethod

@@ -11,10 +11,9 @@ from pathlib import Path
 from analysis.evidence.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
 from analysis.evidence.report import CheckpointsReport, manifest_or_none, node_folders, save
 from analysis.evidence.segments import INTERNAL_PREFIX, leo_of
-from analysis.evidence.table_file import TableFile
+from analysis.evidence.table_file import new_table
 from harness.record.files import RAW_DIR
 from harness.record.manifest import Manifest
-from harness.record.tables import TABLES
 
 
 def write_checkpoints(record: Path) -> CheckpointsReport:
@@ -28,7 +27,7 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
     expected = set(manifest.topology.brokers) if manifest is not None else set()
     missing = [f"{RAW_DIR}/broker-{node}/{HIGH_WATERMARKS}" for node in sorted(expected - folders.keys())]
     problems = []
-    with TableFile(record / "watermarks" / "checkpoint.parquet", TABLES["watermarks"]) as table:
+    with new_table(record, "watermarks", "checkpoint") as table:
         for broker, folder in folders.items():
             path = folder / HIGH_WATERMARKS
             if not path.is_file():

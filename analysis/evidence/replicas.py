@@ -13,10 +13,9 @@ from analysis.evidence.codecs import UndecodableError
 from analysis.evidence.report import LogFileDamage, ReplicaLog, ReplicasReport, manifest_or_none, node_folders, save
 from analysis.evidence.scan import Damage, scan_file
 from analysis.evidence.segments import INTERNAL_PREFIX, TopicPartition, partition_folders, segment_files
-from analysis.evidence.table_file import TableFile
+from analysis.evidence.table_file import TableFile, new_table
 from harness.record.files import RAW_DIR
 from harness.record.manifest import Manifest
-from harness.record.tables import TABLES
 
 ValueOf = Callable[[bytes | None], int | None]
 
@@ -30,7 +29,7 @@ def write_replicas(record: Path, value_of: ValueOf) -> ReplicasReport:
     folders = node_folders(record, "broker")
     logs = []
     for broker, folder in folders.items():
-        with TableFile(record / "replicas" / f"broker-{broker}.parquet", TABLES["replicas"]) as table:
+        with new_table(record, "replicas", f"broker-{broker}") as table:
             for partition, replica in partition_folders(folder).items():
                 if not partition.topic.startswith(INTERNAL_PREFIX):
                     logs.append(_write_log(record, broker, partition, replica, value_of, table))

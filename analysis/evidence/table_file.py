@@ -2,56 +2,65 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from harness.errors import HarnessError
+from harness.record.files import new_file, own_folder
+from harness.record.tables import TABLES
 
 ROW_GROUP_ROWS = 100_000
 
 
 class TableFile:
-    """Rows are tuples in the order of the schema's columns. Use it as a context manager.
+    """Rows are tuples in the order of the schema's columns."""
 
-    The file appears under its name when the context ends without an exception; else nothing is left.
-    """
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, writer: pq.ParquetWriter, schema: pa.Schema) -> None:
         self.rows = 0
         """Rows added so far."""
-        self._path = path
+        self._writer = writer
         self._schema = schema
-        self._part = path.with_name(path.name + ".part")
         self._pending: list[Sequence[object]] = []
-
-    def __enter__(self) -> TableFile:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = pq.ParquetWriter(self._part, self._schema, compression="zstd")
-        return self
 
     def add(self, row: Sequence[object]) -> None:
         """Append one row; a full row group is written out at once."""
         self._pending.append(row)
         self.rows += 1
         if len(self._pending) >= ROW_GROUP_ROWS:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write out the rows that are still in memory."""
+        if not self._pending:
+            return
         columns = zip(*self._pending, strict=True)
         arrays = [pa.array(values, field.type) for values, field in zip(columns, self._schema, strict=True)]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
         self._pending.clear()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None and self._pending:
-            self._flush()
-        self._writer.close()
-        if kind is None:
-            os.replace(self._part, self._path)
-        else:
-            self._part.unlink(missing_ok=True)
+
+@contextlib.contextmanager
+def new_table(record: Path, name: str, file: str | None = None) -> Iterator[TableFile]:
+    """A table of a record to fill: `NAME.parquet`, or, of several files, `NAME/FILE.parquet`.
+
+    It appears under its name when the context ends without an exception; else nothing is left. Raises `HarnessError`
+    when it cannot be written, and `UsageError` when the folder is a link.
+    """
+    path = record / f"{name}.parquet" if file is None else own_folder(record, name) / f"{file}.parquet"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with new_file(path) as part, pq.ParquetWriter(part, TABLES[name], compression="zstd") as writer:
+            table = TableFile(writer, TABLES[name])
+            yield table
+            table.flush()
+    except OSError as error:
+        raise HarnessError(
+            "a table of the record cannot be made",
+            where=str(path),
+            got=str(error),
+            next="free space, or remove what is in the way, and analyze the record again",
+        ) from None

@@ -20,9 +20,8 @@ from analysis.evidence.kraft.records import MetadataRecord
 from analysis.evidence.report import ControllerLog, TimelineReport, manifest_or_none, node_folders, save
 from analysis.evidence.rows import BrokerRow, ConfigRow, PartitionRow, Row
 from analysis.evidence.segments import METADATA_FOLDER
-from analysis.evidence.table_file import TableFile
+from analysis.evidence.table_file import new_table
 from harness.record.files import RAW_DIR
-from harness.record.tables import TABLES
 
 _TABLES: dict[str, type[Row]] = {"partitions": PartitionRow, "brokers": BrokerRow, "configs": ConfigRow}
 
@@ -133,7 +132,7 @@ def _how(chosen: ControllerLog, logs: Sequence[ControllerLog], quorum: int, inta
 def _write(record: Path, rows: Sequence[Row]) -> dict[str, int]:
     written = {}
     for name, kind in _TABLES.items():
-        with TableFile(record / f"{name}.parquet", TABLES[name]) as table:
+        with new_table(record, name) as table:
             for row in rows:
                 if isinstance(row, kind):
                     table.add(msgspec.structs.astuple(row))

@@ -13,7 +13,7 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.record.decoding import decoded
-from harness.record.files import write_atomically
+from harness.record.files import own_folder, write_atomically
 
 CLIENTS_DIR = "clients"
 """Folder of a record: the events of each client that had any."""
@@ -54,9 +54,9 @@ class ClientEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def write_client_events(record: Path, client: str, events: list[ClientEvent]) -> None:
-    """Replace the events of one client, e.g. `producer-1`."""
+    """Replace the events of one client, e.g. `producer-1`. Raises `UsageError` when the folder is a link."""
     lines = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
-    write_atomically(record / CLIENTS_DIR / f"{client}.jsonl", lines)
+    write_atomically(own_folder(record, CLIENTS_DIR) / f"{client}.jsonl", lines)
 
 
 def read_client_events(record: Path) -> dict[str, list[ClientEvent]] | None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
+
+from harness.errors import UsageError
 
 RAW_DIR = "raw"
 """Folder of a record: metadata logs, replica segments and checkpoints as they were on the nodes' disks."""
@@ -25,16 +30,49 @@ LOGS_DIR = "logs"
 def write_atomically(path: Path, content: bytes) -> None:
     """Write `content` beside `path` and rename it into place.
 
-    In a folder that somebody else filled, what lies there under the name of the part may be a link to anywhere: the
-    part is always a file of this call's own.
+    Each call has a part of another name: several processes may write the same file at once.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    with _in_place_at_the_end(path, path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to fill, beside `path`, that takes its place when the context ends without an exception.
+
+    Else nothing is left of it; what a killed writer left is replaced. Raises `OSError`.
+    """
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
+    with _in_place_at_the_end(path, part) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _in_place_at_the_end(path: Path, part: Path) -> Iterator[BinaryIO]:
+    """In a folder that somebody else filled, what lies there as `part` may be a link to anywhere: it is not opened."""
+    descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+        with os.fdopen(descriptor, "r+b") as file:
+            yield file
         os.replace(part, path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def own_folder(record: Path, name: str) -> Path:
+    """The folder `name` of a record, before something is written into it or removed from it.
+
+    Raises `UsageError` where a link lies there: it may lead out of the record. The record itself may be named by one.
+    """
+    folder = record / name
+    if folder.is_symlink():
+        raise UsageError(
+            "a folder of the record is a link, and what is missing in it would be written elsewhere",
+            where=str(folder),
+            got=f"a link to {os.readlink(folder)}",
+            allowed="a folder",
+        )
+    return folder

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
+from array import array
 from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.record.clients import read_client_events
-from harness.record.files import write_atomically
+from analysis.evidence.collect import write_checkpoints, write_replicas
+from analysis.evidence.table_file import new_table
+from harness.errors import HarnessError, UsageError
+from harness.record.clients import CLIENTS_DIR, ClientEvent, read_client_events, write_client_events
+from harness.record.files import JOURNAL_DIR, new_file, write_atomically
 from harness.record.manifest import read_manifest
 from harness.record.steps import read_steps
+from harness.record.tables import table_files
+from workloads.convert import convert_journals
+from workloads.frames import pack_handed
+from workloads.journal import JournalHeader, JournalWriter
+from workloads.status import StatusFile
 
 NO_JSON = [b'{"run_id": "\xff"}', b"[" * 100_000]
 
@@ -53,3 +61,107 @@ def test_a_part_that_cannot_be_put_in_place_is_not_left_behind(tmp_path: Path) -
     with pytest.raises(OSError, match="directory"):
         write_atomically(tmp_path / "verdict.json", b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["verdict.json"]
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A file outside of the record that is not to be touched."""
+    path = tmp_path / "mine"
+    path.write_bytes(b"precious")
+    return path
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    """A record of which the tables are still to be made: a producer's journal, and a broker's folder."""
+    path = tmp_path / "run"
+    (path / JOURNAL_DIR).mkdir(parents=True)
+    (path / "raw" / "broker-1").mkdir(parents=True)
+    journal = JournalWriter(
+        path / JOURNAL_DIR / "producer-1.journal", JournalHeader(table="sends", id=1, topics=("t",), acks=-1)
+    )
+    journal.write([pack_handed(0, 0, array("q", [1, 2]))])
+    journal.close()
+    return path
+
+
+def complete(record: Path) -> None:
+    convert_journals(record)
+    write_replicas(record, lambda _: None)
+    write_checkpoints(record)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sends/producer-1.parquet", "replicas/broker-1.parquet", "watermarks/checkpoint.parquet"],
+)
+@pytest.mark.parametrize("dangling", [False, True], ids=["to a file", "to nothing"])
+def test_a_link_under_the_name_of_a_tables_part_is_replaced(
+    record: Path, mine: Path, name: str, *, dangling: bool
+) -> None:
+    part = record / f"{name}.part"
+    part.parent.mkdir()
+    part.symlink_to(mine.with_name("nothing") if dangling else mine)
+    complete(record)
+    assert mine.read_bytes() == b"precious"
+    assert not mine.with_name("nothing").exists()
+    assert len(table_files(record, name.partition("/")[0])) == 1
+    assert not list(record.rglob("*.part"))
+
+
+def test_a_link_under_the_name_of_a_status_files_part_is_replaced(tmp_path: Path, mine: Path) -> None:
+    (tmp_path / "status.part").symlink_to(mine)
+    StatusFile.create(tmp_path / "status", 1)
+    assert mine.read_bytes() == b"precious"
+    assert StatusFile.open(tmp_path / "status") is not None
+
+
+def test_a_part_that_comes_to_lie_there_in_between_is_not_opened(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "unlink", lambda self, missing_ok=False: self.symlink_to(mine))
+    with pytest.raises(FileExistsError), new_file(tmp_path / "table"):
+        pass
+    assert mine.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("folder", ["sends", "clients", "replicas", "watermarks"])
+def test_a_folder_that_is_a_link_is_not_written_into(record: Path, tmp_path: Path, folder: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (record / folder).symlink_to(elsewhere)
+    with pytest.raises(UsageError, match="a folder of the record is a link") as refused:
+        complete(record)
+    assert refused.value.where == str(record / folder)
+    assert not list(elsewhere.iterdir())
+
+
+def test_journals_in_a_folder_that_is_a_link_are_not_removed(record: Path, tmp_path: Path) -> None:
+    (record / JOURNAL_DIR).rename(tmp_path / "elsewhere")
+    (record / JOURNAL_DIR).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="a folder of the record is a link"):
+        convert_journals(record)
+    assert (tmp_path / "elsewhere" / "producer-1.journal").is_file()
+
+
+def test_a_record_that_is_named_by_a_link_is_completed(record: Path, tmp_path: Path) -> None:
+    latest = tmp_path / "latest"
+    latest.symlink_to(record)
+    complete(latest)
+    write_client_events(latest, "consumer-1", [ClientEvent(event="fenced", at_ns=1)])
+    assert len(table_files(record, "sends")) == len(table_files(record, "replicas")) == 1
+    assert (record / CLIENTS_DIR / "consumer-1.jsonl").is_file()
+
+
+def test_a_table_that_cannot_be_written_is_one_clear_error(record: Path) -> None:
+    (record / "replicas" / "broker-1.parquet.part").mkdir(parents=True)
+    with pytest.raises(HarnessError, match="a table of the record cannot be made") as failed:
+        write_replicas(record, lambda _: None)
+    assert failed.value.where == str(record / "replicas" / "broker-1.parquet")
+
+
+def test_a_table_whose_place_is_taken_leaves_no_part(record: Path) -> None:
+    (record / "partitions.parquet" / "in-the-way").mkdir(parents=True)
+    with pytest.raises(HarnessError, match="a table of the record cannot be made"), new_table(record, "partitions"):
+        pass
+    assert not list(record.rglob("*.part"))
