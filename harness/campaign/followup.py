@@ -133,13 +133,18 @@ def follow_up(
     judge: Callable[[Path], Verdict],
     display: Display,
     until_s: float,
+    jobs: int,
+    log: Path,
 ) -> Followup:
-    """Replay, then shrink while there is time (`until_s`, seconds since the epoch)."""
+    """Replay, then shrink while there is time (`until_s`, seconds since the epoch), `jobs` runs at once.
+
+    What replays say that run at once goes to `log`.
+    """
     assert done.run_id is not None
     found = Followup(run_id=done.run_id, settled=False)
     try:
         recorded = load_recorded(store.runs / done.run_id)
-        ran = list(_replays(store, recorded, launch, display))
+        ran = list(_replays(store, recorded, launch, display, jobs, log))
         [summary] = summaries(recorded, [judged(recorded, one, judge) for one in ran])
         found = msgspec.structs.replace(found, times=summary.times, same=summary.same)
         failures = [one.failure for one in ran if one.failure is not None]
@@ -156,6 +161,7 @@ def follow_up(
             display=display,
             budget_s=min(SHRINK_AT_MOST_S, left_s),
             times=REPLAYS,
+            jobs=jobs,
         )
     except EbbtideError as error:
         # These say something about the record, unless they came for want of time; others, about the host.
@@ -168,7 +174,7 @@ def follow_up(
     return msgspec.structs.replace(found, smaller=str(path), steps=steps, steps_before=before, settled=settled)
 
 
-def _replays(store: Store, recorded: Recorded, launch: Launch, display: Display) -> Iterator[Ran]:
+def _replays(store: Store, recorded: Recorded, launch: Launch, display: Display, jobs: int, log: Path) -> Iterator[Ran]:
     """Those that a killed or cut short follow-up left, then as many as are missing."""
     run_id, kafka = recorded.manifest.run_id, recorded.manifest.kafka
     left = list(replays_of(run_id, kafka, store.runs))[:REPLAYS]
@@ -176,7 +182,9 @@ def _replays(store: Store, recorded: Recorded, launch: Launch, display: Display)
     yield from (Ran(kafka=kafka, plan=planned, record=record) for record in left)
     if len(left) < REPLAYS:
         times = REPLAYS - len(left)
-        yield from run_replays(recorded, [kafka], times=times, seed=None, launch=launch, display=display)
+        yield from run_replays(
+            recorded, [kafka], times=times, seed=None, launch=launch, display=display, jobs=jobs, log=log
+        )
 
 
 def replays_of(run_id: str, kafka: str, runs: Path) -> Iterator[Path]:

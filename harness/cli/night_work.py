@@ -106,22 +106,36 @@ def judge_of(store: Store, night: str) -> Judge:
     return judge
 
 
-def follower(store: Store, night: str, runtime: Runtime) -> Callable[[Done, float], Followup]:
-    """Follows a contradiction up until a time in seconds since the epoch; what fails is for another night."""
+def follower(store: Store, night: str, runtime: Runtime, at_once: int) -> Callable[[Done, float], Followup]:
+    """Follows a contradiction up, `at_once` runs of it, until a time in seconds since the epoch.
+
+    What fails is for another night.
+    """
     from harness.campaign.followup import follow_up
     from harness.campaign.store import Followup
     from harness.cli.judging import judging
     from harness.runner.launch import Wanted, prepare
 
+    log = store.night_folder(night) / RUNS_LOG
+
     def carry_out(done: Done, until_s: float) -> Followup:
         try:
             with _logged(store, night) as display, judging([store.runs / str(done.run_id)]) as judge:
                 launch = prepare(Wanted(runs=store.runs, runtime=runtime), [done.job.target.kafka], display.note)
-                return follow_up(store, done, launch=launch, judge=judge, display=display, until_s=until_s)
+                return follow_up(
+                    store,
+                    done,
+                    launch=launch,
+                    judge=judge,
+                    display=display,
+                    until_s=until_s,
+                    jobs=at_once,
+                    log=log,
+                )
         except EbbtideError as error:
             failure = error.what
         except Exception as error:
-            failure = _bug("this", error, store.night_folder(night) / RUNS_LOG).what
+            failure = _bug("this", error, log).what
         return Followup(run_id=str(done.run_id), failure=failure, settled=False)
 
     return carry_out

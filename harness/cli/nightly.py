@@ -122,7 +122,7 @@ def _run(
         _tell(f"skipped: {', '.join(names)}: {why}")
     night = night_of(plan)
     following = FollowingUp(
-        store, plan, carry_out=follower(store, plan.night, args.runtime), budget_s=budget_s, tell=_tell
+        store, plan, carry_out=follower(store, plan.night, args.runtime, at_once), budget_s=budget_s, tell=_tell
     )
     ran = [one.job.group for one in store.history() if one.night < plan.night]
     until_s = night.until_s if args.no_random else plan.started_s + CATALOGUE_SHARE * budget_s

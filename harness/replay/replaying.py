@@ -77,9 +77,11 @@ def run_replays(
     launch: Launch,
     display: Display,
     jobs: int = 1,
+    log: Path | None = None,
 ) -> Iterator[Ran]:
     """Run the record's plan `times` on each release, `jobs` at once. `seed` draws the brokers' ids, each from the next.
 
+    `log` is where those go on that run at once; None: a file among the records.
     A failure of the harness ends it only where a single replay was asked for: then it is raised.
     """
     run_seed = original.manifest.seed if original.manifest.seed is not None else new_seed()
@@ -97,7 +99,7 @@ def run_replays(
         ends = run_in_turn(wanted(), display)
     else:
         launch.runs.mkdir(parents=True, exist_ok=True)
-        log = launch.runs / f"replays-of-{original.manifest.run_id}.log"
+        log = log or launch.runs / f"replays-of-{original.manifest.run_id}.log"
         display.note(f"{jobs} at once; what they say goes to {log}")
         ends = run_side_by_side(wanted(), at_once=jobs, log=log)
     with contextlib.closing(ends):

@@ -62,6 +62,19 @@ def test_what_the_host_cannot_do_is_skipped_and_the_rest_is_run(
     assert "skipped: disk-full: this host lacks loop mounts" in err
 
 
+def test_follow_ups_have_as_many_runs_at_once_as_the_night(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once: list[object] = []
+
+    def follower(*given: object) -> Callable[[Done, float], Followup]:
+        at_once.append(given[-1])
+        return follow
+
+    monkeypatch.setattr("harness.cli.night_work.follower", follower)
+    monkeypatch.setattr("harness.doctor.require_memory", lambda _: None)
+    assert nightly(world, "--scenarios", "healthy", "--no-random", "--jobs", "2") == 0
+    assert at_once == [2]
+
+
 def test_a_host_that_can_do_none_is_refused_and_begins_no_night(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:

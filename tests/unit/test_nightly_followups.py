@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from harness.campaign.followup import FollowingUp, follow_up, wanted, wanting
 from harness.campaign.job import parse_target, random_job
 from harness.campaign.night import BATCH
 from harness.campaign.store import Done, Followup
+from harness.cli.night_work import RUNS_LOG, follower
 from harness.errors import EbbtideError, HarnessError, UsageError
 from harness.replay.replaying import Ran
 from harness.shrink.search import NotReproduced
@@ -150,6 +152,8 @@ class Replayed:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, same: bool, failures: int = 0) -> None:
         self.same, self.failures = same, failures
         self.run: list[int] = []
+        self.at_once: dict[str, int] = {}
+        self.log: Path | None = None
         self.shrunk: EbbtideError | bool = True
         for name in ("load_recorded", "plan", "run_replays", "judged", "summaries", "shrink"):
             monkeypatch.setattr(followup, name, getattr(self, name))
@@ -162,8 +166,11 @@ class Replayed:
     def plan(self, _recorded: Any, *, kafka: str) -> Any:
         return None
 
-    def run_replays(self, _recorded: Any, releases: Sequence[str], *, times: int, **_: Any) -> Iterator[Ran]:
+    def run_replays(
+        self, _recorded: Any, releases: Sequence[str], *, times: int, jobs: int, log: Path, **_: Any
+    ) -> Iterator[Ran]:
         self.run.append(times)
+        self.at_once["replay"], self.log = jobs, log
         for number in range(times):
             failure = "no room" if number < self.failures else None
             yield Ran(kafka=releases[0], plan=None, record=None if failure else Path("r"), failure=failure)  # type: ignore[arg-type]
@@ -175,7 +182,8 @@ class Replayed:
         there = [one for one in ran if one.record is not None]
         return [SimpleNamespace(times=len(ran), same=len(there) if self.same else 0)]
 
-    def shrink(self, *_: Any, **__: Any) -> Any:
+    def shrink(self, *_: Any, jobs: int, **__: Any) -> Any:
+        self.at_once["shrink"] = jobs
         if isinstance(self.shrunk, EbbtideError):
             raise self.shrunk
         smaller = SimpleNamespace(scenario=SimpleNamespace(steps=[1]), finished=self.shrunk)
@@ -184,7 +192,27 @@ class Replayed:
 
 def followed(world: World, one: Done, left_s: float = 1000.0) -> Followup:
     until_s = time.time() + left_s
-    return follow_up(world.store, one, launch=None, judge=None, display=None, until_s=until_s)  # type: ignore[arg-type]
+    return follow_up(
+        world.store,
+        one,
+        launch=None,  # type: ignore[arg-type]
+        judge=None,  # type: ignore[arg-type]
+        display=None,  # type: ignore[arg-type]
+        until_s=until_s,
+        jobs=1,
+        log=world.store.folder / "log",
+    )
+
+
+def test_a_night_follows_up_with_as_many_runs_at_once_as_it_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed = Replayed(monkeypatch, same=True)
+    monkeypatch.setattr("harness.cli.judging.judging", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr("harness.runner.launch.prepare", lambda *_: None)
+    end = follower(world.store, NIGHT, "local", 2)(found(NIGHT, "healthy"), time.time() + 1000.0)
+    assert (end.failure, end.settled) == (None, True)
+    assert replayed.at_once == {"replay": 2, "shrink": 2}
+    # Not among the records, where nobody would remove it.
+    assert replayed.log == world.store.night_folder(NIGHT) / RUNS_LOG
 
 
 def test_replays_that_a_killed_follow_up_left_are_taken_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
