@@ -58,14 +58,16 @@ def gates_of(recorded: Recorded, naming: Naming, *, with_elr: bool) -> dict[int,
     slack_s = cluster.session_timeout_s + cluster.replica_lag_max_s + _SLACK_S
     gates: dict[int, Gate] = {}
     for (index, one), before, acked in zip(stretches.items(), counts[::2], counts[1::2], strict=True):
+        # A trigger does its own waiting, however long that took in the record.
         instead = one.gate.instead_of_trigger
+        instead_s = (one.fired_ns - one.over_ns) / 1e9 if instead else 0.0
         gates[index] = msgspec.structs.replace(
             one.gate,
             acked=acked,
             acked_since=acked - before if one.stood_s >= _AT_ONCE_S else 0,
             stood_s=one.stood_s if instead else 0.0,
-            # A trigger does its own waiting, however long that took in the record.
-            patience_s=slack_s + ((one.fired_ns - one.over_ns) / 1e9 if instead else 0.0),
+            instead_s=instead_s,
+            patience_s=slack_s + instead_s,
         )
     return gates
 

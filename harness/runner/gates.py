@@ -7,6 +7,8 @@ A replay fires each step on the recorded state, not on clock times. A gate waits
 - Brokers are told apart by what the steps did to them, and by their ids only where a step names them so: which of two
   others left the ISR first is chance, too.
 - Records and time count from the moment at which all of it has come. When it begins to pass, nothing more is awaited.
+- Where the steps acted on other brokers than there, a state may be one of a broker to which just these steps were done,
+  and here they were done to none. The steps alone tell that, whatever Kafka may yet do: it is not waited for.
 
 Where it does not come about, the run has departed from the recorded one, which is a finding and no failure; the step
 fires, and the next gate is asked again.
@@ -17,7 +19,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -83,6 +85,12 @@ class PartitionWas(msgspec.Struct, frozen=True, kw_only=True):
         """What of it is compared, its brokers by their marks."""
         return _shape(self, mark, recovering=self.recovering, with_elr=self.elr is not None)
 
+    def places(self) -> Iterator[tuple[int, ...]]:
+        """The brokers that are compared: who leads, who is in the ISR, who in the ELR."""
+        yield () if self.leader < 0 else (self.leader,)
+        yield self.isr if self.elr is not None or self.leader >= 0 else ()
+        yield self.elr or ()
+
     def now(self, row: PartitionRow | None, mark: Mark) -> Hashable:
         """The same of what the partition is now; None: it does not exist."""
         if row is None:
@@ -109,8 +117,8 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
 
     `standings`: broker id to how it stood, as `standing` names it. `acked`: so many in all, or `acked_since` since the
     state came, or as many as still come. `instead_of_trigger`: the trigger was a time, in which just this state came
-    about; `stood_s` is how long it had stood then. `acted`: what the steps before it did, by their indexes. `alike`:
-    brokers that no step names by id.
+    about; `stood_s` is how long it had stood then, and `instead_s` the time. `acted`: what the steps before it did, by
+    their indexes. `alike`: brokers that no step names by id.
     """
 
     partitions: tuple[PartitionWas, ...] = ()
@@ -119,6 +127,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
     acked_since: int | None = None
     instead_of_trigger: bool = False
     stood_s: float = 0.0
+    instead_s: float = 0.0
     patience_s: float = 10.0
     acted: Mapping[int, Sides] = {}
     alike: frozenset[int] = frozenset()
@@ -150,21 +159,39 @@ class GateWatch:
         both = [step for step, sides in gate.acted.items() if step in acted and len(sides) == len(acted[step])]
         self._then = marks(gate.acted, both, gate.alike)
         self._now = marks(acted, both, gate.alike)
-        self._awaited = list(gate.partitions)
-        self._standings = Counter((self._then(broker), wanted) for broker, wanted in gate.standings.items())
+        # A mark comes of the steps before: no broker gets another one while the gate waits.
+        self._marks = Counter(map(self._now, view.brokers))
+        self._never = {was.partition: lacking for was in gate.partitions if (lacking := self._lacked(was))}
+        self._hoped = [was for was in gate.partitions if was.partition not in self._never]
+        self._awaited = list(self._hoped)
+        wanted = Counter((self._then(broker), how) for broker, how in gate.standings.items())
+        self._standings = Counter({one: count for one, count in wanted.items() if count <= self._marks[one[0]]})
+        self._unlike = [
+            broker for broker, how in gate.standings.items() if (self._then(broker), how) not in self._standings
+        ]
+        self._began_s = time.monotonic()
         self._came: _Came | None = None
         self._acked = -1
         self._acked_s = time.monotonic()
 
+    @property
+    def departed(self) -> bool:
+        """Whether some of it cannot come in this run; `look` does not wait for that."""
+        return bool(self._never or self._unlike)
+
     def look(self) -> Seen:
-        """Ask once; what was seen names only what has not come yet, and what was awaited instead."""
+        """Ask once; what was seen names only what has not come yet, or cannot, and what was awaited instead."""
+        seen = self._look()
+        return Seen(fired=seen.fired, what="; ".join([*self._told_never(), seen.what]))
+
+    def _look(self) -> Seen:
         acked = self._counters.acked()
         if acked > self._acked:
             self._acked, self._acked_s = acked, time.monotonic()
         differing = self._differing()
         if differing:
             return Seen(fired=False, what="; ".join(differing))
-        shapes = [was.now(self._row(was), self._now) for was in self._gate.partitions]
+        shapes = [was.now(self._row(was), self._now) for was in self._hoped]
         if self._came is None:
             self._came = _Came(at_s=time.monotonic(), acked=acked, shapes=shapes)
         lacking = list(self._lacking(self._came, acked))
@@ -174,12 +201,27 @@ class GateWatch:
     def _differing(self) -> list[str]:
         """The partitions and brokers that have not been as they were: as they are now, and were."""
         self._awaited = [was for was in self._awaited if was.now(self._row(was), self._now) != was.shape(self._then)]
-        found = []
-        for was in self._awaited:
-            row = self._row(was)
-            now = f"{was.partition} does not exist" if row is None else describe(row)
-            found.append(f"{now}, not {was.told()}")
-        return found + self._differing_standings()
+        return [*map(self._told, self._awaited), *self._differing_standings()]
+
+    def _lacked(self, was: PartitionWas) -> tuple[int, ...]:
+        """The brokers of a state for which this run has too few by their marks."""
+        lacked: set[int] = set()
+        for brokers in was.places():
+            wanted = Counter(map(self._then, brokers))
+            lacked |= {broker for broker in brokers if wanted[self._then(broker)] > self._marks[self._then(broker)]}
+        return tuple(sorted(lacked))
+
+    def _told_never(self) -> Iterator[str]:
+        for was in self._gate.partitions:
+            if lacked := self._never.get(was.partition):
+                yield f"{self._told(was)}, which cannot come: {_unlike(lacked)}"
+        for broker in self._unlike:
+            yield f"broker {broker} {self._gate.standings[broker]} cannot come: {_unlike([broker])}"
+
+    def _told(self, was: PartitionWas) -> str:
+        row = self._row(was)
+        now = f"{was.partition} does not exist" if row is None else describe(row)
+        return f"{now}, not {was.told()}"
 
     def _differing_standings(self) -> list[str]:
         stand = {broker: standing(event.event) for broker, event in self._view.image.brokers.items()}
@@ -197,12 +239,21 @@ class GateWatch:
         gate, now_s = self._gate, time.monotonic()
         if now_s - came.at_s < gate.stood_s:
             yield f"for {now_s - came.at_s:.1f} s, not {gate.stood_s:.1f} s"
+        if self.departed and now_s - self._began_s < gate.instead_s:
+            # Nothing tells when the rest would have come: the time that it stands in for is waited out.
+            yield f"{now_s - self._began_s:.1f} s after the step before, not {gate.instead_s:.1f} s"
         since = gate.acked_since is not None and acked - came.acked >= gate.acked_since
         if not since and acked < gate.acked and now_s - self._acked_s < _STALLED_S:
             yield f"not {gate.acked}"
 
     def _row(self, was: PartitionWas) -> PartitionRow | None:
         return self._view.partition(was.partition)
+
+
+def _unlike(brokers: Sequence[int]) -> str:
+    """Why a state of these brokers cannot come."""
+    there = f"broker{'' if len(brokers) == 1 else 's'} {', '.join(map(str, brokers))}"
+    return f"the steps have done to too few brokers here what they did to {there} there"
 
 
 def state_entry(gate: Gate, *, reached: bool, waited_s: float, seen: str) -> dict[str, Any]:

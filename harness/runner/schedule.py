@@ -198,7 +198,7 @@ class Schedule:
 
         try:
             wait_until(reached, awaited="the recorded state", timeout_s=gate.patience_s)
-            came = True
+            came = not watch.departed
         except WaitExpired:
             came = False
         seen = watch.look().what

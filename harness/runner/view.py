@@ -37,6 +37,11 @@ class ClusterView:
         """The state as of the last poll."""
         return self._quorum.image
 
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """Every broker of the cluster, up or down."""
+        return self._brokers
+
     def poll(self) -> list[PartitionRow]:
         """Read what is new on every controller's disk; returns the partitions that changed, in their newest state."""
         before = dict(self.image.partitions)

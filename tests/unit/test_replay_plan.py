@@ -98,8 +98,9 @@ def test_a_time_that_gives_way_goes_on_from_the_state_and_lasts_no_shorter_than_
     assert before is not None
     assert steps[2].fired_ns is not None
     assert 0.0 < gate.stood_s < 1.0
-    plain_s = plan(load_recorded(LOST)).gates[2].patience_s
-    assert gate.patience_s == pytest.approx(plain_s + (steps[2].fired_ns - before) / 1e9)
+    plain = plan(load_recorded(LOST)).gates[2]
+    assert (plain.instead_s, gate.instead_s) == (0.0, pytest.approx((steps[2].fired_ns - before) / 1e9))
+    assert gate.patience_s == pytest.approx(plain.patience_s + gate.instead_s)
 
 
 def test_what_a_long_step_brought_about_itself_does_not_replace_the_time_after_it(copy: Path) -> None:
