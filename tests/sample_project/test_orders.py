@@ -12,7 +12,7 @@ BURST = {"id": 1, "topic": "t", "count": 2000, "rate_per_s": 4000}
 @pytest.mark.kafka(versions=["3.9.1", "4.3.1"])
 @pytest.mark.chaos(producers=[BURST])
 def test_what_all_three_replicas_acked_is_still_there(chaos: Chaos) -> None:
-    """Without Eligible Leader Replicas (before 4.0) it is not: contradicted. With them it is: passed."""
+    """Without Eligible Leader Replicas (off before 4.1) it is not: contradicted. With them it is: passed."""
     rest = [leader("t-0"), "controllers", "clients"]
     chaos.partition([followers("t-0")], rest, trigger={"acked": 2000})
     chaos.power_loss(leader("t-0"), name="crashed", trigger={"isr": {"partition": "t-0", "size": 1}})
