@@ -2,13 +2,15 @@
 
 RELEASES ?= 3.9.1 4.3.1
 PYTEST_ARGS ?=
+MUTANTS ?=
 BIN := .venv/bin
 
-.PHONY: help setup setup-dev demo test lint bench clean-host
+.PHONY: help setup setup-dev demo test mutants lint bench clean-host
 
 help:
 	@echo 'make demo        lose 2,000 acknowledged records on Kafka 3.9.1, and none on 4.3.1, and say why'
 	@echo 'make test        all tests that this host can run (root: also those that need it)'
+	@echo 'make mutants     spoil each checker of the reconciliation, and show that its tests see it'
 	@echo 'make lint        ruff and mypy'
 	@echo 'make bench       the measurements in bench/'
 	@echo 'make setup       install what is missing: system packages, .venv, Kafka releases'
@@ -25,6 +27,9 @@ demo: setup
 
 test: setup-dev
 	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder $(PYTEST_ARGS)
+
+mutants: setup-dev
+	$(BIN)/python -m bench.mutate_reconcile $(MUTANTS)
 
 lint:
 	@tools/bootstrap --dev

@@ -1,8 +1,10 @@
 """Spoils each checker of `analysis.reconcile` and shows that its tests see it.
 
-`python -m bench.mutate_reconcile`, from the root of a checkout.
+`python -m bench.mutate_reconcile`, from the root of a checkout, runs all mutants; with `lost vanished`, those of these
+modules; with `lost-3`, the third of that module.
 
-A mutant is a module with one change of its text, run in place of the module in this process. It has to find other
+A mutant is a module with one change of its text, run in place of the module in this process; no file is written to.
+It has to find other
 items than were planted, or than the reference checker finds in random histories, or to tell otherwise than that
 what was committed or which drop of the HW an item is in. One that does not has survived, and the exit code is 1.
 The unspoilt modules have to agree first.
@@ -10,9 +12,12 @@ The unspoilt modules have to agree first.
 
 from __future__ import annotations
 
+import argparse
 import random
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -37,8 +42,12 @@ from analysis.reconcile import (
     vanished,
 )
 from analysis.reconcile.session import session
+from harness.signals import unwinding
 
-MUTANTS: tuple[tuple[ModuleType, str, str], ...] = (
+Mutant = tuple[ModuleType, str, str]
+"""A module, what stands in its text once, and what stands there instead."""
+
+MUTANTS: tuple[Mutant, ...] = (
     (lost, "        & ~stands\n", ""),
     (lost, '(F.col("offset") >= F.col("log_start"))', '(F.col("offset") > F.col("log_start"))'),
     (lost, '        & ~F.col("damaged")\n', ""),
@@ -63,7 +72,7 @@ MUTANTS: tuple[tuple[ModuleType, str, str], ...] = (
     (dirty_order, "offset < before.offset", "offset > before.offset"),
     (dirty_order, '.orderBy("sequence", "offset", "value")', '.orderBy("offset", "value")'),
     (poll_skip, "offset - 1 > prev_offset", "offset - 2 > prev_offset"),
-    (poll_skip, "where(skipped > 0)", "where(skipped > 1)"),
+    (poll_skip, "(skipped > 0)", "(skipped > 1)"),
     (poll_back, "offset <= prev_offset", "offset < prev_offset"),
     (
         hw_regression,
@@ -123,30 +132,79 @@ class Suite:
         return None
 
 
-def main() -> int:
-    """Run all mutants; 1 where one survives."""
+def named(mutants: Sequence[Mutant] = MUTANTS) -> dict[str, Mutant]:
+    """Each mutant by its module and its number in it, such as lost-3."""
+    numbers: Counter[str] = Counter()
+    names = {}
+    for mutant in mutants:
+        module = _module(mutant)
+        numbers[module] += 1
+        names[f"{module}-{numbers[module]}"] = mutant
+    return names
+
+
+def chosen(names: Sequence[str], mutants: Sequence[Mutant] = MUTANTS) -> dict[str, Mutant]:
+    """The mutants of these names, or of the modules of these names; all, if there are none. Raises `ValueError`."""
+    there = named(mutants)
+    modules = sorted({_module(mutant) for mutant in mutants})
+    for name in names:
+        if name not in modules and name not in there:
+            raise ValueError(
+                f"no mutant and no module with mutants is called {name!r}: there are {', '.join(modules)}, "
+                f"and by number {modules[0]}-1 and so on"
+            )
+    return {name: mutant for name, mutant in there.items() if not names or name in names or _module(mutant) in names}
+
+
+def _module(mutant: Mutant) -> str:
+    return mutant[0].__name__.rpartition(".")[2]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the mutants; 1 where one survives."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.mutate_reconcile",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a module, or a mutant of it: lost, lost-3")
+    try:
+        mutants = chosen(parser.parse_args(argv).names)
+    except ValueError as error:
+        parser.error(str(error))
+    # Before minutes of work, not in the middle of them.
+    for name, (module, before, _) in mutants.items():
+        if (times := Path(module.__file__ or "").read_text().count(before)) != 1:
+            print(f"{name}: {before!r} stands {times} times in {module.__name__}, not once", file=sys.stderr)
+            return 1
     # The tests' helpers are no package: pytest finds them in the folders of the tests.
     sys.path[:0] = ["tests", "tests/unit"]
-    survived = 0
-    with tempfile.TemporaryDirectory() as folder, session() as spark:
-        suite = Suite(Path(folder))
-        if (wrong := suite.differs(spark)) is not None:
-            print(f"the checkers do not agree with the reference as they are: {wrong}")
-            return 1
-        for module, before, after in MUTANTS:
-            path = Path(module.__file__ or "")
-            text = path.read_text()
-            if text.count(before) != 1:
-                print(f"{path.name}: {before!r} stands there {text.count(before)} times")
-                return 1
-            exec(compile(text.replace(before, after), str(path), "exec"), module.__dict__)
-            caught = suite.differs(spark)
-            exec(compile(text, str(path), "exec"), module.__dict__)
-            survived += caught is None
-            print(f"{'caught by ' + caught if caught else 'SURVIVED':<28} {path.name}: {before.strip()}", flush=True)
-    print(f"{len(MUTANTS) - survived} of {len(MUTANTS)} mutants caught")
+    with unwinding(), tempfile.TemporaryDirectory() as folder, session() as spark:
+        return _run(Suite(Path(folder)), spark, mutants)
+
+
+def _run(suite: Suite, spark: SparkSession, mutants: dict[str, Mutant]) -> int:
+    if (wrong := suite.differs(spark)) is not None:
+        print(f"the checkers do not agree with the reference as they are: {wrong}")
+        return 1
+    survived = []
+    for name, (module, before, after) in mutants.items():
+        path = Path(module.__file__ or "")
+        text = path.read_text()
+        exec(compile(text.replace(before, after), str(path), "exec"), module.__dict__)
+        caught = suite.differs(spark)
+        exec(compile(text, str(path), "exec"), module.__dict__)
+        if caught is None:
+            survived.append(name)
+        print(f"{'caught by ' + caught if caught else 'SURVIVED':<28} {name}: {before.strip()}", flush=True)
+    print(f"{len(mutants) - len(survived)} of {len(mutants)} mutants caught")
+    if survived:
+        print(f"once more: python -m bench.mutate_reconcile {' '.join(survived)}")
     return 1 if survived else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -3,195 +3,184 @@
 Each engine runs in a process of its own, in turn, so that what slows the host down slows all. The time of Ebbtide
 is from the started session on, and so is CPU time, which says more on a host that does other work. Memory is the
 peak of the resident sets of all its processes together. The last engine only reads the columns that the checks
-need, once, with pyarrow: no engine can be faster. All must find the same items, or the run ends with 1.
+need, once, with pyarrow: no engine can be faster. All must find the same items, and none may fail, or the run ends
+with 1; DuckDB and pandas may run out of memory, which their rows then say. How time grows with events comes last.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
-import subprocess
+import math
+import shutil
 import sys
 import tempfile
-import threading
-import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from typing import NoReturn
 
 import msgspec
-import psutil
 
-from bench.made_record import make_record
+from bench.reconcile_engines import ENGINES, Measured, measure, run_engine
+from bench.reconcile_table import GROWTH_HEAD, HEAD, Size, growths
+from harness.signals import held_back, unwinding
 
-ENGINES = ("ebbtide", "duckdb", "pandas", "read once")
 SIZES = (200_000, 2_000_000, 20_000_000)
 PANDAS_EVENTS_MAX = 20_000_000
-THREADS = 2
 DUCKDB_MEMORY = "4GiB"
-_SAMPLE_S = 0.05
+_MADE = "made.json"
+"""In a record that was made here: how many rows it has, and by which maker."""
 
 
-class Clock:
-    """Measures from here on: wall clock, and the CPU time of this process and of those that it started."""
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """What made a record, and of how many rows."""
 
-    def __init__(self) -> None:
-        self._began, self._used = time.monotonic(), self._cpu_s()
-
-    def measured(self, found: dict[str, int] | None = None, start_s: float = 0.0) -> Measured:
-        """What an engine took."""
-        took_s, cpu_s = time.monotonic() - self._began, self._cpu_s() - self._used
-        return Measured(time_s=took_s, cpu_s=cpu_s, start_s=start_s, found=found)
-
-    def _cpu_s(self) -> float:
-        me = psutil.Process()
-        return sum(sum(one.cpu_times()[:2]) for one in (me, *me.children(recursive=True)))
+    rows: int
+    maker: str
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of one engine; `found` counts items by kind, `cpu_s` is user and system time of all its processes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maker:
+    """What makes a record of so many events in a folder and returns its rows, and what tells it from another."""
 
-    time_s: float
-    cpu_s: float = 0.0
-    start_s: float = 0.0
-    found: dict[str, int] | None = None
-    peak_bytes: int = 0
-    failure: str | None = None
+    make: Callable[[Path, int], int]
+    digest: str
 
 
-def run_engine(engine: str, record: Path, scratch: Path) -> Measured:
-    """What the child process does."""
-    if engine == "ebbtide":
-        from analysis.reconcile import reconcile
-        from analysis.reconcile.files import rows_of
-        from analysis.reconcile.session import session
-        from harness.record.manifest import read_manifest
-
-        began = time.monotonic()
-        with session(rows=rows_of([record])) as spark:
-            start_s = time.monotonic() - began
-            clock = Clock()
-            found: dict[str, int] = {}
-            for one in reconcile(spark, record, read_manifest(record)).anomalies:
-                found[one.kind] = found.get(one.kind, 0) + one.count
-            return clock.measured(found, start_s)
-    if engine == "duckdb":
-        from bench.reconcile_duckdb import count_anomalies as with_duckdb
-
-        clock = Clock()
-        return clock.measured(with_duckdb(record, threads=THREADS, memory=DUCKDB_MEMORY, scratch=scratch))
-    if engine == "pandas":
-        from bench.reconcile_pandas import count_anomalies as with_pandas
-
-        clock = Clock()
-        return clock.measured(with_pandas(record))
-    return _read_once(record)
-
-
-def _read_once(record: Path) -> Measured:
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
-    pa.set_cpu_count(THREADS)
-    unused = {"error", "sent_ns", "done_ns", "acks", "polled_ns", "log_end_offset"}
-    unused |= {"producer_id", "producer_epoch", "control", "timestamp_ms"}
-    clock = Clock()
-    for table in ("sends", "polls", "watermarks", "replicas"):
-        rows = ds.dataset(record / table)
-        for _ in rows.to_batches(columns=[name for name in rows.schema.names if name not in unused]):
-            pass
-    return clock.measured()
-
-
-def measure(engine: str, record: Path, scratch: Path) -> Measured:
-    """Run an engine in a process of its own and watch its memory."""
-    command = [sys.executable, "-m", "bench.reconcile", "--engine", engine, "--record", str(record)]
-    process = subprocess.Popen(
-        [*command, "--scratch", str(scratch)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, and print the tables as Markdown."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.reconcile", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    peak = [0]
-    done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(process.pid, peak, done))
-    watcher.start()
-    said, complained = process.communicate()
-    done.set()
-    watcher.join()
-    if process.returncode != 0:
-        last = complained.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
-        return Measured(time_s=0.0, peak_bytes=peak[0], failure=last[0][:200])
-    return msgspec.structs.replace(msgspec.json.decode(said, type=Measured), peak_bytes=peak[0])
-
-
-def _watch(pid: int, peak: list[int], done: threading.Event) -> None:
-    process = psutil.Process(pid)
-    while not done.wait(_SAMPLE_S):
-        total = 0
-        try:
-            for one in (process, *process.children(recursive=True)):
-                total += one.memory_info().rss
-        except psutil.Error:
-            continue
-        peak[0] = max(peak[0], total)
-
-
-def main() -> int:
-    """Measure, and print the table as Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("events", nargs="*", type=float, help="sizes, by default 2e5 2e6 2e7; 2e8 on request")
+    parser.add_argument("events", nargs="*", type=events, help="sizes, by default 2e5 2e6 2e7; 2e8 on request")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each engine (default 1)")
-    parser.add_argument("--folder", type=Path, help="where records are made (default: a temporary folder)")
+    parser.add_argument("--engines", type=engines, default=ENGINES, help=f"by default {','.join(ENGINES)}")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="where records are made, kept, and taken from again as record-EVENTS (default: a temporary folder)",
+    )
+    parser.add_argument("--memory", default=DUCKDB_MEMORY, help=f"DuckDB's limit (default {DUCKDB_MEMORY})")
     parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
     parser.add_argument("--record", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.engine:
-        print(msgspec.json.encode(run_engine(args.engine, args.record, args.scratch)).decode())
-        return 0
-    agreed = True
-    print("| events | engine | time s (min to max) | events/s | peak GiB | times DuckDB | CPU s | CPU, times DuckDB |")
-    print("|---|---|---|---|---|---|---|---|")
-    for size in [int(events) for events in args.events] or SIZES:
-        with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-            agreed &= _table(Path(folder), size, args.repeat)
-    return 0 if agreed else 1
+    args = parser.parse_args(argv)
+    with unwinding():
+        if args.engine:
+            print(msgspec.json.encode(run_engine(args.engine, args.record, args.scratch, args.memory)).decode())
+            return 0
+        try:
+            return _compare(args)
+        except FileExistsError as error:
+            parser.error(str(error))
 
 
-def _table(folder: Path, size: int, repeat: int) -> bool:
-    """Measure all engines on one record and print their rows; whether all found the same."""
-    rows = make_record(folder / "record", size)
-    runs: dict[str, list[Measured]] = {engine: [] for engine in ENGINES}
-    for _ in range(repeat):
-        for engine in ENGINES:
-            if engine != "pandas" or size <= PANDAS_EVENTS_MAX:
-                runs[engine].append(measure(engine, folder / "record", folder))
-    for engine, measured in runs.items():
-        failed = next((one.failure for one in measured if one.failure), None)
-        if failed or not measured:
-            print(f"| {rows:,} | {engine} | {failed or 'not run at this size'} | | | | | |", flush=True)
-            continue
-        times = [one.time_s for one in measured]
-        peak = max(one.peak_bytes for one in measured) / 2**30
-        theirs = runs["duckdb"]
-        print(
-            f"| {rows:,} | {engine} | {_spread(times)} | {rows / median(times):,.0f} | {peak:.2f} "
-            f"| {_ratios(times, [one.time_s for one in theirs])} | {_spread([one.cpu_s for one in measured])} "
-            f"| {_ratios([one.cpu_s for one in measured], [one.cpu_s for one in theirs])} |",
-            flush=True,
-        )
-    found = {json.dumps(one.found, sort_keys=True) for measured in runs.values() for one in measured if one.found}
-    if len(found) > 1:
-        print(f"the engines disagree: {' and '.join(sorted(found))}", file=sys.stderr)
-    return len(found) == 1
+def events(text: str) -> int:
+    """A number of events as typed, such as 2e5."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 1 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of events, such as 2e5")
+    return int(number)
 
 
-def _spread(numbers: list[float]) -> str:
-    return f"{median(numbers):.1f} ({min(numbers):.1f} to {max(numbers):.1f})"
+def engines(text: str) -> tuple[str, ...]:
+    """Engines as typed, in the order in which they run."""
+    named = [name.strip() for name in text.split(",")]
+    unknown = [name for name in named if name not in ENGINES]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no engine is called {unknown[0]!r}: there are {', '.join(ENGINES)}")
+    return tuple(engine for engine in ENGINES if engine in named)
 
 
-def _ratios(mine: list[float], theirs: list[float]) -> str:
-    """Of runs of the same round."""
-    ratios = [one / its for one, its in zip(mine, theirs, strict=True) if its]
-    return _spread(ratios) if ratios else ""
+def _compare(args: argparse.Namespace) -> int:
+    sizes: list[Size] = []
+    wrong = False
+    print(HEAD)
+    for asked in dict.fromkeys(args.events or SIZES):
+        with _temporary(args.folder) as scratch:
+            record, rows = kept_record(args.folder or scratch, asked, scratch, _maker())
+            size = _measured(args, record, scratch, asked, rows)
+        print("\n".join(size.table({"duckdb": args.memory})), flush=True)
+        sizes.append(size)
+        if different := size.disagreement():
+            told = " and ".join(sorted(json.dumps(found, sort_keys=True) for found in different))
+            print(f"the engines disagree: {told}", file=sys.stderr)
+        wrong |= bool(different or size.broken())
+    if grown := growths(sizes):
+        print("\n".join([GROWTH_HEAD, *(one.row() for one in grown)]))
+    return int(wrong)
+
+
+def _measured(args: argparse.Namespace, record: Path, scratch: Path, asked: int, rows: int) -> Size:
+    runs: dict[str, list[Measured]] = {engine: [] for engine in args.engines}
+    for _ in range(args.repeat):
+        for engine in args.engines:
+            if engine != "pandas" or asked <= PANDAS_EVENTS_MAX:
+                runs[engine].append(measure(engine_command(engine, record, scratch, args.memory), scratch))
+    return Size(asked=asked, rows=rows, runs=runs)
+
+
+def engine_command(engine: str, record: Path, scratch: Path, memory: str) -> list[str]:
+    """What runs an engine once: this module, as a process of its own."""
+    paths = ["--record", str(record), "--scratch", str(scratch)]
+    return [sys.executable, "-m", "bench.reconcile", "--engine", engine, "--memory", memory, *paths]
+
+
+def kept_record(folder: Path, asked: int, scratch: Path, maker: Maker) -> tuple[Path, int]:
+    """The record of so many events in the folder, and its number of rows; made if it is not there yet.
+
+    It gets its name when it is whole: what an interrupted call began is never taken for a record. Raises
+    `FileExistsError` when something else has the name, or what another maker made.
+    """
+    record = folder / f"record-{asked}"
+    if not record.exists():
+        new = scratch / "new" / record.name
+        rows = maker.make(new, asked)
+        (new / _MADE).write_bytes(msgspec.json.encode(Made(rows=rows, maker=maker.digest)))
+        new.rename(record)
+    try:
+        made = msgspec.json.decode((record / _MADE).read_bytes(), type=Made)
+    except (OSError, msgspec.DecodeError):
+        made = None
+    if made is None or made.maker != maker.digest:
+        raise FileExistsError(f"{record} was not made by this bench/made_record.py: remove it, or name another folder")
+    return record, made.rows
+
+
+def _maker() -> Maker:
+    # Not above: this module is tested where there is no numpy.
+    from bench import made_record
+
+    text = Path(made_record.__file__).read_bytes()
+    return Maker(make=made_record.make_record, digest=hashlib.sha256(text).hexdigest())
+
+
+@contextmanager
+def _temporary(folder: Path | None) -> Iterator[Path]:
+    """A folder in this one that is gone in the end, even if a second signal comes while it is being removed."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    path = Path(tempfile.mkdtemp(prefix="bench-", dir=folder)).absolute()
+    try:
+        yield path
+    finally:
+        with held_back():
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def end_as_a_shell_tells(run: Callable[[], int]) -> NoReturn:
+    """End this process with what `run` returns, or as one that Ctrl-C ended, without a traceback."""
+    try:
+        sys.exit(run())
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_as_a_shell_tells(main)

@@ -66,6 +66,12 @@ def _leader_logs(tables: dict[str, list[Row]]) -> dict[tuple[str, int], list[Row
     return logs
 
 
+def _compacted(tables: dict[str, list[Row]]) -> set[str]:
+    """The topics whose own cleanup policy was compaction at any time."""
+    policies = [row for row in tables.get("configs", []) if row["name"] == "cleanup.policy"]
+    return {row["resource"].removeprefix("topic:") for row in policies if "compact" in (row["value"] or "")}
+
+
 def _is_unread(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
     """Whether nothing came back of the partition's final log, which is not empty."""
     ends = manifest.final_offsets[f"{row['topic']}-{row['partition']}"]
@@ -85,6 +91,8 @@ def _lost(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
             continue
         ends = manifest.final_offsets.get(f"{row['topic']}-{row['partition']}")
         if ends is None or row["offset"] < ends.log_start or _is_unread(row, tables, manifest):
+            continue
+        if row["topic"] in _compacted(tables):
             continue
         polls = [poll for poll in tables["polls"] if _at(poll) == _at(row)]
         if any(_is_final(poll, manifest) and poll["value"] == row["value"] for poll in polls):
@@ -202,7 +210,7 @@ def _vanished(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
                 if sends
                 else transactional
             )
-            gone = reached and not (here or damaged or held or hidden)
+            gone = reached and not (here or damaged or held or hidden or poll["topic"] in _compacted(tables))
         if replaced or gone:
             items.add(("vanished", *place, poll["value"]))
     return list(items)

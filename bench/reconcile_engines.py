@@ -1,0 +1,198 @@
+"""The engines that bench.reconcile compares: what each does, and how its process is watched and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from harness.signals import held_back
+
+ENGINES = ("ebbtide", "duckdb", "pandas", "read once")
+THREADS = 2
+_SAMPLE_S = 0.05
+_END_S = 20.0
+"""Spark stops within seconds; what is left after so long is killed."""
+_SAID_MAX = 200
+
+
+class Clock:
+    """Measures from here on: wall clock, and the CPU time of this process and of those that it started."""
+
+    def __init__(self) -> None:
+        self._began, self._used = time.monotonic(), self._cpu_s()
+
+    def measured(self, found: dict[str, int] | None = None, start_s: float = 0.0) -> Measured:
+        """What an engine took."""
+        took_s, cpu_s = time.monotonic() - self._began, self._cpu_s() - self._used
+        return Measured(time_s=took_s, cpu_s=cpu_s, start_s=start_s, found=found)
+
+    def _cpu_s(self) -> float:
+        me = psutil.Process()
+        return sum(sum(one.cpu_times()[:2]) for one in (me, *me.children(recursive=True)))
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of one engine; `found` counts items by kind, `cpu_s` is user and system time of all its processes.
+
+    `failure` says in one line why there is no result, `out_of_memory` whether it was for want of memory; `time_s` is
+    then how long it took to fail.
+    """
+
+    time_s: float
+    cpu_s: float = 0.0
+    start_s: float = 0.0
+    found: dict[str, int] | None = None
+    peak_bytes: int = 0
+    failure: str | None = None
+    out_of_memory: bool = False
+
+
+def run_engine(engine: str, record: Path, scratch: Path, memory: str) -> Measured:
+    """What the child process does; `memory` is DuckDB's limit. A failure is a result as well."""
+    began = time.monotonic()
+    try:
+        return _run(engine, record, scratch, memory)
+    except Exception as error:
+        return failed(error, time.monotonic() - began)
+
+
+def failed(error: Exception, time_s: float) -> Measured:
+    """The result of an engine that threw."""
+    said = str(error).strip()
+    names = {one.__name__ for one in type(error).__mro__}
+    # DuckDB's own class is known by its name: it is imported only where it runs. A JVM's error is in the message.
+    out_of_memory = bool(names & {"MemoryError", "OutOfMemoryException"}) or "java.lang.OutOfMemoryError" in said
+    first = said.partition("\n")[0] or type(error).__name__
+    return Measured(time_s=time_s, failure=first[:_SAID_MAX], out_of_memory=out_of_memory)
+
+
+def _run(engine: str, record: Path, scratch: Path, memory: str) -> Measured:
+    if engine == "ebbtide":
+        from analysis.reconcile import reconcile
+        from analysis.reconcile.files import rows_of
+        from analysis.reconcile.session import session
+        from harness.record.manifest import read_manifest
+
+        began = time.monotonic()
+        with session(rows=rows_of([record])) as spark:
+            start_s = time.monotonic() - began
+            clock = Clock()
+            found: dict[str, int] = {}
+            for one in reconcile(spark, record, read_manifest(record)).anomalies:
+                found[one.kind] = found.get(one.kind, 0) + one.count
+            return clock.measured(found, start_s)
+    if engine == "duckdb":
+        from bench.reconcile_duckdb import count_anomalies as with_duckdb
+
+        clock = Clock()
+        return clock.measured(with_duckdb(record, threads=THREADS, memory=memory, scratch=scratch))
+    if engine == "pandas":
+        from bench.reconcile_pandas import count_anomalies as with_pandas
+
+        clock = Clock()
+        return clock.measured(with_pandas(record))
+    return _read_once(record)
+
+
+def _read_once(record: Path) -> Measured:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    pa.set_cpu_count(THREADS)
+    unused = {"error", "sent_ns", "done_ns", "acks", "polled_ns", "log_end_offset"}
+    unused |= {"producer_id", "producer_epoch", "control", "timestamp_ms"}
+    clock = Clock()
+    for table in ("sends", "polls", "watermarks", "replicas"):
+        rows = ds.dataset(record / table)
+        for _ in rows.to_batches(columns=[name for name in rows.schema.names if name not in unused]):
+            pass
+    return clock.measured()
+
+
+def measure(command: Sequence[str], scratch: Path) -> Measured:
+    """Run an engine in a process of its own and watch its memory; the command prints what it measured, as JSON.
+
+    All temporary files are in `scratch`. Whatever interrupts this, the process is ended and waited for, with those
+    that it started.
+    """
+    process = None
+    peak = [0]
+    done = threading.Event()
+    began = time.monotonic()
+    try:
+        # Its own session: a Ctrl-C at the terminal is for this process, which ends the other in order.
+        with held_back():
+            process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "TMPDIR": str(scratch)},
+                start_new_session=True,
+            )
+        watcher = threading.Thread(target=_watch, args=(process.pid, peak, done))
+        watcher.start()
+        said, complained = process.communicate()
+    finally:
+        done.set()
+        if process is not None and process.returncode is None:
+            with held_back():
+                _end(process)
+    watcher.join()
+    if process.returncode != 0:
+        return Measured(
+            time_s=time.monotonic() - began,
+            peak_bytes=peak[0],
+            failure=_last_words(process.returncode, complained),
+            out_of_memory=process.returncode == -signal.SIGKILL,
+        )
+    return msgspec.structs.replace(msgspec.json.decode(said, type=Measured), peak_bytes=peak[0])
+
+
+def _last_words(returncode: int, complained: str) -> str:
+    if returncode == -signal.SIGKILL:
+        return "killed, as a host does that has no memory left"
+    lines = complained.strip().splitlines()
+    return lines[-1][:_SAID_MAX] if lines else f"exit code {returncode}"
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ask the process to end, which takes its JVM with it; kill what does not."""
+    others = []
+    with contextlib.suppress(psutil.Error):
+        others = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        # What it started may hold its pipes open, so their end is not waited for.
+        process.wait(_END_S)
+    for one in others:
+        with contextlib.suppress(psutil.Error):
+            one.kill()
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
+def _watch(pid: int, peak: list[int], done: threading.Event) -> None:
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        while not done.wait(_SAMPLE_S):
+            total = 0
+            try:
+                for one in (process, *process.children(recursive=True)):
+                    total += one.memory_info().rss
+            except psutil.Error:
+                continue
+            peak[0] = max(peak[0], total)

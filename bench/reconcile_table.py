@@ -1,0 +1,135 @@
+"""What bench.reconcile prints: a row for each engine and size, and how time grows with events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from bench.reconcile_engines import Measured
+
+LARGE = 2_000_000
+"""From so many events on what does not grow with them is a small part of the time."""
+LINEAR_MAX = 1.10
+"""Time may grow by so much more than events and still count as linear: runs differ by as much."""
+
+HEAD = """\
+| events | engine | time s (min to max) | events/s | peak GiB | times DuckDB | CPU s | CPU, times DuckDB |
+|---|---|---|---|---|---|---|---|"""
+GROWTH_HEAD = f"""
+How time (median) grows with events, fixed costs included: they make growth from small sizes look better than it is.
+At most linear is a ratio of at most {LINEAR_MAX:.2f}.
+
+| engine | events | events, times | time, times | ratio | at most linear |
+|---|---|---|---|---|---|"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """From one size to another: the factor in events and the factor in time."""
+
+    engine: str
+    smaller: int
+    larger: int
+    events: float
+    time: float
+
+    @property
+    def ratio(self) -> float:
+        """How much more time grows than events."""
+        return self.time / self.events
+
+    def row(self) -> str:
+        """As Markdown."""
+        linear = "yes" if self.ratio <= LINEAR_MAX else "no"
+        sizes = f"{self.smaller:,} to {self.larger:,}"
+        return f"| {self.engine} | {sizes} | {self.events:.2f} | {self.time:.2f} | {self.ratio:.2f} | {linear} |"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """All runs on one record of `rows` events, of the `asked` ones, by engine; none: not run at this size."""
+
+    asked: int
+    rows: int
+    runs: Mapping[str, Sequence[Measured]]
+
+    def table(self, limits: Mapping[str, str]) -> list[str]:
+        """A row for each engine; `limits` are those of their memory, for the engines that have one."""
+        return [self._row(engine, limits.get(engine)) for engine in self.runs]
+
+    def disagreement(self) -> list[dict[str, int]]:
+        """What was found, where it is not the same everywhere; an engine that failed found nothing to compare."""
+        told = [one.found for runs in self.runs.values() for one in runs if one.found is not None]
+        different = [found for number, found in enumerate(told) if found not in told[:number]]
+        return different if len(different) > 1 else []
+
+    def broken(self) -> list[str]:
+        """The engines that failed, unless for want of memory: that is a result, except for Ebbtide."""
+        return [
+            engine
+            for engine, runs in self.runs.items()
+            if any(one.failure is not None and (engine == "ebbtide" or not one.out_of_memory) for one in runs)
+        ]
+
+    def _row(self, engine: str, limit: str | None) -> str:
+        runs = self.runs[engine]
+        failure = next((one for one in runs if one.failure is not None), None)
+        peak = f"{max(one.peak_bytes for one in runs) / 2**30:.2f}" if runs else ""
+        if failure is not None or not runs:
+            why = "not run at this size" if failure is None else _failure(failure, limit)
+            return f"| {self.rows:,} | {engine} | {why} | | {peak} | | | |"
+        times, cpu = [one.time_s for one in runs], [one.cpu_s for one in runs]
+        theirs = self.runs.get("duckdb", ())
+        return (
+            f"| {self.rows:,} | {engine} | {spread(times)} | {self.rows / median(times):,.0f} | {peak} "
+            f"| {_ratios(times, [None if one.failure else one.time_s for one in theirs])} | {spread(cpu)} "
+            f"| {_ratios(cpu, [None if one.failure else one.cpu_s for one in theirs])} |"
+        )
+
+
+def growths(sizes: Sequence[Size]) -> list[Growth]:
+    """Of each engine: between neighbouring sizes at which it did not fail, and over all large ones."""
+    found = []
+    for engine in dict.fromkeys(engine for size in sizes for engine in size.runs):
+        measured = [
+            size
+            for size in sorted(sizes, key=lambda size: size.asked)
+            if size.runs.get(engine) and not any(one.failure for one in size.runs[engine])
+        ]
+        large = [size for size in measured if size.asked >= LARGE]
+        steps = list(pairwise(measured))
+        if len(large) > 2:
+            steps.append((large[0], large[-1]))
+        found += [_growth(engine, smaller, larger) for smaller, larger in steps if larger.rows > smaller.rows]
+    return found
+
+
+def spread(numbers: Sequence[float]) -> str:
+    """The median, and between which."""
+    return f"{median(numbers):.1f} ({min(numbers):.1f} to {max(numbers):.1f})"
+
+
+def _growth(engine: str, smaller: Size, larger: Size) -> Growth:
+    before, after = (median([one.time_s for one in size.runs[engine]]) for size in (smaller, larger))
+    return Growth(
+        engine=engine,
+        smaller=smaller.rows,
+        larger=larger.rows,
+        events=larger.rows / smaller.rows,
+        time=after / before,
+    )
+
+
+def _failure(failure: Measured, limit: str | None) -> str:
+    said = (failure.failure or "").replace("|", "/")
+    if not failure.out_of_memory:
+        return f"failed after {failure.time_s:.1f} s: {said}"
+    return f"out of memory{f' (limit {limit})' if limit else ''} after {failure.time_s:.1f} s: {said}"
+
+
+def _ratios(mine: Sequence[float], theirs: Sequence[float | None]) -> str:
+    """Of runs of the same round, where there are both."""
+    ratios = [one / its for one, its in zip(mine, theirs, strict=False) if its]
+    return spread(ratios) if ratios else ""

@@ -1,0 +1,163 @@
+"""Many histories in one call of the reconciliation, against the rules in plain Python; and the smallest that differs.
+
+A call costs seconds whatever is in it, so histories are topics of some runs. Each run has a topic `anchor` besides,
+by which what the rules ask of a whole run (is there a transaction, a final read, a poll?) is the same whatever its
+other topics hold: a history comes to the same items alone and among others.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from reconcile_histories import History, Row, Setup
+from reconcile_oracle import Item, anomalies, committed_lost, unnamed_drops
+from records import FINAL_CONSUMER, RecordBuilder
+
+from analysis.reconcile import reconcile_all
+from analysis.reconcile.model import Reconciliation
+from harness.record.tables import TABLES
+
+ANCHOR = "anchor"
+_VALUES_OF_A_TOPIC = 1_000
+_REDUCING_S_MAX = 90.0
+_CANDIDATES_MAX = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One history reconciled. `wrong` says in what it differs from the rules; None: in nothing."""
+
+    kinds: frozenset[str]
+    wrong: str | None
+
+
+Compare = Callable[[Sequence[History]], list[Compared]]
+
+
+def compare(spark: SparkSession, folder: Path, histories: Sequence[History]) -> list[Compared]:
+    """Reconcile all in the same jobs; `folder` is for the records, and new."""
+    by_setup: dict[Setup, list[int]] = defaultdict(list)
+    for number, history in enumerate(histories):
+        by_setup[history.setup].append(number)
+    runs = {setup: _run(setup, [histories[number] for number in numbers]) for setup, numbers in by_setup.items()}
+    records = [(run.write(folder / str(number)), run.manifest()) for number, run in enumerate(runs.values())]
+    compared: dict[int, Compared] = {}
+    for (setup, run), (record, _), found in zip(runs.items(), records, reconcile_all(spark, records), strict=True):
+        stored = _by_topic(pq.read_table(record / "anomalies").to_pylist())
+        tables = {table: _by_topic(rows) for table, rows in run.tables.items()}
+        assert stored[ANCHOR] == [], "what agrees in everything has no anomaly"
+        for place, number in enumerate(by_setup[setup]):
+            of_topic = {table: [*rows[ANCHOR], *rows[f"h{place}"]] for table, rows in tables.items()}
+            compared[number] = _compared(run, of_topic, stored[f"h{place}"], found, histories[number])
+    return [compared[number] for number in range(len(histories))]
+
+
+def reduced(history: History, wrong: str, compare: Compare) -> tuple[History, str]:
+    """The history without all the rows that it can do without and still differ; and in what it differs then.
+
+    Halves, quarters and so on down to single rows are left out side by side, in one call; what may go alone may not
+    all go together, so a second call asks for that. `wrong` is in what it differed among others. After a minute and a
+    half it is left as it is.
+    """
+    (alone,) = compare([history])
+    if alone.wrong is None:
+        return history, f"{wrong}\nAlone it does not differ, only among the other histories of the run."
+    wrong = alone.wrong
+    began = time.monotonic()
+    while time.monotonic() - began < _REDUCING_S_MAX:
+        cuts = _cuts(len(history.rows))
+        told = compare([history.without(cut) for cut in cuts])
+        may_go = [cut for cut, one in zip(cuts, told, strict=True) if one.wrong is not None]
+        if not may_go:
+            break
+        together = list(dict.fromkeys(frozenset().union(*may_go[:count]) for count in range(1, len(may_go) + 1)))
+        told = compare([history.without(cut) for cut in together])
+        most, wrong = max(
+            ((cut, one.wrong) for cut, one in zip(together, told, strict=True) if one.wrong is not None),
+            key=lambda differs: len(differs[0]),
+        )
+        history = history.without(most)
+    return history, wrong
+
+
+def _cuts(rows: int) -> list[frozenset[int]]:
+    """Which rows to leave out, largest parts first."""
+    cuts, size = [], max(rows // 2, 1)
+    while size >= 1:
+        cuts += [frozenset(range(first, min(first + size, rows))) for first in range(0, rows, size)]
+        size //= 2
+    # Of a long history the single rows come in later rounds, when it is shorter.
+    return [cut for cut in dict.fromkeys(cuts) if cut][:_CANDIDATES_MAX]
+
+
+def _run(setup: Setup, histories: Sequence[History]) -> RecordBuilder:
+    """A run with each history as a topic, `h0` and so on."""
+    run = RecordBuilder(status=setup.status, final_consumer=FINAL_CONSUMER if setup.final_read else None)
+    run.producer(1, idempotent=setup.idempotent, transactional=setup.transactional).empty(*TABLES)
+    run.on(ANCHOR).acked(1, 2, at=0).read(1, 2, at=0, leader_epoch=0)
+    if setup.transactions:
+        run.send(3, at=2, txn=1, txn_outcome="committed").read(3, at=2, leader_epoch=0)
+    run.final(*range(1, 4 if setup.transactions else 3), leader_epoch=0, isolation=setup.final_isolation)
+    for number, history in enumerate(histories):
+        topic = f"h{number}"
+        for table, row in history.rows:
+            run.tables[table].append(_renamed(row, topic, (number + 1) * _VALUES_OF_A_TOPIC))
+        run.ends |= {f"{topic}{name.removeprefix('t')}": end for name, end in history.ends.items()}
+        run.unread |= {f"{topic}{name.removeprefix('t')}" for name in history.unread}
+    return run
+
+
+def _renamed(row: Row, topic: str, base: int) -> Row:
+    if "resource" in row:
+        return {**row, "resource": f"topic:{topic}"}
+    if row.get("value") is None:
+        return {**row, "topic": topic}
+    return {**row, "topic": topic, "value": row["value"] + base}
+
+
+def _by_topic(rows: Sequence[Row]) -> defaultdict[str, list[Row]]:
+    topics: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        topics[row["resource"].removeprefix("topic:") if "resource" in row else row["topic"]].append(row)
+    return topics
+
+
+def _compared(
+    run: RecordBuilder, tables: dict[str, list[Row]], stored: list[Row], found: Reconciliation, history: History
+) -> Compared:
+    manifest = run.manifest()
+    items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in stored]
+    expected = anomalies(tables, manifest)
+    kinds = Counter(row["kind"] for row in stored)
+    committed = {row["value"] for row in stored if row["kind"] == "lost" and json.loads(row["details"])["committed"]}
+    was_committed = committed_lost(tables, manifest)
+    wrong = None
+    if sorted(items, key=repr) != expected:
+        wrong = f"only Spark finds: {_more(items, expected)}\nonly plain Python finds: {_more(expected, items)}"
+    elif history.planted is not None and kinds != history.planted:
+        wrong = f"planted: {history.planted}, found: {dict(kinds)}"
+    elif committed != was_committed:
+        wrong = f"lost, and committed by one of the two only: {_own(committed ^ was_committed)}"
+    elif drops := unnamed_drops(stored, found.regressions):
+        wrong = f"drops of the HW that are not named: {drops}"
+    return Compared(kinds=frozenset(kinds), wrong=wrong)
+
+
+def _more(items: Sequence[Item], others: Sequence[Item]) -> list[str]:
+    more = sorted((Counter(items) - Counter(others)).elements(), key=repr)
+    return [
+        f"{kind} at {partition}:{offset}" + ("" if value is None else f" of value {value % _VALUES_OF_A_TOPIC}")
+        for kind, _, partition, offset, value in more
+    ]
+
+
+def _own(values: set[int]) -> list[int]:
+    """As the history itself has them."""
+    return sorted(value % _VALUES_OF_A_TOPIC for value in values)

@@ -1,0 +1,118 @@
+"""Histories that Hypothesis draws against the rules written a second time in plain Python.
+
+`EBBTIDE_HISTORIES=5000` draws so many, others at each call; `--hypothesis-seed` draws the same again. One that differs
+is told as the fewest of its rows that still do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.strategies import SearchStrategy
+from pyspark.sql import SparkSession
+from reconcile_batches import Compared, compare, reduced
+from reconcile_histories import PLAIN, History, histories, planted_histories
+
+from analysis.reconcile import reconciling
+
+T = TypeVar("T")
+
+pytestmark = pytest.mark.spark
+
+HISTORIES = int(os.environ.get("EBBTIDE_HISTORIES", "250"))
+BATCH = 250
+"""So many are reconciled in the same jobs."""
+
+KINDS = {kind.KIND for kind in reconciling.KINDS}
+
+
+class EnoughError(Exception):
+    """As many were drawn as were asked for."""
+
+
+@cache
+def drawn(number: int) -> tuple[list[History], list[tuple[History, ...]]]:
+    """So many composed histories, no two the same, and for each 250 of them two rounds of every kind planted.
+
+    Without the variable they are the same at every call.
+    """
+    planted = _examples(planted_histories(), 2 * max(1, number // 250), lambda some: "".join(map(History.told, some)))
+    return _examples(histories(), number, History.told), planted
+
+
+def _examples(strategy: SearchStrategy[T], number: int, told: Callable[[T], str]) -> list[T]:
+    found: dict[str, T] = {}
+
+    # Only draws: a history alone would cost a Spark job, so they are judged together, and shrunk by their rows.
+    @settings(
+        max_examples=10 * number,
+        phases=[Phase.generate],
+        derandomize="EBBTIDE_HISTORIES" not in os.environ,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def draw(example: T) -> None:
+        found[told(example)] = example
+        if len(found) >= number:
+            raise EnoughError
+
+    with pytest.raises(EnoughError):
+        draw()
+    return list(found.values())
+
+
+@pytest.mark.parametrize("narrows", [False, True], ids=["all rows at once", "only what differs"])
+def test_spark_and_plain_python_agree_on_drawn_histories(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
+) -> None:
+    if narrows:
+        monkeypatch.setattr(reconciling, "is_small", lambda _: False)
+    calls = count()
+
+    def judged(some: Sequence[History]) -> list[Compared]:
+        return compare(spark, tmp_path / str(next(calls)), some)
+
+    composed, planted = drawn(HISTORIES)
+    mine = [*composed[narrows::2], *(history for some in planted[narrows::2] for history in some)]
+    kinds: set[str] = set()
+    for first in range(0, len(mine), BATCH):
+        batch = mine[first : first + BATCH]
+        for number, (history, one) in enumerate(zip(batch, judged(batch), strict=True), first):
+            if one.wrong is not None:
+                smallest, wrong = reduced(history, one.wrong, judged)
+                pytest.fail(f"history {number} of {len(mine)}\n{wrong}\n{smallest.told()}", pytrace=False)
+            kinds |= one.kinds
+    assert kinds == KINDS
+
+
+def test_a_history_that_differs_is_reduced_to_the_rows_by_which_it_does() -> None:
+    rows = tuple(("polls", {"offset": offset, "value": offset}) for offset in range(50))
+    calls = []
+
+    def differs(some: Sequence[History]) -> list[Compared]:
+        calls.append(len(some))
+        held = [{row["offset"] for _, row in history.rows} for history in some]
+        # Two rows together, or, another way to it, three.
+        wrong = [{7, 31} <= offsets or {3, 8, 40} <= offsets for offsets in held]
+        return [Compared(kinds=frozenset(), wrong="differs" if one else None) for one in wrong]
+
+    smallest, wrong = reduced(History(setup=PLAIN, rows=rows), "differs", differs)
+    assert wrong == "differs"
+    assert [row["offset"] for _, row in smallest.rows] in ([7, 31], [3, 8, 40])
+    assert len(calls) < 20
+
+
+def test_a_history_that_differs_among_others_only_is_told_whole() -> None:
+    history = History(setup=PLAIN, rows=(("polls", {"offset": 1}),))
+    told = reduced(history, "differs", lambda some: [Compared(kinds=frozenset(), wrong=None) for _ in some])
+    assert told[0] == history
+    assert "only among the other histories" in told[1]
