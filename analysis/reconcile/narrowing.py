@@ -18,9 +18,9 @@ from functools import reduce
 import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
 from analysis.reconcile.blocks import BLOCK, bit_of, block_of, may_be_hidden
+from analysis.reconcile.keeping import Kept
 from analysis.reconcile.tables import RecordTables
 
 BLOCKS_MAX = 300_000
@@ -36,17 +36,16 @@ class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
 
 
-def narrow(tables: RecordTables, differing: DataFrame, kept: list[DataFrame]) -> Narrowed | None:
+def narrow(tables: RecordTables, differing: DataFrame, kept: Kept) -> Narrowed | None:
     """The rows of `tables` that count; None: too many may.
 
-    `differing` has the columns `BLOCK`, also more than once. What must be kept until the result has been read is
-    added to `kept`.
+    `differing` has the columns `BLOCK`, also more than once. What is found is kept as long as `kept` keeps.
     """
-    offsets = _kept(differing.distinct(), kept)
+    offsets = kept.keep(differing.distinct())
     differs = offsets.count()
     if differs > BLOCKS_MAX:
         return None
-    values = _kept(_suspect_values(tables, offsets if differs else None), kept)
+    values = kept.keep(_suspect_values(tables, offsets if differs else None))
     suspects = values.count()
     if suspects > BLOCKS_MAX:
         return None
@@ -72,16 +71,10 @@ def narrow(tables: RecordTables, differing: DataFrame, kept: list[DataFrame]) ->
         elif not (differs or suspects):
             continue
         rows = rows.where(counts | needed).drop("block", "values", "of_offset", "of_value")
-        chosen[name] = _kept(rows, kept)
+        chosen[name] = kept.keep(rows)
     counted = [frame.select(F.lit(1)) for frame in chosen.values() if frame is not None]
     found = reduce(DataFrame.union, counted).count() if counted else 0
     return Narrowed(tables=msgspec.structs.replace(tables, **chosen), rows=found)
-
-
-def _kept(frame: DataFrame, kept: list[DataFrame]) -> DataFrame:
-    frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
-    kept.append(frame)
-    return frame
 
 
 def _placed() -> Column:

@@ -14,7 +14,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
 from analysis.reconcile import (
     aborted_read,
@@ -34,6 +33,7 @@ from analysis.reconcile.blocks import BLOCK, compared, poll_blocks, readable, se
 from analysis.reconcile.collecting import collect_facts
 from analysis.reconcile.facts import Facts, partition_facts
 from analysis.reconcile.history import leader_logs, suspicious_history
+from analysis.reconcile.keeping import Kept
 from analysis.reconcile.model import Reconciliation
 from analysis.reconcile.narrowing import narrow
 from analysis.reconcile.session import is_small, planned_for
@@ -87,9 +87,8 @@ def reconcile_all(
         else:
             check_writable(record)
     runs = [run_files(record, manifest, remote.get(record)) for record, manifest in records]
-    kept: list[DataFrame] = []
     try:
-        with planned_for(spark, sum(sum(run.rows.values()) for run in runs)):
+        with Kept(spark) as kept, planned_for(spark, sum(sum(run.rows.values()) for run in runs)):
             return _reconciled(spark, runs, kept, stage)
     except (Py4JJavaError, PySparkException) as error:
         # A file system that went away looks like a damaged file to Spark.
@@ -97,17 +96,14 @@ def reconcile_all(
             if run.remote is not None:
                 run.remote.check_answers()
         raise _explained(error, [record for record, _ in records]) from None
-    finally:
-        for frame in kept:
-            frame.unpersist()
 
 
 def _reconciled(
-    spark: SparkSession, runs: Sequence[RunFiles], kept: list[DataFrame], stage: Callable[[str], None]
+    spark: SparkSession, runs: Sequence[RunFiles], kept: Kept, stage: Callable[[str], None]
 ) -> list[Reconciliation]:
     stage("summing up")
     tables = load(spark, runs)
-    sends, polls = _kept(send_blocks(tables), kept), _kept(poll_blocks(tables), kept)
+    sends, polls = kept.keep(send_blocks(tables)), kept.keep(poll_blocks(tables))
     facts = collect_facts(tables, sends, polls, runs)
     rows = sum(sum(run.rows.values()) for run in runs)
     partitions = partition_facts(spark, facts)
@@ -116,7 +112,7 @@ def _reconciled(
     inverted = dirty_order.inversions(tables)
     if not is_small(rows):
         stage("comparing blocks")
-        blocks, seen, inverted = _kept(blocks, kept), _kept(seen, kept), _kept(inverted, kept)
+        blocks, seen, inverted = kept.keep(blocks), kept.keep(seen), kept.keep(inverted)
         differing = _differing(spark, tables, blocks, inverted, facts)
         narrowed = narrow(tables, differing, kept) if differing is not None else None
         if narrowed is not None:
@@ -133,8 +129,7 @@ def _reconciled(
         if some := [one for one in found if one is not None]:
             # Each kind has as many parts as there are shuffle partitions; most of them are empty.
             parts = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-            items = reduce(DataFrame.union, some).coalesce(parts).persist(StorageLevel.MEMORY_AND_DISK)
-            kept.append(items)
+            items = kept.keep(reduce(DataFrame.union, some).coalesce(parts))
             summaries = summarize(items, len(runs))
         stage("storing")
         store([run.record for run in runs], items, [bool(one.anomalies) for one in summaries], runs[0].remote)
@@ -197,13 +192,6 @@ def _of_values(history: DataFrame, runs: Sequence[Facts]) -> DataFrame:
         aborted_read.items(),
     ]
     return history.select(F.inline(F.array_compact(F.array(*kinds))))
-
-
-def _kept(frame: DataFrame | None, kept: list[DataFrame]) -> DataFrame | None:
-    if frame is not None:
-        frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
-        kept.append(frame)
-    return frame
 
 
 _OF_THE_RECORD = ("FAILED_READ_FILE", "CAST_OVERFLOW", "ARITHMETIC_OVERFLOW")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,7 +48,9 @@ def store(
     `remote`: what the first of them is a copy of; Spark's executors, which cannot write to the copy, write there.
     Raises `HarnessError` when that cannot be done.
     """
-    written = records[0] / f".{ANOMALIES_DIR}.{os.getpid()}.all"
+    # Not to be foreseen: what lies in a record that somebody else made may be a link to anywhere.
+    hidden = f".{ANOMALIES_DIR}.{secrets.token_hex(8)}"
+    written = records[0] / f"{hidden}.all"
     try:
         if items is not None and any(some):
             rows = items.select(*RUN, *PUBLIC).write.option("compression", "zstd").partitionBy("run")
@@ -57,26 +60,25 @@ def store(
                 with remote.staged(written) as address:
                     rows.parquet(address)
         for run, record in enumerate(records):
-            _replace(record, written / f"run={run}" if some[run] else None)
+            _replace(record / hidden, record / ANOMALIES_DIR, written / f"run={run}" if some[run] else None)
     except OSError as error:
         raise HarnessError("the anomalies cannot be stored", where=str(records[0]), got=str(error)) from None
     finally:
         shutil.rmtree(written, ignore_errors=True)
 
 
-def _replace(record: Path, rows: Path | None) -> None:
-    """Put the folder `rows` in the place of a record's anomalies/; None: a table without rows."""
-    target = record / ANOMALIES_DIR
-    part = record / f".{ANOMALIES_DIR}.{os.getpid()}.part"
-    old = record / f".{ANOMALIES_DIR}.{os.getpid()}.old"
+def _replace(hidden: Path, target: Path, rows: Path | None) -> None:
+    """Put the folder `rows` in the place of `target`; None: a table without rows. `hidden` names what is on the way."""
+    part, old = hidden.with_name(f"{hidden.name}.part"), hidden.with_name(f"{hidden.name}.old")
     try:
-        shutil.rmtree(part, ignore_errors=True)
         if rows is not None:
             shutil.move(rows, part)
         else:
             part.mkdir()
             pq.write_table(ANOMALY_SCHEMA.empty_table(), part / "none.parquet", compression="zstd")
-        if target.exists():
+        if target.is_symlink():
+            target.unlink()
+        elif target.exists():
             os.replace(target, old)
         os.replace(part, target)
     finally:

@@ -126,3 +126,17 @@ def test_many_records_are_told_apart(spark: SparkSession, tmp_path: Path) -> Non
     assert ["lost" in run.unknown for run in found] == [False, False, False, True]
     assert [pq.read_table(record / "anomalies").num_rows for record, _ in runs] == [1, 0, 1, 0]
     assert not [path for record, _ in runs for path in record.glob(".anomalies*")]
+
+
+@pytest.mark.spark
+def test_a_link_in_the_place_of_the_anomalies_is_replaced_and_not_followed(spark: SparkSession, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("")
+    builder = RecordBuilder().acked(1, 2, at=0).final(1)
+    record = builder.write(tmp_path / "run")
+    (record / "anomalies").symlink_to(outside)
+    reconcile(spark, record, builder.manifest())
+    assert [path.name for path in outside.iterdir()] == ["kept"]
+    assert pq.read_table(record / "anomalies").num_rows == 1
+    assert not [path.name for path in record.glob(".anomalies*")]

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from reconcile_oracle import unnamed_drops
 from records import RecordBuilder
 
-from analysis.reconcile import reconcile
+from analysis.reconcile import reconcile, reconciling
 from analysis.reconcile.model import HwRegression, LostRange, Reconciliation
 from analysis.reconcile.store import ANOMALY_SCHEMA
 from analysis.reconcile.summary import EXAMPLES_MAX
@@ -272,6 +272,16 @@ def test_anomalies_of_an_earlier_judgement_are_replaced(spark: SparkSession, tmp
     stored = pq.read_table(tmp_path / "run" / "anomalies")
     assert (stored.num_rows, stored.schema) == (0, ANOMALY_SCHEMA)
     assert not list((tmp_path / "run").glob(".anomalies*"))
+
+
+@pytest.mark.parametrize("narrows", [False, True], ids=["all rows at once", "only what differs"])
+def test_nothing_stays_in_the_sessions_memory(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
+) -> None:
+    monkeypatch.setattr(reconciling, "is_small", lambda _: not narrows)
+    reconciled(spark, RecordBuilder().acked(1, 2, at=0).final(1), tmp_path)
+    assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
+    assert not spark.sparkContext._jsc.getPersistentRDDs()
 
 
 def test_a_folder_name_that_looks_like_a_pattern_is_read(spark: SparkSession, tmp_path: Path) -> None:
