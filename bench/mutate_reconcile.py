@@ -73,6 +73,7 @@ MUTANTS: tuple[tuple[ModuleType, str, str], ...] = (
     (hw_regression, 'F.greatest("own", "previous", "older")', 'F.greatest("own", "previous")'),
     (hw_regression, 'F.col("anew") | own | ~passed', 'F.col("anew")'),
     (replica_divergence, "offset < checkpoint", "offset <= checkpoint"),
+    (replica_divergence, 'F.struct("rows", "xor", "sum")', 'F.struct("rows", "xor")'),
     (replica_divergence, 'one["value"].eqNullSafe(other["value"]) & ', ""),
     (damaged, "value IS NULL", "value IS NULL AND NOT final"),
 )

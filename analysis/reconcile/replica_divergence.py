@@ -12,7 +12,9 @@ differs from one with a value.
 When it cannot tell: without replicas or checkpoints; a replica without a checkpoint row is not compared.
 
 How: of many rows, blocks of offsets are compared first, by how many records each replica has in them and by the
-records' hashes taken together; only the blocks that differ are compared record by record.
+records' hashes taken together, as `xor` and `sum` (see the module blocks); only the blocks that differ are compared
+record by record. A log that holds a record twice at one offset (a batch appended again) has a `xor` that says nothing
+of that record; the `sum` does.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from analysis.reconcile.blocks import BLOCK, PARTITION, block_of
+from analysis.reconcile.blocks import BLOCK, PARTITION, block_of, sum_of
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.tables import RecordTables
@@ -56,12 +58,14 @@ def differing_blocks(spark: SparkSession, tables: RecordTables, runs: Sequence[F
     committed = _committed(spark, tables, runs)
     if committed is None:
         return None
+    hashed = F.xxhash64("offset", "value", "leader_epoch")
+    summary = F.struct("rows", "xor", "sum")
     return (
         committed.groupBy(*PARTITION, block_of("offset").alias("block"), "broker")
-        .agg(F.count("*").alias("rows"), F.bit_xor(F.xxhash64("offset", "value", "leader_epoch")).alias("hashes"))
+        .agg(F.count("*").alias("rows"), F.bit_xor(hashed).alias("xor"), sum_of(hashed).alias("sum"))
         .groupBy(*BLOCK)
-        .agg(F.min(F.struct("rows", "hashes")).alias("least"), F.max(F.struct("rows", "hashes")).alias("most"))
-        .where("least <> most")
+        .agg(F.min(summary).alias("least"), F.max(summary).alias("most"), F.bool_or(F.isnull("sum")).alias("overflown"))
+        .where("least <> most OR overflown")
         .select(*BLOCK)
     )
 

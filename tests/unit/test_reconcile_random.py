@@ -182,7 +182,8 @@ def _evidence(dice: Dice, builder: RecordBuilder) -> None:
         builder.checkpoint(broker, dice.randint(0, 6))
         for offset in dice.some(0, 4):
             value = None if dice.random() < 0.2 else dice.randint(1, 6)
-            builder.replica(broker, value, at=offset, epoch=_epoch(offset, value))
+            for _ in range(dice.choice([1, 1, 1, 2])):
+                builder.replica(broker, value, at=offset, epoch=_epoch(offset, value))
     for epoch in dice.some(0, 3):
         builder.led_by(dice.choice([-1, 1, 2, 3]), epoch=epoch, at_ns=dice.randint(1, 40))
 
