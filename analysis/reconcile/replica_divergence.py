@@ -25,6 +25,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from analysis.reconcile import crowds
 from analysis.reconcile.blocks import BLOCK, PARTITION, block_of, sum_of
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
@@ -95,18 +96,12 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
     committed = _committed(spark, tables, runs)
     if committed is None:
         return None
-    replica = F.struct("broker", "leader_epoch", "value")
-    offsets = committed.groupBy(*PARTITION, "offset").agg(F.array_sort(F.collect_list(replica)).alias("replicas"))
-    differs = F.exists(
-        "replicas",
-        lambda one: F.exists(
-            "replicas",
-            lambda other: (
-                (one["broker"] != other["broker"])
-                & ~(one["value"].eqNullSafe(other["value"]) & (one["leader_epoch"] == other["leader_epoch"]))
-            ),
-        ),
-    )
-    found = offsets.where(differs)
-    row = item(KIND, offset=F.col("offset"), details={"replicas": F.col("replicas")})
-    return found.select(row.alias("item")).select("item.*")
+    record = F.struct("leader_epoch", "value")
+    # Where an offset has two brokers and two records, some two of its rows differ in both: none need be compared.
+    differs = (F.min("broker") != F.max("broker")) & ~F.min(record).eqNullSafe(F.max(record))
+    held = F.array_sort(F.collect_set(F.struct("broker", "leader_epoch", "value")))
+    offsets = committed.groupBy(*PARTITION, "offset").agg(differs.alias("differs"), held.alias("held"))
+    stood = F.when(F.size("held") > crowds.LISTED, F.size("held"))
+    details = {"replicas": F.slice("held", 1, crowds.LISTED), "stood": stood}
+    row = item(KIND, offset=F.col("offset"), details=details)
+    return offsets.where("differs").select(row.alias("item")).select("item.*")
