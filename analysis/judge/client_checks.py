@@ -73,4 +73,6 @@ def _cut_off_unknown(example: Row, manifest: Manifest, unknown_kinds: Mapping[st
             return "a duplicate stands on a partition whose final offsets are not known"
         if place["offset"] < ends.log_start:
             return "a duplicate stood below the log start, where nothing can be read any more"
+    if "stood" in example:
+        return f"a duplicate stood at {example['stood']:,} places, of which {len(example['places'])} are known"
     return None

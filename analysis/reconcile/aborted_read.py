@@ -28,25 +28,27 @@ def why_unknown(facts: Facts) -> str | None:
     return facts.without("sends", "polls")
 
 
+def forbidden() -> Column:
+    """Whether a row of the history was got though it never should have been."""
+    failed, aborted = F.coalesce("failed", F.lit(False)), F.coalesce("in_aborted", F.lit(False))
+    seen, shown = F.col("polled_ns").isNotNull(), F.coalesce("shown", F.lit(False))
+    return (seen & failed) | (shown & aborted)
+
+
 def items() -> Column:
     """The item of a row of the history, at the lowest place that counts; null when it is none."""
-    failed = F.coalesce("failed", F.lit(False))
-    aborted = F.coalesce("in_aborted", F.lit(False))
-    got = F.array_sort(
-        F.transform(
-            F.filter("places", lambda place: (place["seen"] & failed) | (place["shown"] & aborted)),
-            lambda place: F.struct(
-                place["topic"].alias("topic"), place["partition"].alias("partition"), place["offset"].alias("offset")
-            ),
-        )
-    )
-    first = F.get(got, F.lit(0)) == F.struct("topic", "partition", "offset")
     return F.when(
-        first,
+        F.col("got_places").isNotNull(),
         item(
             KIND,
             offset=F.col("offset"),
             value=F.col("value"),
-            details={"failed": failed, "aborted": aborted, "places": got, "producer": F.col("producer")},
+            details={
+                "failed": F.coalesce("failed", F.lit(False)),
+                "aborted": F.coalesce("in_aborted", F.lit(False)),
+                "places": F.col("got_places"),
+                "stood": F.when(F.col("got_at") > F.size("got_places"), F.col("got_at")),
+                "producer": F.col("producer"),
+            },
         ),
     )

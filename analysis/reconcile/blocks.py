@@ -6,7 +6,8 @@ equal hold the same values at the same offsets, so what they hold is not compare
 
 The hashes: `xor` and `sum` of one 64-bit hash of (offset, value); `sum` of its upper 40 bits, which cannot
 overflow below 2^23 rows and is null beyond, which equals nothing. Two different sets of rows look the same with
-a chance below 2^-64.
+a chance below 2^-64. A row that a source has twice cancels out of its `xor`: there the `sum` alone tells one such pair
+from another, to 2^-40. A block agrees only if no source has two rows at one offset, so that is of no account there.
 
 Leader epochs are not hashed, for acks have none and read_committed consumers get fewer rows: the polls of a block
 have the same ones if they all have one and the same, as in almost every block.
@@ -53,6 +54,11 @@ def may_be_hidden() -> Column:
     return in_transaction() & ~F.coalesce(F.col("txn_outcome") == "committed", F.lit(False))
 
 
+def sum_of(hashed: Column) -> Column:
+    """The sum of hashes: of their upper 40 bits, so that it does not overflow; null for so many rows that it does."""
+    return F.try_sum(F.shiftright(hashed, 24))
+
+
 def _summary(where: Column | None = None) -> Column:
     def of(column: Column) -> Column:
         return column if where is None else F.when(where, column)
@@ -62,7 +68,7 @@ def _summary(where: Column | None = None) -> Column:
         F.count(of(F.lit(1))).alias("rows"),
         F.coalesce(F.bit_or(of(bit_of("offset"))), F.lit(0)).cast("bigint").alias("mask"),
         F.coalesce(F.bit_xor(of(hashed)), F.lit(0)).cast("bigint").alias("xor"),
-        F.try_sum(of(F.shiftright(hashed, 24))).alias("sum"),
+        sum_of(of(hashed)).alias("sum"),
     )
 
 
@@ -155,7 +161,7 @@ def compared(
         _agree(runs).alias("agree"),
         "final_mask",
         F.col("shown.mask").alias("shown_mask"),
-        (F.coalesce(F.col("acks") == F.col("final"), F.lit(False)) & (F.col("finals") == 1)).alias("acks_final"),
+        _acks_final().alias("acks_final"),
         "ordinary_mask",
     )
 
@@ -169,6 +175,12 @@ def _columns(**given: Column) -> list[Column]:
 def _once(name: str) -> Column:
     """Whether a source has one row an offset."""
     return F.coalesce(F.col(f"{name}.rows") == F.bit_count(f"{name}.mask").cast("bigint"), F.lit(True))
+
+
+def _acks_final() -> Column:
+    """See `compared`. A sum that is null is no sum: it equals nothing."""
+    same = (F.col("acks") == F.col("final")) & F.col("acks.sum").isNotNull()
+    return F.coalesce(same, F.lit(False)) & F.col("acks_once") & (F.col("finals") == 1)
 
 
 def _agree(runs: Sequence[Facts]) -> Column:

@@ -33,28 +33,16 @@ def why_unknown(facts: Facts) -> str | None:
 
 def items(runs: Sequence[Facts]) -> Column:
     """The item of a row of the history, at the lowest place of the value; null when it is none."""
-    places = F.array_sort(
-        F.transform(
-            F.filter("places", lambda place: place["evidenced"]),
-            lambda place: F.struct(
-                place["topic"].alias("topic"), place["partition"].alias("partition"), place["offset"].alias("offset")
-            ),
-        )
-    )
-    first = (
-        F.col("evidenced")
-        & (F.get(places, F.lit(0)) == F.struct("topic", "partition", "offset"))
-        & (F.size(places) > 1)
-    )
     return F.when(
-        first,
+        F.col("stood_at") > 1,
         item(
             KIND,
             offset=F.col("offset"),
             value=F.col("value"),
             details={
-                "places": places,
-                "standing": F.size(F.filter("places", lambda place: place["evidenced"] & place["stands"])),
+                "places": F.col("places"),
+                "stood": F.when(F.col("stood_at") > F.size("places"), F.col("stood_at")),
+                "standing": F.col("standing"),
                 "producer": F.col("producer"),
                 "idempotent": idempotent(runs),
             },

@@ -12,12 +12,16 @@ Columns of a row: `topic`, `partition`, `offset` (null: sent, and no offset is k
 - `in_leader`: it stands there in the last leader's own log;
 - `evidenced`: acked or polled there; `damaged`: a consumer returned a null value at that offset;
 - `epoch`: the lowest leader epoch that it is known to have been appended under there;
-- `others`: what else stood at that offset, as structs (value, polled_ns: last time, epoch, evidenced, final_ns,
-  in_leader);
-- of its value: `places`, everywhere it was seen, as structs (topic, partition, offset, evidenced, read, stands, seen,
-  shown: by a read_committed consumer);
-  `producer` (null: no row in sends), `in_transaction`, `in_committed`, `in_aborted`, `failed`;
-- of its partition: the columns of `facts.partition_facts`.
+- `stands`: `in_final` or `in_leader`;
+- of its acknowledgement and the metadata log: `era`, the leader epoch in force when it came (null: not known);
+- of the HWs above its offset that were observed since it was sent: `hw_seen`, whether there are any, and `hw_epoch`,
+  the lowest leader epoch of one;
+- of its offset: `at_offset`, how many values stood there, none (a control record, a damaged one) counted as one, which
+  `nameless` says; `standing_epoch`: the lowest leader epoch of what stands there, 0 if one is not known;
+- of its value: `producer` (null: no row in sends), `in_transaction`, `in_committed`, `in_aborted`, `failed`; `placed`,
+  at how many offsets it was seen;
+- what else stood at that offset, and where else the value: see the module crowds;
+- of its partition: the columns of `facts.partition_facts` that are no lists.
 
 A row that stands where it was acked or read, alone and nowhere else, is in no anomaly and is left out.
 """
@@ -31,7 +35,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from analysis.reconcile import aborted_read, crowds
 from analysis.reconcile.blocks import in_transaction
+from analysis.reconcile.crowds import PLACE
 from analysis.reconcile.facts import Facts, final_leaders, runs_where
 from analysis.reconcile.tables import RecordTables
 
@@ -60,7 +66,6 @@ _EVIDENCE = {
     "in_leader": "boolean",
     "epoch": "int",
 }
-_PLACE = ["run", "topic", "partition", "offset"]
 _LOWEST = ("read_ns", "epoch")
 _OF_VALUE = ("producer", "in_transaction", "in_committed", "in_aborted", "failed")
 _LEADERS = pa.schema(
@@ -83,8 +88,10 @@ def suspicious_history(
     placed = [part for part in (_acked(tables), _polled(tables), leaders) if part is not None]
     if not placed:
         return None
-    rows = _by_value(_by_offset(reduce(DataFrame.union, placed)), _unplaced(tables))
-    return rows.where(_suspicious(runs)).join(F.broadcast(partitions), ["run", "topic", "partition"], "left")
+    rows = _by_value(_by_offset(reduce(DataFrame.union, placed)), _unplaced(tables)).where(_suspicious(runs))
+    # What crowds together is looked at in the rows that are left only: they are few, mostly.
+    told = _told_of_partition(rows.join(F.broadcast(partitions), ["run", "topic", "partition"], "left"))
+    return crowds.with_others(crowds.with_places(told))
 
 
 def _acked(tables: RecordTables) -> DataFrame | None:
@@ -154,54 +161,62 @@ def _by_offset(evidence: DataFrame) -> DataFrame:
     facts = [
         (F.min if name in _LOWEST else F.max)(name).alias(name)
         for name in _EVIDENCE
-        if name not in (*_PLACE, "value", "reader")
+        if name not in (*PLACE, "value", "reader")
     ]
     # Shuffled by place first, the grouping and the window after it need no shuffle of their own.
     rows = (
-        evidence.repartition(*_PLACE)
-        .groupBy(*_PLACE, "value")
+        evidence.repartition(*PLACE)
+        .groupBy(*PLACE, "value")
         .agg(*facts, F.min_by("reader", "read_ns").alias("reader"))
         .withColumn("evidenced", F.col("acked").isNotNull() | F.col("polled_ns").isNotNull())
     )
-    one = F.struct("value", "polled_ns", "epoch", "evidenced", "final_ns", "in_leader")
-    here = F.collect_list(one).over(Window.partitionBy(*_PLACE))
-    rows = rows.withColumn("here", here)
-    return rows.where("value IS NOT NULL").withColumns(
+    rows = rows.withColumn("stands", F.coalesce("in_final", F.lit(False)) | F.coalesce("in_leader", F.lit(False)))
+    here = Window.partitionBy(*PLACE)
+    nameless = F.col("value").isNull()
+    return rows.withColumns(
         {
-            "others": F.filter("here", lambda one: ~one["value"].eqNullSafe(F.col("value"))),
-            "damaged": F.exists("here", lambda one: one["value"].isNull() & one["polled_ns"].isNotNull()),
+            "at_offset": F.count("*").over(here),
+            "nameless": F.bool_or(nameless).over(here),
+            "damaged": F.bool_or(nameless & F.col("polled_ns").isNotNull()).over(here),
+            "standing_epoch": F.min(F.when(F.col("stands"), F.coalesce("epoch", F.lit(0)))).over(here),
         }
-    )
+    ).where("value IS NOT NULL")
 
 
 def _by_value(rows: DataFrame, unplaced: DataFrame | None) -> DataFrame:
-    """The same rows, with everywhere else that their value was seen."""
+    """The same rows, with what is known of their value wherever it stands."""
     if unplaced is not None:
         rows = rows.unionByName(unplaced, allowMissingColumns=True)
     value = Window.partitionBy("run", "value")
-    place = F.struct(
-        "topic",
-        "partition",
-        "offset",
-        F.coalesce("evidenced", F.lit(False)).alias("evidenced"),
-        F.col("read_ns").isNotNull().alias("read"),
-        (F.coalesce("in_final", F.lit(False)) | F.coalesce("in_leader", F.lit(False))).alias("stands"),
-        F.col("polled_ns").isNotNull().alias("seen"),
-        F.coalesce("shown", F.lit(False)).alias("shown"),
-    )
     return rows.repartition("run", "value").withColumns(
-        {
-            "places": F.collect_list(F.when(F.col("offset").isNotNull(), place)).over(value),
-            **{name: F.max(name).over(value) for name in _OF_VALUE},
-        }
+        {"placed": F.count("offset").over(value), **{name: F.max(name).over(value) for name in _OF_VALUE}}
     )
 
 
 def _suspicious(runs: Sequence[Facts]) -> Column:
-    """Whether a row may be in an anomaly; a row for which this is false surely is in none."""
-    crowded = F.col("evidenced") & (F.size("others") > 0)
-    repeated = F.size(F.filter("places", lambda place: place["evidenced"])) > 1
+    """Whether a row may be in an anomaly, or tells of one that may: where this is false, neither surely is so.
+
+    Of an offset, and of a value at two, all rows are taken or none that tells of another.
+    """
     gone = F.col("evidenced") & ~F.coalesce("in_final", F.lit(False))
     gone &= runs_where(runs, lambda facts: facts.final_consumer is not None)
-    forbidden = F.col("polled_ns").isNotNull() & (F.col("failed") | F.col("in_aborted"))
-    return F.coalesce(crowded | repeated | gone | forbidden, F.lit(False))
+    forbidden = F.coalesce(aborted_read.forbidden(), F.lit(False))
+    return F.col("offset").isNotNull() & ((F.col("at_offset") > 1) | (F.col("placed") > 1) | gone | forbidden)
+
+
+def _told_of_partition(rows: DataFrame) -> DataFrame:
+    """The rows with what the lists of `facts.partition_facts` say of each, in place of the lists."""
+    acked_ns = F.coalesce("done_ns", "sent_ns")
+    begun = F.filter("elections", lambda election: election["since_ns"] <= acked_ns)
+    above = F.filter(
+        "served",
+        lambda one: (one["high_watermark"] > F.col("offset")) & (one["at_ns"] >= F.col("sent_ns")),
+    )
+    return rows.withColumns(
+        {
+            "era": F.array_max(F.transform(begun, lambda election: election["leader_epoch"])),
+            "hw_seen": F.size(above) > 0,
+            "hw_epoch": F.array_min(F.transform(above, lambda one: one["leader_epoch"])),
+            "epoch_since": crowds.epoch_since(),
+        }
+    ).drop("elections", "served")

@@ -29,9 +29,6 @@ def why_unknown(facts: Facts) -> str | None:
 
 def items() -> Column:
     """The item of a row of the history, at the lowest value of the offset; null when it is none."""
-    others = F.transform(
-        F.filter("others", lambda one: one["evidenced"] & one["value"].isNotNull()), lambda one: one["value"]
-    )
-    lowest = F.col("evidenced") & (F.array_min(others) > F.col("value"))
-    values = F.array_sort(F.concat(F.array("value"), others))
-    return F.when(lowest, item(KIND, offset=F.col("offset"), details={"values": values}))
+    stood = F.when(F.col("values_held") > F.size("values"), F.col("values_held"))
+    details = {"values": F.col("values"), "stood": stood}
+    return F.when(F.col("values_held") > 1, item(KIND, offset=F.col("offset"), details=details))

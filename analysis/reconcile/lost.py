@@ -62,8 +62,7 @@ def why_unknown(facts: Facts) -> str | None:
 
 def items(runs: Sequence[Facts]) -> Column:
     """The item of a row of the history; null when it is none."""
-    stands = F.exists("places", lambda place: place["stands"] & _here(place))
-    read = F.exists("places", lambda place: place["read"] & _here(place))
+    stands, read = F.col("stands_in_partition"), F.col("read_in_partition")
     is_lost = (
         F.col("acked")
         & F.col("final_read")
@@ -76,6 +75,8 @@ def items(runs: Sequence[Facts]) -> Column:
     )
     passed = _passed_by_hw()
     committed = (F.col("acks") == -1) | read | passed
+    nameless = F.when(F.col("nameless"), F.array(F.lit(None).cast("bigint"))).otherwise(F.array().cast("array<bigint>"))
+    others = F.concat(F.transform("others", lambda one: one["value"]), nameless)
     return F.when(
         is_lost,
         item(
@@ -85,56 +86,39 @@ def items(runs: Sequence[Facts]) -> Column:
             details={
                 "acks": F.col("acks"),
                 "committed": committed,
-                "acked_after_epoch": _era(),
+                "acked_after_epoch": F.col("era"),
                 "read_by_consumer": read,
                 "passed_by_hw": passed,
                 "producer": F.col("producer"),
                 "sequence": F.col("sequence"),
                 "sent_ns": F.col("sent_ns"),
                 "done_ns": F.col("done_ns"),
-                "others_at_offset": F.when(F.size("others") > 0, F.transform("others", lambda one: one["value"])),
+                "others_at_offset": F.when(F.size(others) > 0, others),
+                "stood": F.col("others_in_all"),
             },
             acks=F.col("acks"),
             committed=committed,
-            leader_epoch=_era(),
-            at_ns=_acked_ns(),
+            leader_epoch=F.col("era"),
+            at_ns=F.coalesce("done_ns", "sent_ns"),
         ),
     )
-
-
-def _here(place: Column) -> Column:
-    """Whether a place is in the row's own partition."""
-    return (place["topic"] == F.col("topic")) & (place["partition"] == F.col("partition"))
-
-
-def _acked_ns() -> Column:
-    return F.coalesce("done_ns", "sent_ns")
-
-
-def _era() -> Column:
-    """The leader epoch in force when the acknowledgement came; null when the metadata log does not say."""
-    begun = F.filter("elections", lambda election: election["since_ns"] <= _acked_ns())
-    return F.array_max(F.transform(begun, lambda election: election["leader_epoch"]))
-
-
-def _replaced_in(other: Column) -> Column:
-    """From which leader epoch on a HW may be of another record at the offset; null: this one does not tell."""
-    stands = other["final_ns"].isNotNull() | F.coalesce(other["in_leader"], F.lit(False))
-    epoch = other["epoch"]
-    unknown = F.when(stands | _era().isNull(), 0).otherwise(_era() + 1)
-    return F.when(epoch.isNull(), unknown).when(stands | _era().isNull() | (epoch >= _era()), epoch)
 
 
 def _passed_by_hw() -> Column:
-    replaced_in = F.array_min(F.transform("others", _replaced_in))
+    near = F.filter("near_epochs", lambda other: other["value"] != F.col("value"))
+    gone_again = F.array_min(F.transform(near, lambda other: _replaced_in(other["epoch"])))
+    # What is lost does not stand, so that what stands there is another record.
+    replaced_in = F.least(F.col("standing_epoch"), gone_again)
     return F.coalesce(
-        F.exists(
-            "served",
-            lambda one: (
-                (one["high_watermark"] > F.col("offset"))
-                & (one["at_ns"] >= F.col("sent_ns"))
-                & (replaced_in.isNull() | F.coalesce(one["leader_epoch"] < replaced_in, F.lit(False)))
-            ),
-        ),
-        F.lit(False),
+        F.when(replaced_in.isNull(), F.col("hw_seen")).otherwise(F.col("hw_epoch") < replaced_in), F.lit(False)
     )
+
+
+def _replaced_in(epoch: Column) -> Column:
+    """From which leader epoch on a HW may be of another record that was at the offset; null: it does not tell.
+
+    `epoch` is that of a record that does not stand.
+    """
+    era = F.col("era")
+    known = F.when(era.isNull() | (epoch >= era), epoch)
+    return F.when(epoch.isNull(), F.when(era.isNull(), 0).otherwise(era + 1)).otherwise(known)

@@ -49,8 +49,7 @@ def why_unknown(facts: Facts) -> str | None:
 
 def items(runs: Sequence[Facts]) -> Column:
     """The item of a row of the history; null when it is none."""
-    replacing = F.filter("others", _replaces)
-    replaced = F.size(replacing) > 0
+    replaced = _in_final_read(F.col("last_final.final_ns")) | _later(F.col("rival.polled_ns"))
     reached = runs_where(runs, lambda facts: facts.complete) | F.coalesce(
         (F.col("offset") < F.col("final_last")) | (F.col("offset") >= F.col("final_hw")), F.lit(False)
     )
@@ -75,27 +74,36 @@ def items(runs: Sequence[Facts]) -> Column:
                 "consumer": F.col("reader"),
                 "polled_ns": F.col("read_ns"),
                 "in_final_read": F.coalesce("in_final", F.lit(False)),
-                "replaced_by": F.when(
-                    replaced,
-                    F.array_sort(
-                        F.transform(
-                            replacing,
-                            lambda one: F.struct(one["value"].alias("value"), one["polled_ns"].alias("polled_ns")),
-                        )
-                    ),
-                ),
+                "replaced_by": F.when(replaced, _replacing()),
+                "stood": F.when(replaced, F.col("others_in_all")),
             },
         ),
     )
 
 
-def _replaces(other: Column) -> Column:
-    """Whether another value at the offset was there after a consumer got this one."""
-    stands = F.coalesce("in_final", F.lit(False)) | F.coalesce("in_leader", F.lit(False))
-    in_final_read = F.coalesce(other["final_ns"] > F.coalesce("final_ns", "read_ns"), F.lit(False))
-    older = F.coalesce(other["epoch"] < F.col("epoch"), F.lit(False))
-    later = (other["polled_ns"] > F.col("read_ns")) & ~older
-    return other["value"].isNotNull() & (in_final_read | (~stands & later))
+def _in_final_read(other_ns: Column) -> Column:
+    """Whether the final read returned another value at the offset, last at `other_ns`, after this one."""
+    return F.coalesce(other_ns > F.coalesce("final_ns", "read_ns"), F.lit(False))
+
+
+def _later(other_ns: Column) -> Column:
+    """Whether this value does not stand and a consumer got another one, last at `other_ns`, after this one."""
+    return ~F.col("stands") & F.coalesce(other_ns > F.col("read_ns"), F.lit(False))
+
+
+def _replacing() -> Column:
+    """The listed values that were at the offset after this one, or one more where none of those is listed."""
+
+    def shown(one: Column) -> Column:
+        return F.struct(one["value"].alias("value"), one["polled_ns"].alias("polled_ns"))
+
+    def replaces(other: Column) -> Column:
+        older = F.coalesce(other["epoch"] < F.col("epoch"), F.lit(False))
+        return _in_final_read(other["final_ns"]) | (_later(other["polled_ns"]) & ~older)
+
+    listed = F.transform(F.filter("others", replaces), shown)
+    last = F.when(_in_final_read(F.col("last_final.final_ns")), shown(F.col("last_final")))
+    return F.when(F.size(listed) > 0, F.array_sort(listed)).otherwise(F.array(last.otherwise(shown(F.col("rival")))))
 
 
 def _hidden(runs: Sequence[Facts]) -> Column:

@@ -165,15 +165,15 @@ def _was_replaced(poll: Row, tables: dict[str, list[Row]], manifest: Manifest) -
     ]
     polls = [row for row in here if "polled_ns" in row]
     same = [row["polled_ns"] for row in polls if row["value"] == poll["value"] and _is_final(row, manifest)]
-    epoch = _lowest_epoch(poll["value"], here)
+    epochs = {value: _lowest_epoch(value, here) for value in {row["value"] for row in here}}
+    epoch, stands = epochs[poll["value"]], _stands_at(poll, poll["value"], tables, manifest)
     for other in polls:
         if other["value"] is None or other["value"] == poll["value"]:
             continue
         if _is_final(other, manifest) and other["polled_ns"] > max(same, default=poll["polled_ns"]):
             return True
-        theirs = _lowest_epoch(other["value"], here)
+        theirs = epochs[other["value"]]
         older = epoch is not None and theirs is not None and theirs < epoch
-        stands = _stands_at(poll, poll["value"], tables, manifest)
         if other["polled_ns"] > poll["polled_ns"] and not older and not stands:
             return True
     return False

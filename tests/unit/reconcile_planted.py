@@ -88,6 +88,15 @@ def _divergence(b: RecordBuilder, n: int) -> Planted:
     return {"replica-divergence": n}
 
 
+def _divergence_of_a_batch_appended_twice(b: RecordBuilder, n: int) -> Planted:
+    """In a block of offsets of their own, in which both logs hold as many rows, and each row twice."""
+    for number in range(n):
+        for broker, value in ((2, 100 + number), (3, 200 + number)):
+            b.replica(broker, value, at=640 + number).replica(broker, value, at=640 + number)
+    b.checkpoint(2, 1_000).checkpoint(3, 1_000)
+    return {"replica-divergence": n}
+
+
 def _damaged(b: RecordBuilder, n: int) -> Planted:
     for number in range(n):
         b.read(None, at=_HEALTHY + number, consumer=2).final(None, at=_HEALTHY + number)
@@ -107,6 +116,7 @@ PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     _poll_back,
     _hw_regression,
     _divergence,
+    _divergence_of_a_batch_appended_twice,
     _damaged,
 )
 

@@ -101,6 +101,12 @@ def test_a_place_that_cannot_be_read_leaves_it_unknown(tmp_path: Path) -> None:
     assert by_name(found(story, "duplicate", twice(standing=0)))[TWICE] == "unknown"
 
 
+def test_places_that_are_not_listed_leave_it_unknown(tmp_path: Path) -> None:
+    verdict = found(healthy(tmp_path), "duplicate", twice(standing=1) | {"stood": 3_000})
+    assert by_name(verdict)[TWICE] == "unknown"
+    assert evidence(verdict, TWICE)[0]["why"] == "a duplicate stood at 3,000 places, of which 2 are known"
+
+
 def test_duplicates_beyond_the_examples_leave_it_unknown(tmp_path: Path) -> None:
     verdict = found(healthy(tmp_path), "duplicate", twice(idempotent=False), count=30)
     assert by_name(verdict)[TWICE] == "unknown"

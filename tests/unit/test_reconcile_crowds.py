@@ -1,0 +1,129 @@
+"""A value at very many offsets and an offset with very many values: found exactly, told in short, in linear work."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType
+from reconcile_oracle import anomalies, committed_lost
+from records import RecordBuilder
+
+from analysis.reconcile import reconcile, reconciling
+from analysis.reconcile.crowds import LISTED
+from analysis.reconcile.model import Reconciliation
+from harness.record.tables import TABLES
+
+pytestmark = pytest.mark.spark
+
+CROWD = 300
+AT = 1_000
+"""Where the crowd of values stood; what is there of other cases stands below."""
+
+PATHS = pytest.mark.parametrize("narrows", [False, True], ids=["all rows at once", "only what differs"])
+
+
+def crowds() -> RecordBuilder:
+    """A topic with one value at many offsets, and one with many values at one offset, over some elections."""
+    dice = random.Random(966)
+    builder = RecordBuilder().producer(1, idempotent=True).empty(*TABLES)
+    builder.on("places").acked(1, at=0).send(2, status="failed")
+    for offset in range(CROWD):
+        builder.final(1 + offset % 2, at=offset)
+    builder.on("values", base=1_000)
+    for epoch in range(0, 20, 4):
+        builder.led_by(1, epoch=epoch, at_ns=epoch * 100)
+        builder.served(AT + 1, epoch=epoch, asked_ns=epoch * 100 + 240, at_ns=epoch * 100 + 250)
+    for value in range(CROWD):
+        era = dice.randrange(0, 20, 4)
+        told = dice.choice([era + 1, era + 2, era + 3, None])
+        sent_ns = era * 100 + dice.randrange(400)
+        if value % 3:
+            builder.send(value, at=AT, acks=1, sent_ns=sent_ns, done_ns=sent_ns + dice.randrange(100))
+        if value % 3 != 1:
+            builder.read(value, at=AT, polled_ns=sent_ns + dice.randrange(500), leader_epoch=told)
+    builder.final(CROWD, at=AT, polled_ns=9_000, leader_epoch=19).end(high_watermark=AT + 10)
+    return builder
+
+
+def reconciled(
+    spark: SparkSession, folder: Path, builder: RecordBuilder, monkeypatch: pytest.MonkeyPatch, *, narrows: bool
+) -> tuple[Reconciliation, list[dict[str, Any]]]:
+    """What was found, and the rows of anomalies/."""
+    if narrows:
+        monkeypatch.setattr(reconciling, "is_small", lambda _: False)
+    record = builder.write(folder / "run")
+    found = reconcile(spark, record, builder.manifest())
+    return found, pq.read_table(record / "anomalies").to_pylist()
+
+
+@PATHS
+def test_a_value_at_300_places_and_300_values_at_an_offset_are_judged_as_the_rules_say(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
+) -> None:
+    builder = crowds()
+    found, rows = reconciled(spark, tmp_path, builder, monkeypatch, narrows=narrows)
+    items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in rows]
+    assert sorted(items, key=repr) == anomalies(builder.tables, builder.manifest())
+    details = {(row["kind"], row["value"]): msgspec.json.decode(row["details"]) for row in rows}
+    lost = {value: detail for (kind, value), detail in details.items() if kind == "lost"}
+    committed = {value for value, detail in lost.items() if detail["committed"]}
+    assert committed == committed_lost(builder.tables, builder.manifest())
+    assert sum(one.count for one in found.lost if one.committed) == len(committed)
+    unread = {detail["passed_by_hw"] for detail in lost.values() if not detail["read_by_consumer"]}
+    assert unread == {False, True}, "either comes about"
+    of_values = details["inconsistent-offset", None]
+    assert (of_values["values"], of_values["stood"]) == (list(range(1_000, 1_000 + LISTED)), CROWD + 1)
+    duplicate, read = details["duplicate", 1], details["aborted-read", 2]
+    assert [one["offset"] for one in duplicate["places"]] == list(range(0, 2 * LISTED, 2))
+    assert (duplicate["stood"], duplicate["standing"]) == (CROWD // 2, CROWD // 2)
+    assert [one["offset"] for one in read["places"]] == list(range(1, 2 * LISTED, 2))
+    assert read["stood"] == CROWD // 2
+    assert {(len(one["others_at_offset"]), one["stood"]) for one in lost.values()} == {(LISTED, CROWD)}
+    told = [detail for (kind, _), detail in details.items() if kind == "vanished"]
+    assert all(0 < len(one["replaced_by"]) <= LISTED and one["stood"] == CROWD for one in told if "replaced_by" in one)
+    assert any("replaced_by" in one for one in told)
+
+
+def test_few_are_listed_whole_and_what_replaced_a_value_is_told_though_it_is_not_listed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = RecordBuilder().on("few").acked(1, at=0).acked(2, at=0).final(3, at=0)
+    builder.on("many", base=1_000)
+    for value in range(2 * LISTED):
+        builder.read(value, at=0)
+    _, rows = reconciled(spark, tmp_path, builder.final(999), monkeypatch, narrows=False)
+    details = {(row["topic"], row["kind"], row["value"]): msgspec.json.decode(row["details"]) for row in rows}
+    assert details["few", "lost", 1]["others_at_offset"] == [2, 3]
+    assert details["few", "inconsistent-offset", None] == {"values": [1, 2, 3]}
+    assert "stood" not in details["few", "lost", 1]
+    first = details["many", "vanished", 1_000]
+    assert [one["value"] for one in first["replaced_by"]] == list(range(1_001, 1_001 + LISTED))
+    last = details["many", "vanished", 1_000 + 2 * LISTED - 1]
+    assert [one["value"] for one in last["replaced_by"]] == [1_999]
+
+
+def test_no_row_carries_more_than_is_listed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a row carries of the others does not grow with them: else the work would, with their square."""
+    longest: dict[str, int] = {}
+    compared = reconciling._of_values
+
+    def watched(frame: Any, runs: Any) -> Any:
+        lists = [field.name for field in frame.schema if isinstance(field.dataType, ArrayType)]
+        for row in frame.select(*lists).collect():
+            for name in lists:
+                longest[name] = max(longest.get(name, 0), len(row[name] or ()))
+        return compared(frame, runs)
+
+    monkeypatch.setattr(reconciling, "_of_values", watched)
+    reconciled(spark, tmp_path, crowds(), monkeypatch, narrows=False)
+    elections = 5
+    assert longest.pop("near_epochs") <= 2 * (elections + 1)
+    assert longest == dict.fromkeys(("others", "values", "places", "got_places"), LISTED)
