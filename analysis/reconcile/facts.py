@@ -172,11 +172,21 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         return self.transactional or any(one.in_txn for one in self.sends)
 
     def without(self, *tables: str) -> str | None:
-        """Which of the tables are missing or empty, as a sentence; None when all have rows."""
+        """Which of the tables are missing or empty, as a sentence; None when all have rows, or have none to have."""
         lacking = [
-            f"{table} is {'missing' if table in self.missing else 'empty'}" for table in tables if not self.rows[table]
+            f"{table} is {'missing' if table in self.missing else 'empty'}"
+            for table in tables
+            if not self.rows[table] and not (table == "polls" and self._nothing_was_read)
         ]
         return " and ".join(lacking) or None
+
+    @property
+    def _nothing_was_read(self) -> bool:
+        """Whether polls is empty because every log was in the end, and no consumer got what stood there before."""
+        empty = self.final_offsets and all(
+            ends.log_start == ends.high_watermark for ends in self.final_offsets.values()
+        )
+        return "polls" not in self.missing and bool(empty) and self.without_final_read() is None
 
 
 def _listed(names: Collection[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 from records import RecordBuilder
@@ -85,9 +86,11 @@ def test_what_is_missing_makes_unknown_what_depends_on_it(changed: Facts, kinds:
 
 
 def test_an_empty_polls_table_is_a_final_read_of_nothing_if_the_final_offsets_say_so() -> None:
-    empty = {"t-0": FinalOffsets(log_start=0, high_watermark=0)}
-    assert "lost" not in unknown(facts(rows=rows(polls=0), polls=[], final_offsets=empty))
+    without = facts(rows=rows(polls=0), polls=[], final_offsets={"t-0": FinalOffsets(log_start=5, high_watermark=5)})
+    assert unknown(without) == {}
     assert "is not" in unknown(facts(rows=rows(polls=0), polls=[]))["lost"]
+    for change in ({"missing": frozenset({"polls"})}, {"final_offsets": {}}, {"final_consumer": None}):
+        assert unknown(msgspec.structs.replace(without, **change)).keys() >= OF_POLLS
 
 
 @pytest.mark.spark
