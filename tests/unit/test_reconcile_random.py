@@ -89,6 +89,21 @@ def _polls(dice: Dice, builder: RecordBuilder, *, final_isolation: str) -> None:
             )
 
 
+def _in_turn(dice: Dice, builder: RecordBuilder) -> None:
+    """Two values of one leader epoch at one offset that consumers got in turn: each came back after the other."""
+    offset, value = _offset(dice), dice.choice([1, 6])
+    for number in range(dice.randint(2, 4)):
+        builder.read(
+            value,
+            at=offset,
+            consumer=dice.choice([1, 2]),
+            polled_ns=50 + number,
+            leader_epoch=_epoch(offset, value),
+            partition=1,
+        )
+        value = 7 - value
+
+
 def _as_acked(dice: Dice, builder: RecordBuilder, *, partition: int) -> None:
     """A whole and healthy stretch, so that there are blocks that agree; and now and then a value out of place."""
     at, first, read = 128, 20 + 20 * partition, None
@@ -205,6 +220,8 @@ def run(dice: Dice) -> RecordBuilder:
         if dice.random() < 0.9:
             _sends(dice, builder, transactions=transactions)
         _polls(dice, builder, final_isolation=final_isolation)
+        if dice.random() < 0.3:
+            _in_turn(dice, builder)
         for partition in (0, 1):
             if dice.random() < 0.5:
                 _as_acked(dice, builder, partition=partition)
