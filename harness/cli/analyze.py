@@ -70,13 +70,18 @@ def place_of(named: str) -> Path | str:
 
 
 def records_in(path: Path) -> list[Path]:
-    """A record itself, or the runs in a folder that is none, in the order of their names."""
+    """A record itself, or the runs in a folder that is none, in the order of their names; not those still going."""
+    from harness.ledger import writer_of
     from harness.record.manifest import MANIFEST, is_plain_cluster, read_manifest, records_of
 
     def is_run(record: Path) -> bool:
         """A damaged one is told when its turn comes."""
         with contextlib.suppress(EbbtideError):
-            return not is_plain_cluster(read_manifest(record))
+            manifest = read_manifest(record)
+            if manifest.status == "interrupted" and writer_of(record) is not None:
+                print(f"{record}: still going, and left out", file=sys.stderr)
+                return False
+            return not is_plain_cluster(manifest)
         return True
 
     if (path / MANIFEST).exists() or not path.is_dir():

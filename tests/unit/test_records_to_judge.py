@@ -11,9 +11,12 @@ import msgspec
 import pytest
 from replay_records import LOST
 
+from analysis.judge.judging import ready
 from harness.cli import analyze
 from harness.cli.main import main
-from harness.errors import ExitCode
+from harness.errors import ExitCode, UsageError
+from harness.host.processes import identify
+from harness.ledger import Opened, read_ledger
 from harness.owner.plain import plain
 from harness.record.manifest import read_manifest, write_manifest
 from harness.runner.run import RunRequest, _Run
@@ -90,3 +93,46 @@ def test_a_scenario_may_be_called_as_it_likes(store: Path) -> None:
     run = store / "a-run"
     write_manifest(run, msgspec.structs.replace(read_manifest(run), scenario="cluster"))
     assert analyze.records_in(store) == [run]
+
+
+@pytest.fixture
+def going(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The one run of the store, which a live process still writes to."""
+    monkeypatch.setattr("harness.ledger.ledgers_dir", lambda: tmp_path / "ledgers")
+    record = store / "a-run"
+    write_manifest(record, msgspec.structs.replace(read_manifest(record), status="interrupted"))
+    (record / "journal").mkdir()
+    opened = Opened(run_id="a-run", owner=identify(os.getppid()), folder=str(record))
+    (tmp_path / "ledgers").mkdir()
+    (tmp_path / "ledgers" / "a-run.jsonl").write_bytes(msgspec.json.encode(opened) + b"\n")
+    return record
+
+
+def test_a_run_that_is_still_going_is_not_judged_and_keeps_its_journals(going: Path) -> None:
+    with pytest.raises(UsageError, match=f"(?s)still going.*process {os.getppid()} writes to it"):
+        ready(going)
+    assert (going / "journal").is_dir()
+
+
+def test_a_run_that_is_still_going_is_left_out_of_its_folder(
+    going: Path, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(LOST, store / "ended")
+    assert analyze.records_in(store) == [store / "ended"]
+    assert capsys.readouterr().err == f"{going}: still going, and left out\n"
+
+
+def test_a_list_of_records_says_which_is_still_going(
+    going: Path, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", "--json", str(store)]) == 0
+    assert '"status":"running"' in capsys.readouterr().out
+
+
+def test_a_run_whose_process_is_gone_is_judged_as_interrupted(going: Path, tmp_path: Path) -> None:
+    [ledger] = (tmp_path / "ledgers").iterdir()
+    opened = read_ledger(ledger).opened
+    gone = msgspec.structs.replace(opened, owner=msgspec.structs.replace(opened.owner, start_ticks=1))
+    ledger.write_bytes(msgspec.json.encode(gone) + b"\n")
+    assert ready(going).status == "interrupted"
+    assert not (going / "journal").exists()
