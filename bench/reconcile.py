@@ -76,6 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _compare(args)
         except FileExistsError as error:
             parser.error(str(error))
+        except ModuleNotFoundError as error:
+            parser.error(f"{error.name} is not installed; type: {sys.executable} -m pip install -e '.[bench]'")
 
 
 def events(text: str) -> int:
@@ -101,10 +103,11 @@ def engines(text: str) -> tuple[str, ...]:
 def _compare(args: argparse.Namespace) -> int:
     sizes: list[Size] = []
     wrong = False
+    maker = _maker()
     print(HEAD)
     for asked in dict.fromkeys(args.events or SIZES):
         with _temporary(args.folder) as scratch:
-            record, rows = kept_record(args.folder or scratch, asked, scratch, _maker())
+            record, rows = kept_record(args.folder or scratch, asked, scratch, maker)
             size = _measured(args, record, scratch, asked, rows)
         print("\n".join(size.table({"duckdb": args.memory})), flush=True)
         sizes.append(size)

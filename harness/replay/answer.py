@@ -46,9 +46,9 @@ def answer(original: Recorded, kafka: str, replays: Sequence[Recorded], *, faile
     if losing:
         saved = "no" if lost else "nothing to save"
         many = f" in {len(losing)} of {len(replays)} replays" if len(replays) > 1 else ""
-        before = here if lost else f"Kafka {original.manifest.kafka} lost no committed record that was found"
         count = max(committed_lost(one) for one in losing)
-        why = f"{before}; {kafka} lost {_counted(count)}{many} ({_causes(losing)})"
+        there = f"{kafka} lost {_counted(count)}{many} ({_causes(losing)})"
+        why = f"{here}; {there}" if lost else f"{there}, Kafka {original.manifest.kafka} none that was found"
     elif open_ or not replays:
         saved, why = "cannot tell", f"the run on {kafka} proved nothing: {open_[0] if open_ else 'none was finished'}"
     elif not lost:
