@@ -48,7 +48,7 @@ def new_table(record: Path, name: str, file: str | None = None) -> Iterator[Tabl
     """A table of a record to fill: `NAME.parquet`, or, of several files, `NAME/FILE.parquet`.
 
     It appears under its name when the context ends without an exception; else nothing is left. Raises `HarnessError`
-    when it cannot be written, and `UsageError` when the folder is a link.
+    when it cannot be written, or what it is made from cannot be read, and `UsageError` when the folder is a link.
     """
     path = record / f"{name}.parquet" if file is None else own_folder(record, name) / f"{file}.parquet"
     try:
@@ -62,5 +62,5 @@ def new_table(record: Path, name: str, file: str | None = None) -> Iterator[Tabl
             "a table of the record cannot be made",
             where=str(path),
             got=str(error),
-            next="free space, or remove what is in the way, and analyze the record again",
+            next="free space, remove what is in the way, or make the file readable that is named, and analyze again",
         ) from None

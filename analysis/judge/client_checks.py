@@ -47,7 +47,7 @@ def no_duplicate_of_an_idempotent_producer(
                 continue
             if example["standing"] > 1:
                 twice.append(row)
-            elif (why := _cut_off_unknown(example, manifest, unknown_kinds)) is not None:
+            elif (why := _cut_off_unknown(example, unknown_kinds)) is not None:
                 open_.append(row | {"why": why})
         if one.count > len(one.examples):
             why = f"of {one.count:,} duplicates of {one.topic}-{one.partition} the first {len(one.examples)} were seen"
@@ -63,16 +63,12 @@ def _not_judged(kind: str, exercised: int, unknown_kinds: Mapping[str, str]) -> 
     return [{"why": unknown_kinds[kind]}] if exercised and kind in unknown_kinds else []
 
 
-def _cut_off_unknown(example: Row, manifest: Manifest, unknown_kinds: Mapping[str, str]) -> str | None:
+def _cut_off_unknown(example: Row, unknown_kinds: Mapping[str, str]) -> str | None:
     """Why a place that does not stand may not have been cut off; None: it was."""
     if "vanished" in unknown_kinds:
         return unknown_kinds["vanished"]
-    for place in example["places"]:
-        ends = manifest.final_offsets.get(f"{place['topic']}-{place['partition']}")
-        if ends is None:
-            return "a duplicate stands on a partition whose final offsets are not known"
-        if place["offset"] < ends.log_start:
-            return "a duplicate stood below the log start, where nothing can be read any more"
-    if "stood" in example:
-        return f"a duplicate stood at {example['stood']:,} places, of which {len(example['places'])} are known"
+    if unreadable := example["unreadable"]:
+        places = "a place" if unreadable == 1 else f"{unreadable:,} places"
+        where = "below the log start, or on a partition whose final offsets are not known"
+        return f"a duplicate stood at {places} where nothing can be read any more: {where}"
     return None

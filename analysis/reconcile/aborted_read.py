@@ -47,7 +47,7 @@ def items() -> Column:
                 "failed": F.coalesce("failed", F.lit(False)),
                 "aborted": F.coalesce("in_aborted", F.lit(False)),
                 "places": F.col("got_places"),
-                "stood": F.when(F.col("got_at") > F.size("got_places"), F.col("got_at")),
+                "stood": F.when(F.col("got_in_all") > F.size("got_places"), F.col("got_in_all")),
                 "producer": F.col("producer"),
             },
         ),

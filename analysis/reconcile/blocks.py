@@ -6,8 +6,8 @@ equal hold the same values at the same offsets, so what they hold is not compare
 
 The hashes: `xor` and `sum` of one 64-bit hash of (offset, value); `sum` of its upper 40 bits, which cannot
 overflow below 2^23 rows and is null beyond, which equals nothing. Two different sets of rows look the same with
-a chance below 2^-64. A row that a source has twice cancels out of its `xor`: there the `sum` alone tells one such pair
-from another, to 2^-40. A block agrees only if no source has two rows at one offset, so that is of no account there.
+a chance below 2^-64. Where a source has a row twice, it cancels out of `xor`, and only `sum` (2^-40) tells such blocks
+apart. `compared` does not depend on it, for a block with two rows at one offset never agrees; replica_divergence does.
 
 Leader epochs are not hashed, for acks have none and read_committed consumers get fewer rows: the polls of a block
 have the same ones if they all have one and the same, as in almost every block.

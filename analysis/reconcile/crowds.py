@@ -3,29 +3,31 @@
 A value may stand at any number of offsets, and an offset may have held any number of values, in a record that a
 broken producer or somebody else wrote. So no row carries all of the others: what decides is taken from them as
 extremes and counts, which are exact, and what is only shown is a list of at most `LISTED`. All of it is in windows
-that are sorted, never in lists as long as the windows: the work is that of sorting the rows.
+that are sorted, never in lists as long as the windows: the work is that of sorting the rows, times the partition's
+leader epochs.
 
 `with_places` adds, of a row's value:
 
 - `stands_in_partition`, `read_in_partition`: whether it stands, or an ordinary consumer got it, anywhere in the
   partition of the row;
 - at its lowest place that is evidenced: `places`, the lowest of those places as structs (topic, partition, offset),
-  `stood_at`, how many there are in all, and `standing`, at how many of them it stands; else null;
+  `places_in_all`, how many there are, `standing`, at how many of them it stands, and `unreadable`, at how many nobody
+  can read any more: below the log start, or in a partition whose final offsets are not known; else null;
 - at the lowest place where it was got though it never should have been (`aborted_read.forbidden`): `got_places`
-  and `got_at`, likewise; else null.
+  and `got_in_all`, likewise; else null.
 
 `with_others` adds, of a row's offset:
 
 - `others`: the lowest other values, those that are evidenced first, as structs (value, polled_ns, epoch, evidenced,
-  final_ns); `others_in_all`: how many there are in all, if that is more;
-- at the lowest value that is evidenced: `values`, the lowest of those values, and `values_held`, how many there are
-  in all; else null;
+  final_ns); `others_in_all`: how many there are, those without a value counted as one, if more than `LISTED`;
+- at the lowest value that is evidenced: `values`, the lowest of those values, and `values_in_all`, how many there
+  are; else null;
 - `last_final`: what the final read returned there last, as a struct (final_ns, value, polled_ns), perhaps the row's;
 - `rival`: the last that a consumer got of another value, one of an older leader epoch apart, as a struct (polled_ns,
   value);
-- `near_epochs`: of the values that do not stand, as structs (epoch, value), the two of the lowest leader epochs, in
-  each leader epoch that the metadata log has or before the next one that it has. For any of those leader epochs they
-  hold the lowest one that is not older, whichever of the values is left out. Two more have no known leader epoch.
+- `near_epochs`: structs (epoch, value) of values that do not stand: of each stretch between two elections the two of
+  the lowest leader epochs, so that the lowest not older than a given election is among them, whichever value is left
+  out; and two whose epoch is not known. Null for a row that was not acked.
 
 `polled_ns` is the last time that any consumer got it, `epoch` the lowest leader epoch that is known of it there.
 """
@@ -38,12 +40,12 @@ from pyspark.sql import functions as F
 from analysis.reconcile import aborted_read
 
 LISTED = 20
-"""How many places of a value, or values of an offset, are shown."""
+"""How many places of a value, values of an offset, or rows of replicas at an offset are shown."""
 
 PLACE = ["run", "topic", "partition", "offset"]
 
 _FIRST, _HERE = Window.unboundedPreceding, Window.currentRow
-_EPOCH_UNKNOWN, _BEFORE_ALL = -2, -1
+_EPOCH_UNKNOWN, _BEFORE_ALL = -(2**31), -(2**31) + 1
 
 
 def with_places(rows: DataFrame) -> DataFrame:
@@ -54,10 +56,10 @@ def with_places(rows: DataFrame) -> DataFrame:
     place = F.struct("topic", "partition", "offset")
 
     def lowest(which: str) -> Column:
-        return F.collect_list(F.when(F.col(which) & (F.col(f"{which}_so_far") <= LISTED), place)).over(of_value)
+        return F.collect_list(F.when(F.col(which) & (F.col(f"{which}_so_far") <= LISTED), place))
 
-    def count(where: Column) -> Column:
-        return F.count(F.when(where, 1)).over(of_value)
+    def at_lowest(which: str, aggregate: Column) -> Column:
+        return F.when(F.col(which) & (F.col(f"{which}_so_far") == 1), aggregate.over(of_value))
 
     rows = rows.withColumn("got", aborted_read.forbidden()).withColumns(
         {
@@ -68,20 +70,15 @@ def with_places(rows: DataFrame) -> DataFrame:
     rows = rows.withColumns(
         {f"{which}_so_far": F.count(F.when(F.col(which), 1)).over(so_far) for which in ("evidenced", "got")}
     )
-    rows = rows.withColumns(
-        {
-            "places": lowest("evidenced"),
-            "stood_at": count(F.col("evidenced")),
-            "standing": count(F.col("evidenced") & F.col("stands")),
-            "got_places": lowest("got"),
-            "got_at": count(F.col("got")),
-        }
-    )
+    readable = F.coalesce(F.col("offset") >= F.col("log_start"), F.lit(False))
     return rows.withColumns(
         {
-            name: F.when(F.col(which) & (F.col(f"{which}_so_far") == 1), F.col(name))
-            for which, names in (("evidenced", ("places", "stood_at", "standing")), ("got", ("got_places", "got_at")))
-            for name in names
+            "places": F.array_sort(at_lowest("evidenced", lowest("evidenced"))),
+            "places_in_all": at_lowest("evidenced", F.count_if("evidenced")),
+            "standing": at_lowest("evidenced", F.count_if(F.col("evidenced") & F.col("stands"))),
+            "unreadable": at_lowest("evidenced", F.count_if(F.col("evidenced") & ~readable)),
+            "got_places": F.array_sort(at_lowest("got", lowest("got"))),
+            "got_in_all": at_lowest("got", F.count_if("got")),
         }
     ).drop("got", "evidenced_so_far", "got_so_far")
 
@@ -89,48 +86,46 @@ def with_places(rows: DataFrame) -> DataFrame:
 def with_others(rows: DataFrame) -> DataFrame:
     """See the module. `rows` are all of their offsets that have a value.
 
-    They have `at_offset`, how many there are with those that have none, and `epoch_since`: see `epoch_since`.
+    They have `at_offset`, how many there are with those that have none, and `epoch_group`: see `epoch_group`.
     """
-    here = Window.partitionBy(*PLACE)
+    of_offset = Window.partitionBy(*PLACE)
     polled = F.when(F.col("polled_ns").isNotNull(), F.struct("polled_ns", "value"))
-    newest_first = here.orderBy(F.desc_nulls_first("epoch"), F.desc_nulls_last("polled_ns"), "value")
+    newest_first = of_offset.orderBy(F.desc_nulls_first("epoch"), F.desc_nulls_last("polled_ns"), "value")
     rows = rows.repartition(*PLACE).withColumns(
         {
-            "newer": F.max(polled).over(newest_first.rowsBetween(_FIRST, -1)),
+            "last_before": F.max(polled).over(newest_first.rowsBetween(_FIRST, -1)),
             "next": F.lead(F.struct("epoch", "polled_ns", "value")).over(newest_first),
         }
     )
-    rows = rows.withColumn("rank", F.row_number().over(here.orderBy(F.desc("evidenced"), "value")))
-    oldest_first = Window.partitionBy(*PLACE, "epoch_since").orderBy("epoch", "value")
-    rows = rows.withColumn("oldest", F.row_number().over(oldest_first))
+    rows = rows.withColumn("rank", F.row_number().over(of_offset.orderBy(F.desc("evidenced"), "value")))
+    oldest_first = Window.partitionBy(*PLACE, "epoch_group").orderBy("epoch", "value")
+    rows = rows.withColumn("rank_in_group", F.row_number().over(oldest_first))
     one = F.struct("value", "polled_ns", "epoch", "evidenced", "final_ns")
-    near = F.when(~F.col("stands") & (F.col("oldest") <= 2), F.struct("epoch", "value"))
+    ranked = F.collect_list(F.when(F.col("rank") <= LISTED + 1, F.struct("rank", one.alias("one"))))
+    near = F.collect_list(F.when(~F.col("stands") & (F.col("rank_in_group") <= 2), F.struct("epoch", "value")))
+    final = F.max(F.when(F.col("final_ns").isNotNull(), F.struct("final_ns", "value", "polled_ns")))
     rows = rows.withColumns(
         {
-            "here": F.array_sort(
-                F.collect_list(F.when(F.col("rank") <= LISTED + 1, F.struct("rank", one.alias("one")))).over(here)
-            ),
-            "near_epochs": F.collect_list(near).over(here),
-            "last_final": F.max(F.when(F.col("final_ns").isNotNull(), F.struct("final_ns", "value", "polled_ns"))).over(
-                here
-            ),
-            "last_of_known_epoch": F.max(F.when(F.col("epoch").isNotNull(), polled)).over(here),
-            "values_held": F.count(F.when(F.col("evidenced"), 1)).over(here),
+            "ranked": F.array_sort(ranked.over(of_offset)),
+            "near_epochs": F.when(F.col("acked"), near.over(of_offset)),
+            "last_final": final.over(of_offset),
+            "last_of_known_epoch": F.max(F.when(F.col("epoch").isNotNull(), polled)).over(of_offset),
+            "values_in_all": F.count_if("evidenced").over(of_offset),
         }
     )
-    listed = F.transform("here", lambda entry: entry["one"])
+    listed = F.transform("ranked", lambda entry: entry["one"])
     values = F.transform(F.filter(listed, lambda one: one["evidenced"]), lambda one: one["value"])
     lowest = F.col("evidenced") & (F.col("rank") == 1)
     in_all = F.col("at_offset") - 1
     return rows.withColumns(
         {
             "others": F.slice(F.filter(listed, lambda one: one["value"] != F.col("value")), 1, LISTED),
-            "others_in_all": F.when(in_all - F.col("nameless").cast("int") > LISTED, in_all),
+            "others_in_all": F.when(in_all > LISTED, in_all),
             "values": F.when(lowest, F.slice(values, 1, LISTED)),
-            "values_held": F.when(lowest, F.col("values_held")),
+            "values_in_all": F.when(lowest, F.col("values_in_all")),
             "rival": _rival(),
         }
-    ).drop("newer", "next", "last_of_known_epoch", "rank", "oldest", "here")
+    ).drop("last_before", "next", "last_of_known_epoch", "rank", "epoch_group", "rank_in_group", "ranked")
 
 
 def _rival() -> Column:
@@ -138,15 +133,15 @@ def _rival() -> Column:
     peer = F.col("next.epoch").eqNullSafe(F.col("epoch")) & F.col("next.polled_ns").isNotNull()
     return F.array_max(
         F.array(
-            F.col("newer"),
+            F.col("last_before"),
             F.when(peer, F.struct("next.polled_ns", "next.value")),
             F.when(F.col("epoch").isNull(), F.col("last_of_known_epoch")),
         )
     )
 
 
-def epoch_since() -> Column:
-    """The last leader epoch of `elections` that is not newer than the row's: what `near_epochs` are grouped by."""
+def epoch_group() -> Column:
+    """What `near_epochs` are grouped by: the last leader epoch of `elections` that is not newer than the row's."""
     older = F.filter("elections", lambda election: election["leader_epoch"] <= F.col("epoch"))
     last = F.coalesce(F.array_max(F.transform(older, lambda election: election["leader_epoch"])), F.lit(_BEFORE_ALL))
     known = F.when(F.col("epoch").isNull(), F.lit(_EPOCH_UNKNOWN)).otherwise(last)

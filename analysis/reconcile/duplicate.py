@@ -2,7 +2,8 @@
 
 The rule: a value is unique in a run, so an offset more is an append more. One item a value, whoever produced
 it. It is a fault only where the producer was idempotent, which the details say, as they say at how many of the
-places it still stands (in the final read or the last leader's log).
+places it still stands (in the final read or the last leader's log), and how many are `unreadable`: below the log
+start, or in a partition whose final offsets are not known.
 
 The data: acked sends with an offset, and polls with a value, the final read's too. Never unknown or failed
 sends.
@@ -34,15 +35,16 @@ def why_unknown(facts: Facts) -> str | None:
 def items(runs: Sequence[Facts]) -> Column:
     """The item of a row of the history, at the lowest place of the value; null when it is none."""
     return F.when(
-        F.col("stood_at") > 1,
+        F.col("places_in_all") > 1,
         item(
             KIND,
             offset=F.col("offset"),
             value=F.col("value"),
             details={
                 "places": F.col("places"),
-                "stood": F.when(F.col("stood_at") > F.size("places"), F.col("stood_at")),
+                "stood": F.when(F.col("places_in_all") > F.size("places"), F.col("places_in_all")),
                 "standing": F.col("standing"),
+                "unreadable": F.col("unreadable"),
                 "producer": F.col("producer"),
                 "idempotent": idempotent(runs),
             },

@@ -183,10 +183,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def _nothing_was_read(self) -> bool:
         """Whether polls is empty because every log was in the end, and no consumer got what stood there before."""
-        empty = self.final_offsets and all(
-            ends.log_start == ends.high_watermark for ends in self.final_offsets.values()
-        )
-        return "polls" not in self.missing and bool(empty) and self.without_final_read() is None
+        ends = self.final_offsets.values()
+        empty = bool(ends) and all(one.log_start == one.high_watermark for one in ends)
+        return "polls" not in self.missing and empty and self.without_final_read() is None
 
 
 def _listed(names: Collection[str]) -> str:

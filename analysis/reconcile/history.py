@@ -2,7 +2,8 @@
 
 The data: acknowledgements (sends), what consumers returned (polls), and the log of the last leader after the
 run (replicas). Two views of the same rows are needed, by offset (what else stood there) and by value (where else
-it stood); each is one shuffle, and every kind of anomaly that compares values reads the result in one pass.
+it stood); each is one shuffle, and the rows that may be in an anomaly, mostly few, are shuffled by offset once more,
+to be compared with the rest of theirs. Every kind of anomaly that compares values reads the result in one pass.
 
 Columns of a row: `topic`, `partition`, `offset` (null: sent, and no offset is known) and `value`, and
 
@@ -89,7 +90,7 @@ def suspicious_history(
     if not placed:
         return None
     rows = _by_value(_by_offset(reduce(DataFrame.union, placed)), _unplaced(tables)).where(_suspicious(runs))
-    # What crowds together is looked at in the rows that are left only: they are few, mostly.
+    # Only what is left, mostly little, is compared with the rest of its offset and value.
     told = _told_of_partition(rows.join(F.broadcast(partitions), ["run", "topic", "partition"], "left"))
     return crowds.with_others(crowds.with_places(told))
 
@@ -157,7 +158,7 @@ def _evidence(rows: DataFrame, **columns: Column) -> DataFrame:
 
 
 def _by_offset(evidence: DataFrame) -> DataFrame:
-    """One row a value and offset, with what else stood at that offset; values that are null end here."""
+    """One row a value and offset, with what all rows of that offset say of it; values that are null end here."""
     facts = [
         (F.min if name in _LOWEST else F.max)(name).alias(name)
         for name in _EVIDENCE
@@ -196,11 +197,12 @@ def _by_value(rows: DataFrame, unplaced: DataFrame | None) -> DataFrame:
 def _suspicious(runs: Sequence[Facts]) -> Column:
     """Whether a row may be in an anomaly, or tells of one that may: where this is false, neither surely is so.
 
-    Of an offset, and of a value at two, all rows are taken or none that tells of another.
+    With one row of an offset that had several values, all are taken; likewise of a value at several offsets.
+    `with_places` and `with_others` rely on it.
     """
     gone = F.col("evidenced") & ~F.coalesce("in_final", F.lit(False))
     gone &= runs_where(runs, lambda facts: facts.final_consumer is not None)
-    forbidden = F.coalesce(aborted_read.forbidden(), F.lit(False))
+    forbidden = aborted_read.forbidden()
     return F.col("offset").isNotNull() & ((F.col("at_offset") > 1) | (F.col("placed") > 1) | gone | forbidden)
 
 
@@ -217,6 +219,6 @@ def _told_of_partition(rows: DataFrame) -> DataFrame:
             "era": F.array_max(F.transform(begun, lambda election: election["leader_epoch"])),
             "hw_seen": F.size(above) > 0,
             "hw_epoch": F.array_min(F.transform(above, lambda one: one["leader_epoch"])),
-            "epoch_since": crowds.epoch_since(),
+            "epoch_group": crowds.epoch_group(),
         }
     ).drop("elections", "served")

@@ -29,6 +29,6 @@ def why_unknown(facts: Facts) -> str | None:
 
 def items() -> Column:
     """The item of a row of the history, at the lowest value of the offset; null when it is none."""
-    stood = F.when(F.col("values_held") > F.size("values"), F.col("values_held"))
+    stood = F.when(F.col("values_in_all") > F.size("values"), F.col("values_in_all"))
     details = {"values": F.col("values"), "stood": stood}
-    return F.when(F.col("values_held") > 1, item(KIND, offset=F.col("offset"), details=details))
+    return F.when(F.col("values_in_all") > 1, item(KIND, offset=F.col("offset"), details=details))

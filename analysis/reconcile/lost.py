@@ -32,6 +32,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from analysis.reconcile.crowds import LISTED
 from analysis.reconcile.facts import Facts, runs_where
 from analysis.reconcile.items import item
 
@@ -75,8 +76,9 @@ def items(runs: Sequence[Facts]) -> Column:
     )
     passed = _passed_by_hw()
     committed = (F.col("acks") == -1) | read | passed
-    nameless = F.when(F.col("nameless"), F.array(F.lit(None).cast("bigint"))).otherwise(F.array().cast("array<bigint>"))
-    others = F.concat(F.transform("others", lambda one: one["value"]), nameless)
+    values = F.transform("others", lambda one: one["value"])
+    with_nameless = F.array_append(values, F.lit(None).cast("bigint"))
+    others = F.slice(F.when(F.col("nameless"), with_nameless).otherwise(values), 1, LISTED)
     return F.when(
         is_lost,
         item(

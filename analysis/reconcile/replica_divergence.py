@@ -14,7 +14,8 @@ When it cannot tell: without replicas or checkpoints; a replica without a checkp
 How: of many rows, blocks of offsets are compared first, by how many records each replica has in them and by the
 records' hashes taken together, as `xor` and `sum` (see the module blocks); only the blocks that differ are compared
 record by record. A log that holds a record twice at one offset (a batch appended again) has a `xor` that says nothing
-of that record; the `sum` does.
+of that record; the `sum` does. The different records at one offset are in memory together: one a replica, more only
+where a log holds an offset again.
 """
 
 from __future__ import annotations
@@ -99,9 +100,17 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
     record = F.struct("leader_epoch", "value")
     # Where an offset has two brokers and two records, some two of its rows differ in both: none need be compared.
     differs = (F.min("broker") != F.max("broker")) & ~F.min(record).eqNullSafe(F.max(record))
-    held = F.array_sort(F.collect_set(F.struct("broker", "leader_epoch", "value")))
-    offsets = committed.groupBy(*PARTITION, "offset").agg(differs.alias("differs"), held.alias("held"))
+    one = F.struct("broker", "leader_epoch", "value")
+    by_record = F.struct(record.alias("record"), "broker")
+    # Two such rows are among these four: the lowest and the highest record, if they are not of one broker; if they
+    # are, any row of another broker differs from one of the two.
+    proof = F.array(F.min_by(one, by_record), F.max_by(one, by_record), F.min(one), F.max(one))
+    held = F.array_sort(F.collect_set(one))
+    offsets = committed.groupBy(*PARTITION, "offset").agg(
+        differs.alias("differs"), proof.alias("proof"), held.alias("held")
+    )
+    shown = F.slice(F.array_distinct(F.concat("proof", "held")), 1, crowds.LISTED)
     stood = F.when(F.size("held") > crowds.LISTED, F.size("held"))
-    details = {"replicas": F.slice("held", 1, crowds.LISTED), "stood": stood}
+    details = {"replicas": F.array_sort(shown), "stood": stood}
     row = item(KIND, offset=F.col("offset"), details=details)
     return offsets.where("differs").select(row.alias("item")).select("item.*")

@@ -75,7 +75,7 @@ def items(runs: Sequence[Facts]) -> Column:
                 "polled_ns": F.col("read_ns"),
                 "in_final_read": F.coalesce("in_final", F.lit(False)),
                 "replaced_by": F.when(replaced, _replacing()),
-                "stood": F.when(replaced, F.col("others_in_all")),
+                "others_in_all": F.when(replaced, F.col("others_in_all")),
             },
         ),
     )

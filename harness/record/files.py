@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -41,7 +42,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 def new_file(path: Path) -> Iterator[BinaryIO]:
     """A file to fill, beside `path`, that takes its place when the context ends without an exception.
 
-    Else nothing is left of it; what a killed writer left is replaced. Raises `OSError`.
+    Else nothing is left of it; what a killed writer left is replaced. A living writer of the same file is overtaken:
+    its context ends with an error, and never with this one's half. Raises `OSError`.
     """
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
@@ -53,13 +55,25 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 def _in_place_at_the_end(path: Path, part: Path) -> Iterator[BinaryIO]:
     """In a folder that somebody else filled, what lies there as `part` may be a link to anywhere: it is not opened."""
     descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    mine = os.fstat(descriptor)
     try:
         with os.fdopen(descriptor, "r+b") as file:
             yield file
+            if not _is(part, mine):
+                raise FileExistsError(errno.EEXIST, "another process makes the same file", str(path))
         os.replace(part, path)
     except BaseException:
-        part.unlink(missing_ok=True)
+        if _is(part, mine):
+            part.unlink()
         raise
+
+
+def _is(part: Path, file: os.stat_result) -> bool:
+    """Whether it is that file, and none that another process put in its place."""
+    try:
+        return os.path.samestat(part.lstat(), file)
+    except FileNotFoundError:
+        return False
 
 
 def own_folder(record: Path, name: str) -> Path:

@@ -7,8 +7,9 @@ A replay fires each step on the recorded state, not on clock times. A gate waits
 - Brokers are told apart by what the steps did to them, and by their ids only where a step names them so: which of two
   others left the ISR first is chance, too.
 - Records and time count from the moment at which all of it has come. When it begins to pass, nothing more is awaited.
-- Where the steps acted on other brokers than there, a state may be one of a broker to which just these steps were done,
-  and here they were done to none. The steps alone tell that, whatever Kafka may yet do: it is not waited for.
+- Where the steps acted on other brokers than there, a recorded state may be that of a broker which exactly those steps
+  had hit; if they hit no such broker here, the state cannot come. The steps alone tell that, whatever Kafka may yet do:
+  it is not waited for.
 
 Where it does not come about, the run has departed from the recorded one, which is a finding and no failure; the step
 fires, and the next gate is asked again.
@@ -252,8 +253,8 @@ class GateWatch:
 
 def _unlike(brokers: Sequence[int]) -> str:
     """Why a state of these brokers cannot come."""
-    there = f"broker{'' if len(brokers) == 1 else 's'} {', '.join(map(str, brokers))}"
-    return f"the steps have done to too few brokers here what they did to {there} there"
+    there = f"broker {brokers[0]} was" if len(brokers) == 1 else f"brokers {', '.join(map(str, brokers))} were"
+    return f"in the record {there} hit by steps that hit no such broker, or too few, here"
 
 
 def state_entry(gate: Gate, *, reached: bool, waited_s: float, seen: str) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def reduced(history: History, wrong: str, compare: Compare) -> tuple[History, st
         return history, f"{wrong}\nAlone it does not differ, only among the other histories of the run."
     wrong = alone.wrong
     began = time.monotonic()
-    while time.monotonic() - began < _REDUCING_S_MAX:
+    while history.rows and time.monotonic() - began < _REDUCING_S_MAX:
         cuts = _cuts(len(history.rows))
         told = compare([history.without(cut) for cut in cuts])
         may_go = [cut for cut, one in zip(cuts, told, strict=True) if one.wrong is not None]
@@ -79,10 +79,11 @@ def reduced(history: History, wrong: str, compare: Compare) -> tuple[History, st
             break
         together = list(dict.fromkeys(frozenset().union(*may_go[:count]) for count in range(1, len(may_go) + 1)))
         told = compare([history.without(cut) for cut in together])
-        most, wrong = max(
-            ((cut, one.wrong) for cut, one in zip(together, told, strict=True) if one.wrong is not None),
-            key=lambda differs: len(differs[0]),
-        )
+        differing = [(cut, one.wrong) for cut, one in zip(together, told, strict=True) if one.wrong is not None]
+        if not differing:
+            # What differed in the call before did so only beside the other histories of that call.
+            break
+        most, wrong = max(differing, key=lambda differs: len(differs[0]))
         history = history.without(most)
     return history, wrong
 

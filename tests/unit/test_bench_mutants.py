@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
-from bench.mutate_reconcile import MUTANTS, chosen, main, named
+from bench.mutate_reconcile import MUTANTS, Suite, _run, chosen, main, named
 
 
 def test_all_run_unless_some_are_named() -> None:
@@ -30,6 +33,26 @@ def test_a_name_that_none_has_is_refused_with_those_that_there_are(
     said = capsys.readouterr().err.splitlines()[-1]
     assert f"is called {name!r}: there are " in said
     assert "hw_regression, inconsistent_offset, lost, " in said
+
+
+class Unplanned(Suite):
+    """Spark can plan the modules as they are, and no mutant."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    def differs(self, spark: SparkSession) -> str | None:
+        self._asked += 1
+        if self._asked > 1:
+            raise AnalysisException("no such column")
+        return None
+
+
+def test_a_mutant_that_spark_cannot_plan_is_broken_and_not_caught(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(Unplanned(), cast("SparkSession", None), chosen(["lost-1"])) == 1
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("BROKEN")
+    assert last == "once more: python -m bench.mutate_reconcile lost-1"
 
 
 @pytest.mark.parametrize("name", named())

@@ -33,9 +33,10 @@ def found(story: Story, kind: str, *examples: dict[str, Any], count: int | None 
     return story.judged()
 
 
-def twice(*, standing: int = 2, idempotent: bool = True, first: int = 10) -> dict[str, Any]:
-    places = [{"topic": "t", "partition": 0, "offset": offset} for offset in (first, 20)]
-    return {"offset": first, "value": 7, "places": places, "standing": standing, "idempotent": idempotent}
+def twice(*, standing: int = 2, idempotent: bool = True, unreadable: int = 0) -> dict[str, Any]:
+    places = [{"topic": "t", "partition": 0, "offset": offset} for offset in (10, 20)]
+    counts = {"standing": standing, "unreadable": unreadable}
+    return {"offset": 10, "value": 7, "places": places, "idempotent": idempotent, **counts}
 
 
 def evidence(verdict: Verdict, name: str) -> Any:
@@ -94,17 +95,20 @@ def test_a_value_whose_first_place_was_cut_off_was_written_once(tmp_path: Path) 
 
 
 def test_a_place_that_cannot_be_read_leaves_it_unknown(tmp_path: Path) -> None:
-    below = found(healthy(tmp_path / "below"), "duplicate", twice(standing=1, first=4))
+    below = found(healthy(tmp_path / "below"), "duplicate", twice(standing=1, unreadable=1))
     assert by_name(below)[TWICE] == "unknown"
+    assert evidence(below, TWICE)[0]["why"].startswith("a duplicate stood at a place where nothing can be read")
     story = healthy(tmp_path / "unread")
     story.unknown = {"vanished": "there was no final read"}
     assert by_name(found(story, "duplicate", twice(standing=0)))[TWICE] == "unknown"
 
 
-def test_places_that_are_not_listed_leave_it_unknown(tmp_path: Path) -> None:
-    verdict = found(healthy(tmp_path), "duplicate", twice(standing=1) | {"stood": 3_000})
-    assert by_name(verdict)[TWICE] == "unknown"
-    assert evidence(verdict, TWICE)[0]["why"] == "a duplicate stood at 3,000 places, of which 2 are known"
+def test_places_that_are_not_listed_are_judged_as_those_that_are(tmp_path: Path) -> None:
+    cut_off = found(healthy(tmp_path / "cut-off"), "duplicate", twice(standing=1) | {"stood": 3_000})
+    assert by_name(cut_off)[TWICE] == "holds"
+    below = found(healthy(tmp_path / "below"), "duplicate", twice(standing=1, unreadable=2_000) | {"stood": 3_000})
+    assert by_name(below)[TWICE] == "unknown"
+    assert evidence(below, TWICE)[0]["why"].startswith("a duplicate stood at 2,000 places where nothing can be read")
 
 
 def test_duplicates_beyond_the_examples_leave_it_unknown(tmp_path: Path) -> None:

@@ -23,13 +23,16 @@ pytestmark = pytest.mark.spark
 
 CROWD = 300
 AT = 1_000
-"""Where the crowd of values stood; what is there of other cases stands below."""
+"""The offset at which the crowd of values stood."""
 
 PATHS = pytest.mark.parametrize("narrows", [False, True], ids=["all rows at once", "only what differs"])
 
 
 def crowds() -> RecordBuilder:
-    """A topic with one value at many offsets, and one with many values at one offset, over some elections."""
+    """A topic with one value at many offsets, and one with many values at one offset, over some elections.
+
+    A control record stands there besides.
+    """
     dice = random.Random(966)
     builder = RecordBuilder().producer(1, idempotent=True).empty(*TABLES)
     builder.on("places").acked(1, at=0).send(2, status="failed")
@@ -48,7 +51,7 @@ def crowds() -> RecordBuilder:
         if value % 3 != 1:
             builder.read(value, at=AT, polled_ns=sent_ns + dice.randrange(500), leader_epoch=told)
     builder.final(CROWD, at=AT, polled_ns=9_000, leader_epoch=19).end(high_watermark=AT + 10)
-    return builder
+    return builder.replica(1, None, at=AT, epoch=19, control=True)
 
 
 def reconciled(
@@ -84,16 +87,20 @@ def test_a_value_at_300_places_and_300_values_at_an_offset_are_judged_as_the_rul
     assert (duplicate["stood"], duplicate["standing"]) == (CROWD // 2, CROWD // 2)
     assert [one["offset"] for one in read["places"]] == list(range(1, 2 * LISTED, 2))
     assert read["stood"] == CROWD // 2
-    assert {(len(one["others_at_offset"]), one["stood"]) for one in lost.values()} == {(LISTED, CROWD)}
-    told = [detail for (kind, _), detail in details.items() if kind == "vanished"]
-    assert all(0 < len(one["replaced_by"]) <= LISTED and one["stood"] == CROWD for one in told if "replaced_by" in one)
-    assert any("replaced_by" in one for one in told)
+    in_all = CROWD + 1
+    assert {(len(one["others_at_offset"]), one["stood"]) for one in lost.values()} == {(LISTED, in_all)}
+    told = [detail for (kind, _), detail in details.items() if kind == "vanished" and "replaced_by" in detail]
+    assert told
+    assert all(0 < len(one["replaced_by"]) <= LISTED and one["others_in_all"] == in_all for one in told)
 
 
 def test_few_are_listed_whole_and_what_replaced_a_value_is_told_though_it_is_not_listed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder = RecordBuilder().on("few").acked(1, at=0).acked(2, at=0).final(3, at=0)
+    builder.on("edge", base=500).led_by(1, epoch=0).replica(1, None, control=True)
+    for value in range(LISTED + 1):
+        builder.acked(value, at=0)
     builder.on("many", base=1_000)
     for value in range(2 * LISTED):
         builder.read(value, at=0)
@@ -102,10 +109,45 @@ def test_few_are_listed_whole_and_what_replaced_a_value_is_told_though_it_is_not
     assert details["few", "lost", 1]["others_at_offset"] == [2, 3]
     assert details["few", "inconsistent-offset", None] == {"values": [1, 2, 3]}
     assert "stood" not in details["few", "lost", 1]
+    edge = details["edge", "lost", 500]
+    assert (edge["others_at_offset"], edge["stood"]) == (list(range(501, 501 + LISTED)), LISTED + 1)
     first = details["many", "vanished", 1_000]
     assert [one["value"] for one in first["replaced_by"]] == list(range(1_001, 1_001 + LISTED))
     last = details["many", "vanished", 1_000 + 2 * LISTED - 1]
     assert [one["value"] for one in last["replaced_by"]] == [1_999]
+
+
+def test_what_replaced_a_value_without_a_final_read_is_told_though_it_is_not_listed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = RecordBuilder(final_consumer=None)
+    for value in range(LISTED + 2):
+        builder.read(value, at=0, leader_epoch=value)
+    _, rows = reconciled(spark, tmp_path, builder, monkeypatch, narrows=False)
+    told = {row["value"]: msgspec.json.decode(row["details"]) for row in rows if row["kind"] == "vanished"}
+    replaced_by = {value: [one["value"] for one in detail["replaced_by"]] for value, detail in told.items()}
+    assert replaced_by[LISTED - 1] == [LISTED], "all older ones are listed, and this one"
+    assert replaced_by[LISTED] == [LISTED + 1], "all that are listed are older"
+    assert LISTED + 1 not in told
+
+
+def test_replicas_that_differ_are_shown_however_many_records_stood_there(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = RecordBuilder().empty(*TABLES).on("records").checkpoint(1, 1).checkpoint(2, 1)
+    builder.replica(2, LISTED)
+    for value in range(2 * LISTED):
+        builder.replica(1, value)
+    builder.on("replicas")
+    for broker in range(2 * LISTED):
+        builder.checkpoint(broker, 1).replica(broker, 1 if broker == LISTED + 5 else 0)
+    _, rows = reconciled(spark, tmp_path, builder, monkeypatch, narrows=False)
+    details = {row["topic"]: msgspec.json.decode(row["details"]) for row in rows}
+    records, replicas = details["records"], details["replicas"]
+    assert {one["broker"] for one in records["replicas"]} == {1, 2}
+    assert (len(records["replicas"]), records["stood"]) == (LISTED, 2 * LISTED + 1)
+    assert {one["value"] for one in replicas["replicas"]} == {0, 1}
+    assert (len(replicas["replicas"]), replicas["stood"]) == (LISTED, 2 * LISTED)
 
 
 def test_no_row_carries_more_than_is_listed(
@@ -117,7 +159,8 @@ def test_no_row_carries_more_than_is_listed(
 
     def watched(frame: Any, runs: Any) -> Any:
         lists = [field.name for field in frame.schema if isinstance(field.dataType, ArrayType)]
-        for row in frame.select(*lists).collect():
+        for row in frame.select("acked", *lists).collect():
+            assert row["acked"] or row["near_epochs"] is None
             for name in lists:
                 longest[name] = max(longest.get(name, 0), len(row[name] or ()))
         return compared(frame, runs)

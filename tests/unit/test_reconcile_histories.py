@@ -90,8 +90,10 @@ def test_spark_and_plain_python_agree_on_drawn_histories(
             if one.wrong is not None:
                 smallest, wrong = reduced(history, one.wrong, judged)
                 pytest.fail(f"history {number} of {len(mine)}\n{wrong}\n{smallest.told()}", pytrace=False)
-            kinds |= one.kinds
-    assert kinds == KINDS
+            if history.planted is None:
+                kinds |= one.kinds
+    # Of few histories none may come to some kind. What is planted comes to all, and would prove nothing here.
+    assert kinds == KINDS or HISTORIES < BATCH
 
 
 def test_a_history_that_differs_is_reduced_to_the_rows_by_which_it_does() -> None:
@@ -109,6 +111,28 @@ def test_a_history_that_differs_is_reduced_to_the_rows_by_which_it_does() -> Non
     assert wrong == "differs"
     assert [row["offset"] for _, row in smallest.rows] in ([7, 31], [3, 8, 40])
     assert len(calls) < 20
+
+
+def test_a_history_that_differs_whatever_is_left_out_is_reduced_to_no_row() -> None:
+    def differs(some: Sequence[History]) -> list[Compared]:
+        assert some, "there is nothing to reconcile"
+        return [Compared(kinds=frozenset(), wrong="differs") for _ in some]
+
+    rows = tuple(("polls", {"offset": offset}) for offset in range(3))
+    smallest, wrong = reduced(History(setup=PLAIN, rows=rows), "differs", differs)
+    assert (smallest.rows, wrong) == ((), "differs")
+
+
+def test_a_history_whose_parts_differ_only_beside_each_other_is_told_as_far_as_it_is_reduced() -> None:
+    rows = tuple(("polls", {"offset": offset}) for offset in range(3))
+    answers = iter(["differs", "differs", None])
+
+    def differs(some: Sequence[History]) -> list[Compared]:
+        wrong = next(answers)
+        return [Compared(kinds=frozenset(), wrong=wrong) for _ in some]
+
+    smallest, wrong = reduced(History(setup=PLAIN, rows=rows), "differs", differs)
+    assert (smallest.rows, wrong) == (rows, "differs")
 
 
 def test_a_history_that_differs_among_others_only_is_told_whole() -> None:

@@ -263,6 +263,18 @@ def test_a_duplicate_says_whose_it_is_and_at_how_many_places_it_stands(spark: Sp
     assert told == {1: (True, 2, 2), 2: (True, 1, 2)}
 
 
+def test_a_duplicate_says_at_how_many_places_nothing_can_be_read_though_not_all_are_listed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = RecordBuilder().on("unread").acked(1, at=0).not_in_final_read().on("t")
+    for offset in range(30):
+        builder.acked(1, at=offset)
+    builder.final(1, at=29).end(log_start=25)
+    (duplicates,) = [one for one in reconciled(spark, builder, tmp_path).anomalies if one.kind == "duplicate"]
+    (told,) = duplicates.examples
+    assert (len(told["places"]), told["stood"], told["standing"], told["unreadable"]) == (20, 31, 1, 25 + 1)
+
+
 def test_anomalies_of_an_earlier_judgement_are_replaced(spark: SparkSession, tmp_path: Path) -> None:
     builder = RecordBuilder().acked(1, at=0).final(2, at=3)
     assert reconciled(spark, builder, tmp_path).anomalies

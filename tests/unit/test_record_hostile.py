@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 from array import array
 from pathlib import Path
@@ -158,6 +160,27 @@ def test_a_table_that_cannot_be_written_is_one_clear_error(record: Path) -> None
     with pytest.raises(HarnessError, match="a table of the record cannot be made") as failed:
         write_replicas(record, lambda _: None)
     assert failed.value.where == str(record / "replicas" / "broker-1.parquet")
+
+
+def test_what_a_table_is_made_from_and_cannot_be_read_is_told_as_that(record: Path) -> None:
+    unreadable = OSError(errno.EIO, "Input/output error", "raw/broker-1/t-0/0.log")
+    with pytest.raises(HarnessError) as failed, new_table(record, "partitions"):
+        raise unreadable
+    assert failed.value.got == str(unreadable)
+    assert "make the file readable that is named" in str(failed.value.next)
+
+
+def test_a_writer_that_another_one_overtook_leaves_that_ones_file_alone(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    with contextlib.ExitStack() as first:
+        first.enter_context(new_file(table)).write(b"other")
+        with new_file(table) as second:
+            second.write(b"who")
+            with pytest.raises(FileExistsError, match="another process makes the same file"):
+                first.close()
+            assert not table.exists()
+            second.write(b"le")
+    assert table.read_bytes() == b"whole"
 
 
 def test_a_table_whose_place_is_taken_leaves_no_part(record: Path) -> None:

@@ -34,7 +34,7 @@ def test_a_state_of_a_broker_that_only_another_step_killed_is_not_waited_for(liv
     assert (gate.departed, seen.fired) == (True, True)
     assert seen.what == (
         "t-0 leader 1 epoch 0 ISR [1, 2, 3], not t-0 leader 3 ISR [1, 3], which cannot come: "
-        "the steps have done to too few brokers here what they did to broker 1 there; 0 acked"
+        "in the record broker 1 was hit by steps that hit no such broker, or too few, here; 0 acked"
     )
 
 
@@ -61,7 +61,8 @@ def test_a_broker_that_stood_so_is_not_waited_for_where_none_is_like_it(live: Li
     seen = gate.look()
     assert (gate.departed, seen.fired) == (True, False)
     assert seen.what == (
-        "broker 2 fenced cannot come: the steps have done to too few brokers here what they did to broker 2 there; "
+        "broker 2 fenced cannot come: "
+        "in the record broker 2 was hit by steps that hit no such broker, or too few, here; "
         "broker 3 unfenced, not fenced"
     )
     live.fence(2)
@@ -179,7 +180,7 @@ def test_a_step_after_a_departure_fires_without_waiting_in_vain_and_the_record_s
     *_, last = bench.run_gated({2: gate}, *steps)
     assert last.state["reached"] is False
     assert last.state["waited_s"] < 1.0
-    assert "cannot come: the steps have done to too few brokers here" in str(last.state["seen"])
+    assert "cannot come: in the record broker 1 was hit by steps that hit no such broker" in str(last.state["seen"])
     assert last.effect_ns is not None
     [departed] = [note for note in bench.display.notes if note.startswith("departed before step 2")]
     assert "cannot come" in departed
