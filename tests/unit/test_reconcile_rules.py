@@ -295,6 +295,10 @@ NO_FINAL_READ: dict[str, tuple[Case, Expected]] = {
         lambda b: b.read(1, at=0, leader_epoch=0).read(2, at=0, leader_epoch=1),
         {"vanished": [(0, 1)], "inconsistent-offset": [(0, None)]},
     ),
+    "of two values of one leader epoch, each got before the other, each was replaced": (
+        lambda b: b.read(1, at=0, leader_epoch=3).read(2, at=0, leader_epoch=3).read(1, at=0, leader_epoch=3),
+        {"vanished": [(0, 1), (0, 2)], "inconsistent-offset": [(0, None)]},
+    ),
     "a poll at the same time is not later": (
         lambda b: b.read(1, at=0, polled_ns=5).read(2, at=0, polled_ns=5),
         {"inconsistent-offset": [(0, None)]},
