@@ -8,7 +8,6 @@ and does the same (`harness.clean`). Every undo may be repeated and touches only
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import threading
@@ -21,7 +20,7 @@ import msgspec
 from harness.errors import EbbtideError, HarnessError, UsageError
 from harness.host.containers import Container
 from harness.host.namespaces import Namespace
-from harness.host.processes import OwnedProcess, ProcessId, identify, is_alive
+from harness.host.processes import OwnedProcess, ProcessId, identify
 from harness.host.slow_volume import Slowness
 from harness.host.volumes import Volume
 from harness.host.writeback import WriteBackHold
@@ -199,17 +198,6 @@ class LedgerFile(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     opened: Opened
     standing: tuple[Entry, ...]
-
-
-def writer_of(record: Path, *, ledgers: Path | None = None) -> ProcessId | None:
-    """The live process of this host whose run has `record` as its folder; None: its run has ended, or is elsewhere."""
-    for path in sorted((ledgers or ledgers_dir()).glob("*.jsonl")):
-        # One that ends meanwhile has no ledger any more; a damaged one is told by `ebbtide clean`.
-        with contextlib.suppress(OSError, EbbtideError):
-            opened = read_ledger(path).opened
-            if Path(opened.folder).resolve() == record.resolve() and is_alive(opened.owner):
-                return opened.owner
-    return None
 
 
 def read_ledger(path: Path) -> LedgerFile:

@@ -6,7 +6,6 @@ judging a record again replaces it.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from functools import cache, partial
@@ -31,8 +30,8 @@ from analysis.judge.trace_check import seen_actions, trace_of
 from analysis.judge.workload_facts import handed_over
 from analysis.verdict import Outcome, Verdict, acked_by_brokers, counts_by_kind, told_of_acks_0, write_verdict
 from analysis.witness.table import WITNESS_DIR
-from harness.errors import EbbtideError, Problems, UsageError
-from harness.record.files import JOURNAL_DIR, RAW_DIR
+from harness.errors import EbbtideError, Problems
+from harness.record.files import JOURNAL_DIR, RAW_DIR, check_ended
 from harness.record.manifest import Manifest, read_manifest
 from harness.record.steps import StepEntry, elementary, read_steps
 from harness.record.tables import table_files
@@ -62,18 +61,10 @@ def judge(record: Path, spark: SparkSession) -> Verdict:
 def ready(record: Path) -> Manifest:
     """Complete the tables of a record that is to be reconciled.
 
-    Raises `UsageError` when it is none, or its run is still going: what its clients write must not be taken from them.
+    Raises `UsageError` when it is none, or its run is still going.
     """
-    from harness.ledger import writer_of
-
+    check_ended(record)
     manifest = read_manifest(record)
-    if manifest.status == "interrupted" and (writer := writer_of(record)) is not None and writer.pid != os.getpid():
-        raise UsageError(
-            "this run is still going",
-            where=str(record),
-            got=f"process {writer.pid} writes to it",
-            next=f"ebbtide analyze {record}    (when it has ended)",
-        )
     complete_tables(record, manifest.run_id)
     return manifest
 

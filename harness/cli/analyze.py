@@ -70,24 +70,29 @@ def place_of(named: str) -> Path | str:
 
 
 def records_in(path: Path) -> list[Path]:
-    """A record itself, or the runs in a folder that is none, in the order of their names; not those still going."""
-    from harness.ledger import writer_of
+    """A record itself, or the runs in a folder that is none, in the order of their names; not those still going.
+
+    Raises `UsageError` when all of them are.
+    """
+    from harness.record.files import is_going
     from harness.record.manifest import MANIFEST, is_plain_cluster, read_manifest, records_of
 
     def is_run(record: Path) -> bool:
         """A damaged one is told when its turn comes."""
         with contextlib.suppress(EbbtideError):
-            manifest = read_manifest(record)
-            if manifest.status == "interrupted" and writer_of(record) is not None:
-                print(f"{record}: still going, and left out", file=sys.stderr)
-                return False
-            return not is_plain_cluster(manifest)
+            return not is_plain_cluster(read_manifest(record))
         return True
 
     if (path / MANIFEST).exists() or not path.is_dir():
         return [path]
     found = records_of(path)
-    return [record for record in found if is_run(record)] or found or [path]
+    runs = [record for record in found if is_run(record)] or found or [path]
+    going = [record for record in runs if is_going(record)]
+    if len(going) == len(runs):
+        raise UsageError("every run in this folder is still going", where=str(path), next=f"ebbtide runs {path}")
+    for record in going:
+        print(f"{record}: still going, and left out", file=sys.stderr)
+    return [record for record in runs if record not in going]
 
 
 def judge_all(

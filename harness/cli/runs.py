@@ -73,7 +73,7 @@ def _row(folder: Path) -> _Row:
     from analysis.report.words import has_sends, lost_in_all
     from analysis.verdict import acked_by_brokers, not_finished, read_verdict
     from harness.errors import UsageError
-    from harness.ledger import writer_of
+    from harness.record.files import is_going
     from harness.record.manifest import is_plain_cluster, read_manifest
     from harness.scenario.recorded import levels_asked
 
@@ -94,7 +94,7 @@ def _row(folder: Path) -> _Row:
         scenario=manifest.scenario,
         kafka=manifest.kafka,
         features_asked=dict(levels_asked(folder)),
-        status="running" if manifest.status == "interrupted" and writer_of(folder) is not None else manifest.status,
+        status="running" if is_going(folder) else manifest.status,
         start_ns=manifest.start_ns,
         outcome=verdict.outcome if verdict else None,
         acked=acked_by_brokers(verdict.counts, verdict.coverage) if verdict and has_sends(folder, verdict) else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     """A file to fill, beside `path`, that takes its place when the context ends without an exception.
 
     Else nothing is left of it; what a killed writer left is replaced. A living writer of the same file is overtaken:
-    its context ends with an error, and never with this one's half. Raises `OSError`.
+    its context ends with an error. Raises `OSError`.
     """
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
@@ -64,7 +65,7 @@ def _in_place_at_the_end(path: Path, part: Path) -> Iterator[BinaryIO]:
         os.replace(part, path)
     except BaseException:
         if _is(part, mine):
-            part.unlink()
+            part.unlink(missing_ok=True)
         raise
 
 
@@ -74,6 +75,45 @@ def _is(part: Path, file: os.stat_result) -> bool:
         return os.path.samestat(part.lstat(), file)
     except FileNotFoundError:
         return False
+
+
+@contextlib.contextmanager
+def going(record: Path) -> Iterator[None]:
+    """For the length of the block the run of this record is going: others leave the record alone (`is_going`).
+
+    A lock on the folder, which the kernel takes away however this process ends, and which holds for other users and
+    from within containers and other namespaces. Where the file system has no locks, nobody is told.
+    """
+    folder = os.open(record, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(folder)
+
+
+def is_going(record: Path) -> bool:
+    """Whether a process still runs what this record is of."""
+    try:
+        folder = os.open(record, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(folder)
+    return False
+
+
+def check_ended(record: Path) -> None:
+    """Raise `UsageError` for the record of a run that is going: what its clients write must not be taken from them."""
+    if is_going(record):
+        raise UsageError("this run is still going", where=str(record), next="wait until it has ended, and type it again")
 
 
 def own_folder(record: Path, name: str) -> Path:

@@ -14,7 +14,7 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.record.decoding import decoded
-from harness.record.files import write_atomically
+from harness.record.files import check_ended, write_atomically
 from harness.record.tables import RECORD_VERSION
 from harness.scenario.model import Acks
 
@@ -117,7 +117,10 @@ def is_plain_cluster(manifest: Manifest) -> bool:
 
 
 def read_run(record: Path) -> Manifest:
-    """The manifest of a run of a scenario. Raises as `read_manifest`, and for the record of a plain cluster."""
+    """The manifest of a run of a scenario that has ended.
+
+    Raises as `read_manifest`, for the record of a plain cluster, and for a run that is still going.
+    """
     manifest = read_manifest(record)
     if is_plain_cluster(manifest):
         raise UsageError(
@@ -127,6 +130,7 @@ def read_run(record: Path) -> Manifest:
             allowed="the record of a run, or of a cluster that was brought up from a scenario",
             next="ebbtide cluster up SCENARIO",
         )
+    check_ended(record)
     return manifest
 
 

@@ -19,7 +19,7 @@ import msgspec
 from analysis.verdict import not_finished, write_verdict
 from harness.errors import EbbtideError, HarnessError
 from harness.ledger import Ledger
-from harness.record.files import write_atomically
+from harness.record.files import going, write_atomically
 from harness.record.manifest import ACKS, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
 from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_tables
 from harness.runner.display import Display
@@ -97,6 +97,7 @@ class _Run:
         self.run_id = f"{started:%Y%m%dT%H%M%S}-{self.scenario.name}-{request.kafka}-{secrets.token_hex(2)}"
         self.record = (request.runs / self.run_id).absolute()
         self.manifest = self._first_manifest(started)
+        self._going = contextlib.ExitStack()
 
     def carry_out(
         self,
@@ -107,7 +108,8 @@ class _Run:
         if isinstance(self.request.runtime, LocalChoice):
             self._ensure_class_archive()
         self._begin_record()
-        with self._failure_is_recorded(), Ledger.open(self.run_id, self.record) as ledger:
+        with self._failure_is_recorded(), self._going, Ledger.open(self.run_id, self.record) as ledger:
+            self._going.enter_context(going(self.record))
             runtime = open_runtime(
                 self.request.runtime,
                 spec=self.scenario.cluster,
@@ -165,6 +167,7 @@ class _Run:
             failure=end.why_no_final_read,
             timings_s=session.timings_s,
         )
+        self._going.close()
         self.display.note(f"recorded in {self.record}")
 
     def _as_run(self) -> Scenario:

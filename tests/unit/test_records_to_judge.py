@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -15,9 +18,8 @@ from analysis.judge.judging import ready
 from harness.cli import analyze
 from harness.cli.main import main
 from harness.errors import ExitCode, UsageError
-from harness.host.processes import identify
-from harness.ledger import Opened, read_ledger
 from harness.owner.plain import plain
+from harness.record.files import is_going
 from harness.record.manifest import read_manifest, write_manifest
 from harness.runner.run import RunRequest, _Run
 from harness.scenario.model import ClusterSpec
@@ -95,44 +97,63 @@ def test_a_scenario_may_be_called_as_it_likes(store: Path) -> None:
     assert analyze.records_in(store) == [run]
 
 
+@contextmanager
+def another_process(record: Path) -> Iterator[None]:
+    """One that runs what the record is of, and is killed in the end."""
+    hold = (
+        "import sys\nfrom pathlib import Path\nfrom harness.record.files import going\n"
+        "with going(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(record)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        try:
+            yield
+        finally:
+            process.kill()
+
+
 @pytest.fixture
-def going(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The one run of the store, which a live process still writes to."""
-    monkeypatch.setattr("harness.ledger.ledgers_dir", lambda: tmp_path / "ledgers")
+def running(store: Path) -> Iterator[Path]:
+    """The one run of the store, which is still going."""
     record = store / "a-run"
-    write_manifest(record, msgspec.structs.replace(read_manifest(record), status="interrupted"))
     (record / "journal").mkdir()
-    opened = Opened(run_id="a-run", owner=identify(os.getppid()), folder=str(record))
-    (tmp_path / "ledgers").mkdir()
-    (tmp_path / "ledgers" / "a-run.jsonl").write_bytes(msgspec.json.encode(opened) + b"\n")
-    return record
+    with another_process(record):
+        yield record
 
 
-def test_a_run_that_is_still_going_is_not_judged_and_keeps_its_journals(going: Path) -> None:
-    with pytest.raises(UsageError, match=f"(?s)still going.*process {os.getppid()} writes to it"):
-        ready(going)
-    assert (going / "journal").is_dir()
+@pytest.mark.parametrize("verb", ["analyze", "replay", "shrink"])
+def test_a_run_that_is_still_going_is_left_alone(verb: str, running: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--out", str(running / "x.toml")] if verb == "shrink" else []
+    assert main([verb, str(running), *out]) == ExitCode.USAGE
+    assert "this run is still going" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="still going"):
+        ready(running)
+    assert (running / "journal").is_dir()
 
 
 def test_a_run_that_is_still_going_is_left_out_of_its_folder(
-    going: Path, store: Path, capsys: pytest.CaptureFixture[str]
+    running: Path, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(LOST, store / "ended")
     assert analyze.records_in(store) == [store / "ended"]
-    assert capsys.readouterr().err == f"{going}: still going, and left out\n"
+    assert capsys.readouterr().err == f"{running}: still going, and left out\n"
+    shutil.rmtree(store / "ended")
+    with pytest.raises(UsageError, match="every run in this folder is still going"):
+        analyze.records_in(store)
 
 
 def test_a_list_of_records_says_which_is_still_going(
-    going: Path, store: Path, capsys: pytest.CaptureFixture[str]
+    running: Path, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["runs", "--json", str(store)]) == 0
     assert '"status":"running"' in capsys.readouterr().out
 
 
-def test_a_run_whose_process_is_gone_is_judged_as_interrupted(going: Path, tmp_path: Path) -> None:
-    [ledger] = (tmp_path / "ledgers").iterdir()
-    opened = read_ledger(ledger).opened
-    gone = msgspec.structs.replace(opened, owner=msgspec.structs.replace(opened.owner, start_ticks=1))
-    ledger.write_bytes(msgspec.json.encode(gone) + b"\n")
-    assert ready(going).status == "interrupted"
-    assert not (going / "journal").exists()
+def test_a_run_whose_process_was_killed_can_be_judged(store: Path) -> None:
+    record = store / "a-run"
+    with another_process(record):
+        assert is_going(record)
+    assert not is_going(record)
+    assert ready(record).run_id
