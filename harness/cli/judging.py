@@ -1,4 +1,4 @@
-"""One Spark session for the records that a verb judges one after the other, started with the first."""
+"""One Spark session for the records that a verb judges: one after the other, started with the first, or all at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from harness.errors import EbbtideError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,3 +33,23 @@ def judging(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
             return judge(record, started[0])
 
         yield judge_one
+
+
+def judged_together(records: Sequence[Path]) -> dict[Path, Verdict]:
+    """Judge records in the same Spark jobs, and write their verdicts.
+
+    Raises `EbbtideError` for the first that cannot be judged.
+    """
+    from analysis.judge.many import Bug, judge_many
+    from analysis.reconcile.files import rows_of
+    from analysis.reconcile.session import session
+    from harness.signals import unwinding
+
+    verdicts: dict[Path, Verdict] = {}
+    if records:
+        with unwinding(), session(rows=rows_of(records)) as spark:
+            for record, verdict in judge_many(records, spark):
+                if isinstance(verdict, EbbtideError):
+                    raise verdict.error if isinstance(verdict, Bug) else verdict
+                verdicts[record] = verdict
+    return verdicts

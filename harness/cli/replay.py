@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     """Replay, judge, compare, tell."""
     from rich.console import Console
 
-    from harness.cli.judging import judging
+    from harness.cli.judging import judged_together
     from harness.replay.recorded import load_recorded
     from harness.replay.replaying import as_recorded, judged, otherwise, run_replays, summaries
     from harness.runner.display import OutlivingConsole, PlainDisplay, display_for
@@ -74,11 +74,11 @@ def run(args: argparse.Namespace) -> ExitCode:
             run_replays(original, releases, times=args.times, seed=args.seed, launch=launch, display=display, jobs=jobs)
         )
         display.note("judging")
-    with judging([original.folder, *(one.record for one in done if one.record is not None)]) as judge:
-        if original.verdict is None:
-            judge(original.folder)
-            original = load_recorded(args.run)
-        replays = [judged(original, one, judge) for one in done]
+    unjudged = [original.folder] if original.verdict is None else []
+    verdicts = judged_together([*unjudged, *(one.record for one in done if one.record is not None)])
+    if unjudged:
+        original = load_recorded(args.run)
+    replays = [judged(original, one, verdicts.__getitem__) for one in done]
     found = summaries(original, replays)
     if args.json:
         _print_json(original, replays, found)

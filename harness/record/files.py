@@ -113,7 +113,9 @@ def is_going(record: Path) -> bool:
 def check_ended(record: Path) -> None:
     """Raise `UsageError` for the record of a run that is going: what its clients write must not be taken from them."""
     if is_going(record):
-        raise UsageError("this run is still going", where=str(record), next="wait until it has ended, and type it again")
+        raise UsageError(
+            "this run is still going", where=str(record), next="wait until it has ended, and type it again"
+        )
 
 
 def own_folder(record: Path, name: str) -> Path:

@@ -107,7 +107,8 @@ def another_process(record: Path) -> Iterator[None]:
     with subprocess.Popen(
         [sys.executable, "-c", hold, str(record)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
-        assert process.stdout is not None and process.stdout.readline()
+        assert process.stdout is not None
+        assert process.stdout.readline()
         try:
             yield
         finally:

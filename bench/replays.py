@@ -1,0 +1,204 @@
+"""How often a recorded run of each scenario comes again: `python -m bench.replays [STORE] --times 20`, as root.
+
+STORE is that of a night (`ebbtide nightly --store STORE`): of each scenario one of its runs is replayed, one that lost
+records rather than one that did not. What came of it goes into docs/replayed.json, scenario by scenario, and
+docs/replay-rates.md is written anew from that. Scenarios with as many replays already are left out; no scenario is
+begun after `--budget-m`, so that the same command goes on another day. Without STORE only the page is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import mean
+
+import msgspec
+from rich.console import Console
+
+from harness.campaign.store import Done, Store
+from harness.cli.judging import judged_together
+from harness.errors import EbbtideError, UsageError
+from harness.record.files import write_atomically
+from harness.record.manifest import MANIFEST
+from harness.replay.compare import Repetition
+from harness.replay.finding import Finding, finding
+from harness.replay.recorded import load_recorded
+from harness.replay.replaying import Replay, as_recorded, judged, run_replays
+from harness.runner.display import PlainDisplay
+from harness.runner.launch import Wanted, check, prepare
+from harness.signals import unwinding
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+MEASURED = DOCS / "replayed.json"
+PAGE = DOCS / "replay-rates.md"
+AIM_PERCENT = 95
+AT_ONCE = 2
+"""Replays at once: what two cores carry."""
+
+_INTRO = """# How often runs come again
+
+Made by `python -m bench.replays STORE` from recorded runs; do not edit. One recorded run of each scenario was replayed
+on its own release, two replays at once. *Same*: those with the same outcome and cause ([replay.md](replay.md)).
+"""
+
+
+class Departed(msgspec.Struct, frozen=True, kw_only=True):
+    """A replay with another outcome or cause: what it found, and where it first departed."""
+
+    found: str
+    first: str
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of the replays of one run, `times` of which finished. `fidelity` is their mean, from 0 to 1."""
+
+    scenario: str
+    release: str
+    date: str
+    recorded: str
+    times: int
+    same: int
+    fidelity: float | None
+    departed: tuple[Departed, ...] = ()
+
+
+def chosen(dones: Iterable[Done], runs: Path) -> dict[str, Done]:
+    """Of each scenario of the catalogue one run whose record is still there: one that lost records as predicted, and
+    the newest of those."""
+    found: dict[str, Done] = {}
+    for done in dones:
+        if (
+            done.job.origin != "catalogue"
+            or done.ended == "failed"
+            or not (runs / str(done.run_id) / MANIFEST).is_file()
+        ):
+            continue
+        before = found.get(done.job.scenario)
+        if before is None or _telling(done) >= _telling(before):
+            found[done.job.scenario] = done
+    return dict(sorted(found.items()))
+
+
+def _telling(done: Done) -> tuple[bool, bool, float]:
+    return done.expected, bool(done.causes), done.ended_at_s
+
+
+def row(done: Done, recorded: Finding, replays: Sequence[Replay], date: str) -> Replayed:
+    """What came of the replays of a run. Those that the host failed say nothing, and are not counted."""
+    finished = [(one, one.repetition) for one in replays if one.repetition is not None]
+    return Replayed(
+        scenario=done.job.scenario,
+        release=str(done.job.target),
+        date=date,
+        recorded=recorded.told(),
+        times=len(finished),
+        same=sum(one.same for one, _ in finished),
+        fidelity=round(mean(repetition.fidelity for _, repetition in finished), 3) if finished else None,
+        departed=tuple(_departed(one, repetition) for one, repetition in finished if not one.same),
+    )
+
+
+def _departed(replay: Replay, repetition: Repetition) -> Departed:
+    verdict = replay.run.verdict if replay.run is not None else None
+    return Departed(
+        found=finding(verdict).told() if verdict is not None else "not judged",
+        first=repetition.departures[0].told() if repetition.departures else "nowhere",
+    )
+
+
+def page(rows: Sequence[Replayed]) -> str:
+    """The whole of docs/replay-rates.md."""
+    reached = sum(100 * one.same >= AIM_PERCENT * one.times for one in rows)
+    times, same = sum(one.times for one in rows), sum(one.same for one in rows)
+    lines = [_INTRO]
+    lines.append(
+        f"Scenarios: {len(rows)}, of which {reached} with {AIM_PERCENT} % or more the same. "
+        f"Replays: {times:,}, of which {same:,} the same.\n"
+    )
+    lines += ["| scenario | release | recorded | same | fidelity | measured |", "|---|---|---|---|---|---|"]
+    for one in rows:
+        fidelity = "-" if one.fidelity is None else f"{one.fidelity:.2f}"
+        lines.append(
+            f"| {one.scenario} | {one.release} | {one.recorded} | {one.same} of {one.times} | {fidelity} | {one.date} |"
+        )
+    for one in rows:
+        if one.departed:
+            lines += ["", f"## {one.scenario}", "", *(f"- {other.found}; {other.first}" for other in one.departed)]
+    return "\n".join(lines) + "\n"
+
+
+def stored() -> dict[str, Replayed]:
+    """What docs/replayed.json holds, by scenario."""
+    rows = msgspec.json.decode(MEASURED.read_bytes(), type=list[Replayed]) if MEASURED.is_file() else []
+    return {row.scenario: row for row in rows}
+
+
+def write(rows: Mapping[str, Replayed]) -> None:
+    """Both files."""
+    ordered = [one for _, one in sorted(rows.items())]
+    write_atomically(MEASURED, msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
+    write_atomically(PAGE, page(ordered).encode())
+
+
+def measure(done: Done, record: Path, folder: Path, times: int) -> Replayed:
+    """Replay a record so many times, in `folder`. Raises `EbbtideError` where that cannot be done here."""
+    original = load_recorded(record)
+    if original.verdict is None:
+        raise UsageError("the run has not been judged", where=str(record), next=f"ebbtide analyze {record}")
+    kafka = original.manifest.kafka
+    wanted = as_recorded(original, Wanted(runs=folder))
+    check(wanted, original.scenario, [kafka])
+    with PlainDisplay(Console(stderr=True)) as display:
+        launch = prepare(wanted, [kafka], display.note)
+        ran = list(run_replays(original, [kafka], times=times, seed=None, launch=launch, display=display, jobs=AT_ONCE))
+    verdicts = judged_together([one.record for one in ran if one.record is not None])
+    replays = [judged(original, one, verdicts.__getitem__) for one in ran]
+    return row(done, finding(original.verdict), replays, f"{datetime.now(UTC):%Y-%m-%d}")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Replay, and write what came of it after each scenario; 1 where one could not be replayed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.replays", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("store", type=Path, nargs="?", metavar="STORE")
+    parser.add_argument("--times", type=int, default=20, help="replays of each run (default 20)")
+    parser.add_argument("--budget-m", type=float, default=120.0, help="begin no scenario after so many minutes")
+    args = parser.parse_args(argv)
+    rows = stored()
+    if args.store is None:
+        write(rows)
+        return 0
+    if not (args.store / "history.jsonl").is_file():
+        parser.error(f"{args.store} is no store of nights: it has no history.jsonl")
+    store, code = Store(args.store), 0
+    until = time.monotonic() + args.budget_m * 60
+    with unwinding():
+        for scenario, done in chosen(store.history(), store.runs).items():
+            if scenario in rows and rows[scenario].times >= args.times:
+                continue
+            if time.monotonic() > until:
+                print("the budget is over", file=sys.stderr)
+                break
+            began = time.monotonic()
+            try:
+                # Beside the records: power is lost by the method of that file system.
+                with tempfile.TemporaryDirectory(prefix=".replays-", dir=args.store) as folder:
+                    found = measure(done, store.runs / str(done.run_id), Path(folder), args.times)
+            except EbbtideError as error:
+                print(f"{scenario}: {error.render()}", file=sys.stderr)
+                code = 1
+                continue
+            rows[scenario] = found
+            write(rows)
+            print(f"{scenario}: {found.same} of {found.times}, {time.monotonic() - began:.0f} s", flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,123 @@
+"""docs/replay-rates.md says what replays showed: of one run a scenario, how often it came again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from replay_records import LOST
+
+from bench import replays
+from bench.replays import PAGE, Replayed, chosen, main, page, row, stored
+from harness.campaign.job import Job, Target
+from harness.campaign.store import Done, Ended, Store
+from harness.errors import HarnessError
+from harness.replay.compare import Departure, Repetition
+from harness.replay.finding import Finding
+from harness.replay.recorded import load_recorded
+from harness.replay.replaying import Replay
+
+LOSS = Finding(outcome="as-predicted", facts=("committed loss by last-replica-standing",))
+DEPARTURE = Departure(what="states of t-0", at_ns=7, after_step=2, recorded="leader 1", replayed="leader 2")
+
+
+def done(scenario: str, run_id: str | None, ended: Ended = "as-predicted", at_s: float = 0.0, **causes: int) -> Done:
+    target = Target(kafka="4.0.2", features={"eligible.leader.replicas.version": 1})
+    job = Job(scenario=scenario, target=target, runtime="local", number=1)
+    return Done(night="n", job=job, run_id=run_id, ended=ended, causes=causes, ended_at_s=at_s)
+
+
+def replay(*, same: bool, share: float, departures: tuple[Departure, ...] = ()) -> Replay:
+    repetition = Repetition(states=share, effects=share, verdict=share, same=same, naming={}, departures=departures)
+    return Replay(kafka="4.0.2", run=load_recorded(LOST), repetition=repetition)
+
+
+def measured(scenario: str, *, same: int) -> Replayed:
+    return Replayed(
+        scenario=scenario, release="4.3.1", date="", recorded="", times=20, same=same, fidelity=1.0, departed=()
+    )
+
+
+def test_the_page_is_that_of_what_was_measured() -> None:
+    assert PAGE.read_text() == page(list(stored().values())), "python -m bench.replays"
+
+
+def test_a_run_that_lost_records_as_predicted_is_replayed_rather_than_another(tmp_path: Path) -> None:
+    runs = [
+        done("healthy", "new", at_s=2),
+        done("healthy", "old", at_s=1),
+        done("healthy", None, "failed", at_s=3),
+        done("first-partition", "gone", at_s=9, lost=7),
+        done("first-partition", "lost", lost=7),
+        done("first-partition", "saved", at_s=5),
+        done("first-partition", "odd", "inconclusive", at_s=5, lost=8),
+    ]
+    for name in ("new", "old", "lost", "saved", "odd"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").touch()
+    assert {name: one.run_id for name, one in chosen(runs, tmp_path).items()} == {
+        "first-partition": "lost",
+        "healthy": "new",
+    }
+
+
+def test_replays_with_another_finding_are_told_with_where_they_departed_and_failed_ones_are_not_counted() -> None:
+    found = row(
+        done("unclean-election", "r"),
+        LOSS,
+        [
+            replay(same=True, share=1.0),
+            replay(same=False, share=0.5, departures=(DEPARTURE,)),
+            Replay(kafka="4.0.2", failure="no space"),
+        ],
+        "2026-01-01",
+    )
+    assert (found.times, found.same, found.fidelity) == (2, 1, 0.75)
+    text = page([found])
+    assert "| 4.0.2:eligible.leader.replicas.version=1 |" in text
+    assert "Scenarios: 1, of which 0 with 95 % or more the same. Replays: 2, of which 1 the same." in text
+    assert "; after step 2, states of t-0: recorded leader 1; replayed leader 2\n" in text
+
+
+def test_nineteen_of_twenty_reach_the_aim() -> None:
+    assert "of which 1 with" in page([measured("a", same=19), measured("b", same=18)])
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A night with two scenarios; what is measured goes to a folder of its own."""
+    monkeypatch.setattr(replays, "MEASURED", tmp_path / "replayed.json")
+    monkeypatch.setattr(replays, "PAGE", tmp_path / "replay-rates.md")
+    store = Store(tmp_path / "store")
+    for scenario in ("first-partition", "healthy"):
+        store.append(done(scenario, scenario))
+        (store.runs / scenario).mkdir(parents=True)
+        (store.runs / scenario / "manifest.json").touch()
+    return store
+
+
+def test_what_was_measured_is_left_out_the_next_time_and_one_that_fails_stops_no_other(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def measure(one: Done, record: Path, folder: Path, times: int) -> Replayed:
+        asked.append(one.job.scenario)
+        if one.job.scenario == "first-partition":
+            raise HarnessError("no space", where=str(record))
+        return msgspec.structs.replace(measured(one.job.scenario, same=19), times=times)
+
+    monkeypatch.setattr(replays, "measure", measure)
+    assert main([str(store.folder)]) == 1
+    assert main([str(store.folder)]) == 1
+    assert asked == ["first-partition", "healthy", "first-partition"]
+    assert stored().keys() == {"healthy"}
+    assert main([str(store.folder), "--budget-m", "0"]) == 0
+
+
+def test_a_folder_that_is_no_store_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "nowhere")])
+    assert "is no store of nights" in capsys.readouterr().err
+    assert not (tmp_path / "nowhere").exists()
