@@ -1,7 +1,6 @@
 """A temporary folder that is its process's for certain, so that one whose process was killed can be removed.
 
-The owner holds a lock on a file in it. The kernel lets go of the lock when the process ends, however it ends, and
-the lock is the same from any pid namespace, where a pid would be another process's.
+The owner holds a lock on a file in it (harness.locks).
 """
 
 from __future__ import annotations
@@ -11,6 +10,8 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+
+from harness.locks import is_held
 
 PREFIX = "ebbtide-spark-"
 _LOCK = "owner.lock"
@@ -48,17 +49,9 @@ def _is_abandoned(folder: Path) -> bool:
     try:
         if os.geteuid() not in (0, folder.lstat().st_uid):
             return False
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        # Held, or on a file system that cannot tell.
-        return False
-    finally:
-        os.close(lock)
-    return True
+    return is_held(folder / _LOCK, follow=False) is False
 
 
 def _remains(folder: Path) -> bool:

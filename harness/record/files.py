@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from harness.errors import UsageError
+from harness.locks import is_held
 
 RAW_DIR = "raw"
 """Folder of a record: metadata logs, replica segments and checkpoints as they were on the nodes' disks."""
@@ -81,8 +82,7 @@ def _is(part: Path, file: os.stat_result) -> bool:
 def going(record: Path) -> Iterator[None]:
     """For the length of the block the run of this record is going: others leave the record alone (`is_going`).
 
-    A lock on the folder, which the kernel takes away however this process ends, and which holds for other users and
-    from within containers and other namespaces. Where the file system has no locks, nobody is told.
+    It is told by a lock on the folder (harness.locks). Where the file system has no locks, nobody is told.
     """
     folder = os.open(record, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -95,19 +95,7 @@ def going(record: Path) -> Iterator[None]:
 
 def is_going(record: Path) -> bool:
     """Whether a process still runs what this record is of."""
-    try:
-        folder = os.open(record, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(folder)
-    return False
+    return is_held(record) is True
 
 
 def check_ended(record: Path) -> None:
