@@ -1,9 +1,9 @@
 """How often a recorded run of each scenario comes again: `python -m bench.replays [STORE] --times 20`, as root.
 
 STORE is that of a night (`ebbtide nightly --store STORE`): of each scenario one of its runs is replayed, one that lost
-records rather than one that did not. What came of it goes into docs/replayed.json, scenario by scenario, and
-docs/replay-rates.md is written anew from that. Scenarios with as many replays already are left out; no scenario is
-begun after `--budget-m`, so that the same command goes on another day. Without STORE only the page is written.
+records rather than one that did not. The scenario with the fewest replays is next, `--each` times, until all have
+`--times`. What came of them is added to docs/replayed.json, and docs/replay-rates.md is written anew from that. None is
+begun after `--budget-m`, and the same command goes on another day. Without STORE only the page is written.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
@@ -20,9 +20,10 @@ from statistics import mean
 import msgspec
 from rich.console import Console
 
+from analysis.verdict import Verdict
 from harness.campaign.store import Done, Store
-from harness.cli.judging import judged_together
-from harness.errors import EbbtideError, UsageError
+from harness.cli.judging import judging_together
+from harness.errors import EbbtideError, HarnessError, UsageError
 from harness.record.files import write_atomically
 from harness.record.manifest import MANIFEST
 from harness.replay.compare import Repetition
@@ -31,7 +32,6 @@ from harness.replay.recorded import load_recorded
 from harness.replay.replaying import Replay, as_recorded, judged, run_replays
 from harness.runner.display import PlainDisplay
 from harness.runner.launch import Wanted, check, prepare
-from harness.signals import unwinding
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 MEASURED = DOCS / "replayed.json"
@@ -55,9 +55,13 @@ class Departed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of the replays of one run, `times` of which finished. `fidelity` is their mean, from 0 to 1."""
+    """What came of the replays of a run, `times` of which finished. `fidelity` is their mean, from 0 to 1.
+
+    `runs` names the recorded run; more than one where the first was no longer there for all of the replays.
+    """
 
     scenario: str
+    runs: tuple[str, ...]
     release: str
     date: str
     recorded: str
@@ -93,6 +97,7 @@ def row(done: Done, recorded: Finding, replays: Sequence[Replay], date: str) -> 
     finished = [(one, one.repetition) for one in replays if one.repetition is not None]
     return Replayed(
         scenario=done.job.scenario,
+        runs=(str(done.run_id),),
         release=str(done.job.target),
         date=date,
         recorded=recorded.told(),
@@ -100,6 +105,22 @@ def row(done: Done, recorded: Finding, replays: Sequence[Replay], date: str) -> 
         same=sum(one.same for one, _ in finished),
         fidelity=round(mean(repetition.fidelity for _, repetition in finished), 3) if finished else None,
         departed=tuple(_departed(one, repetition) for one, repetition in finished if not one.same),
+    )
+
+
+def added(before: Replayed | None, new: Replayed) -> Replayed:
+    """What came of the replays of both; `new` alone where another finding, or another release, was replayed before."""
+    if before is None or (before.release, before.recorded) != (new.release, new.recorded):
+        return new
+    weighed = [(one.fidelity, one.times) for one in (before, new) if one.fidelity is not None]
+    times = before.times + new.times
+    return msgspec.structs.replace(
+        new,
+        runs=tuple(dict.fromkeys((*before.runs, *new.runs))),
+        times=times,
+        same=before.same + new.same,
+        fidelity=round(sum(fidelity * count for fidelity, count in weighed) / times, 3) if times else None,
+        departed=(*before.departed, *new.departed),
     )
 
 
@@ -127,8 +148,11 @@ def page(rows: Sequence[Replayed]) -> str:
             f"| {one.scenario} | {one.release} | {one.recorded} | {one.same} of {one.times} | {fidelity} | {one.date} |"
         )
     for one in rows:
-        if one.departed:
-            lines += ["", f"## {one.scenario}", "", *(f"- {other.found}; {other.first}" for other in one.departed)]
+        if one.departed or len(one.runs) > 1:
+            lines += ["", f"## {one.scenario}", ""]
+            lines += [f"- {other.found}; {other.first}" for other in one.departed]
+        if len(one.runs) > 1:
+            lines.append(f"- of {len(one.runs)} recorded runs")
     return "\n".join(lines) + "\n"
 
 
@@ -145,7 +169,10 @@ def write(rows: Mapping[str, Replayed]) -> None:
     write_atomically(PAGE, page(ordered).encode())
 
 
-def measure(done: Done, record: Path, folder: Path, times: int) -> Replayed:
+Judge = Callable[[Sequence[Path]], Mapping[Path, Verdict]]
+
+
+def measure(done: Done, record: Path, folder: Path, times: int, judge: Judge) -> Replayed:
     """Replay a record so many times, in `folder`. Raises `EbbtideError` where that cannot be done here."""
     original = load_recorded(record)
     if original.verdict is None:
@@ -156,9 +183,38 @@ def measure(done: Done, record: Path, folder: Path, times: int) -> Replayed:
     with PlainDisplay(Console(stderr=True)) as display:
         launch = prepare(wanted, [kafka], display.note)
         ran = list(run_replays(original, [kafka], times=times, seed=None, launch=launch, display=display, jobs=AT_ONCE))
-    verdicts = judged_together([one.record for one in ran if one.record is not None])
+    verdicts = judge([one.record for one in ran if one.record is not None])
     replays = [judged(original, one, verdicts.__getitem__) for one in ran]
     return row(done, finding(original.verdict), replays, f"{datetime.now(UTC):%Y-%m-%d}")
+
+
+def go_on(store: Store, times: int, each: int, budget_m: float) -> int:
+    """Replay the runs of the store, the scenario with the fewest replays first; 1 where one could not be replayed."""
+    rows, left = stored(), chosen(store.history(), store.runs)
+    until, code = time.monotonic() + budget_m * 60, 0
+    with judging_together() as judge:
+        while short := {name: have for name in left if (have := rows[name].times if name in rows else 0) < times}:
+            if time.monotonic() > until:
+                print("the budget is over", file=sys.stderr)
+                break
+            scenario = min(short, key=lambda name: short[name])
+            done, began = left[scenario], time.monotonic()
+            try:
+                # Beside the records: power is lost by the method of that file system.
+                with tempfile.TemporaryDirectory(prefix=".replays-", dir=store.folder) as folder:
+                    record = store.runs / str(done.run_id)
+                    new = measure(done, record, Path(folder), min(each, times - short[scenario]), judge)
+                if not new.times:
+                    raise HarnessError("every replay failed", where=str(record))
+            except EbbtideError as error:
+                print(f"{scenario}: {error.render()}", file=sys.stderr)
+                del left[scenario]
+                code = 1
+                continue
+            rows[scenario] = added(rows.get(scenario), new)
+            write(rows)
+            print(f"{scenario}: {new.same} of {new.times}, {time.monotonic() - began:.0f} s", flush=True)
+    return code
 
 
 def main(argv: Sequence[str]) -> int:
@@ -167,37 +223,16 @@ def main(argv: Sequence[str]) -> int:
         prog="python -m bench.replays", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("store", type=Path, nargs="?", metavar="STORE")
-    parser.add_argument("--times", type=int, default=20, help="replays of each run (default 20)")
-    parser.add_argument("--budget-m", type=float, default=120.0, help="begin no scenario after so many minutes")
+    parser.add_argument("--times", type=int, default=20, help="replays of each run in the end (default 20)")
+    parser.add_argument("--each", type=int, default=4, help="replays at a time (default 4)")
+    parser.add_argument("--budget-m", type=float, default=120.0, help="begin none after so many minutes")
     args = parser.parse_args(argv)
-    rows = stored()
     if args.store is None:
-        write(rows)
+        write(stored())
         return 0
     if not (args.store / "history.jsonl").is_file():
         parser.error(f"{args.store} is no store of nights: it has no history.jsonl")
-    store, code = Store(args.store), 0
-    until = time.monotonic() + args.budget_m * 60
-    with unwinding():
-        for scenario, done in chosen(store.history(), store.runs).items():
-            if scenario in rows and rows[scenario].times >= args.times:
-                continue
-            if time.monotonic() > until:
-                print("the budget is over", file=sys.stderr)
-                break
-            began = time.monotonic()
-            try:
-                # Beside the records: power is lost by the method of that file system.
-                with tempfile.TemporaryDirectory(prefix=".replays-", dir=args.store) as folder:
-                    found = measure(done, store.runs / str(done.run_id), Path(folder), args.times)
-            except EbbtideError as error:
-                print(f"{scenario}: {error.render()}", file=sys.stderr)
-                code = 1
-                continue
-            rows[scenario] = found
-            write(rows)
-            print(f"{scenario}: {found.same} of {found.times}, {time.monotonic() - began:.0f} s", flush=True)
-    return code
+    return go_on(Store(args.store), args.times, args.each, args.budget_m)
 
 
 if __name__ == "__main__":

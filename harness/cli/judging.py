@@ -35,21 +35,29 @@ def judging(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
         yield judge_one
 
 
-def judged_together(records: Sequence[Path]) -> dict[Path, Verdict]:
-    """Judge records in the same Spark jobs, and write their verdicts.
+@contextlib.contextmanager
+def judging_together() -> Iterator[Callable[[Sequence[Path]], dict[Path, Verdict]]]:
+    """A function that judges records in the same Spark jobs and writes their verdicts, as often as it is called.
 
-    Raises `EbbtideError` for the first that cannot be judged.
+    It raises `EbbtideError` for the first that cannot be judged. The session is as large as the first call asks for.
     """
-    from analysis.judge.many import Bug, judge_many
-    from analysis.reconcile.files import rows_of
-    from analysis.reconcile.session import session
     from harness.signals import unwinding
 
-    verdicts: dict[Path, Verdict] = {}
-    if records:
-        with unwinding(), session(rows=rows_of(records)) as spark:
-            for record, verdict in judge_many(records, spark):
+    with unwinding(), contextlib.ExitStack() as stack:
+        started: list[SparkSession] = []
+
+        def judge_all(records: Sequence[Path]) -> dict[Path, Verdict]:
+            from analysis.judge.many import Bug, judge_many
+            from analysis.reconcile.files import rows_of
+            from analysis.reconcile.session import session
+
+            verdicts: dict[Path, Verdict] = {}
+            if records and not started:
+                started.append(stack.enter_context(session(rows=rows_of(records))))
+            for record, verdict in judge_many(records, started[0]) if records else ():
                 if isinstance(verdict, EbbtideError):
                     raise verdict.error if isinstance(verdict, Bug) else verdict
                 verdicts[record] = verdict
-    return verdicts
+            return verdicts
+
+        yield judge_all

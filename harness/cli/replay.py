@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     """Replay, judge, compare, tell."""
     from rich.console import Console
 
-    from harness.cli.judging import judged_together
+    from harness.cli.judging import judging_together
     from harness.replay.recorded import load_recorded
     from harness.replay.replaying import as_recorded, judged, otherwise, run_replays, summaries
     from harness.runner.display import OutlivingConsole, PlainDisplay, display_for
@@ -75,7 +75,8 @@ def run(args: argparse.Namespace) -> ExitCode:
         )
         display.note("judging")
     unjudged = [original.folder] if original.verdict is None else []
-    verdicts = judged_together([*unjudged, *(one.record for one in done if one.record is not None)])
+    with judging_together() as judge:
+        verdicts = judge([*unjudged, *(one.record for one in done if one.record is not None)])
     if unjudged:
         original = load_recorded(args.run)
     replays = [judged(original, one, verdicts.__getitem__) for one in done]

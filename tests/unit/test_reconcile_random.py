@@ -182,6 +182,18 @@ def _elections(dice: Dice, builder: RecordBuilder) -> None:
             builder.served(high_watermark, epoch=epoch, asked_ns=at_ns - 2, at_ns=at_ns, partition=2)
 
 
+def _acked_alone(dice: Dice, builder: RecordBuilder) -> None:
+    """A record that only its ack tells of, among values of known leader epochs: the nearest bounds what passed it."""
+    values = iter(range(46, 60))
+    sent_ns = dice.randint(1, 60)
+    builder.send(next(values), at=7, acks=1, partition=2, sent_ns=sent_ns, done_ns=sent_ns)
+    for epoch in dice.some(0, 6):
+        builder.read(next(values), at=7, consumer=6, polled_ns=90, leader_epoch=epoch, partition=2)
+    for epoch in dice.some(0, 6):
+        asked_ns = dice.randint(1, 80)
+        builder.served(8, epoch=epoch, asked_ns=asked_ns, at_ns=asked_ns, partition=2)
+
+
 def _evidence(dice: Dice, builder: RecordBuilder) -> None:
     for _ in range(dice.randint(0, 8)):
         asked = dice.maybe(dice.randint(1, 40))
@@ -231,6 +243,8 @@ def run(dice: Dice) -> RecordBuilder:
             builder.end(partition=partition, log_start=log_start, high_watermark=dice.choice([2, 7, 100, 1000]))
         _evidence(dice, builder)
         _elections(dice, builder)
+        if dice.random() < 0.5:
+            _acked_alone(dice, builder)
         if dice.random() < 0.1:
             builder.not_in_final_read()
     return builder

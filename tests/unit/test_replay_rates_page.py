@@ -9,7 +9,7 @@ import pytest
 from replay_records import LOST
 
 from bench import replays
-from bench.replays import PAGE, Replayed, chosen, main, page, row, stored
+from bench.replays import PAGE, Judge, Replayed, added, chosen, main, page, row, stored
 from harness.campaign.job import Job, Target
 from harness.campaign.store import Done, Ended, Store
 from harness.errors import HarnessError
@@ -35,7 +35,15 @@ def replay(*, same: bool, share: float, departures: tuple[Departure, ...] = ()) 
 
 def measured(scenario: str, *, same: int) -> Replayed:
     return Replayed(
-        scenario=scenario, release="4.3.1", date="", recorded="", times=20, same=same, fidelity=1.0, departed=()
+        scenario=scenario,
+        runs=("r",),
+        release="4.3.1",
+        date="",
+        recorded="",
+        times=20,
+        same=same,
+        fidelity=1.0,
+        departed=(),
     )
 
 
@@ -84,6 +92,29 @@ def test_nineteen_of_twenty_reach_the_aim() -> None:
     assert "of which 1 with" in page([measured("a", same=19), measured("b", same=18)])
 
 
+def test_replays_of_several_days_add_up_and_those_of_another_finding_do_not() -> None:
+    first, then = (
+        measured("a", same=20),
+        msgspec.structs.replace(measured("a", same=3), runs=("s",), times=5, fidelity=0.5),
+    )
+    both = added(first, then)
+    assert (both.times, both.same, both.fidelity, both.runs) == (25, 23, 0.9, ("r", "s"))
+    assert "- of 2 recorded runs" in page([both])
+    assert added(first, msgspec.structs.replace(then, recorded="another loss")).times == 5
+
+
+def test_the_scenario_with_the_fewest_replays_is_next(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def measure(one: Done, record: Path, folder: Path, times: int, judge: Judge) -> Replayed:
+        asked.append((one.job.scenario, times))
+        return msgspec.structs.replace(measured(one.job.scenario, same=times), times=times)
+
+    monkeypatch.setattr(replays, "measure", measure)
+    assert main([str(store.folder), "--times", "3", "--each", "2"]) == 0
+    assert asked == [("first-partition", 2), ("healthy", 2), ("first-partition", 1), ("healthy", 1)]
+
+
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A night with two scenarios; what is measured goes to a folder of its own."""
@@ -102,17 +133,17 @@ def test_what_was_measured_is_left_out_the_next_time_and_one_that_fails_stops_no
 ) -> None:
     asked: list[str] = []
 
-    def measure(one: Done, record: Path, folder: Path, times: int) -> Replayed:
+    def measure(one: Done, record: Path, folder: Path, times: int, judge: Judge) -> Replayed:
         asked.append(one.job.scenario)
         if one.job.scenario == "first-partition":
             raise HarnessError("no space", where=str(record))
-        return msgspec.structs.replace(measured(one.job.scenario, same=19), times=times)
+        return msgspec.structs.replace(measured(one.job.scenario, same=times), times=times)
 
     monkeypatch.setattr(replays, "measure", measure)
+    assert main([str(store.folder), "--each", "15"]) == 1
     assert main([str(store.folder)]) == 1
-    assert main([str(store.folder)]) == 1
-    assert asked == ["first-partition", "healthy", "first-partition"]
-    assert stored().keys() == {"healthy"}
+    assert asked == ["first-partition", "healthy", "healthy", "first-partition"]
+    assert {name: one.times for name, one in stored().items()} == {"healthy": 20}
     assert main([str(store.folder), "--budget-m", "0"]) == 0
 
 
