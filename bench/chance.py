@@ -1,8 +1,8 @@
 """Guided against unguided random schedules: `python -m bench.chance [STORE]`, as root; the same command goes on.
 
-One round is one run of each, of the same seed and so many steps, judged together; the guide is told what its runs
-reached. STORE keeps the records and both corpora: run after run until `--rounds` are there, or `--budget-s` is
-over. Prints the states that the runs of each have reached, side by side.
+One round is one run of each, of the same seed and so many steps, side by side on the host and judged together; the
+guide is told what its runs reached. STORE keeps the records and both corpora: round after round until `--rounds` are
+there, or `--budget-s` is over. Prints the states that the runs of each have reached, side by side.
 """
 
 from __future__ import annotations
@@ -15,19 +15,13 @@ from collections import Counter
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 
-from analysis.judge.many import judge_many
-from analysis.reconcile.files import rows_of
-from analysis.reconcile.session import session
-from analysis.verdict import read_verdict
 from harness.chance.guide import Guide, Told, marks
-from harness.errors import EbbtideError
-from harness.runner.display import PlainDisplay
+from harness.cli.judging import JudgeTogether, judging_together
 from harness.runner.launch import Launch, Wanted, check, prepare
-from harness.runner.run import run_scenario
+from harness.runner.run import RunRequest
+from harness.runner.side_by_side import run_side_by_side
 from harness.scenario.model import Scenario
-from harness.signals import unwinding
 
 _ARMS = {"guided": True, "unguided": False}
 
@@ -41,7 +35,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str
     outcome: str
     why: list[str]
-    took_s: float
 
 
 class Arm:
@@ -52,17 +45,11 @@ class Arm:
         self.folder = store / name
         self.guide = Guide(self.folder, kafka=kafka, steps=steps, guided=_ARMS[name])
 
-    def run(self, seed: int, launch: Launch, wanted: Wanted) -> tuple[Scenario, Path | None, float]:
-        """One run; no record where the harness failed."""
+    def request(self, seed: int, launch: Launch, wanted: Wanted) -> tuple[Scenario, RunRequest]:
+        """What is run next."""
         scenario = self.guide.next(seed)
         check(wanted, scenario, scenario.kafka)
-        began = time.monotonic()
-        try:
-            record = run_scenario(launch.request(scenario, scenario.kafka[0], seed), PlainDisplay(Console(stderr=True)))
-        except EbbtideError as error:
-            print(f"{self.name} {scenario.name}: failed: {error.render()}", flush=True)
-            return scenario, None, time.monotonic() - began
-        return scenario, record, time.monotonic() - began
+        return scenario, launch.request(scenario, scenario.kafka[0], seed)
 
     def told(self) -> list[Told]:
         """What its runs reached, in order."""
@@ -70,29 +57,28 @@ class Arm:
         return [msgspec.json.decode(line, type=Told) for line in lines]
 
 
-def play_round(number: int, seed: int, arms: list[Arm], launch: Launch, wanted: Wanted, store: Path) -> None:
-    """One run of each arm, in turn first, judged together, and written down."""
-    order = arms if number % 2 else arms[::-1]
-    ran = [(arm, *arm.run(seed, launch, wanted)) for arm in order]
-    records = [record for _, _, record, _ in ran if record is not None]
-    with unwinding(), session(None, rows=rows_of(records)) as spark:
-        for _ in judge_many(records, spark):
-            pass
+def play_round(
+    number: int, seed: int, arms: list[Arm], launch: Launch, wanted: Wanted, store: Path, judge: JudgeTogether
+) -> None:
+    """One run of each arm, both at once, judged together, and written down."""
+    asked = [(arm, *arm.request(seed, launch, wanted)) for arm in (arms if number % 2 else arms[::-1])]
+    log = store / "runs.log"
+    ran = list(run_side_by_side((((arm, scenario), request) for arm, scenario, request in asked), at_once=2, log=log))
+    verdicts = judge([record for _, record in ran if isinstance(record, Path)])
     with (store / "runs.jsonl").open("ab") as file:
-        for arm, scenario, record, took_s in ran:
-            verdict = read_verdict(record) if record is not None else None
+        for (arm, scenario), record in ran:
+            verdict = verdicts[record] if isinstance(record, Path) else None
             arm.guide.told(scenario, verdict.coverage if verdict is not None else {})
             run = Run(
                 arm=arm.name,
                 round=number,
-                record=record.name if record is not None else "",
+                record=record.name if isinstance(record, Path) else "",
                 scenario=scenario.title,
                 outcome=verdict.outcome if verdict is not None else "failed",
-                why=verdict.why if verdict is not None else [],
-                took_s=round(took_s, 1),
+                why=verdict.why if verdict is not None else [str(record)],
             )
             file.write(msgspec.json.encode(run) + b"\n")
-            print(f"round {number} {run.arm}: {run.outcome}, {run.took_s:.0f} s, {run.scenario}", flush=True)
+            print(f"round {number} {run.arm}: {run.outcome}, {run.scenario}", flush=True)
 
 
 def tell(arms: list[Arm]) -> None:
@@ -133,10 +119,11 @@ def compare(args: argparse.Namespace, store: Path) -> int:
     until = time.monotonic() + args.budget_s
     if done < args.rounds:
         launch = prepare(wanted, [args.kafka], print)
-        for number in range(done + 1, args.rounds + 1):
-            if time.monotonic() >= until:
-                break
-            play_round(number, args.seed + number - 1, arms, launch, wanted, store)
+        with judging_together() as judge:
+            for number in range(done + 1, args.rounds + 1):
+                if time.monotonic() >= until:
+                    break
+                play_round(number, args.seed + number - 1, arms, launch, wanted, store, judge)
     tell(arms)
     return 0
 

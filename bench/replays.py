@@ -12,7 +12,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
@@ -20,9 +20,8 @@ from statistics import mean
 import msgspec
 from rich.console import Console
 
-from analysis.verdict import Verdict
 from harness.campaign.store import Done, Store
-from harness.cli.judging import judging_together
+from harness.cli.judging import JudgeTogether, judging_together
 from harness.errors import EbbtideError, HarnessError, UsageError
 from harness.record.files import write_atomically
 from harness.record.manifest import MANIFEST
@@ -169,10 +168,7 @@ def write(rows: Mapping[str, Replayed]) -> None:
     write_atomically(PAGE, page(ordered).encode())
 
 
-Judge = Callable[[Sequence[Path]], Mapping[Path, Verdict]]
-
-
-def measure(done: Done, record: Path, folder: Path, times: int, judge: Judge) -> Replayed:
+def measure(done: Done, record: Path, folder: Path, times: int, judge: JudgeTogether) -> Replayed:
     """Replay a record so many times, in `folder`. Raises `EbbtideError` where that cannot be done here."""
     original = load_recorded(record)
     if original.verdict is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from harness.errors import EbbtideError
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from analysis.verdict import Verdict
+
+JudgeTogether: TypeAlias = "Callable[[Sequence[Path]], dict[Path, Verdict]]"
 
 
 @contextlib.contextmanager
@@ -36,7 +38,7 @@ def judging(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
 
 
 @contextlib.contextmanager
-def judging_together() -> Iterator[Callable[[Sequence[Path]], dict[Path, Verdict]]]:
+def judging_together() -> Iterator[JudgeTogether]:
     """A function that judges records in the same Spark jobs and writes their verdicts, as often as it is called.
 
     It raises `EbbtideError` for the first that cannot be judged. The session is as large as the first call asks for.

@@ -9,9 +9,10 @@ import pytest
 from replay_records import LOST
 
 from bench import replays
-from bench.replays import PAGE, Judge, Replayed, added, chosen, main, page, row, stored
+from bench.replays import PAGE, Replayed, added, chosen, main, page, row, stored
 from harness.campaign.job import Job, Target
 from harness.campaign.store import Done, Ended, Store
+from harness.cli.judging import JudgeTogether
 from harness.errors import HarnessError
 from harness.replay.compare import Departure, Repetition
 from harness.replay.finding import Finding
@@ -106,7 +107,7 @@ def test_replays_of_several_days_add_up_and_those_of_another_finding_do_not() ->
 def test_the_scenario_with_the_fewest_replays_is_next(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int]] = []
 
-    def measure(one: Done, record: Path, folder: Path, times: int, judge: Judge) -> Replayed:
+    def measure(one: Done, record: Path, folder: Path, times: int, judge: JudgeTogether) -> Replayed:
         asked.append((one.job.scenario, times))
         return msgspec.structs.replace(measured(one.job.scenario, same=times), times=times)
 
@@ -133,7 +134,7 @@ def test_what_was_measured_is_left_out_the_next_time_and_one_that_fails_stops_no
 ) -> None:
     asked: list[str] = []
 
-    def measure(one: Done, record: Path, folder: Path, times: int, judge: Judge) -> Replayed:
+    def measure(one: Done, record: Path, folder: Path, times: int, judge: JudgeTogether) -> Replayed:
         asked.append(one.job.scenario)
         if one.job.scenario == "first-partition":
             raise HarnessError("no space", where=str(record))
