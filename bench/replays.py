@@ -1,18 +1,20 @@
-"""How often a recorded run of each scenario comes again: `python -m bench.replays [STORE] --times 20`, as root.
+"""How often a recorded run of each scenario comes again: `python -m bench.replays [RUNS] --times 20`, as root.
 
-STORE is that of a night (`ebbtide nightly --store STORE`): of each scenario one of its runs is replayed, one that lost
-records rather than one that did not. The scenario with the fewest replays is next, `--each` times, until all have
-`--times`. What came of them is added to docs/replayed.json, and docs/replay-rates.md is written anew from that. None is
-begun after `--budget-m`, and the same command goes on another day. Without STORE only the page is written.
+RUNS is a folder of records, such as STORE/runs of `ebbtide nightly --store STORE`: of each scenario of the catalogue
+one is replayed, one that lost records rather than one that did not. The scenario with the fewest replays is next,
+`--each` times, until all have `--times`. What came of them is added to docs/replayed.json, and docs/replay-rates.md is
+written anew from that. None is begun after `--budget-m`, and the same command goes on another day. Without RUNS only
+the page is written.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
@@ -20,17 +22,19 @@ from statistics import mean
 import msgspec
 from rich.console import Console
 
-from harness.campaign.store import Done, Store
+from analysis.verdict import read_verdict
 from harness.cli.judging import JudgeTogether, judging_together
 from harness.errors import EbbtideError, HarnessError, UsageError
 from harness.record.files import write_atomically
-from harness.record.manifest import MANIFEST
+from harness.record.manifest import read_manifest, records_of
 from harness.replay.compare import Repetition
 from harness.replay.finding import Finding, finding
 from harness.replay.recorded import load_recorded
 from harness.replay.replaying import Replay, as_recorded, judged, run_replays
 from harness.runner.display import PlainDisplay
 from harness.runner.launch import Wanted, check, prepare
+from harness.scenario.catalogue import names
+from harness.scenario.recorded import levels_asked, spelled
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 MEASURED = DOCS / "replayed.json"
@@ -41,7 +45,7 @@ AT_ONCE = 2
 
 _INTRO = """# How often runs come again
 
-Made by `python -m bench.replays STORE` from recorded runs; do not edit. One recorded run of each scenario was replayed
+Made by `python -m bench.replays RUNS` from recorded runs; do not edit. One recorded run of each scenario was replayed
 on its own release, two replays at once. *Same*: those with the same outcome and cause ([replay.md](replay.md)).
 """
 
@@ -70,34 +74,27 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     departed: tuple[Departed, ...] = ()
 
 
-def chosen(dones: Iterable[Done], runs: Path) -> dict[str, Done]:
-    """Of each scenario of the catalogue one run whose record is still there: one that lost records as predicted, and
-    the newest of those."""
-    found: dict[str, Done] = {}
-    for done in dones:
-        if (
-            done.job.origin != "catalogue"
-            or done.ended == "failed"
-            or not (runs / str(done.run_id) / MANIFEST).is_file()
-        ):
-            continue
-        before = found.get(done.job.scenario)
-        if before is None or _telling(done) >= _telling(before):
-            found[done.job.scenario] = done
-    return dict(sorted(found.items()))
+def chosen(runs: Path) -> dict[str, Path]:
+    """Of each scenario of the catalogue one record that has been judged: one that lost records as predicted, and the
+    newest of those."""
+    found: dict[str, tuple[tuple[bool, bool], Path]] = {}
+    for record in records_of(runs):
+        scenario, verdict = read_manifest(record).scenario, read_verdict(record)
+        if scenario in names() and verdict is not None:
+            telling = (verdict.outcome == "as-predicted", bool(verdict.losses))
+            if scenario not in found or telling >= found[scenario][0]:
+                found[scenario] = (telling, record)
+    return {scenario: record for scenario, (_, record) in sorted(found.items())}
 
 
-def _telling(done: Done) -> tuple[bool, bool, float]:
-    return done.expected, bool(done.causes), done.ended_at_s
-
-
-def row(done: Done, recorded: Finding, replays: Sequence[Replay], date: str) -> Replayed:
+def row(record: Path, recorded: Finding, replays: Sequence[Replay], date: str) -> Replayed:
     """What came of the replays of a run. Those that the host failed say nothing, and are not counted."""
     finished = [(one, one.repetition) for one in replays if one.repetition is not None]
+    manifest = read_manifest(record)
     return Replayed(
-        scenario=done.job.scenario,
-        runs=(str(done.run_id),),
-        release=str(done.job.target),
+        scenario=manifest.scenario,
+        runs=(manifest.run_id,),
+        release=spelled(manifest.kafka, levels_asked(record)),
         date=date,
         recorded=recorded.told(),
         times=len(finished),
@@ -125,8 +122,9 @@ def added(before: Replayed | None, new: Replayed) -> Replayed:
 
 def _departed(replay: Replay, repetition: Repetition) -> Departed:
     verdict = replay.run.verdict if replay.run is not None else None
+    why = f" ({'; '.join(verdict.why)})" if verdict is not None and verdict.outcome == "inconclusive" else ""
     return Departed(
-        found=finding(verdict).told() if verdict is not None else "not judged",
+        found=f"{finding(verdict).told()}{why}" if verdict is not None else "not judged",
         first=repetition.departures[0].told() if repetition.departures else "nowhere",
     )
 
@@ -168,11 +166,11 @@ def write(rows: Mapping[str, Replayed]) -> None:
     write_atomically(PAGE, page(ordered).encode())
 
 
-def measure(done: Done, record: Path, folder: Path, times: int, judge: JudgeTogether) -> Replayed:
+def measure(record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether) -> Replayed:
     """Replay a record so many times, in `folder`. Raises `EbbtideError` where that cannot be done here."""
     original = load_recorded(record)
     if original.verdict is None:
-        raise UsageError("the run has not been judged", where=str(record), next=f"ebbtide analyze {record}")
+        raise UsageError("the run was not finished", where=str(record))
     kafka = original.manifest.kafka
     wanted = as_recorded(original, Wanted(runs=folder))
     check(wanted, original.scenario, [kafka])
@@ -181,12 +179,15 @@ def measure(done: Done, record: Path, folder: Path, times: int, judge: JudgeToge
         ran = list(run_replays(original, [kafka], times=times, seed=None, launch=launch, display=display, jobs=AT_ONCE))
     verdicts = judge([one.record for one in ran if one.record is not None])
     replays = [judged(original, one, verdicts.__getitem__) for one in ran]
-    return row(done, finding(original.verdict), replays, f"{datetime.now(UTC):%Y-%m-%d}")
+    for one in replays:
+        if keep is not None and one.run is not None and not one.same:
+            shutil.move(one.run.folder, keep / one.run.folder.name)
+    return row(record, finding(original.verdict), replays, f"{datetime.now(UTC):%Y-%m-%d}")
 
 
-def go_on(store: Store, times: int, each: int, budget_m: float) -> int:
-    """Replay the runs of the store, the scenario with the fewest replays first; 1 where one could not be replayed."""
-    rows, left = stored(), chosen(store.history(), store.runs)
+def go_on(runs: Path, times: int, each: int, keep: Path | None, budget_m: float) -> int:
+    """Replay records of the folder, the scenario with the fewest replays first; 1 where one could not be replayed."""
+    rows, left = stored(), chosen(runs)
     until, code = time.monotonic() + budget_m * 60, 0
     with judging_together() as judge:
         while short := {name: have for name in left if (have := rows[name].times if name in rows else 0) < times}:
@@ -194,12 +195,11 @@ def go_on(store: Store, times: int, each: int, budget_m: float) -> int:
                 print("the budget is over", file=sys.stderr)
                 break
             scenario = min(short, key=lambda name: short[name])
-            done, began = left[scenario], time.monotonic()
+            record, began = left[scenario], time.monotonic()
             try:
                 # Beside the records: power is lost by the method of that file system.
-                with tempfile.TemporaryDirectory(prefix=".replays-", dir=store.folder) as folder:
-                    record = store.runs / str(done.run_id)
-                    new = measure(done, record, Path(folder), min(each, times - short[scenario]), judge)
+                with tempfile.TemporaryDirectory(prefix=".replays-", dir=runs) as folder:
+                    new = measure(record, Path(folder), min(each, times - short[scenario]), keep, judge)
                 if not new.times:
                     raise HarnessError("every replay failed", where=str(record))
             except EbbtideError as error:
@@ -218,17 +218,20 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench.replays", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("store", type=Path, nargs="?", metavar="STORE")
+    parser.add_argument("runs", type=Path, nargs="?", metavar="RUNS")
     parser.add_argument("--times", type=int, default=20, help="replays of each run in the end (default 20)")
     parser.add_argument("--each", type=int, default=4, help="replays at a time (default 4)")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="where records of replays go that were not the same"
+    )
     parser.add_argument("--budget-m", type=float, default=120.0, help="begin none after so many minutes")
     args = parser.parse_args(argv)
-    if args.store is None:
+    if args.runs is None:
         write(stored())
         return 0
-    if not (args.store / "history.jsonl").is_file():
-        parser.error(f"{args.store} is no store of nights: it has no history.jsonl")
-    return go_on(Store(args.store), args.times, args.each, args.budget_m)
+    if not records_of(args.runs):
+        parser.error(f"{args.runs}: no folder of run records")
+    return go_on(args.runs, args.times, args.each, args.keep, args.budget_m)
 
 
 if __name__ == "__main__":

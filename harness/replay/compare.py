@@ -40,7 +40,7 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True):
 class Repetition(msgspec.Struct, frozen=True, kw_only=True):
     """The shares lie between 0 and 1. `departures` are in the order of the first run; the first is where they part.
 
-    `same`: both verdicts have the same outcome and the same finding. None: one of the two has not been judged.
+    `same`: the first one's finding came again in the second. None: one of the two has not been judged.
     """
 
     states: float
@@ -207,4 +207,4 @@ def _verdicts_agree(one: Recorded, other: Recorded) -> float | None:
 def _same(one: Recorded, other: Recorded) -> bool | None:
     if one.verdict is None or other.verdict is None:
         return None
-    return finding(one.verdict) == finding(other.verdict)
+    return finding(one.verdict).again_in(finding(other.verdict))

@@ -13,6 +13,8 @@ from analysis.verdict import Outcome, Verdict
 
 _ATTRIBUTED = ("lost", "hw-regression")
 """Kinds that stand in `losses` and `regressions` with their cause."""
+_OF_PRODUCERS = {"duplicate", "dirty-order", "aborted-read"}
+"""Kinds that a producer's retries make, or a send that failed and was written: by which request was under way."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +26,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     def told(self) -> str:
         """In a clause."""
         return f"{self.outcome}, {', '.join(self.facts) or 'nothing lost'}"
+
+    def again_in(self, replayed: Finding) -> bool:
+        """Whether a replay shows all of this, and nothing besides but what producers do of themselves."""
+        missing, besides = set(self.facts) - set(replayed.facts), set(replayed.facts) - set(self.facts)
+        return self.outcome == replayed.outcome and not missing and besides <= _OF_PRODUCERS
 
 
 def finding(verdict: Verdict) -> Finding:

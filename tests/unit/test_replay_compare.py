@@ -14,7 +14,7 @@ from harness.errors import ExitCode
 from harness.record.steps import read_steps, write_steps
 from harness.replay.answer import answer
 from harness.replay.compare import compare
-from harness.replay.finding import finding
+from harness.replay.finding import Finding, finding
 from harness.replay.recorded import Recorded, load_recorded
 from harness.replay.replaying import Replay, as_recorded, otherwise, summaries, unreached
 from harness.runner.launch import Launch, Wanted
@@ -156,6 +156,25 @@ def test_another_cause_is_another_finding(tmp_path: Path) -> None:
     repetition = compare(load_recorded(LOST), other)
     assert repetition.same is False
     assert repetition.departures[-1].what == "verdict"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "replayed", "again"),
+    [
+        ((), ("duplicate",), True),
+        ((), ("hw-regression by last-replica-standing",), False),
+        ((), ("committed loss by last-replica-standing",), False),
+        (("duplicate",), (), False),
+        (("vanished",), ("dirty-order", "vanished"), True),
+        (("vanished",), ("unseen", "vanished"), False),
+    ],
+)
+def test_only_what_producers_do_of_themselves_may_come_besides_what_was_recorded(
+    recorded: tuple[str, ...], replayed: tuple[str, ...], again: bool
+) -> None:
+    first = Finding(outcome="as-predicted", facts=recorded)
+    assert first.again_in(Finding(outcome="as-predicted", facts=replayed)) is again
+    assert not first.again_in(Finding(outcome="inconclusive", facts=replayed))
 
 
 def test_a_finding_names_what_is_gravest() -> None:

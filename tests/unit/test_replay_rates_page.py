@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from replay_records import LOST
 
+from analysis.verdict import Outcome, write_verdict
 from bench import replays
 from bench.replays import PAGE, Replayed, added, chosen, main, page, row, stored
-from harness.campaign.job import Job, Target
-from harness.campaign.store import Done, Ended, Store
 from harness.cli.judging import JudgeTogether
 from harness.errors import HarnessError
+from harness.record.manifest import read_manifest, write_manifest
 from harness.replay.compare import Departure, Repetition
 from harness.replay.finding import Finding
 from harness.replay.recorded import load_recorded
@@ -23,10 +23,15 @@ LOSS = Finding(outcome="as-predicted", facts=("committed loss by last-replica-st
 DEPARTURE = Departure(what="states of t-0", at_ns=7, after_step=2, recorded="leader 1", replayed="leader 2")
 
 
-def done(scenario: str, run_id: str | None, ended: Ended = "as-predicted", at_s: float = 0.0, **causes: int) -> Done:
-    target = Target(kafka="4.0.2", features={"eligible.leader.replicas.version": 1})
-    job = Job(scenario=scenario, target=target, runtime="local", number=1)
-    return Done(night="n", job=job, run_id=run_id, ended=ended, causes=causes, ended_at_s=at_s)
+def ran(runs: Path, scenario: str, run_id: str, outcome: Outcome = "as-predicted", *, lost: bool = False) -> None:
+    """A judged record among `runs`."""
+    manifest = msgspec.structs.replace(read_manifest(LOST), run_id=run_id, scenario=scenario)
+    verdict = load_recorded(LOST).verdict
+    assert verdict is not None
+    (runs / run_id).mkdir(parents=True)
+    write_manifest(runs / run_id, manifest)
+    losses = verdict.losses if lost else []
+    write_verdict(runs / run_id, msgspec.structs.replace(verdict, outcome=outcome, losses=losses))
 
 
 def replay(*, same: bool, share: float, departures: tuple[Departure, ...] = ()) -> Replay:
@@ -53,27 +58,21 @@ def test_the_page_is_that_of_what_was_measured() -> None:
 
 
 def test_a_run_that_lost_records_as_predicted_is_replayed_rather_than_another(tmp_path: Path) -> None:
-    runs = [
-        done("healthy", "new", at_s=2),
-        done("healthy", "old", at_s=1),
-        done("healthy", None, "failed", at_s=3),
-        done("first-partition", "gone", at_s=9, lost=7),
-        done("first-partition", "lost", lost=7),
-        done("first-partition", "saved", at_s=5),
-        done("first-partition", "odd", "inconclusive", at_s=5, lost=8),
-    ]
-    for name in ("new", "old", "lost", "saved", "odd"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "manifest.json").touch()
-    assert {name: one.run_id for name, one in chosen(runs, tmp_path).items()} == {
-        "first-partition": "lost",
-        "healthy": "new",
+    ran(tmp_path, "first-partition", "1-odd", "inconclusive", lost=True)
+    ran(tmp_path, "first-partition", "2-lost", lost=True)
+    ran(tmp_path, "first-partition", "3-saved")
+    ran(tmp_path, "healthy", "4-old")
+    ran(tmp_path, "healthy", "5-new")
+    ran(tmp_path, "random-7", "6-random", lost=True)
+    assert {name: record.name for name, record in chosen(tmp_path).items()} == {
+        "first-partition": "2-lost",
+        "healthy": "5-new",
     }
 
 
 def test_replays_with_another_finding_are_told_with_where_they_departed_and_failed_ones_are_not_counted() -> None:
     found = row(
-        done("unclean-election", "r"),
+        LOST,
         LOSS,
         [
             replay(same=True, share=1.0),
@@ -84,7 +83,7 @@ def test_replays_with_another_finding_are_told_with_where_they_departed_and_fail
     )
     assert (found.times, found.same, found.fidelity) == (2, 1, 0.75)
     text = page([found])
-    assert "| 4.0.2:eligible.leader.replicas.version=1 |" in text
+    assert "| last-replica-standing | 3.9.1 |" in text
     assert "Scenarios: 1, of which 0 with 95 % or more the same. Replays: 2, of which 1 the same." in text
     assert "; after step 2, states of t-0: recorded leader 1; replayed leader 2\n" in text
 
@@ -104,52 +103,49 @@ def test_replays_of_several_days_add_up_and_those_of_another_finding_do_not() ->
     assert added(first, msgspec.structs.replace(then, recorded="another loss")).times == 5
 
 
-def test_the_scenario_with_the_fewest_replays_is_next(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scenario_with_the_fewest_replays_is_next(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int]] = []
 
-    def measure(one: Done, record: Path, folder: Path, times: int, judge: JudgeTogether) -> Replayed:
-        asked.append((one.job.scenario, times))
-        return msgspec.structs.replace(measured(one.job.scenario, same=times), times=times)
+    def measure(record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether) -> Replayed:
+        asked.append((record.name, times))
+        return msgspec.structs.replace(measured(record.name, same=times), times=times)
 
     monkeypatch.setattr(replays, "measure", measure)
-    assert main([str(store.folder), "--times", "3", "--each", "2"]) == 0
+    assert main([str(runs), "--times", "3", "--each", "2"]) == 0
     assert asked == [("first-partition", 2), ("healthy", 2), ("first-partition", 1), ("healthy", 1)]
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A night with two scenarios; what is measured goes to a folder of its own."""
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Records of two scenarios; what is measured goes to a folder of its own."""
     monkeypatch.setattr(replays, "MEASURED", tmp_path / "replayed.json")
     monkeypatch.setattr(replays, "PAGE", tmp_path / "replay-rates.md")
-    store = Store(tmp_path / "store")
     for scenario in ("first-partition", "healthy"):
-        store.append(done(scenario, scenario))
-        (store.runs / scenario).mkdir(parents=True)
-        (store.runs / scenario / "manifest.json").touch()
-    return store
+        ran(tmp_path / "runs", scenario, scenario)
+    return tmp_path / "runs"
 
 
 def test_what_was_measured_is_left_out_the_next_time_and_one_that_fails_stops_no_other(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
-    def measure(one: Done, record: Path, folder: Path, times: int, judge: JudgeTogether) -> Replayed:
-        asked.append(one.job.scenario)
-        if one.job.scenario == "first-partition":
+    def measure(record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether) -> Replayed:
+        asked.append(record.name)
+        if record.name == "first-partition":
             raise HarnessError("no space", where=str(record))
-        return msgspec.structs.replace(measured(one.job.scenario, same=times), times=times)
+        return msgspec.structs.replace(measured(record.name, same=times), times=times)
 
     monkeypatch.setattr(replays, "measure", measure)
-    assert main([str(store.folder), "--each", "15"]) == 1
-    assert main([str(store.folder)]) == 1
+    assert main([str(runs), "--each", "15"]) == 1
+    assert main([str(runs)]) == 1
     assert asked == ["first-partition", "healthy", "healthy", "first-partition"]
     assert {name: one.times for name, one in stored().items()} == {"healthy": 20}
-    assert main([str(store.folder), "--budget-m", "0"]) == 0
+    assert main([str(runs), "--budget-m", "0"]) == 0
 
 
-def test_a_folder_that_is_no_store_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_records_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([str(tmp_path / "nowhere")])
-    assert "is no store of nights" in capsys.readouterr().err
+    assert "no folder of run records" in capsys.readouterr().err
     assert not (tmp_path / "nowhere").exists()
