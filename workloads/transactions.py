@@ -9,9 +9,9 @@ kafka-python's transactional producer alone would not give that (3.0.12, `transa
 - a request of the coordinator's that times out is fatal, and the call that waits for it has no timeout.
 
 So a commit is asked for only when every record of the transaction has been acked, with nothing under way. After
-anything else the producer is not used again: a new one with the same transactional id takes over, whose start ends
-what was open and raises the epoch. Calls that wait run on a thread of their own. `txn_outcomes` says what is
-concluded.
+anything else, and when an answer does not come, the producer is not used again: a new one with the same transactional
+id takes over, whose start ends what was open and raises the epoch. Calls that wait run on a thread of their own.
+`txn_outcomes` says what is concluded.
 
 In a transaction that is to be *fenced*, a successor is started when half of the records are handed over; the first
 incarnation sends the other half and asks for the commit as if nothing had happened.
@@ -20,6 +20,7 @@ incarnation sends the other half and asks for the commit as if nothing had happe
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from enum import Enum, auto
 from typing import Any
 
 from kafka import KafkaProducer
-from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
+from kafka.errors import InvalidProducerEpochError, KafkaError, KafkaTimeoutError, ProducerFencedError
 from kafka.producer.transaction_manager import EndTxnHandler
 
 from harness.errors import HarnessError
@@ -51,22 +52,34 @@ from workloads.txn_outcomes import (
 
 _AGAIN_S = 0.2
 """Between two attempts to start an incarnation."""
+_ANSWER_S = 20.0
+"""For the answer to a commit or an abort: longer than the coordinator takes to move, a session and the loading."""
 
 _FENCINGS = (ProducerFencedError, InvalidProducerEpochError)
 
 
 class Call:
-    """A call that may wait long, on a thread of its own; `error` is what it raised, once it is `done`."""
+    """A call that may wait long, on a thread of its own; `error` is what it raised, once it is `done`.
 
-    def __init__(self, what: Callable[[], object]) -> None:
+    One that has not come back after `answer_s` counts as done, with an error.
+    """
+
+    def __init__(self, what: Callable[[], object], answer_s: float = math.inf) -> None:
         self.error: BaseException | None = None
+        self._answer_s = answer_s
+        self._until = time.monotonic() + answer_s
         self._thread = threading.Thread(target=self._run, args=(what,), daemon=True)
         self._thread.start()
 
     @property
     def done(self) -> bool:
-        """Whether it has returned or raised."""
-        return not self._thread.is_alive()
+        """Whether it has returned or raised, or is not waited for any more."""
+        if not self._thread.is_alive():
+            return True
+        if time.monotonic() < self._until:
+            return False
+        self.error = KafkaTimeoutError(f"no answer in {self._answer_s:.0f} s")
+        return True
 
     def _run(self, what: Callable[[], object]) -> None:
         try:
@@ -274,10 +287,10 @@ class Transactions:
         whole = self._sends.acked - self._acked_before == self._records
         if self._successor is not None or (whole and not _each(self._config.abort_every, self._number)):
             self._state = _State.COMMITTING
-            self._call = Call(producer.commit_transaction)
+            self._call = Call(producer.commit_transaction, _ANSWER_S)
         elif whole:
             self._state = _State.ABORTING
-            self._call = Call(producer.abort_transaction)
+            self._call = Call(producer.abort_transaction, _ANSWER_S)
         else:
             self._replace(REPLACED, "not every record was acked")
 

@@ -6,6 +6,7 @@ at the end of this file.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,7 @@ from harness.record.clients import ClientEvent, read_client_events
 from harness.record.files import JOURNAL_DIR
 from harness.record.tables import table_files
 from harness.waiting import wait_until
+from workloads import transactions
 from workloads.config import Endpoints, ProducerConfig
 from workloads.convert import convert_journals
 from workloads.journal import JournalHeader, JournalWriter
@@ -49,6 +51,7 @@ class Producer:
         self.epoch = epoch
         self.asked: list[str] = []
         self.error: dict[str, Exception] = {}
+        self.held: dict[str, threading.Event] = {}
         self.answer: Exception | None = None
         self._transaction_manager = SimpleNamespace(
             producer_id_and_epoch=ProducerIdAndEpoch(7, epoch), last_error=None, _enqueue_request=lambda _: None
@@ -91,6 +94,8 @@ class Producer:
 
     def _ask(self, what: str) -> None:
         self.asked.append(what)
+        if what in self.held:
+            self.held[what].wait()
         if what in self.error:
             raise self.error[what]
 
@@ -250,6 +255,21 @@ def test_a_commit_that_was_asked_for_and_failed_is_unknown(run: Run) -> None:
     run.whole()
     assert len(run.producers) == 2
     assert run.ends() == [("unknown", "IN_DOUBT")]
+
+
+@pytest.mark.parametrize(("asked", "end"), [("commit", ("unknown", "IN_DOUBT")), ("abort", ("aborted", "REPLACED"))])
+def test_a_coordinator_that_does_not_answer_is_not_waited_for_without_end(
+    asked: str, end: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "_ANSWER_S", 0.1)
+    run = Run(tmp_path, abort_every=1 if asked == "abort" else None)
+    answered = run.producers[0].held[asked] = threading.Event()
+    run.whole()
+    assert len(run.producers) == 2
+    answered.set()
+    run.whole()
+    assert run.ends()[0] == end
+    assert run.events()[1].event == "replaced"
 
 
 @pytest.mark.parametrize(
