@@ -16,6 +16,7 @@ from analysis.judge import many
 from analysis.reconcile import session as spark
 from analysis.verdict import Verdict, not_finished, read_verdict, write_verdict
 from harness.cli.main import main
+from harness.cli.progress import shown_progress
 from harness.errors import EbbtideError, HarnessError, Problems, UsageError
 
 LOSS = 'loss = { committed = "some" }'
@@ -37,6 +38,7 @@ def stories(monkeypatch: pytest.MonkeyPatch) -> dict[Path, Story]:
             yield record, verdict
 
     monkeypatch.setattr(spark, "session", session)
+    monkeypatch.setattr(spark, "is_first_session", lambda: False)
     monkeypatch.setattr(many, "judge_many", judge_many)
     return told
 
@@ -147,6 +149,20 @@ def test_many_records_are_told_in_a_line_each(
     told = [line.split(": ")[:2] for line in out.splitlines()]
     assert told == [[str(records["predicted"]), "as-predicted"], [str(records["proves-nothing"]), "inconclusive"]]
     assert err == f"judging 2 records\njudged 1 of 2 records, the last {records['predicted']}\n"
+
+
+def test_the_first_judging_on_a_host_says_that_it_takes_longer(
+    records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(spark, "is_first_session", lambda: True)
+    main(["analyze", str(records["predicted"])])
+    told = "the first time on this host takes half a minute or more"
+    assert capsys.readouterr().err == f"judging 1 record ({told})\n"
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with shown_progress() as progress:
+        progress.found(1, first=True)
+    assert f"judging: {told}" in capsys.readouterr().err
 
 
 def test_json_is_one_line_a_record_and_equals_the_file(
