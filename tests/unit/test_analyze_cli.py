@@ -106,6 +106,14 @@ def test_a_bad_record_does_not_stop_the_others_from_being_judged(
     assert "manifest.json is not JSON" in err
 
 
+def test_a_folder_where_no_record_is_is_told_that_a_folder_of_records_would_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        assert main(["analyze", str(folder)]) == 4
+        assert "or a folder of run records\n  next:" in capsys.readouterr().err
+
+
 def test_a_record_with_damaged_tables_is_named_once(
     records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
