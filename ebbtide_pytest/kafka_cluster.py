@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 class Unproven(AssertionError):
     """A step never fired, or has no proof that it took effect: whatever follows proves nothing."""
 
+    def __init__(self, entry: StepEntry, what: str) -> None:
+        super().__init__(
+            f"inconclusive: step {entry.index} ({entry.step}) {what}: {entry.why}\n"
+            f"  next:   ebbtide fault {entry.step} --help    (what it takes, and what proves it)"
+        )
+
 
 class Breakable:
     """A cluster that is up, by its name, with every kind of step as a method.
@@ -113,13 +119,12 @@ class Breakable:
 
         __tracebackhide__ = True
         entry = self._ask(step)
-        name = f"step {entry.index} ({entry.step})"
         if step.optional:
             return entry
         if entry.fired_ns is None:
-            raise Unproven(f"inconclusive: {name} never fired: {entry.why}")
+            raise Unproven(entry, "never fired")
         if entry.effect_ns is None and (entry.why is not None or step.step not in WIRE_KINDS):
-            raise Unproven(f"inconclusive: {name} has no proof that it took effect: {entry.why}")
+            raise Unproven(entry, "has no proof that it took effect")
         return entry
 
     def _ask(self, step: StepSpec) -> StepEntry:

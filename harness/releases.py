@@ -24,7 +24,7 @@ import msgspec
 from packaging.version import Version
 
 from harness.errors import HarnessError, UsageError
-from harness.known_releases import nearest, parse_version
+from harness.known_releases import OLDEST, nearest, parse_version
 from harness.maven import Artifact, ArtifactMissing, copy_runtime_jars
 from harness.places import cache_dir
 
@@ -267,7 +267,8 @@ def _unavailable(version: str, error: ArtifactMissing) -> HarnessError | UsageEr
         "no such Kafka release in Maven's repository",
         where=error.where,
         got=version,
-        next=f"ebbtide kafka fetch {nearest(version)}    (the nearest known)",
+        allowed=f"a published release from {OLDEST} on; the nearest known is {nearest(version)}",
+        next="ebbtide kafka list",
     )
 
 

@@ -2,6 +2,9 @@
 
 The JVM that is told to write one does so when it exits, under a name of its own, and `finish` puts it in place.
 A JVM checks an archive against itself and the jars before it maps it, and goes on without when it does not fit.
+
+Each Java and each virtual environment has one of its own. Those used last are kept; a process that has mapped one
+that is removed keeps it.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -16,6 +20,10 @@ import msgspec
 from harness.java import Java
 from harness.places import cache_dir
 
+KEPT_MAX = 3
+"""Archives take about 170 MB each."""
+_PART_MAX_S = 3600.0
+"""A JVM writes its archive in some seconds; what is older was left by one that was killed."""
 _QUIET = "-Xlog:disable -Xlog:all=off"
 
 
@@ -27,10 +35,22 @@ class ClassArchive(msgspec.Struct, frozen=True, kw_only=True):
     part: Path | None = None
 
     def finish(self) -> None:
-        """Put a written archive in its place; the JVM has exited. Two that were written at once are the same."""
+        """Put a written archive in its place, and remove those used the longest ago; the JVM has exited.
+
+        Two that were written at once are the same.
+        """
         if self.part is not None and self.archive is not None:
             with contextlib.suppress(OSError):
                 os.replace(self.part, self.archive)
+                _prune(self.archive.parent)
+
+
+def _prune(folder: Path) -> None:
+    """Other processes may do the same at the same time."""
+    archives = sorted(folder.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
+    left = [part for part in folder.glob("*.part") if part.stat().st_mtime < time.time() - _PART_MAX_S]
+    for path in (*archives[KEPT_MAX:], *left):
+        path.unlink(missing_ok=True)
 
 
 def class_archive(java: Java, jars: Path) -> ClassArchive:
@@ -41,6 +61,8 @@ def class_archive(java: Java, jars: Path) -> ClassArchive:
     key = hashlib.sha256(f"{java.executable.resolve()}\n{java.version}\n{jars}".encode()).hexdigest()[:16]
     archive = folder / f"{key}.jsa"
     if archive.is_file():
+        with contextlib.suppress(OSError):  # it may be another user's, or on a medium that is read only
+            os.utime(archive)
         return ClassArchive(flags=f"-XX:SharedArchiveFile={archive} {_QUIET}", archive=archive)
     try:
         folder.mkdir(parents=True, exist_ok=True)

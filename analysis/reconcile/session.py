@@ -94,6 +94,13 @@ def session(master: str | None = None, *, rows: int = 0, jars: Sequence[Path] = 
         jvm.close()
 
 
+def is_first_session() -> bool:
+    """Whether a session takes longer here, since it is to write its class archive: the first one of this host does."""
+    with contextlib.suppress(HarnessError):  # starting the session tells it
+        return class_archive(require_java(), _jars()).part is not None
+    return False
+
+
 def suits_quick_start(rows: int) -> bool:
     """Whether a session that was started for few rows is the right one for so many."""
     return rows <= _QUICK_ROWS_MAX
@@ -126,12 +133,12 @@ class Jvm:
         # py4j logs the traceback of every call that an interrupt cut short, to the root logger, which would print it.
         logging.getLogger().addHandler(logging.NullHandler())
         java = require_java()
-        spark_home = Path(pyspark.__file__).parent
+        jars_of_spark = _jars()
         self._scratch = Scratch()
         self._gateway: Any = None
-        self._archive = class_archive(java, spark_home / "jars")
+        self._archive = class_archive(java, jars_of_spark)
         environment = {
-            "SPARK_HOME": str(spark_home),
+            "SPARK_HOME": str(jars_of_spark.parent),
             "JAVA_HOME": str(java.executable.resolve().parent.parent),
             "SPARK_LAUNCHER_OPTS": f"{_START_FLAGS} {_QUICK_COMPILER}",
         }
@@ -193,6 +200,11 @@ class Jvm:
                 gateway.proc.wait()
             self._archive.finish()
         self._scratch.remove()
+
+
+def _jars() -> Path:
+    """Spark's own."""
+    return Path(pyspark.__file__).parent / "jars"
 
 
 def _said_by(error: Exception) -> str:

@@ -84,12 +84,13 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PropertyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One clause: its words, its status, and the evidence as JSON lines."""
+    """One clause: its words, its status, what that means in this run, and the evidence as JSON lines."""
 
     name: str
     kip: str
     text: str
     status: str
+    gloss: str
     evidence: tuple[str, ...]
 
 
@@ -162,6 +163,7 @@ def build(
                 kip=one.kip,
                 text=texts.get(one.name, ""),
                 status=one.status,
+                gloss=words.gloss(verdict, one),
                 evidence=tuple(words.json_line(row) for row in one.evidence),
             )
             for one in sorted(verdict.properties, key=lambda one: words.STATUS_ORDER.index(one.status))

@@ -64,7 +64,7 @@ def facts(run: Judged) -> list[tuple[str, str]]:
         ("cause", "\n".join(_causes(verdict)) or "-"),
         ("guilty election", words.election(worst.election if worst else None) + _more(_elections(verdict))),
         ("elected from ELR", "\n".join(map(words.election, run.from_elr)) or "-"),
-        ("HW before, after", _hw(verdict)),
+        ("HW went back", _hw(verdict)),
         ("took", _took(run.manifest)),
         ("outcome", verdict.outcome),
         ("record", run.record),
@@ -127,16 +127,18 @@ def _causes(verdict: Verdict) -> list[str]:
 
 
 def _took(manifest: Manifest) -> str:
-    """The run's length, and of that the time until the cluster was up."""
+    """The run's length, as the report has it, and of that the time until the cluster was up."""
+    took = words.duration(manifest.start_ns, manifest.end_ns)
     if not manifest.timings_s:
-        return "-"
+        return took
     start = manifest.timings_s.get("prepare", 0.0) + manifest.timings_s.get("start cluster", 0.0)
-    return f"{sum(manifest.timings_s.values()):.1f} s, cluster start {start:.1f} s"
+    return f"{took}, cluster start {start:.1f} s"
 
 
 def _hw(verdict: Verdict) -> str:
     """The deepest fall of a HW, and how many others there were."""
     deepest = max(verdict.regressions, key=lambda one: one.from_ - one.to, default=None)
     if deepest is None:
-        return "did not go back" if words.went_back(verdict) == "0" else words.UNKNOWN
-    return f"{deepest.from_:,}, {deepest.to:,} ({deepest.topic}-{deepest.partition})" + _more(len(verdict.regressions))
+        return "no" if words.went_back(verdict) == "0" else words.UNKNOWN
+    fall = f"from {deepest.from_:,} to {deepest.to:,} ({deepest.topic}-{deepest.partition})"
+    return fall + _more(len(verdict.regressions))

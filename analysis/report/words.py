@@ -10,7 +10,7 @@ import msgspec
 from analysis.judge.elections import Elected
 from analysis.judge.invariants import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from analysis.judge.timeline import PartitionState
-from analysis.verdict import Cause, Election, PropertyStatus, Verdict, acked_by_brokers, told_of_acks_0
+from analysis.verdict import Cause, Election, Property, PropertyStatus, Verdict, acked_by_brokers, told_of_acks_0
 from harness.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from harness.record.manifest import ACKS_SPELLED, Manifest
 from harness.record.steps import StepEntry
@@ -28,6 +28,11 @@ MEANING: dict[Cause, str] = {
     "stale-isr-join": "allowed before KIP-903: an ISR join of an earlier broker epoch was accepted",
     "uncommitted-at-failover": "allowed: acks=0/1, never committed when the leader changed",
     "unexplained": "not allowed: no rule of the protocol explains it",
+}
+
+_ALLOWED = {
+    NO_COMMITTED_LOSS: "every committed loss is one that the specification allows on this release",
+    NO_HW_REGRESSION: "every HW that went back did so as the specification allows on this release",
 }
 
 UNKNOWN = "?"
@@ -77,10 +82,10 @@ def sent(record: Path, verdict: Verdict, count: int) -> str:
 
 
 def acks_0(verdict: Verdict) -> str:
-    """Records sent with acks=0, and how many of them the final read does not have; `-` where there are none."""
+    """How many of the records sent with acks=0 the final read does not have; `-` where none were sent so."""
     sent = verdict.coverage.get("acked-with-acks-0", 0)
     gone = verdict.coverage.get("acks-0-gone")
-    return f"{sent:,}, {UNKNOWN if gone is None else f'{gone:,}'}" if sent else "-"
+    return f"{UNKNOWN if gone is None else f'{gone:,}'} of {sent:,}" if sent else "-"
 
 
 def lost_in_all(verdict: Verdict) -> int | None:
@@ -106,6 +111,13 @@ def no_losses(verdict: Verdict) -> str:
     if shown == "0":
         return "None."
     return "Not known." if shown == UNKNOWN else f"{shown} records are lost by a cause that is not known."
+
+
+def gloss(verdict: Verdict, clause: Property) -> str:
+    """What `holds` means beside lost records, or a HW that went back; empty where there is nothing to explain."""
+    lost = any(loss.committed for loss in verdict.losses)
+    seen = {NO_COMMITTED_LOSS: lost, NO_HW_REGRESSION: bool(verdict.regressions)}.get(clause.name, False)
+    return _ALLOWED[clause.name] if seen and clause.status == "holds" else ""
 
 
 def went_back(verdict: Verdict) -> str:

@@ -128,13 +128,14 @@ def judge_all(
     done: list[Judged] = []
     if readable or addresses:
         from analysis.reconcile.files import rows_of
-        from analysis.reconcile.session import session
+        from analysis.reconcile.session import is_first_session, session
         from analysis.remote.store import RemoteStore
         from harness.signals import unwinding
 
+        first = is_first_session()
         with unwinding(), shown_progress() as progress:
             if not addresses:
-                progress.found(len(readable))
+                progress.found(len(readable), first=first)
             progress.stage("starting Spark")
             rows = rows_of(readable)
             if early is not None:
@@ -146,7 +147,7 @@ def judge_all(
                     store = stack.enter_context(RemoteStore(spark))
                     remote = {one.folder: one for one in _found(store, addresses, codes)}
                     if readable or remote:
-                        progress.found(len(readable) + len(remote))
+                        progress.found(len(readable) + len(remote), first=first)
                 for record, verdict in judge_many([*readable, *remote], spark, progress.stage, remote):
                     named = str(remote.get(record, record))
                     if isinstance(verdict, EbbtideError):
@@ -178,7 +179,10 @@ def _found(store: RemoteStore, addresses: Iterable[str], codes: set[ExitCode]) -
 
 def _complain(record: str, error: EbbtideError) -> ExitCode:
     from analysis.judge.many import Bug
+    from harness.record.manifest import LIST_RECORDS
 
+    if error.next == LIST_RECORDS:  # nothing is there that is a record
+        error.allowed = "a run record (a folder with a manifest.json), or a folder of run records"
     named = error.where is not None and error.where.startswith(record)
     print(f"error: {'' if named else f'{record}: '}{error.render()}", file=sys.stderr)
     if isinstance(error, Bug):

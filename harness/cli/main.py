@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from harness import __version__
-from harness.errors import EbbtideError, ExitCode, UsageError
+from harness.errors import EbbtideError, ExitCode, Problems, UsageError
 
 VERBS: dict[str, str] = {
     "run": "run a scenario on one or more Kafka releases and judge it",
@@ -53,25 +53,40 @@ start here:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are `UsageError`s that suggest what was meant."""
+    """An argument parser whose errors are `UsageError`s that suggest what was meant.
+
+    `mistakes`: values that do not fit, kept so that all of them can be told at once; the namespace has None there.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+        self.mistakes: list[EbbtideError] = []
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of exiting with argparse's own code."""
         raise UsageError(message, next=f"{self.prog} --help")
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            self.mistakes.append(UsageError(str(error), next=f"{self.prog} --help"))
+            return None
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices:
+        if action.choices is not None and value is not None and value not in action.choices:
             name = action.metavar if isinstance(action.metavar, str) else action.dest.replace("_", "-")
             choices = [str(choice) for choice in action.choices]
-            raise UsageError(
+            error = UsageError(
                 f"unknown {name.lower()}{_did_you_mean(str(value), choices)}",
                 got=str(value),
                 allowed=", ".join(choices),
                 next=f"{self.prog} --help",
             )
+            # Without its verb nothing that follows can be read.
+            if isinstance(action, argparse._SubParsersAction):
+                raise error
+            self.mistakes.append(error)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -114,16 +129,10 @@ def _came_from_interrupt(error: BaseException) -> bool:
 
 def _run(argv: Sequence[str]) -> int:
     verb = next((word for word in argv if not word.startswith("-")), None)
-    parser = _parser(verb)
     try:
-        args, unknown = parser.parse_known_args(argv)
+        args = _parsed(_parser(verb), argv)
     except SystemExit as end:  # --help and --version have printed
         return int(end.code or 0)
-    if unknown:
-        meant = _chosen(parser, args)
-        raise UsageError(
-            f"unknown argument{_did_you_mean(unknown[0], _options(meant))}", got=unknown[0], next=f"{meant.prog} --help"
-        )
     args.argv = tuple(argv)
     module = _module(args.verb)
     wish = module.powers(args) if os.geteuid() != 0 and hasattr(module, "powers") else None
@@ -134,6 +143,66 @@ def _run(argv: Sequence[str]) -> int:
         if code is not None:
             return code
     return int(module.run(args))
+
+
+def _parsed(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments, as `parser` reads them. Raises `UsageError`, or `Problems` that name every mistake."""
+    missing: list[EbbtideError] = []
+    try:
+        args, unknown = parser.parse_known_args(argv)
+    except UsageError as error:
+        # argparse ends at what is missing, before it has told what is unknown.
+        _forget(parser)
+        missing.append(error)
+        try:
+            args, unknown = parser.parse_known_args(argv)
+        except UsageError:  # what follows cannot be read
+            raise _all([*_mistakes(parser), error], next_=error.next) from None
+    meant = _chosen(parser, args)
+    mistakes = [*_unknown(unknown, meant), *_mistakes(parser), *missing]
+    if mistakes:
+        raise _all(mistakes, next_=f"{meant.prog} --help")
+    return args
+
+
+def _all(mistakes: list[EbbtideError], next_: str | None) -> EbbtideError:
+    """One error that says all of `mistakes`."""
+    if len(mistakes) == 1:
+        return mistakes[0]
+    for mistake in mistakes:
+        mistake.next = None
+    return Problems("the command line", mistakes, next=next_)
+
+
+def _unknown(words: Sequence[str], meant: argparse.ArgumentParser) -> list[UsageError]:
+    """What is wrong with words that `meant` does not know; a word behind an unknown option may be its value."""
+    options = [word for word in words if word.startswith("-")]
+    return [
+        UsageError(f"unknown argument{_did_you_mean(word, _options(meant))}", got=word, next=f"{meant.prog} --help")
+        for word in options or words[:1]
+    ]
+
+
+def _forget(parser: argparse.ArgumentParser) -> None:
+    """Let nothing under `parser` be required, and no mistake be known."""
+    for action in parser._actions:
+        action.required = False
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                _forget(child)
+    for group in parser._mutually_exclusive_groups:
+        group.required = False
+    if isinstance(parser, Parser):
+        parser.mistakes.clear()
+
+
+def _mistakes(parser: argparse.ArgumentParser) -> list[EbbtideError]:
+    """The values that do not fit, of `parser` and of those under it."""
+    found = list(parser.mistakes) if isinstance(parser, Parser) else []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found += [mistake for child in action.choices.values() for mistake in _mistakes(child)]
+    return found
 
 
 def _parser(verb: str | None) -> Parser:
@@ -160,8 +229,8 @@ def _module(verb: str) -> Any:
 def _chosen(parser: argparse.ArgumentParser, args: argparse.Namespace) -> argparse.ArgumentParser:
     """The parser under `parser` that parsed the last of `args`."""
     for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return _chosen(action.choices[getattr(args, action.dest)], args)
+        if isinstance(action, argparse._SubParsersAction) and (chosen := getattr(args, action.dest)) is not None:
+            return _chosen(action.choices[chosen], args)
     return parser
 
 

@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 LINE_EVERY = 100
 """Records between two lines where there is no terminal."""
 
+FIRST_TIME = "the first time on this host takes half a minute or more"
+
 _LOOK_EVERY_S = 0.5
 
 
 class Progress(Protocol):
     """Hears how an analysis goes on."""
 
-    def found(self, records: int) -> None:
-        """How many records there are to judge."""
+    def found(self, records: int, *, first: bool = False) -> None:
+        """How many records there are to judge; `first`: Spark is about to prepare this host for later sessions."""
 
     def stage(self, doing: str) -> None:
         """What is being done with the records at hand."""
@@ -60,9 +62,10 @@ class _Lines:
         self._records = 0
         self._done = 0
 
-    def found(self, records: int) -> None:
+    def found(self, records: int, *, first: bool = False) -> None:
         self._records = records
-        print(f"judging {records:,} record{'s' if records != 1 else ''}", file=sys.stderr, flush=True)
+        longer = f" ({FIRST_TIME})" if first else ""
+        print(f"judging {records:,} record{'s' if records != 1 else ''}{longer}", file=sys.stderr, flush=True)
 
     def stage(self, doing: str) -> None:
         """Stages are for terminals."""
@@ -86,8 +89,10 @@ class _OnTerminal:
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
 
-    def found(self, records: int) -> None:
+    def found(self, records: int, *, first: bool = False) -> None:
         self._bar.update(self._all, total=records)
+        if first:
+            self._bar.console.print(f"judging: {FIRST_TIME}")
 
     def stage(self, doing: str) -> None:
         self._bar.reset(self._doing, description=doing, total=None)

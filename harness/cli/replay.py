@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, releases_of, wanted_of
+from harness.cli.progress import FIRST_TIME
 from harness.errors import ExitCode, UsageError
 from harness.powers.choice import Wish
 
@@ -73,7 +74,9 @@ def run(args: argparse.Namespace) -> ExitCode:
         done = list(
             run_replays(original, releases, times=args.times, seed=args.seed, launch=launch, display=display, jobs=jobs)
         )
-        display.note("judging")
+        from analysis.reconcile.session import is_first_session
+
+        display.note(f"judging ({FIRST_TIME})" if is_first_session() else "judging")
     unjudged = [original.folder] if original.verdict is None else []
     with judging_together() as judge:
         verdicts = judge([*unjudged, *(one.record for one in done if one.record is not None)])

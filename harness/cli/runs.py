@@ -20,35 +20,43 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.description = "List the run records in a folder, newest first; damaged ones are listed as such."
-    parser.add_argument("directory", nargs="?", metavar="DIR", type=Path, default=Path("runs"), help="default: runs")
+    parser.add_argument("directory", nargs="?", metavar="DIR", type=Path, help="default: runs")
+    parser.add_argument("--runs", metavar="DIR", type=Path, help="the same, as it is given to the verbs that run")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
 
 
 def run(args: argparse.Namespace) -> ExitCode:
-    """Print the list. Raises `UsageError` when there is no such folder."""
+    """Print the list. Raises `UsageError` when there is no such folder, or two are named."""
     from harness.errors import UsageError
 
-    if not args.directory.is_dir():
+    if args.directory and args.runs and args.directory.resolve() != args.runs.resolve():
         raise UsageError(
-            "no such folder", where=str(args.directory), next="ebbtide run last-replica-standing --kafka 3.9.1"
+            "two folders are named",
+            got=f"{args.directory} and --runs {args.runs}",
+            allowed="one of them",
+            next=f"ebbtide runs {shlex.quote(str(args.directory))}",
         )
-    if (args.directory / "history.jsonl").is_file() and (args.directory / "runs").is_dir():
-        raise UsageError("a store of nights", where=str(args.directory), next=f"ebbtide runs {args.directory / 'runs'}")
-    folders = [folder for folder in args.directory.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
+    directory = args.directory or args.runs or Path("runs")
+    if not directory.is_dir():
+        raise UsageError("no such folder", where=str(directory), next="ebbtide run last-replica-standing --kafka 3.9.1")
+    if (directory / "history.jsonl").is_file() and (directory / "runs").is_dir():
+        raise UsageError("a store of nights", where=str(directory), next=f"ebbtide runs {directory / 'runs'}")
+    folders = [folder for folder in directory.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
     rows = sorted(map(_row, folders), key=lambda row: row.start_ns or 0, reverse=True)
     if args.json:
         for row in rows:
             print(msgspec.json.encode(row).decode())
         return ExitCode.AS_PREDICTED
     if not rows:
-        print(f"no run records in {args.directory}\nnext: ebbtide run last-replica-standing --kafka 3.9.1")
+        print(f"no run records in {directory}\nnext: ebbtide run last-replica-standing --kafka 3.9.1")
         return ExitCode.AS_PREDICTED
     _print(rows)
     return ExitCode.AS_PREDICTED
 
 
 class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One record; a damaged one has no more than `why`, and one that was not judged has no outcome and no counts.
+    """One record; a damaged one has no more than `why`, with what to do `next`, and one that was not judged has no
+    outcome and no counts. `replay_of`: the run id of the record whose schedule was run again.
     `plain`: of a cluster without a scenario, of which there is nothing to judge.
 
     `bytes` are those that it takes on disk. A count that the verdict does not know is left out.
@@ -58,6 +66,7 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bytes: int
     run_id: str
     scenario: str | None = None
+    replay_of: str | None = None
     kafka: str | None = None
     features_asked: dict[str, int] = {}
     status: str
@@ -66,6 +75,7 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     acked: int | None = None
     lost: int | None = None
     why: str | None = None
+    next: str | None = None
     plain: bool = False
 
 
@@ -74,7 +84,7 @@ def _row(folder: Path) -> _Row:
     from analysis.verdict import acked_by_brokers, not_finished, read_verdict
     from harness.errors import UsageError
     from harness.record.files import is_going
-    from harness.record.manifest import is_plain_cluster, read_manifest
+    from harness.record.manifest import LIST_RECORDS, is_plain_cluster, read_manifest
     from harness.scenario.recorded import levels_asked
 
     size_bytes = _size(folder)
@@ -82,7 +92,13 @@ def _row(folder: Path) -> _Row:
         manifest = read_manifest(folder)
     except UsageError as error:
         return _Row(
-            record=str(folder), bytes=size_bytes, run_id=folder.name, status="damaged", start_ns=None, why=error.what
+            record=str(folder),
+            bytes=size_bytes,
+            run_id=folder.name,
+            status="damaged",
+            start_ns=None,
+            why=error.what,
+            next=f"ls {shlex.quote(str(folder))}" if error.next == LIST_RECORDS else error.next,
         )
     verdict = read_verdict(folder)
     if verdict is not None and verdict == not_finished(manifest.run_id):
@@ -92,6 +108,7 @@ def _row(folder: Path) -> _Row:
         bytes=size_bytes,
         run_id=manifest.run_id,
         scenario=manifest.scenario,
+        replay_of=manifest.replay_of,
         kafka=manifest.kafka,
         features_asked=dict(levels_asked(folder)),
         status="running" if is_going(folder) else manifest.status,
@@ -123,7 +140,8 @@ def _print(rows: list[_Row]) -> None:
         outcome = row.outcome or unjudged
         counts = f"{_count(row.acked)} / {_count(row.lost)}" if row.outcome is not None else "-"
         kafka = spelled(row.kafka, row.features_asked) if row.kafka else None
-        names = [name or "-" for name in (kafka, row.status, row.scenario)]
+        scenario = f"{row.scenario or '-'} (replay)" if row.replay_of else row.scenario
+        names = [name or "-" for name in (kafka, row.status, scenario)]
         return [shlex.quote(row.record), outcome, counts, _human(row.bytes), *names]
 
     headers = ("record", "outcome", "acked / lost", "size", "kafka", "status", "scenario")
@@ -131,6 +149,7 @@ def _print(rows: list[_Row]) -> None:
     for row in rows:
         if row.why is not None:
             print(f"{shlex.quote(row.record)}: {row.why}")
+            print(f"  next: {row.next}")
     print("\nnext: ebbtide analyze RECORD")
 
 

@@ -23,6 +23,9 @@ MANIFEST = "manifest.json"
 PLAIN_CLUSTER = "cluster"
 """What stands for the scenario in the record of a cluster that has none."""
 
+LIST_RECORDS = "ebbtide runs    (lists the records under ./runs)"
+"""What to type where no record is."""
+
 _NAMED_MAX = 5
 """Of a folder of records, so many are named to somebody who has to choose one."""
 
@@ -140,10 +143,10 @@ def read_manifest(record: Path) -> Manifest:
     Raises `UsageError` when `record` is no run record, is damaged, or is of a newer record version.
     """
     path = record / MANIFEST
-    next_ = "ebbtide runs    (lists the records under ./runs)"
+    again = f"copy the record again from where it was made, or remove {record}"
     if not record.is_dir():
         what = "not a run record, but a file" if record.is_file() else "no such run record"
-        raise UsageError(what, where=str(record), allowed="a folder with a manifest.json", next=next_)
+        raise UsageError(what, where=str(record), allowed="a folder with a manifest.json", next=LIST_RECORDS)
     if not path.is_file():
         for folder in (record, record / "runs"):
             records = records_of(folder)
@@ -155,11 +158,11 @@ def read_manifest(record: Path) -> Manifest:
                     allowed=", ".join(newest) + (f" and {more} more" if (more := len(records) - len(newest)) else ""),
                     next=f"ebbtide runs {shlex.quote(str(folder))}",
                 )
-        raise UsageError("not a run record: manifest.json is missing", where=str(record), next=next_)
+        raise UsageError("not a run record: manifest.json is missing", where=str(record), next=LIST_RECORDS)
     try:
         head = decoded(path.read_bytes(), object)
     except msgspec.DecodeError as error:
-        raise UsageError("manifest.json is not JSON", where=str(path), got=str(error)) from None
+        raise UsageError("manifest.json is not JSON", where=str(path), got=str(error), next=again) from None
     version = head.get("record_version") if isinstance(head, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise UsageError(
@@ -167,6 +170,7 @@ def read_manifest(record: Path) -> Manifest:
             where=str(path),
             got=repr(version),
             allowed=f"1 to {RECORD_VERSION}",
+            next=again,
         )
     if version > RECORD_VERSION:
         raise UsageError(
@@ -179,4 +183,5 @@ def read_manifest(record: Path) -> Manifest:
     try:
         return msgspec.convert(head, Manifest)
     except msgspec.ValidationError as error:
-        raise UsageError("manifest.json does not fit the record format", where=str(path), got=str(error)) from None
+        what = "manifest.json does not fit the record format"
+        raise UsageError(what, where=str(path), got=str(error), next=again) from None

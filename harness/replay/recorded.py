@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from analysis.judge.timeline import PartitionState, Timeline, load_timeline
 from analysis.verdict import Verdict, not_finished, read_verdict
 from harness.errors import UsageError
-from harness.record.manifest import Manifest, read_run
+from harness.record.manifest import LIST_RECORDS, Manifest, read_run
 from harness.record.steps import StepEntry, read_steps
 from harness.record.tables import table_files
 from harness.runner.gates import standing
@@ -80,7 +80,7 @@ def load_recorded(folder: Path) -> Recorded:
         raise UsageError(
             "the record does not say what was run: scenario.toml is missing",
             where=str(folder),
-            next="ebbtide runs    (lists the records under ./runs)",
+            next=LIST_RECORDS,
         )
     verdict = read_verdict(folder)
     return Recorded(

@@ -16,6 +16,7 @@ from analysis.judge import many
 from analysis.reconcile import session as spark
 from analysis.verdict import Verdict, not_finished, read_verdict, write_verdict
 from harness.cli.main import main
+from harness.cli.progress import shown_progress
 from harness.errors import EbbtideError, HarnessError, Problems, UsageError
 
 LOSS = 'loss = { committed = "some" }'
@@ -37,6 +38,7 @@ def stories(monkeypatch: pytest.MonkeyPatch) -> dict[Path, Story]:
             yield record, verdict
 
     monkeypatch.setattr(spark, "session", session)
+    monkeypatch.setattr(spark, "is_first_session", lambda: False)
     monkeypatch.setattr(many, "judge_many", judge_many)
     return told
 
@@ -104,6 +106,14 @@ def test_a_bad_record_does_not_stop_the_others_from_being_judged(
     assert "manifest.json is not JSON" in err
 
 
+def test_a_folder_where_no_record_is_is_told_that_a_folder_of_records_would_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        assert main(["analyze", str(folder)]) == 4
+        assert "or a folder of run records\n  next:" in capsys.readouterr().err
+
+
 def test_a_record_with_damaged_tables_is_named_once(
     records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,6 +159,20 @@ def test_many_records_are_told_in_a_line_each(
     assert err == f"judging 2 records\njudged 1 of 2 records, the last {records['predicted']}\n"
 
 
+def test_the_first_judging_on_a_host_says_that_it_takes_longer(
+    records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(spark, "is_first_session", lambda: True)
+    main(["analyze", str(records["predicted"])])
+    told = "the first time on this host takes half a minute or more"
+    assert capsys.readouterr().err == f"judging 1 record ({told})\n"
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with shown_progress() as progress:
+        progress.found(1, first=True)
+    assert f"judging: {told}" in capsys.readouterr().err
+
+
 def test_json_is_one_line_a_record_and_equals_the_file(
     records: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,6 +205,7 @@ def test_runs_lists_newest_first_and_damaged_ones_as_such(
     assert (predicted["outcome"], predicted["acked"], predicted["lost"]) == ("as-predicted", 1000, 1000)
     assert predicted["bytes"] > 1000
     assert (rows[3]["status"], rows[3]["why"]) == ("damaged", "manifest.json is not JSON")
+    assert rows[3]["next"].endswith(f"or remove {records['damaged']}")
     assert "outcome" not in rows[0]
 
 
@@ -190,9 +215,43 @@ def test_runs_as_a_table(records: dict[str, Path], capsys: pytest.CaptureFixture
     main(["runs", str(records["damaged"].parent)])
     out = capsys.readouterr().out
     assert "1,000 / 1,000" in out
-    assert f"{records['damaged']}: manifest.json is not JSON" in out
+    assert f"{records['damaged']}: manifest.json is not JSON\n  next: copy the record again" in out
     assert "not judged" in out
     assert "damaged" in out
+
+
+def test_runs_says_of_a_folder_that_is_no_record_how_to_look_at_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my notes").mkdir()
+    assert main(["runs", str(tmp_path), "--json"]) == 0
+    (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (row["why"], row["next"]) == ("not a run record: manifest.json is missing", f"ls '{tmp_path / 'my notes'}'")
+
+
+def test_runs_tells_which_record_is_a_replay(
+    records: dict[str, Path], stories: dict[Path, Story], capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = stories[records["contradicts"]]
+    story.change(replay_of="predicted")
+    story.write()
+    main(["runs", str(records["predicted"].parent), "--json"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["run_id"], row["replay_of"]) for row in rows if "replay_of" in row] == [("contradicts", "predicted")]
+    main(["runs", str(records["predicted"].parent)])
+    (shown,) = [line for line in capsys.readouterr().out.splitlines() if "replay" in line]
+    assert shown.startswith(str(records["contradicts"]))
+    assert shown.endswith("hand-made (replay)")
+
+
+def test_the_folder_of_runs_may_be_named_as_for_the_verbs_that_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ([], [f"{tmp_path}/."]):
+        assert main(["runs", "--runs", str(tmp_path), *folder]) == 0
+        assert f"no run records in {tmp_path}" in capsys.readouterr().out
+    assert main(["runs", str(tmp_path), "--runs", str(tmp_path / "others")]) == 4
+    assert "two folders are named" in capsys.readouterr().err
 
 
 def test_runs_never_cuts_a_record_and_leaves_out_what_a_narrow_terminal_cannot_show(

@@ -88,6 +88,28 @@ def test_a_mistyped_word_is_a_usage_error_with_a_suggestion(
     assert "next:" in printed.err
 
 
+@pytest.mark.parametrize(
+    ("line", "told", "meant"),
+    [
+        ("run --bogus", ("--bogus", "are required: SCENARIO"), "run "),
+        ("run x --sed 7 --runtime dokcer", ("did you mean --seed?", "did you mean docker?"), "run "),
+        ("run x --runtime dokcer --image", ("did you mean docker?", "--image: expected one argument"), "run "),
+        ("shrink --times x --bgous", ("--bgous", "invalid int value: 'x'", "are required: RUN"), "shrink "),
+        ("kafka --jsn", ("--jsn", "are required: ACTION"), "kafka "),
+        ("--jsn", ("--jsn", "are required: VERB"), ""),
+    ],
+)
+def test_all_mistakes_of_a_command_line_are_told_at_once(
+    capsys: pytest.CaptureFixture[str], line: str, told: tuple[str, ...], meant: str
+) -> None:
+    assert main(line.split()) == ExitCode.USAGE
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: the command line: {len(told)} problems\n")
+    assert [one for one in told if one not in error] == []
+    assert error.splitlines()[-1] == f"  next:    ebbtide {meant}--help"
+    assert error.count("next:") == 1
+
+
 def test_what_an_unknown_option_was_meant_for_is_not_read_from_the_value_of_another() -> None:
     parser = frame.Parser(prog="p")
     parser.add_argument("--name")

@@ -199,7 +199,12 @@ def test_a_step_without_proof_ends_the_test_as_inconclusive(project: Project) ->
     project.runner("fails=('kill',)")
     result = project.run(_CHAOS.format(more="", body="chaos.kill(broker(1))"))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*inconclusive: step 1 (kill) has no proof that it took effect: waited for nothing"])
+    result.stdout.fnmatch_lines(
+        [
+            "*inconclusive: step 1 (kill) has no proof that it took effect: waited for nothing",
+            "E *next:   ebbtide fault kill --help*",
+        ]
+    )
 
 
 @pytest.mark.parametrize(

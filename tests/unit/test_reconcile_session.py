@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 import psutil
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from analysis.reconcile.class_archive import class_archive
-from analysis.reconcile.session import session, spark_session
+from analysis.reconcile.class_archive import KEPT_MAX, class_archive
+from analysis.reconcile.session import is_first_session, session, spark_session
 from harness.errors import HarnessError
 from harness.java import Java
 
@@ -164,6 +165,47 @@ def test_the_first_session_writes_the_class_archive_and_later_ones_map_it(
     assert mapped.read_bytes() == b"archive"
     other = Java(executable=JAVA.executable, version="21.0.1", major=21)
     assert class_archive(other, JARS).part is not None
+
+
+def test_the_archives_used_last_are_kept_when_another_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
+    written = []
+    for number in range(KEPT_MAX):
+        archive = class_archive(JAVA, JARS / str(number))
+        assert archive.part is not None
+        assert archive.archive is not None
+        archive.part.touch()
+        archive.finish()
+        os.utime(archive.archive, (number, number))
+        written.append(archive.archive)
+    killed, under_way = written[0].with_name("0.1.part"), written[0].with_name("1.1.part")
+    for part in (killed, under_way):
+        part.touch()
+    os.utime(killed, (0, 0))
+    class_archive(JAVA, JARS / "0")
+    another = class_archive(JAVA, JARS / "another")
+    assert another.part is not None
+    another.part.touch()
+    another.finish()
+    assert sorted((tmp_path / "spark").iterdir()) == sorted(
+        [written[0], *written[2:], another.archive or Path(), under_way]
+    )
+
+
+def test_a_session_is_the_first_of_a_host_until_one_has_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
+    monkeypatch.setattr("analysis.reconcile.session.require_java", lambda: JAVA)
+    assert is_first_session()
+    first = class_archive(JAVA, Path(pyspark.__file__).parent / "jars")
+    assert first.part is not None
+    first.part.touch()
+    assert is_first_session()
+    first.finish()
+    assert not is_first_session()
+    monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path / "a folder that the JVM cannot be told of"))
+    assert not is_first_session()
 
 
 def test_a_jvm_that_wrote_no_archive_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ExitCode, HarnessError, UsageError
-from harness.known_releases import nearest, parse_version
+from harness.known_releases import OLDEST, nearest, parse_version
 from harness.releases import FetchEvent, cached, ensure, fetch, jars_of
 
 MAVEN = """#!/bin/bash
@@ -177,6 +177,14 @@ def test_each_way_in_which_maven_fails_has_its_own_sentence(
         fetch("9.9.9")
     assert failed.value.exit_code == code
     assert cached() == []
+
+
+def test_what_maven_does_not_have_is_answered_by_what_there_is(home: Path) -> None:
+    (home / "says").write_text(SAYS["unknown"] + "\n")
+    with pytest.raises(UsageError) as failed:
+        fetch("9.9.9")
+    assert failed.value.next == "ebbtide kafka list"
+    assert failed.value.allowed == f"a published release from {OLDEST} on; the nearest known is {nearest('9.9.9')}"
 
 
 def test_a_network_failure_is_told_without_mavens_decoration(home: Path) -> None:

@@ -14,7 +14,7 @@ from judge_records import Story, last_replica_standing
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
 from analysis.report.summary import Judged, judged, summary_table, summary_text
-from analysis.report.words import headline
+from analysis.report.words import acks_0, headline
 from analysis.verdict import Counts, Verdict, read_verdict
 from harness.record.steps import StepEntry
 
@@ -58,6 +58,46 @@ def test_the_report_says_the_verdict_in_a_sentence_and_marks_the_guilty_election
     assert guilty[0].note == "guilty election, last-replica-standing; broker 1 elected from the ISR"
     assert (report.regressions[0].before, report.regressions[0].after) == ("1,000", "0")
     assert report.losses[0].election == f"broker 1, leader epoch 2, metadata offset {guilty[0].metadata_offset}"
+
+
+def test_a_clause_that_holds_beside_a_loss_says_that_the_loss_is_allowed(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
+    story.hw(2, 1, 0, 1000)
+    verdict = story.judged()
+    report = report_of(story, verdict)
+    glosses = {one.name: one.gloss for one in report.properties if one.gloss}
+    assert glosses == {
+        "no-committed-loss-unless-allowed": "every committed loss is one that the specification allows on this release",
+        "no-hw-regression-unless-allowed": "every HW that went back did so as the specification allows on this release",
+    }
+    assert all(f"In this run: {gloss}." in render(report) for gloss in glosses.values())
+    violated = [msgspec.structs.replace(one, status="violated") for one in verdict.properties]
+    for changes in ({"losses": [], "regressions": []}, {"properties": violated}):
+        report = report_of(story, msgspec.structs.replace(verdict, **changes))
+        assert [one.gloss for one in report.properties if one.gloss] == []
+
+
+def test_the_table_and_the_report_say_the_same_of_how_long_a_run_took(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    start_ns = story.manifest.start_ns or 0
+    story.change(
+        start_ns=start_ns,
+        end_ns=start_ns + 14_300_000_000,
+        timings_s={"prepare": 1.5, "start cluster": 2.0, "steps": 9.0},
+    )
+    story.state(1)
+    verdict = story.judged()
+    assert dict(report_of(story, verdict).figures)["took"] == "14.3 s"
+    assert "  14.3 s, cluster start 3.5 s" in summary_text([judged(tmp_path, verdict)])
+
+
+@pytest.mark.parametrize(
+    ("facts", "shown"),
+    [({}, "-"), ({"acked-with-acks-0": 1000, "acks-0-gone": 4}, "4 of 1,000"), ({"acked-with-acks-0": 10}, "? of 10")],
+)
+def test_what_is_gone_of_acks_0_is_shown_as_a_part_of_what_was_sent(facts: dict[str, int], shown: str) -> None:
+    assert acks_0(Verdict(run_id="r", outcome="as-predicted", coverage=facts)) == shown
 
 
 def test_the_page_is_one_well_formed_file_without_scripts_or_external_resources(tmp_path: Path) -> None:
@@ -141,7 +181,7 @@ def test_what_a_record_without_sends_or_a_run_that_ended_early_cannot_know_is_a_
     assert report.no_regressions == "Not known."
     lines = summary_text([judged(tmp_path, story.judged())]).splitlines()
     shown = {line[:21].strip(): line[21:].strip() for line in lines}
-    assert (shown["acked"], shown["HW before, after"]) == ("?", "?")
+    assert (shown["acked"], shown["HW went back"]) == ("?", "?")
 
 
 def test_a_record_without_any_table_still_has_a_report(tmp_path: Path) -> None:
@@ -201,7 +241,7 @@ def test_the_summary_puts_the_runs_side_by_side(side_by_side: list[Judged]) -> N
     assert "3.7.2" in lines["Kafka"][-1]
     assert lines["lost, committed"][0].strip() == "1,000"
     assert lines["guilty election"][0] == "broker 1, leader epoch 2, metadata offset 90"
-    assert lines["HW before, after"][0] == "1,000, 0 (t-0)"
+    assert lines["HW went back"][0] == "from 1,000 to 0 (t-0)"
     assert lines["outcome"][0] == "inconclusive"
 
 
@@ -212,7 +252,7 @@ def test_the_summary_says_how_many_more_elections_and_falls_there_are(side_by_si
     verdict = msgspec.structs.replace(one.verdict, losses=losses, regressions=falls)
     text = summary_text([msgspec.structs.replace(one, verdict=verdict)])
     assert "metadata offset 90; and 2 more" in text
-    assert "1,000, 0 (t-0); and 1 more" in text
+    assert "from 1,000 to 0 (t-0); and 1 more" in text
 
 
 def test_the_drawn_summary_has_a_column_a_run(side_by_side: list[Judged]) -> None:
