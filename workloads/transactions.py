@@ -272,7 +272,7 @@ class Transactions:
         old, self._incarnation, self._successor = self._incarnation, self._successor, None
         assert self._incarnation is not None
         if old is not None:
-            event: Event = "fenced" if self._fenced or old.fenced else "replaced"
+            event: Event = "fenced" if self._fenced else "replaced"
             self._sends.tell(ClientEvent(event=event, at_ns=time.time_ns(), txn=self._txn, why=old.last_error))
             Call(old.discard)
             self._fenced = False
@@ -310,6 +310,7 @@ class Transactions:
     def _ended(self, row: TxnRow, why: str) -> None:
         self._tell(row, why)
         if self._successor is not None:
+            self._fenced = row is FENCED
             self._take_over()
             return
         assert self._incarnation is not None
@@ -319,6 +320,8 @@ class Transactions:
     def _replace(self, row: TxnRow | None, why: str) -> None:
         """Let a new incarnation take over; `row` holds once it has started. None: no transaction was open."""
         self._after = None if row is None else (row, why)
+        # Told now: what goes on in the old one may still be fenced by the start of the next, which shows nothing.
+        self._fenced = row is REFUSED or (self._incarnation is not None and self._incarnation.fenced)
         if self._successor is not None:
             self._started(None)
             return
@@ -326,7 +329,6 @@ class Transactions:
         self._call = Call(self._start_successor)
 
     def _tell(self, row: TxnRow, why: str) -> None:
-        self._fenced = row in (FENCED, REFUSED)
         self._sends.end_txn(self._txn, row.outcome)
         event = ClientEvent(
             event="transaction",

@@ -13,8 +13,9 @@ from analysis.verdict import Outcome, Verdict
 
 _ATTRIBUTED = ("lost", "hw-regression")
 """Kinds that stand in `losses` and `regressions` with their cause."""
-_OF_PRODUCERS = {"duplicate", "dirty-order", "aborted-read"}
-"""Kinds that a producer's retries make, or a send that failed and was written: by which request was under way."""
+_OF_RETRIES = {"duplicate"}
+"""Whether a retry writes a record twice hangs on which request was under way. Of an idempotent producer's duplicates
+there is a violated property besides."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,9 +29,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.outcome}, {', '.join(self.facts) or 'nothing lost'}"
 
     def again_in(self, replayed: Finding) -> bool:
-        """Whether a replay shows all of this, and nothing besides but what producers do of themselves."""
+        """Whether a replay shows all of this, and nothing besides but what a producer's retries make.
+
+        Two runs that proved nothing have nothing in common.
+        """
         missing, besides = set(self.facts) - set(replayed.facts), set(replayed.facts) - set(self.facts)
-        return self.outcome == replayed.outcome and not missing and besides <= _OF_PRODUCERS
+        proven = "inconclusive" not in (self.outcome, replayed.outcome)
+        return proven and self.outcome == replayed.outcome and not missing and besides <= _OF_RETRIES
 
 
 def finding(verdict: Verdict) -> Finding:

@@ -165,16 +165,19 @@ def test_another_cause_is_another_finding(tmp_path: Path) -> None:
         ((), ("hw-regression by last-replica-standing",), False),
         ((), ("committed loss by last-replica-standing",), False),
         (("duplicate",), (), False),
-        (("vanished",), ("dirty-order", "vanished"), True),
+        (("vanished",), ("duplicate", "vanished"), True),
+        (("vanished",), ("dirty-order", "vanished"), False),
         (("vanished",), ("unseen", "vanished"), False),
     ],
 )
-def test_only_what_producers_do_of_themselves_may_come_besides_what_was_recorded(
+def test_only_what_a_retry_makes_may_come_besides_what_was_recorded(
     recorded: tuple[str, ...], replayed: tuple[str, ...], again: bool
 ) -> None:
     first = Finding(outcome="as-predicted", facts=recorded)
     assert first.again_in(Finding(outcome="as-predicted", facts=replayed)) is again
     assert not first.again_in(Finding(outcome="inconclusive", facts=replayed))
+    nothing_proven = Finding(outcome="inconclusive", facts=recorded)
+    assert not nothing_proven.again_in(nothing_proven)
 
 
 def test_a_finding_names_what_is_gravest() -> None:

@@ -257,19 +257,36 @@ def test_a_commit_that_was_asked_for_and_failed_is_unknown(run: Run) -> None:
     assert run.ends() == [("unknown", "IN_DOUBT")]
 
 
-@pytest.mark.parametrize(("asked", "end"), [("commit", ("unknown", "IN_DOUBT")), ("abort", ("aborted", "REPLACED"))])
+@pytest.mark.parametrize(
+    ("asked", "settings", "end"),
+    [
+        ("commit", {}, ("unknown", "IN_DOUBT")),
+        ("abort", {"abort_every": 1}, ("aborted", "REPLACED")),
+        ("commit", {"fence_every": 1}, ("aborted", "FENCED")),
+    ],
+)
 def test_a_coordinator_that_does_not_answer_is_not_waited_for_without_end(
-    asked: str, end: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asked: str, settings: Any, end: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transactions, "_ANSWER_S", 0.1)
-    run = Run(tmp_path, abort_every=1 if asked == "abort" else None)
-    answered = run.producers[0].held[asked] = threading.Event()
-    run.whole()
+    run = Run(tmp_path, **settings)
+    old = run.producers[0]
+    answered = old.held[asked] = threading.Event()
+    on_purpose = "fence_every" in settings
+    run.fill()
+    if on_purpose:
+        run.go(lambda: run.transactions.room() == 2)
+        run.fill()
+    else:
+        # The next one's start fences what the old one still asks for, which nobody asked it to show.
+        run.prepare = lambda _: setattr(old._transaction_manager, "last_error", ProducerFencedError())
+    run.go(lambda: run.transactions.idle and run.transactions.room() > 0)
     assert len(run.producers) == 2
     answered.set()
-    run.whole()
-    assert run.ends()[0] == end
-    assert run.events()[1].event == "replaced"
+    old.moves_to(9)
+    assert run.fill() > 0
+    assert run.ends() == [end, ("unknown", "UNRESOLVED")]
+    assert [one.event for one in run.events()] == ["transaction", "fenced" if on_purpose else "replaced", "transaction"]
 
 
 @pytest.mark.parametrize(
