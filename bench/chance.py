@@ -1,8 +1,8 @@
 """Guided against unguided random schedules: `python -m bench.chance [STORE]`, as root; the same command goes on.
 
-One round is one run of each, of the same seed and so many steps, side by side on the host and judged together; the
-guide is told what its runs reached. STORE keeps the records and both corpora: round after round until `--rounds` are
-there, or `--budget-s` is over. Prints the states that the runs of each have reached, side by side.
+One round is one run of each, of the same seed and so many steps, side by side on the host; the guide is told what
+its runs reached. STORE keeps the records and both corpora: round after round until `--rounds` are there, or
+`--budget-s` is over. Prints the states that the runs of each have reached, side by side.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.verdict import Verdict
 from harness.chance.guide import Guide, Told, marks
 from harness.cli.judging import JudgeTogether, judging_together
+from harness.errors import EbbtideError
 from harness.runner.launch import Launch, Wanted, check, prepare
 from harness.runner.run import RunRequest
 from harness.runner.side_by_side import run_side_by_side
@@ -60,14 +62,13 @@ class Arm:
 def play_round(
     number: int, seed: int, arms: list[Arm], launch: Launch, wanted: Wanted, store: Path, judge: JudgeTogether
 ) -> None:
-    """One run of each arm, both at once, judged together, and written down."""
+    """One run of each arm, both at once, judged, and written down."""
     asked = [(arm, *arm.request(seed, launch, wanted)) for arm in (arms if number % 2 else arms[::-1])]
     log = store / "runs.log"
     ran = list(run_side_by_side((((arm, scenario), request) for arm, scenario, request in asked), at_once=2, log=log))
-    verdicts = judge([record for _, record in ran if isinstance(record, Path)])
     with (store / "runs.jsonl").open("ab") as file:
         for (arm, scenario), record in ran:
-            verdict = verdicts[record] if isinstance(record, Path) else None
+            verdict, failure = judged(record, judge)
             arm.guide.told(scenario, verdict.coverage if verdict is not None else {})
             run = Run(
                 arm=arm.name,
@@ -75,10 +76,20 @@ def play_round(
                 record=record.name if isinstance(record, Path) else "",
                 scenario=scenario.title,
                 outcome=verdict.outcome if verdict is not None else "failed",
-                why=verdict.why if verdict is not None else [str(record)],
+                why=verdict.why if verdict is not None else [failure],
             )
             file.write(msgspec.json.encode(run) + b"\n")
-            print(f"round {number} {run.arm}: {run.outcome}, {run.scenario}", flush=True)
+            print(f"round {number} {run.arm}: {run.outcome} {failure}, {run.scenario}", flush=True)
+
+
+def judged(record: Path | EbbtideError, judge: JudgeTogether) -> tuple[Verdict | None, str]:
+    """The verdict, or None and why there is none: the next round is played all the same."""
+    if isinstance(record, EbbtideError):
+        return None, record.render()
+    try:
+        return judge([record])[record], ""
+    except Exception as error:  # a bug of the judge would end every next call at this round too
+        return None, f"not judged: {error}"
 
 
 def tell(arms: list[Arm]) -> None:

@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
@@ -60,13 +60,14 @@ class Departed(msgspec.Struct, frozen=True, kw_only=True):
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """What came of the replays of a run, `times` of which finished. `fidelity` is their mean, from 0 to 1.
 
-    `runs` names the recorded run; more than one where the first was no longer there for all of the replays.
+    `runs` names the recorded run; more than one where the first was no longer there for all of the replays. `dates` are
+    the days of the replays.
     """
 
     scenario: str
     runs: tuple[str, ...]
     release: str
-    date: str
+    dates: tuple[str, ...]
     recorded: str
     times: int
     same: int
@@ -74,16 +75,24 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     departed: tuple[Departed, ...] = ()
 
 
-def chosen(runs: Path) -> dict[str, Path]:
-    """Of each scenario of the catalogue one record that has been judged: one that lost records as predicted, and the
-    newest of those."""
-    found: dict[str, tuple[tuple[bool, bool], Path]] = {}
+def chosen(runs: Path, known: Collection[str] = ()) -> dict[str, Path]:
+    """Of each scenario of the catalogue one record that proved something and is no replay: one of the run ids that are
+    `known`, else one that lost records as predicted, and the newest of those."""
+    found: dict[str, tuple[tuple[bool, bool, bool], Path]] = {}
     for record in records_of(runs):
-        scenario, verdict = read_manifest(record).scenario, read_verdict(record)
-        if scenario in names() and verdict is not None:
-            telling = (verdict.outcome == "as-predicted", bool(verdict.losses))
-            if scenario not in found or telling >= found[scenario][0]:
-                found[scenario] = (telling, record)
+        try:
+            manifest, verdict = read_manifest(record), read_verdict(record)
+        except UsageError as error:
+            print(f"left out: {error.render()}", file=sys.stderr)
+            continue
+        scenario = manifest.scenario
+        if scenario not in names() or manifest.replay_of is not None:
+            continue
+        if verdict is None or verdict.outcome == "inconclusive":
+            continue
+        telling = (manifest.run_id in known, verdict.outcome == "as-predicted", bool(verdict.losses))
+        if scenario not in found or telling >= found[scenario][0]:
+            found[scenario] = (telling, record)
     return {scenario: record for scenario, (_, record) in sorted(found.items())}
 
 
@@ -95,7 +104,7 @@ def row(record: Path, recorded: Finding, replays: Sequence[Replay], date: str) -
         scenario=manifest.scenario,
         runs=(manifest.run_id,),
         release=spelled(manifest.kafka, levels_asked(record)),
-        date=date,
+        dates=(date,),
         recorded=recorded.told(),
         times=len(finished),
         same=sum(one.same for one, _ in finished),
@@ -107,12 +116,15 @@ def row(record: Path, recorded: Finding, replays: Sequence[Replay], date: str) -
 def added(before: Replayed | None, new: Replayed) -> Replayed:
     """What came of the replays of both; `new` alone where another finding, or another release, was replayed before."""
     if before is None or (before.release, before.recorded) != (new.release, new.recorded):
+        if before is not None:
+            print(f"{new.scenario}: another finding or release, the {before.times} before are dropped", file=sys.stderr)
         return new
     weighed = [(one.fidelity, one.times) for one in (before, new) if one.fidelity is not None]
     times = before.times + new.times
     return msgspec.structs.replace(
         new,
         runs=tuple(dict.fromkeys((*before.runs, *new.runs))),
+        dates=tuple(dict.fromkeys((*before.dates, *new.dates))),
         times=times,
         same=before.same + new.same,
         fidelity=round(sum(fidelity * count for fidelity, count in weighed) / times, 3) if times else None,
@@ -142,7 +154,8 @@ def page(rows: Sequence[Replayed]) -> str:
     for one in rows:
         fidelity = "-" if one.fidelity is None else f"{one.fidelity:.2f}"
         lines.append(
-            f"| {one.scenario} | {one.release} | {one.recorded} | {one.same} of {one.times} | {fidelity} | {one.date} |"
+            f"| {one.scenario} | {one.release} | {one.recorded} | {one.same} of {one.times} | {fidelity} "
+            f"| {one.dates[0]}{f' to {one.dates[-1]}' if len(one.dates) > 1 else ''} |"
         )
     for one in rows:
         if one.departed or len(one.runs) > 1:
@@ -185,9 +198,9 @@ def measure(record: Path, folder: Path, times: int, keep: Path | None, judge: Ju
     return row(record, finding(original.verdict), replays, f"{datetime.now(UTC):%Y-%m-%d}")
 
 
-def go_on(runs: Path, times: int, each: int, keep: Path | None, budget_m: float) -> int:
-    """Replay records of the folder, the scenario with the fewest replays first; 1 where one could not be replayed."""
-    rows, left = stored(), chosen(runs)
+def go_on(left: dict[str, Path], times: int, each: int, keep: Path | None, budget_m: float) -> int:
+    """Replay the records, the scenario with the fewest replays first; 1 where one could not be replayed."""
+    rows = stored()
     until, code = time.monotonic() + budget_m * 60, 0
     with judging_together() as judge:
         while short := {name: have for name in left if (have := rows[name].times if name in rows else 0) < times}:
@@ -198,7 +211,7 @@ def go_on(runs: Path, times: int, each: int, keep: Path | None, budget_m: float)
             record, began = left[scenario], time.monotonic()
             try:
                 # Beside the records: power is lost by the method of that file system.
-                with tempfile.TemporaryDirectory(prefix=".replays-", dir=runs) as folder:
+                with tempfile.TemporaryDirectory(prefix=".replays-", dir=record.parent) as folder:
                     new = measure(record, Path(folder), min(each, times - short[scenario]), keep, judge)
                 if not new.times:
                     raise HarnessError("every replay failed", where=str(record))
@@ -224,14 +237,20 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="where records of replays go that were not the same"
     )
+    parser.add_argument("--anew", action="append", default=[], metavar="SCENARIO", help="measure it anew")
     parser.add_argument("--budget-m", type=float, default=120.0, help="begin none after so many minutes")
     args = parser.parse_args(argv)
     if args.runs is None:
         write(stored())
         return 0
-    if not records_of(args.runs):
-        parser.error(f"{args.runs}: no folder of run records")
-    return go_on(args.runs, args.times, args.each, args.keep, args.budget_m)
+    for scenario in args.anew:
+        write({name: one for name, one in stored().items() if name != scenario})
+    records = chosen(args.runs, {run for one in stored().values() for run in one.runs})
+    if not records:
+        parser.error(
+            f"{args.runs}: no folder with records of the catalogue that proved something (a store: STORE/runs)"
+        )
+    return go_on(records, args.times, args.each, args.keep, args.budget_m)
 
 
 if __name__ == "__main__":

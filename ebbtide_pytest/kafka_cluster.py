@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 class Unproven(AssertionError):
     """A step never fired, or has no proof that it took effect: whatever follows proves nothing."""
 
-    def __init__(self, entry: StepEntry, what: str) -> None:
-        super().__init__(
-            f"inconclusive: step {entry.index} ({entry.step}) {what}: {entry.why}\n"
-            f"  next:   ebbtide fault {entry.step} --help    (what it takes, and what proves it)"
-        )
+
+def _unproven(entry: StepEntry, what: str) -> Unproven:
+    return Unproven(
+        f"inconclusive: step {entry.index} ({entry.step}) {what}: {entry.why}\n"
+        f"  next:   ebbtide fault {entry.step} --help    (what it takes, and what proves it)"
+    )
 
 
 class Breakable:
@@ -122,9 +123,9 @@ class Breakable:
         if step.optional:
             return entry
         if entry.fired_ns is None:
-            raise Unproven(entry, "never fired")
+            raise _unproven(entry, "never fired")
         if entry.effect_ns is None and (entry.why is not None or step.step not in WIRE_KINDS):
-            raise Unproven(entry, "has no proof that it took effect")
+            raise _unproven(entry, "has no proof that it took effect")
         return entry
 
     def _ask(self, step: StepSpec) -> StepEntry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -66,6 +67,7 @@ def require_java(minimum: int = MINIMUM_MAJOR) -> Java:
     return java
 
 
+@functools.cache
 def _identify(executable: Path) -> Java:
     try:
         answer = subprocess.run(

@@ -68,5 +68,7 @@ def class_archive(java: Java, jars: Path) -> ClassArchive:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         return ClassArchive()
+    if not os.access(folder, os.W_OK):
+        return ClassArchive()
     part = folder / f"{key}.{os.getpid()}.part"
     return ClassArchive(flags=f"-XX:ArchiveClassesAtExit={part} {_QUIET}", archive=archive, part=part)

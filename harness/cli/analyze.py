@@ -179,9 +179,9 @@ def _found(store: RemoteStore, addresses: Iterable[str], codes: set[ExitCode]) -
 
 def _complain(record: str, error: EbbtideError) -> ExitCode:
     from analysis.judge.many import Bug
-    from harness.record.manifest import LIST_RECORDS
+    from harness.record.manifest import NoRecord
 
-    if error.next == LIST_RECORDS:  # nothing is there that is a record
+    if isinstance(error, NoRecord):
         error.allowed = "a run record (a folder with a manifest.json), or a folder of run records"
     named = error.where is not None and error.where.startswith(record)
     print(f"error: {'' if named else f'{record}: '}{error.render()}", file=sys.stderr)

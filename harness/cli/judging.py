@@ -1,4 +1,4 @@
-"""One Spark session for the records that a verb judges: one after the other, started with the first, or all at once."""
+"""One Spark session for the records that a verb judges, started with the first: one after the other, or all at once."""
 
 from __future__ import annotations
 
@@ -20,19 +20,12 @@ JudgeTogether: TypeAlias = "Callable[[Sequence[Path]], dict[Path, Verdict]]"
 @contextlib.contextmanager
 def judging(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
     """A function that judges a record and writes its verdict; `records` say how much there is to come."""
-    from harness.signals import unwinding
-
-    with unwinding(), contextlib.ExitStack() as stack:
-        started: list[SparkSession] = []
+    with _session_when_asked() as session_for:
 
         def judge_one(record: Path) -> Verdict:
             from analysis.judge.judging import judge
-            from analysis.reconcile.files import rows_of
-            from analysis.reconcile.session import session
 
-            if not started:
-                started.append(stack.enter_context(session(rows=rows_of(records))))
-            return judge(record, started[0])
+            return judge(record, session_for(records))
 
         yield judge_one
 
@@ -43,23 +36,35 @@ def judging_together() -> Iterator[JudgeTogether]:
 
     It raises `EbbtideError` for the first that cannot be judged. The session is as large as the first call asks for.
     """
-    from harness.signals import unwinding
-
-    with unwinding(), contextlib.ExitStack() as stack:
-        started: list[SparkSession] = []
+    with _session_when_asked() as session_for:
 
         def judge_all(records: Sequence[Path]) -> dict[Path, Verdict]:
             from analysis.judge.many import Bug, judge_many
-            from analysis.reconcile.files import rows_of
-            from analysis.reconcile.session import session
 
             verdicts: dict[Path, Verdict] = {}
-            if records and not started:
-                started.append(stack.enter_context(session(rows=rows_of(records))))
-            for record, verdict in judge_many(records, started[0]) if records else ():
+            for record, verdict in judge_many(records, session_for(records)) if records else ():
                 if isinstance(verdict, EbbtideError):
                     raise verdict.error if isinstance(verdict, Bug) else verdict
                 verdicts[record] = verdict
             return verdicts
 
         yield judge_all
+
+
+@contextlib.contextmanager
+def _session_when_asked() -> Iterator[Callable[[Sequence[Path]], SparkSession]]:
+    """A function that gives the session, large enough for the records that it is first asked for."""
+    from harness.signals import unwinding
+
+    with unwinding(), contextlib.ExitStack() as stack:
+        started: list[SparkSession] = []
+
+        def session_for(records: Sequence[Path]) -> SparkSession:
+            from analysis.reconcile.files import rows_of
+            from analysis.reconcile.session import session
+
+            if not started:
+                started.append(stack.enter_context(session(rows=rows_of(records))))
+            return started[0]
+
+        yield session_for

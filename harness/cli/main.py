@@ -176,11 +176,15 @@ def _all(mistakes: list[EbbtideError], next_: str | None) -> EbbtideError:
 
 def _unknown(words: Sequence[str], meant: argparse.ArgumentParser) -> list[UsageError]:
     """What is wrong with words that `meant` does not know; a word behind an unknown option may be its value."""
-    options = [word for word in words if word.startswith("-")]
+    told = [word for at, word in enumerate(words) if _is_option(word) or not any(map(_is_option, words[:at]))]
     return [
         UsageError(f"unknown argument{_did_you_mean(word, _options(meant))}", got=word, next=f"{meant.prog} --help")
-        for word in options or words[:1]
+        for word in told
     ]
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-")
 
 
 def _forget(parser: argparse.ArgumentParser) -> None:

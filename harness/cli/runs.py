@@ -84,7 +84,7 @@ def _row(folder: Path) -> _Row:
     from analysis.verdict import acked_by_brokers, not_finished, read_verdict
     from harness.errors import UsageError
     from harness.record.files import is_going
-    from harness.record.manifest import LIST_RECORDS, is_plain_cluster, read_manifest
+    from harness.record.manifest import NoRecord, is_plain_cluster, read_manifest
     from harness.scenario.recorded import levels_asked
 
     size_bytes = _size(folder)
@@ -98,7 +98,7 @@ def _row(folder: Path) -> _Row:
             status="damaged",
             start_ns=None,
             why=error.what,
-            next=f"ls {shlex.quote(str(folder))}" if error.next == LIST_RECORDS else error.next,
+            next=f"ls {shlex.quote(str(folder))}" if isinstance(error, NoRecord) else error.next,
         )
     verdict = read_verdict(folder)
     if verdict is not None and verdict == not_finished(manifest.run_id):

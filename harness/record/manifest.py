@@ -26,6 +26,11 @@ PLAIN_CLUSTER = "cluster"
 LIST_RECORDS = "ebbtide runs    (lists the records under ./runs)"
 """What to type where no record is."""
 
+
+class NoRecord(UsageError):
+    """Nothing is there that is a record."""
+
+
 _NAMED_MAX = 5
 """Of a folder of records, so many are named to somebody who has to choose one."""
 
@@ -146,7 +151,7 @@ def read_manifest(record: Path) -> Manifest:
     again = f"copy the record again from where it was made, or remove {record}"
     if not record.is_dir():
         what = "not a run record, but a file" if record.is_file() else "no such run record"
-        raise UsageError(what, where=str(record), allowed="a folder with a manifest.json", next=LIST_RECORDS)
+        raise NoRecord(what, where=str(record), allowed="a folder with a manifest.json", next=LIST_RECORDS)
     if not path.is_file():
         for folder in (record, record / "runs"):
             records = records_of(folder)
@@ -158,7 +163,7 @@ def read_manifest(record: Path) -> Manifest:
                     allowed=", ".join(newest) + (f" and {more} more" if (more := len(records) - len(newest)) else ""),
                     next=f"ebbtide runs {shlex.quote(str(folder))}",
                 )
-        raise UsageError("not a run record: manifest.json is missing", where=str(record), next=LIST_RECORDS)
+        raise NoRecord("not a run record: manifest.json is missing", where=str(record), next=LIST_RECORDS)
     try:
         head = decoded(path.read_bytes(), object)
     except msgspec.DecodeError as error:

@@ -23,9 +23,17 @@ LOSS = Finding(outcome="as-predicted", facts=("committed loss by last-replica-st
 DEPARTURE = Departure(what="states of t-0", at_ns=7, after_step=2, recorded="leader 1", replayed="leader 2")
 
 
-def ran(runs: Path, scenario: str, run_id: str, outcome: Outcome = "as-predicted", *, lost: bool = False) -> None:
+def ran(
+    runs: Path,
+    scenario: str,
+    run_id: str,
+    outcome: Outcome = "as-predicted",
+    *,
+    lost: bool = False,
+    replay_of: str | None = None,
+) -> None:
     """A judged record among `runs`."""
-    manifest = msgspec.structs.replace(read_manifest(LOST), run_id=run_id, scenario=scenario)
+    manifest = msgspec.structs.replace(read_manifest(LOST), run_id=run_id, scenario=scenario, replay_of=replay_of)
     verdict = load_recorded(LOST).verdict
     assert verdict is not None
     (runs / run_id).mkdir(parents=True)
@@ -44,7 +52,7 @@ def measured(scenario: str, *, same: int) -> Replayed:
         scenario=scenario,
         runs=("r",),
         release="4.3.1",
-        date="",
+        dates=("d",),
         recorded="",
         times=20,
         same=same,
@@ -57,17 +65,25 @@ def test_the_page_is_that_of_what_was_measured() -> None:
     assert PAGE.read_text() == page(list(stored().values())), "python -m bench.replays"
 
 
-def test_a_run_that_lost_records_as_predicted_is_replayed_rather_than_another(tmp_path: Path) -> None:
+def test_a_run_that_lost_records_as_predicted_is_replayed_rather_than_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ran(tmp_path, "first-partition", "1-odd", "inconclusive", lost=True)
     ran(tmp_path, "first-partition", "2-lost", lost=True)
     ran(tmp_path, "first-partition", "3-saved")
     ran(tmp_path, "healthy", "4-old")
     ran(tmp_path, "healthy", "5-new")
     ran(tmp_path, "random-7", "6-random", lost=True)
+    ran(tmp_path, "healthy", "7-replay", lost=True, replay_of="4-old")
+    ran(tmp_path, "isr-churn", "8-proved-nothing", "inconclusive")
+    (tmp_path / "9-cut").mkdir()
+    (tmp_path / "9-cut" / "manifest.json").write_text("{")
     assert {name: record.name for name, record in chosen(tmp_path).items()} == {
         "first-partition": "2-lost",
         "healthy": "5-new",
     }
+    assert "9-cut" in capsys.readouterr().err
+    assert chosen(tmp_path, {"4-old"})["healthy"].name == "4-old"
 
 
 def test_replays_with_another_finding_are_told_with_where_they_departed_and_failed_ones_are_not_counted() -> None:
@@ -92,15 +108,17 @@ def test_nineteen_of_twenty_reach_the_aim() -> None:
     assert "of which 1 with" in page([measured("a", same=19), measured("b", same=18)])
 
 
-def test_replays_of_several_days_add_up_and_those_of_another_finding_do_not() -> None:
+def test_replays_of_several_days_add_up_and_those_of_another_finding_do_not(capsys: pytest.CaptureFixture[str]) -> None:
     first, then = (
         measured("a", same=20),
-        msgspec.structs.replace(measured("a", same=3), runs=("s",), times=5, fidelity=0.5),
+        msgspec.structs.replace(measured("a", same=3), runs=("s",), dates=("e",), times=5, fidelity=0.5),
     )
     both = added(first, then)
     assert (both.times, both.same, both.fidelity, both.runs) == (25, 23, 0.9, ("r", "s"))
     assert "- of 2 recorded runs" in page([both])
+    assert "| 23 of 25 | 0.90 | d to e |" in page([both])
     assert added(first, msgspec.structs.replace(then, recorded="another loss")).times == 5
+    assert "the 20 before are dropped" in capsys.readouterr().err
 
 
 def test_the_scenario_with_the_fewest_replays_is_next(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,5 +165,5 @@ def test_what_was_measured_is_left_out_the_next_time_and_one_that_fails_stops_no
 def test_a_folder_without_records_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([str(tmp_path / "nowhere")])
-    assert "no folder of run records" in capsys.readouterr().err
+    assert "no folder with records of the catalogue" in capsys.readouterr().err
     assert not (tmp_path / "nowhere").exists()

@@ -1,7 +1,7 @@
 """Transactions: what is asked of the client, when, and what each ending is concluded to be.
 
-The client is a stand-in that the test drives; what it stands for is held to kafka-python's own transaction manager
-at the end of this file.
+The client is a stand-in that the test drives; test_kafka_python_transactions.py holds it to kafka-python's own
+transaction manager.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError, ProducerFencedError
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
-from kafka.producer.sender import Sender
 from kafka.producer.transaction_manager import (
     EndTxnHandler,
     ProducerIdAndEpoch,
     TransactionManager,
-    TransactionState,
 )
 
 from harness.errors import HarnessError
@@ -38,7 +36,7 @@ from workloads.journal import JournalHeader, JournalWriter
 from workloads.producer import Sending
 from workloads.sends import COUNTERS, Sends
 from workloads.status import StatusFile
-from workloads.transactions import Incarnation, Transactions
+from workloads.transactions import Transactions
 from workloads.txn_outcomes import TXN_TABLE
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "workloads.md"
@@ -366,53 +364,6 @@ def test_the_documentation_shows_the_table() -> None:
     lines += [f"| {row.name} | {row.outcome} | {row.why} |" for row in TXN_TABLE]
     assert "\n".join(lines) in DOCUMENTATION.read_text()
     assert {row.outcome for row in TXN_TABLE} == {"committed", "aborted", "unknown"}
-
-
-def _manager(epoch: int = 3) -> TransactionManager:
-    manager = TransactionManager("id", 1_000, api_version=(3, 9))
-    manager.set_producer_id_and_epoch(ProducerIdAndEpoch(7, epoch))
-    manager._current_state = TransactionState.READY
-    return manager
-
-
-def test_kafka_python_reports_a_commit_that_never_was_after_its_epoch_moved() -> None:
-    """Why a commit is not believed once the epoch has moved, and not asked for with a record under way."""
-    manager = _manager()
-    manager.begin_transaction()
-    manager._transaction_started = True
-    result = manager.begin_commit()
-    manager.bump_producer_id_and_epoch()
-    bump = manager.next_request_handler(has_incomplete_batches=False)
-    bump.handle_response(SimpleNamespace(error_code=0, producer_id=7, producer_epoch=4))
-    with pytest.raises(KafkaError, match="Invalid transition"):
-        manager.next_request_handler(has_incomplete_batches=False)
-    assert result.succeeded
-    assert Incarnation(SimpleNamespace(_transaction_manager=manager)).epoch == (7, 4)
-
-
-def test_each_writing_of_the_commit_is_counted_on_the_real_transaction_manager() -> None:
-    manager = _manager()
-    incarnation = Incarnation(SimpleNamespace(_transaction_manager=manager))
-    manager.begin_transaction()
-    manager._transaction_started = True
-    manager.begin_commit()
-    handler = manager.next_request_handler(has_incomplete_batches=False)
-    assert incarnation.commits_sent == 1
-    handler.reenqueue()
-    assert incarnation.commits_sent == 2
-
-
-def test_an_abort_is_not_counted_as_a_commit() -> None:
-    manager = _manager()
-    incarnation = Incarnation(SimpleNamespace(_transaction_manager=manager))
-    manager.begin_transaction()
-    manager.begin_abort()
-    assert incarnation.commits_sent == 0
-
-
-def test_the_stand_in_has_what_is_used_of_the_real_sender() -> None:
-    for name in ("_dispatch_error", "_can_split", "force_close"):
-        assert hasattr(Sender, name)
 
 
 def test_starting_again_is_not_tried_at_full_speed(run: Run) -> None:
