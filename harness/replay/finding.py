@@ -29,13 +29,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.outcome}, {', '.join(self.facts) or 'nothing lost'}"
 
     def again_in(self, replayed: Finding) -> bool:
-        """Whether a replay shows all of this, and nothing besides but what a producer's retries make.
+        """Whether a replay shows the same, but for what a producer's retries make.
 
         Two runs that proved nothing have nothing in common.
         """
-        missing, besides = set(self.facts) - set(replayed.facts), set(replayed.facts) - set(self.facts)
-        proven = "inconclusive" not in (self.outcome, replayed.outcome)
-        return proven and self.outcome == replayed.outcome and not missing and besides <= _OF_RETRIES
+        if "inconclusive" in (self.outcome, replayed.outcome):
+            return False
+        return self.outcome == replayed.outcome and set(self.facts) ^ set(replayed.facts) <= _OF_RETRIES
 
 
 def finding(verdict: Verdict) -> Finding:
