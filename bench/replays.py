@@ -40,6 +40,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 MEASURED = DOCS / "replayed.json"
 PAGE = DOCS / "replay-rates.md"
 AIM_PERCENT = 95
+TIMES = 20
 AT_ONCE = 2
 """Replays at once: what two cores carry."""
 
@@ -146,9 +147,10 @@ def page(rows: Sequence[Replayed]) -> str:
     reached = sum(100 * one.same >= AIM_PERCENT * one.times for one in rows)
     times, same = sum(one.times for one in rows), sum(one.same for one in rows)
     lines = [_INTRO]
+    often = sum(one.times >= TIMES for one in rows)
     lines.append(
-        f"Scenarios: {len(rows)}, of which {reached} with {AIM_PERCENT} % or more the same. "
-        f"Replays: {times:,}, of which {same:,} the same.\n"
+        f"Scenarios: {len(rows)} of {len(names())}, of which {reached} with {AIM_PERCENT} % or more the same; "
+        f"{often} were replayed {TIMES} times. Replays: {times:,}, of which {same:,} the same.\n"
     )
     lines += ["| scenario | release | recorded | same | fidelity | measured |", "|---|---|---|---|---|---|"]
     for one in rows:
@@ -232,7 +234,7 @@ def main(argv: Sequence[str]) -> int:
         prog="python -m bench.replays", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", type=Path, nargs="?", metavar="RUNS")
-    parser.add_argument("--times", type=int, default=20, help="replays of each run in the end (default 20)")
+    parser.add_argument("--times", type=int, default=TIMES, help=f"replays of each run in the end (default {TIMES})")
     parser.add_argument("--each", type=int, default=4, help="replays at a time (default 4)")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="where records of replays go that were not the same"

@@ -18,6 +18,7 @@ from harness.replay.compare import Departure, Repetition
 from harness.replay.finding import Finding
 from harness.replay.recorded import load_recorded
 from harness.replay.replaying import Replay
+from harness.scenario.catalogue import names
 
 LOSS = Finding(outcome="as-predicted", facts=("committed loss by last-replica-standing",))
 DEPARTURE = Departure(what="states of t-0", at_ns=7, after_step=2, recorded="leader 1", replayed="leader 2")
@@ -100,12 +101,15 @@ def test_replays_with_another_finding_are_told_with_where_they_departed_and_fail
     assert (found.times, found.same, found.fidelity) == (2, 1, 0.75)
     text = page([found])
     assert "| last-replica-standing | 3.9.1 |" in text
-    assert "Scenarios: 1, of which 0 with 95 % or more the same. Replays: 2, of which 1 the same." in text
+    assert f"Scenarios: 1 of {len(names())}, of which 0 with 95 % or more the same; 0 were replayed 20 times. " in text
+    assert "Replays: 2, of which 1 the same." in text
     assert "; after step 2, states of t-0: recorded leader 1; replayed leader 2\n" in text
 
 
 def test_nineteen_of_twenty_reach_the_aim() -> None:
-    assert "of which 1 with" in page([measured("a", same=19), measured("b", same=18)])
+    assert "of which 1 with 95 % or more the same; 2 were replayed 20 times" in page(
+        [measured("a", same=19), measured("b", same=18)]
+    )
 
 
 def test_replays_of_several_days_add_up_and_those_of_another_finding_do_not(capsys: pytest.CaptureFixture[str]) -> None:
