@@ -17,7 +17,7 @@ from analysis.remote.files import Entry, RemoteFiles
 from analysis.verdict import VERDICT
 from harness.errors import EbbtideError, HarnessError, Problems, UsageError
 from harness.record.files import ANOMALIES_DIR, RAW_DIR
-from harness.record.manifest import MANIFEST, read_manifest
+from harness.record.manifest import MANIFEST, NoRecord, read_manifest
 
 _DEPTH_MAX = 8
 """Folders within folders; a record has four."""
@@ -106,7 +106,7 @@ class RemoteRecord:
         if isinstance(error, Problems):
             problems = [self.told(problem) for problem in error.problems]
             return Problems(named(error.file) or "", problems, next=named(error.next))
-        kind = UsageError if isinstance(error, UsageError) else HarnessError
+        kind = next((kind for kind in (NoRecord, UsageError) if isinstance(error, kind)), HarnessError)
         where, got, allowed, next_ = (named(text) for text in (error.where, error.got, error.allowed, error.next))
         return kind(named(error.what) or "", where=where, got=got, allowed=allowed, next=next_)
 
