@@ -63,7 +63,7 @@ def play_round(
     number: int, seed: int, arms: list[Arm], launch: Launch, wanted: Wanted, store: Path, judge: JudgeTogether
 ) -> None:
     """One run of each arm, both at once, judged, and written down."""
-    asked = [(arm, *arm.request(seed, launch, wanted)) for arm in (arms if number % 2 else arms[::-1])]
+    asked = [(arm, *arm.request(seed, launch, wanted)) for arm in arms]
     log = store / "runs.log"
     ran = list(run_side_by_side((((arm, scenario), request) for arm, scenario, request in asked), at_once=2, log=log))
     with (store / "runs.jsonl").open("ab") as file:
@@ -79,7 +79,7 @@ def play_round(
                 why=verdict.why if verdict is not None else [failure],
             )
             file.write(msgspec.json.encode(run) + b"\n")
-            print(f"round {number} {run.arm}: {run.outcome} {failure}, {run.scenario}", flush=True)
+            print(f"round {number} {run.arm}: {run.outcome}, {run.scenario}{failure and f': {failure}'}", flush=True)
 
 
 def judged(record: Path | EbbtideError, judge: JudgeTogether) -> tuple[Verdict | None, str]:

@@ -28,13 +28,13 @@ from harness.errors import EbbtideError, HarnessError, UsageError
 from harness.record.files import write_atomically
 from harness.record.manifest import read_manifest, records_of
 from harness.replay.compare import Repetition
-from harness.replay.finding import Finding, finding
-from harness.replay.recorded import load_recorded
+from harness.replay.finding import finding
+from harness.replay.recorded import Recorded, load_recorded
 from harness.replay.replaying import Replay, as_recorded, judged, run_replays
 from harness.runner.display import PlainDisplay
 from harness.runner.launch import Wanted, check, prepare
 from harness.scenario.catalogue import names
-from harness.scenario.recorded import levels_asked, spelled
+from harness.scenario.recorded import spelled
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 MEASURED = DOCS / "replayed.json"
@@ -79,6 +79,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 def chosen(runs: Path, known: Collection[str] = ()) -> dict[str, Path]:
     """Of each scenario of the catalogue one record that proved something and is no replay: one of the run ids that are
     `known`, else one that lost records as predicted, and the newest of those."""
+    catalogue = set(names())
     found: dict[str, tuple[tuple[bool, bool, bool], Path]] = {}
     for record in records_of(runs):
         try:
@@ -87,7 +88,7 @@ def chosen(runs: Path, known: Collection[str] = ()) -> dict[str, Path]:
             print(f"left out: {error.render()}", file=sys.stderr)
             continue
         scenario = manifest.scenario
-        if scenario not in names() or manifest.replay_of is not None:
+        if scenario not in catalogue or manifest.replay_of is not None:
             continue
         if verdict is None or verdict.outcome == "inconclusive":
             continue
@@ -97,16 +98,16 @@ def chosen(runs: Path, known: Collection[str] = ()) -> dict[str, Path]:
     return {scenario: record for scenario, (_, record) in sorted(found.items())}
 
 
-def row(record: Path, recorded: Finding, replays: Sequence[Replay], date: str) -> Replayed:
+def row(original: Recorded, replays: Sequence[Replay], date: str) -> Replayed:
     """What came of the replays of a run. Those that the host failed say nothing, and are not counted."""
     finished = [(one, one.repetition) for one in replays if one.repetition is not None]
-    manifest = read_manifest(record)
+    manifest = original.manifest
     return Replayed(
         scenario=manifest.scenario,
         runs=(manifest.run_id,),
-        release=spelled(manifest.kafka, levels_asked(record)),
+        release=spelled(manifest.kafka, original.scenario.cluster.features),
         dates=(date,),
-        recorded=recorded.told(),
+        recorded=_told(original),
         times=len(finished),
         same=sum(one.same for one, _ in finished),
         fidelity=round(mean(repetition.fidelity for _, repetition in finished), 3) if finished else None,
@@ -116,9 +117,10 @@ def row(record: Path, recorded: Finding, replays: Sequence[Replay], date: str) -
 
 def added(before: Replayed | None, new: Replayed) -> Replayed:
     """What came of the replays of both; `new` alone where another finding, or another release, was replayed before."""
-    if before is None or (before.release, before.recorded) != (new.release, new.recorded):
-        if before is not None:
-            print(f"{new.scenario}: another finding or release, the {before.times} before are dropped", file=sys.stderr)
+    if before is None:
+        return new
+    if (before.release, before.recorded) != (new.release, new.recorded):
+        print(f"{new.scenario}: another finding or release, the {before.times} before are dropped", file=sys.stderr)
         return new
     weighed = [(one.fidelity, one.times) for one in (before, new) if one.fidelity is not None]
     times = before.times + new.times
@@ -137,9 +139,13 @@ def _departed(replay: Replay, repetition: Repetition) -> Departed:
     verdict = replay.run.verdict if replay.run is not None else None
     why = f" ({'; '.join(verdict.why)})" if verdict is not None and verdict.outcome == "inconclusive" else ""
     return Departed(
-        found=f"{finding(verdict).told()}{why}" if verdict is not None else "not judged",
+        found=f"{_told(replay.run)}{why}",
         first=repetition.departures[0].told() if repetition.departures else "nowhere",
     )
+
+
+def _told(run: Recorded | None) -> str:
+    return finding(run.verdict).told() if run is not None and run.verdict is not None else "not judged"
 
 
 def page(rows: Sequence[Replayed]) -> str:
@@ -160,11 +166,11 @@ def page(rows: Sequence[Replayed]) -> str:
             f"| {one.dates[0]}{f' to {one.dates[-1]}' if len(one.dates) > 1 else ''} |"
         )
     for one in rows:
-        if one.departed or len(one.runs) > 1:
-            lines += ["", f"## {one.scenario}", ""]
-            lines += [f"- {other.found}; {other.first}" for other in one.departed]
+        remarks = [f"- {other.found}; {other.first}" for other in one.departed]
         if len(one.runs) > 1:
-            lines.append(f"- of {len(one.runs)} recorded runs")
+            remarks.append(f"- of {len(one.runs)} recorded runs")
+        if remarks:
+            lines += ["", f"## {one.scenario}", "", *remarks]
     return "\n".join(lines) + "\n"
 
 
@@ -184,8 +190,6 @@ def write(rows: Mapping[str, Replayed]) -> None:
 def measure(record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether) -> Replayed:
     """Replay a record so many times, in `folder`. Raises `EbbtideError` where that cannot be done here."""
     original = load_recorded(record)
-    if original.verdict is None:
-        raise UsageError("the run was not finished", where=str(record))
     kafka = original.manifest.kafka
     wanted = as_recorded(original, Wanted(runs=folder))
     check(wanted, original.scenario, [kafka])
@@ -197,7 +201,7 @@ def measure(record: Path, folder: Path, times: int, keep: Path | None, judge: Ju
     for one in replays:
         if keep is not None and one.run is not None and not one.same:
             shutil.move(one.run.folder, keep / one.run.folder.name)
-    return row(record, finding(original.verdict), replays, f"{datetime.now(UTC):%Y-%m-%d}")
+    return row(original, replays, f"{datetime.now(UTC):%Y-%m-%d}")
 
 
 def go_on(left: dict[str, Path], times: int, each: int, keep: Path | None, budget_m: float) -> int:

@@ -15,7 +15,7 @@ import errno
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from harness import __version__
@@ -187,26 +187,27 @@ def _is_option(word: str) -> bool:
     return word.startswith("-")
 
 
-def _forget(parser: argparse.ArgumentParser) -> None:
+def _forget(parser: Parser) -> None:
     """Let nothing under `parser` be required, and no mistake be known."""
+    for one in _with_those_under(parser):
+        for action in one._actions:
+            action.required = False
+        for group in one._mutually_exclusive_groups:
+            group.required = False
+        one.mistakes.clear()
+
+
+def _mistakes(parser: Parser) -> list[EbbtideError]:
+    """The values that do not fit, of `parser` and of those under it."""
+    return [mistake for one in _with_those_under(parser) for mistake in one.mistakes]
+
+
+def _with_those_under(parser: Parser) -> Iterator[Parser]:
+    yield parser
     for action in parser._actions:
-        action.required = False
         if isinstance(action, argparse._SubParsersAction):
             for child in action.choices.values():
-                _forget(child)
-    for group in parser._mutually_exclusive_groups:
-        group.required = False
-    if isinstance(parser, Parser):
-        parser.mistakes.clear()
-
-
-def _mistakes(parser: argparse.ArgumentParser) -> list[EbbtideError]:
-    """The values that do not fit, of `parser` and of those under it."""
-    found = list(parser.mistakes) if isinstance(parser, Parser) else []
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            found += [mistake for child in action.choices.values() for mistake in _mistakes(child)]
-    return found
+                yield from _with_those_under(child)
 
 
 def _parser(verb: str | None) -> Parser:

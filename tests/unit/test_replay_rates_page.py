@@ -15,12 +15,10 @@ from harness.cli.judging import JudgeTogether
 from harness.errors import HarnessError
 from harness.record.manifest import read_manifest, write_manifest
 from harness.replay.compare import Departure, Repetition
-from harness.replay.finding import Finding
 from harness.replay.recorded import load_recorded
 from harness.replay.replaying import Replay
 from harness.scenario.catalogue import names
 
-LOSS = Finding(outcome="as-predicted", facts=("committed loss by last-replica-standing",))
 DEPARTURE = Departure(what="states of t-0", at_ns=7, after_step=2, recorded="leader 1", replayed="leader 2")
 
 
@@ -89,8 +87,7 @@ def test_a_run_that_lost_records_as_predicted_is_replayed_rather_than_another(
 
 def test_replays_with_another_finding_are_told_with_where_they_departed_and_failed_ones_are_not_counted() -> None:
     found = row(
-        LOST,
-        LOSS,
+        load_recorded(LOST),
         [
             replay(same=True, share=1.0),
             replay(same=False, share=0.5, departures=(DEPARTURE,)),
