@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 from replay_records import LOST
 
-from analysis.verdict import Outcome, write_verdict
+from analysis.verdict import Outcome, Verdict, read_verdict, write_verdict
 from bench import replays
-from bench.replays import PAGE, Replayed, added, chosen, main, page, row, stored
+from bench.replays import PAGE, Replayed, added, chosen, main, measure, page, row, stored
 from harness.cli.judging import JudgeTogether
 from harness.errors import HarnessError
 from harness.record.manifest import read_manifest, write_manifest
 from harness.replay.compare import Departure, Repetition
+from harness.replay.plan import plan
 from harness.replay.recorded import load_recorded
-from harness.replay.replaying import Replay
+from harness.replay.replaying import Ran, Replay
 from harness.scenario.catalogue import names
 
 DEPARTURE = Departure(what="states of t-0", at_ns=7, after_step=2, recorded="leader 1", replayed="leader 2")
@@ -132,6 +136,38 @@ def test_the_scenario_with_the_fewest_replays_is_next(runs: Path, monkeypatch: p
     monkeypatch.setattr(replays, "measure", measure)
     assert main([str(runs), "--times", "3", "--each", "2"]) == 0
     assert asked == [("first-partition", 2), ("healthy", 2), ("first-partition", 1), ("healthy", 1)]
+
+
+def test_replays_are_judged_in_one_go_and_the_record_of_one_that_was_not_the_same_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, asked = load_recorded(LOST), []
+    planned = plan(original, kafka="3.9.1", seed=1)
+    same, other = (Path(shutil.copytree(LOST, tmp_path / "replays" / name)) for name in ("same", "other"))
+    ends = [
+        Ran(kafka="3.9.1", plan=planned, record=same),
+        Ran(kafka="3.9.1", plan=planned, failure="no space"),
+        Ran(kafka="3.9.1", plan=planned, record=other),
+    ]
+
+    def judge(records: Sequence[Path]) -> dict[Path, Verdict]:
+        asked.append(list(records))
+        verdicts = {record: verdict for record in records if (verdict := read_verdict(record)) is not None}
+        verdicts[other] = msgspec.structs.replace(verdicts[other], outcome="inconclusive", why=["no final read"])
+        write_verdict(other, verdicts[other])
+        return verdicts
+
+    monkeypatch.setattr(replays, "check", lambda *_: None)
+    monkeypatch.setattr(replays, "prepare", lambda *_: SimpleNamespace())
+    monkeypatch.setattr(replays, "run_replays", lambda *_, times, **_rest: iter(ends[:times]))
+    (tmp_path / "kept").mkdir()
+    found = measure(LOST, tmp_path / "replays", 3, tmp_path / "kept", judge)
+    assert asked == [[same, other]]
+    assert (found.scenario, found.release, found.times, found.same) == ("last-replica-standing", "3.9.1", 2, 1)
+    assert [one.found.partition(",")[0] for one in found.departed] == ["inconclusive"]
+    assert "(no final read)" in found.departed[0].found
+    assert [one.name for one in (tmp_path / "kept").iterdir()] == ["other"]
+    assert same.is_dir()
 
 
 @pytest.fixture

@@ -1,0 +1,87 @@
+"""bench.chance plays guided and unguided schedules of the same seeds, in rounds that go on where they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+from replay_records import LOST
+
+from analysis.verdict import Verdict, read_verdict
+from bench import chance
+from harness.cli.judging import JudgeTogether
+from harness.errors import EbbtideError, HarnessError
+from harness.runner.run import RunRequest
+from harness.scenario.model import Scenario
+
+Key = tuple[chance.Arm, Scenario]
+REACHED = {"elr-of-two": 2, "kills": 5}
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The arm and seed of each run, which nothing carries out: guided ones reach an ELR of two, the others fail."""
+    seen: list[tuple[str, int]] = []
+
+    def carry_out(
+        wanted: Iterable[tuple[Key, RunRequest]], *, at_once: int, log: Path
+    ) -> Iterator[tuple[Key, Path | EbbtideError]]:
+        for key, _request in wanted:
+            arm, scenario = key
+            seen.append((arm.name, int(scenario.name.removeprefix("random-"))))
+            yield key, LOST if arm.name == "guided" else HarnessError("no space", where="/", next="make room")
+
+    def judge(records: Sequence[Path]) -> dict[Path, Verdict]:
+        verdict = read_verdict(LOST)
+        assert verdict is not None
+        return {record: msgspec.structs.replace(verdict, coverage=REACHED) for record in records}
+
+    def together() -> nullcontext[JudgeTogether]:
+        return nullcontext(judge)
+
+    monkeypatch.setattr(chance, "run_side_by_side", carry_out)
+    monkeypatch.setattr(chance, "judging_together", together)
+    monkeypatch.setattr(chance, "check", lambda *_: None)
+    monkeypatch.setattr(chance, "prepare", lambda *_: SimpleNamespace(request=lambda *_: None))
+    return seen
+
+
+def compared(store: Path, monkeypatch: pytest.MonkeyPatch, *flags: str) -> None:
+    monkeypatch.setattr("sys.argv", ["chance", str(store), "--seed", "7", *flags])
+    assert chance.main() == 0
+
+
+def test_each_round_is_a_run_of_each_arm_of_one_seed_and_the_next_command_goes_on(
+    tmp_path: Path, played: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared(tmp_path, monkeypatch, "--rounds", "1")
+    compared(tmp_path, monkeypatch, "--rounds", "2")
+    compared(tmp_path, monkeypatch, "--rounds", "2")
+    compared(tmp_path, monkeypatch, "--rounds", "3", "--budget-s", "0")
+    assert played == [("guided", 7), ("unguided", 7), ("guided", 8), ("unguided", 8)]
+
+
+def test_what_each_arm_reached_is_told_side_by_side_and_a_run_that_failed_reached_nothing(
+    tmp_path: Path, played: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared(tmp_path, monkeypatch, "--rounds", "2")
+    out = capsys.readouterr().out
+    assert "round 1 unguided: failed, " in out
+    assert "no space" in out
+    assert [line.split() for line in out.splitlines() if line.startswith("elr-of-two ")] == [
+        ["elr-of-two", "2", "(from", "1)", "-"],
+        ["elr-of-two", "x2", "2", "(from", "1)", "-"],
+    ]
+    assert "guided: 2 runs, 2 states and multiples of them reached" in out
+    assert "unguided: 2 runs, 0 states" in out
+    runs = [msgspec.json.decode(line, type=chance.Run) for line in (tmp_path / "runs.jsonl").read_bytes().splitlines()]
+    assert [(one.arm, one.round, one.outcome, one.record != "") for one in runs] == [
+        ("guided", 1, "as-predicted", True),
+        ("unguided", 1, "failed", False),
+        ("guided", 2, "as-predicted", True),
+        ("unguided", 2, "failed", False),
+    ]
