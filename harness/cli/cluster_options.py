@@ -77,14 +77,22 @@ def wanted_of(args: argparse.Namespace) -> Wanted:
     )
 
 
-def words_of(text: str) -> list[str]:
-    """The words of a comma separated list, each once."""
-    return list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+def words_of(text: str, where: str) -> list[str]:
+    """The words of a comma separated list, each once; none of an empty one.
+
+    Raises `UsageError` for a comma with no word on a side: an unset variable of a script must not halve a comparison.
+    """
+    words = [word.strip() for word in text.split(",")]
+    if words == [""]:
+        return []
+    if not all(words):
+        raise UsageError("an empty word in a list", where=where, got=repr(text), allowed="a word between commas")
+    return list(dict.fromkeys(words))
 
 
 def releases_of(text: str) -> list[str]:
     """The releases of a comma separated list, each once. Raises `UsageError` when it names none."""
-    releases = words_of(text)
+    releases = words_of(text, "--kafka")
     if not releases:
         # An unset variable of a script must not start clusters of releases that nobody named.
         raise UsageError("no Kafka release is named", where="--kafka", got=repr(text), allowed="such as 3.9.1,4.3.1")

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from harness.cli.cluster_options import add_jobs_option, jobs_of, words_of
-from harness.errors import ExitCode, HarnessError, UsageError
+from harness.errors import EbbtideError, ExitCode, HarnessError, Problems, UsageError
 from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from harness.campaign.night import Night
     from harness.campaign.store import Plan, Skipped, Store
     from harness.scenario.model import Scenario
+
+Parsed = TypeVar("Parsed")
 
 CATALOGUE_SHARE = 0.8
 """Of the budget, where schedules are drawn as well: a catalogue that takes longer goes on the next night."""
@@ -175,29 +177,56 @@ def _plan(
 
 
 def _settings(args: argparse.Namespace) -> tuple[float, list[Target] | None, list[Scenario]]:
-    """The budget in seconds, the targets, and the scenarios; raises `UsageError`."""
-    from harness.campaign.job import parse_target
-    from harness.runtime.storage import check_features
-    from harness.scenario import catalogue
-    from harness.scenario.model import ClusterSpec
+    """The budget in seconds, the targets, and the scenarios; raises `UsageError` with all that is wrong of them."""
     from harness.scenario.words import budget_s
 
-    if args.times < 1 or args.keep < 0:
-        raise UsageError("--times is 1 or more and --keep 0 or more", got=f"--times {args.times} --keep {args.keep}")
-    names = catalogue.names() if args.scenarios is None else _words(args.scenarios, "--scenarios")
-    targets = None if args.kafka is None else [parse_target(word) for word in _words(args.kafka, "--kafka")]
-    for target in targets or ():
+    wrong: list[EbbtideError] = [
+        UsageError("out of range", where=f"--{option}", got=str(got), allowed=f"{least} or more")
+        for option, least in (("times", 1), ("jobs", 1), ("keep", 0))
+        if (got := getattr(args, option)) < least
+    ]
+    seconds = _unless_wrong(wrong, "--budget", lambda: budget_s(args.budget))
+    targets = None if args.kafka is None else _unless_wrong(wrong, "--kafka", lambda: _targets(args.kafka))
+    scenarios = _unless_wrong(wrong, "--scenarios", lambda: _scenarios(args.scenarios))
+    if seconds is None or scenarios is None or wrong:
+        raise wrong[0] if len(wrong) == 1 else Problems("the command line", wrong, next="ebbtide nightly --help")
+    return seconds, targets, scenarios
+
+
+def _unless_wrong(wrong: list[EbbtideError], where: str, parse: Callable[[], Parsed]) -> Parsed | None:
+    """What `parse` gives; None where it raises `UsageError`, which is added to `wrong`."""
+    try:
+        return parse()
+    except UsageError as error:
+        error.happened_at(where)
+        wrong.append(error)
+        return None
+
+
+def _targets(text: str) -> list[Target]:
+    from harness.campaign.job import parse_target
+    from harness.runtime.storage import check_features
+    from harness.scenario.model import ClusterSpec
+
+    targets = [parse_target(word) for word in _words(text, "--kafka")]
+    for target in targets:
         check_features(target.kafka, ClusterSpec(features=target.features))
-    scenarios = [catalogue.find(name) for name in names]
-    if others := [name for name in names if name not in catalogue.names()]:
-        raise UsageError(
-            "not in the catalogue", where="--scenarios", got=", ".join(others), next="ebbtide scenarios    (lists it)"
-        )
-    return budget_s(args.budget), targets, scenarios
+    return targets
+
+
+def _scenarios(text: str | None) -> list[Scenario]:
+    from harness.scenario import catalogue
+    from harness.scenario.check import suggestion
+
+    known = catalogue.names()
+    names = known if text is None else _words(text, "--scenarios")
+    if others := [f"{name}{suggestion(name, known)}" for name in names if name not in known]:
+        raise UsageError("not in the catalogue", got=", ".join(others), next="ebbtide scenarios    (lists it)")
+    return [catalogue.find(name) for name in names]
 
 
 def _words(text: str, where: str) -> list[str]:
-    words = words_of(text)
+    words = words_of(text, where)
     if not words:
         raise UsageError("nothing is named", where=where, got=repr(text))
     return words

@@ -79,11 +79,11 @@ def _drawn(args: argparse.Namespace) -> tuple[Scenario, int]:
     steps = STEPS if args.steps is None else args.steps
     if not 1 <= steps <= STEPS_MAX:
         raise UsageError("not a number of steps to draw", where="--steps", got=str(steps), allowed=f"1 to {STEPS_MAX}")
+    without = _kinds(args.without)
     _require_release(args)
     seed = args.seed if args.seed is not None else new_seed()
     cluster = with_features(draw(seed, kafka=args.kafka), args.feature).cluster
     check_features(args.kafka, cluster)
-    without = _kinds(args.without)
     return draw(seed, kafka=args.kafka, features=cluster.features, steps=steps, without=without), seed
 
 
@@ -102,7 +102,7 @@ def _kinds(text: str) -> frozenset[StepKind]:
     from harness.chance.table import KINDS
     from harness.scenario.check import suggestion
 
-    words = words_of(text)
+    words = words_of(text, "--without")
     for word in words:
         if word not in KINDS:
             allowed = ", ".join(sorted(KINDS)) + suggestion(word, sorted(KINDS))

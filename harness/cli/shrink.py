@@ -58,10 +58,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.shrink.goal import goal_from
     from harness.shrink.shrinking import shrink
 
-    try:
-        seconds = budget_s(args.budget)
-    except UsageError as error:
-        raise UsageError(error.what, where="--budget", got=error.got, allowed=error.allowed) from None
+    seconds = budget_s(args.budget)
     if args.times < 1:
         raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
     jobs = jobs_of(args)

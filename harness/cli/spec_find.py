@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     variant = variant_named(args.variant)
     if variant == "kip966":
         raise UsageError("no release runs this variant", got=args.variant, next="ebbtide spec check --variant kip966")
-    releases = tuple(words_of(args.kafka)) or (RELEASE_OF[variant],)
+    releases = tuple(words_of(args.kafka, "--kafka")) or (RELEASE_OF[variant],)
     problems = [*put_at("--out", partial(check_name, args.out.stem))]
     for release in releases:
         problems += put_at("--kafka", partial(parse_version, release))

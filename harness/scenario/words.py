@@ -34,5 +34,7 @@ def budget_s(text: str) -> float:
     """Seconds of `2h`, `90m`, `30s`; raises `UsageError`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", text.strip())
     if match is None or float(match[1]) == 0:
-        raise UsageError("not a budget of time", got=repr(text), allowed="a number with its unit: 2h, 90m, 30s")
+        raise UsageError(
+            "not a budget of time", where="--budget", got=repr(text), allowed="a number with its unit: 2h, 90m, 30s"
+        )
     return float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
