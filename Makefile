@@ -3,6 +3,8 @@
 RELEASES ?= 3.9.1 4.3.1
 PYTEST_ARGS ?=
 MUTANTS ?=
+# Those that need neither records nor Docker.
+BENCHES ?= explore chance_model journal_cost wire_proxy cluster_start reconcile
 BIN := .venv/bin
 
 .PHONY: help setup setup-dev demo test mutants lint bench clean-host
@@ -12,7 +14,7 @@ help:
 	@echo 'make test        all tests that this host can run (root: also those that need it)'
 	@echo 'make mutants     spoil each checker of the reconciliation, and show that its tests see it'
 	@echo 'make lint        ruff and mypy'
-	@echo 'make bench       the measurements in bench/'
+	@echo 'make bench       measurements in bench/ (as root); BENCHES="wire_proxy" only some'
 	@echo 'make setup       install what is missing: system packages, .venv, Kafka releases'
 	@echo 'make clean-host  remove what killed runs left on this host'
 
@@ -38,7 +40,8 @@ lint:
 	$(BIN)/mypy
 
 bench: setup-dev
-	@for file in bench/[a-z]*.py; do $(BIN)/python -m bench.$$(basename $$file .py) || exit; done
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@for name in $(BENCHES); do echo "bench.$$name"; $(BIN)/python -m bench.$$name || exit; done
 
 clean-host:
 	@tools/bootstrap

@@ -17,7 +17,7 @@ import msgspec
 
 from harness import java, maven
 from harness.errors import EbbtideError, HarnessError
-from harness.powers import held
+from harness.powers import held, with_sudo
 from harness.scenario.model import WIRE_KINDS
 from harness.scenario.order import DISK_TROUBLES
 
@@ -32,7 +32,7 @@ FREE_MEMORY_BYTES = 2 << 30
 """A controller and three brokers at about 290 MB each, then Spark with half a GB, and the clients."""
 
 _NO_VOLUMES = "a user namespace cannot mount volumes"
-_MORE_POWERS = "sudo ebbtide ..., or a Docker daemon that you may use"
+_MORE_POWERS = f"{with_sudo()}, or a Docker daemon that you may use"
 
 Status = Literal["ok", "missing", "unknown"]
 
@@ -158,7 +158,7 @@ def _powers() -> str:
             raise HarnessError(
                 f"none: user {os.geteuid()} is not root",
                 got=f"no helper container: {refusals[0]}; no user namespace: {refusals[1]}",
-                next=f"one of: sudo ebbtide ...; {user_namespace.remedy()}",
+                next=f"one of: {with_sudo()}; {user_namespace.remedy()}",
             )
 
 
@@ -173,7 +173,7 @@ def _as_root(trial: str, *arguments: str) -> str:
 
 def _need_root() -> None:
     if os.geteuid() != 0:
-        raise HarnessError("only root can try this", next="sudo ebbtide doctor")
+        raise HarnessError("only root can try this", next=with_sudo("doctor"))
 
 
 def _on_a_volume(trial: str, *arguments: str) -> str:
@@ -252,7 +252,7 @@ def _gigabytes(count: int) -> str:
 
 
 QUESTIONS: tuple[_Question, ...] = (
-    _Question(name="powers", look=_powers, disables=(EVERY_RUN,), remedy="sudo ebbtide ..."),
+    _Question(name="powers", look=_powers, disables=(EVERY_RUN,), remedy=with_sudo()),
     _Question(
         name="network namespaces",
         look=partial(_as_root, "make_namespace"),

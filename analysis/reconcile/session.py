@@ -181,25 +181,30 @@ class Jvm:
 
     def close(self) -> None:
         """Stop Spark, end the Java process and remove the scratch folder. Again: nothing happens."""
-        gateway, self._gateway = self._gateway, None
-        if gateway is not None:
-            # After an interrupted call the connection may be of no use; the process then ends by its empty stdin.
-            with contextlib.suppress(Exception), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                if SparkContext._active_spark_context is not None:
-                    self.spark.stop()
-            SparkContext._gateway = None
-            SparkContext._jvm = None
-            with contextlib.suppress(Exception):
-                gateway.shutdown()
-            gateway.proc.stdin.close()
-            try:
-                gateway.proc.wait(_JVM_EXIT_S)
-            except subprocess.TimeoutExpired:
-                gateway.proc.kill()
-                gateway.proc.wait()
+        with held_back():  # what sent one SIGTERM, such as timeout(1), may send a second
+            gateway, self._gateway = self._gateway, None
+            if gateway is not None:
+                self._end(gateway)
+            self._scratch.remove()
+
+    def _end(self, gateway: Any) -> None:
+        # After an interrupted call the connection may be of no use; the process then ends by its empty stdin.
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if SparkContext._active_spark_context is not None:
+                self.spark.stop()
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+        with contextlib.suppress(Exception):
+            gateway.shutdown()
+        gateway.proc.stdin.close()
+        try:
+            gateway.proc.wait(_JVM_EXIT_S)
+        except subprocess.TimeoutExpired:
+            gateway.proc.kill()
+            gateway.proc.wait()
+        if gateway.proc.returncode == 0:  # one that was killed has not loaded all that the next ones need
             self._archive.finish()
-        self._scratch.remove()
 
 
 def _jars() -> Path:

@@ -70,7 +70,7 @@ def place_of(named: str) -> Path | str:
 
 
 def records_in(path: Path) -> list[Path]:
-    """A record itself, or the runs in a folder that is none, in the order of their names; not those still going.
+    """A record itself, or the runs in a folder that is none (or in its `runs`), by name; not those still going.
 
     Raises `UsageError` when all of them are.
     """
@@ -85,7 +85,7 @@ def records_in(path: Path) -> list[Path]:
 
     if (path / MANIFEST).exists() or not path.is_dir():
         return [path]
-    found = records_of(path)
+    found = records_of(path) or records_of(path / "runs")
     runs = [record for record in found if is_run(record)] or found or [path]
     going = [record for record in runs if is_going(record)]
     if len(going) == len(runs):

@@ -106,11 +106,11 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 
 def _up(args: argparse.Namespace) -> ExitCode:
-    from harness.owner.control import free_name
+    from harness.owner.control import new_name
     from harness.owner.starting import OwnerEnded, OwnerProcess
 
     _scenario(args)
-    name = args.name or free_name()
+    name = new_name(args.name)
     owner = OwnerProcess([*args.argv, "--foreground", "--name", name], name, tied=False)
     try:
         status = owner.await_up(lambda line: print(line, flush=True))
@@ -123,13 +123,14 @@ def _up(args: argparse.Namespace) -> ExitCode:
 
 
 def _own(args: argparse.Namespace) -> ExitCode:
-    from harness.owner.control import free_name
+    from harness.owner.control import new_name
     from harness.owner.owning import own_cluster
     from harness.runner.display import OutlivingConsole, display_for
     from harness.runner.launch import check, prepare
     from harness.runner.run import new_seed
 
     scenario = _scenario(args)
+    name = new_name(args.name)
     kafka = scenario.kafka[0]
     wanted = wanted_of(args)
     check(wanted, scenario, [kafka])
@@ -140,7 +141,7 @@ def _own(args: argparse.Namespace) -> ExitCode:
         own_cluster(
             request,
             display,
-            name=args.name or free_name(),
+            name=name,
             tap_all=args.wire,
             tied_to=sys.stdin.fileno() if args.tied else None,
             keep=args.keep_cluster,
@@ -158,8 +159,6 @@ def _scenario(args: argparse.Namespace) -> Scenario:
     from harness.scenario.model import ClusterSpec
     from harness.scenario.references import MAX_BROKERS
 
-    if args.name is not None and not _is_name(args.name):
-        raise UsageError("not a name for a cluster", got=repr(args.name), allowed="letters, digits, `.`, `_` and `-`")
     if args.keep_cluster and args.scenario is None:
         raise UsageError("a plain cluster has no run to be kept after", where="--keep-cluster")
     if args.scenario is not None:
@@ -179,12 +178,6 @@ def _scenario(args: argparse.Namespace) -> Scenario:
     if controllers not in (1, 3):
         raise UsageError("not a quorum size", where="--controllers", got=str(controllers), allowed="1 or 3")
     return plain(kafka, ClusterSpec(brokers=brokers, controllers=controllers))
-
-
-def _is_name(text: str) -> bool:
-    import re
-
-    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", text) is not None
 
 
 def _status(name: str | None, *, as_json: bool) -> ExitCode:

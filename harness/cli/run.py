@@ -65,6 +65,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     """Check everything first, then run release by release, then judge; the worst outcome is the exit code."""
     from analysis.early_session import EarlySession
     from harness.cli.analyze import judge_all
+    from harness.owner.control import new_name
     from harness.runner.display import OutlivingConsole, display_for
     from harness.runner.launch import check, prepare
     from harness.runner.run import new_seed
@@ -74,7 +75,15 @@ def run(args: argparse.Namespace) -> ExitCode:
     releases = list(scenario.kafka) if args.kafka is None else releases_of(args.kafka)
     wanted = wanted_of(args)
     if args.keep_cluster and len(releases) > 1:
-        raise UsageError("one cluster can be kept", where="--keep-cluster", got=f"releases {', '.join(releases)}")
+        raise UsageError(
+            "one cluster can be kept",
+            where="--keep-cluster",
+            got=f"releases {', '.join(releases)}",
+            next=f"--keep-cluster --kafka {releases[-1]}",
+        )
+    if args.name is not None and not args.keep_cluster:
+        raise UsageError("only a cluster that is kept has a name", where="--name", got=args.name, next="--keep-cluster")
+    name = new_name(args.name)
     check(wanted, scenario, releases)
     seed = args.seed if args.seed is not None else new_seed()
     with EarlySession() as spark:
@@ -82,7 +91,7 @@ def run(args: argparse.Namespace) -> ExitCode:
             launch = prepare(wanted, releases, display.note)
             drive = _drive(args.witness)
             if args.keep_cluster:
-                return _run_and_keep(args, launch.request(scenario, releases[0], seed), display, drive)
+                return _run_and_keep(args, name, launch.request(scenario, releases[0], seed), display, drive)
             requests = [launch.request(scenario, release, seed) for release in releases]
             records = _run_all(requests, display, drive, spark)
             display.note("judging")
@@ -117,10 +126,9 @@ def _run_all(requests: list[RunRequest], display: Display, drive: Drive, spark: 
     return records
 
 
-def _run_and_keep(args: argparse.Namespace, request: RunRequest, display: Display, drive: Drive) -> ExitCode:
+def _run_and_keep(args: argparse.Namespace, name: str, request: RunRequest, display: Display, drive: Drive) -> ExitCode:
     """Run, judge, and own the cluster until it is told to end; the exit code is the verdict's."""
     from harness.cli.analyze import judge_all
-    from harness.owner.control import free_name
     from harness.owner.owning import Keeper
     from harness.runner.run import run_scenario
 
@@ -131,7 +139,7 @@ def _run_and_keep(args: argparse.Namespace, request: RunRequest, display: Displa
         display.note("judging")
         code = judge_all([record], as_json=args.json)
 
-    keeper = Keeper(request.kafka, display, judge, name=args.name or free_name())
+    keeper = Keeper(request.kafka, display, judge, name=name)
     try:
         run_scenario(request, display, drive, hold=keeper)
     finally:

@@ -11,6 +11,7 @@ from docker.errors import DockerException
 from requests.exceptions import Timeout
 
 from harness.errors import HarnessError
+from harness.powers import with_sudo
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 ANSWER_TIMEOUT_S = 5
@@ -56,7 +57,7 @@ def _unusable(host: str, error: Exception) -> DockerError:
         return DockerError(
             "no permission on the Docker daemon's socket",
             where=where,
-            next="sudo usermod -aG docker $USER    (then log in again), or run ebbtide with sudo",
+            next=f"sudo usermod -aG docker $USER    (then log in again), or {with_sudo()}",
         )
     if any(isinstance(cause, FileNotFoundError | ConnectionError) for cause in causes):
         return DockerError(

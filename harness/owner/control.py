@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import struct
 from collections.abc import Iterator
@@ -41,8 +42,7 @@ def listening(name: str) -> Iterator[socket.socket]:
     folder = sockets_dir()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"{name}{_SUFFIX}"
-    if path.exists() and status_of(name) is not None:
-        raise UsageError("a cluster of this name is up", got=name, next=f"ebbtide cluster down {name}")
+    _refuse_taken(name)
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as server, _short(path) as short:
         mask = os.umask(0o077)
@@ -70,6 +70,26 @@ def free_name() -> str:
     """The first of `cluster-1`, `cluster-2`, ... that nobody has."""
     taken = set(names())
     return next(name for number in range(1, len(taken) + 2) if (name := f"cluster-{number}") not in taken)
+
+
+def new_name(wanted: str | None) -> str:
+    """What a new cluster is to be called: as wanted, or a free name.
+
+    Raises `UsageError` for what is no name, or that of a cluster that is up.
+    """
+    if wanted is None:
+        return free_name()
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", wanted) is None:
+        raise UsageError(
+            "not a name for a cluster", where="--name", got=repr(wanted), allowed="letters, digits, `.`, `_` and `-`"
+        )
+    _refuse_taken(wanted)
+    return wanted
+
+
+def _refuse_taken(name: str) -> None:
+    if name in names() and status_of(name) is not None:
+        raise UsageError("a cluster of this name is up", got=name, next=f"ebbtide cluster down {name}")
 
 
 def statuses() -> list[ClusterStatus]:

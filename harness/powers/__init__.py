@@ -8,6 +8,8 @@ namespaces of their own (`user_namespace`). `choice` decides, and the command st
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 from typing import Literal
 
 Powers = Literal["root", "helper container", "user namespace", "none"]
@@ -15,6 +17,12 @@ Powers = Literal["root", "helper container", "user namespace", "none"]
 
 MARKER = "EBBTIDE_POWERS"
 """Environment variable: the powers that a command was started again with, so that it happens once."""
+
+
+def with_sudo(arguments: str = "...") -> str:
+    """The command as root: by its path, since sudo looks for none in a virtual environment."""
+    beside = Path(sys.executable).with_name("ebbtide")
+    return f"sudo {beside if beside.is_file() else 'ebbtide'} {arguments}"
 
 
 def held() -> Powers:

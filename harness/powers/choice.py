@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from harness.errors import HarnessError
-from harness.powers import held
+from harness.powers import held, with_sudo
 
 COMMAND = (sys.executable, "-m", "harness.cli.main")
 
@@ -58,7 +58,7 @@ def take(wish: Wish, argv: Sequence[str]) -> int | None:
         "running a cluster takes root, a Docker daemon or user namespaces, and none can be had",
         where=f"user {os.geteuid()}",
         got="; ".join(refusal.what + (f" ({refusal.got})" if refusal.got else "") for refusal in refusals),
-        next="one of: sudo ebbtide ...; " + "; ".join(refusal.next for refusal in refusals if refusal.next),
+        next=f"one of: {with_sudo()}; " + "; ".join(refusal.next for refusal in refusals if refusal.next),
     )
 
 

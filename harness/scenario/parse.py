@@ -24,7 +24,8 @@ def load(path: Path, *, next: str = "ebbtide scenarios show healthy", strict: bo
     try:
         text = path.read_text("utf-8")
     except OSError as error:
-        raise UsageError("cannot read the scenario file", where=str(path), got=error.strerror, next=next) from None
+        again = next if path.exists() else "ebbtide scenarios    (lists the catalogue)"
+        raise UsageError("cannot read the scenario file", where=str(path), got=error.strerror, next=again) from None
     except UnicodeDecodeError as error:
         raise UsageError("the scenario file is not UTF-8", where=str(path), got=str(error), next=next) from None
     return parse(text, file=str(path), next=next, strict=strict)

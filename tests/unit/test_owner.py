@@ -100,6 +100,8 @@ def test_a_caller_that_talks_nonsense_does_no_harm(up: Up) -> None:
 def test_a_name_that_is_taken_is_refused_and_a_dead_owners_is_not(up: Up) -> None:
     with pytest.raises(UsageError, match="a cluster of this name is up"), listening("one"):
         pass
+    with pytest.raises(UsageError, match="a cluster of this name is up"):
+        control.new_name("one")
     end("one")
     up.thread.join(10)
     stale = sockets_dir() / "one.sock"
@@ -110,7 +112,8 @@ def test_a_name_that_is_taken_is_refused_and_a_dead_owners_is_not(up: Up) -> Non
     assert control.names() == ["one"]
     assert statuses() == []
     assert control.names() == []
-    assert control.free_name() == "cluster-1"
+    assert control.new_name(None) == "cluster-1"
+    assert control.new_name("one") == "one"
 
 
 def test_which_cluster_is_meant_has_to_be_said_where_there_are_several(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,6 +192,8 @@ def test_the_keys_of_a_step_are_options(up: Up, monkeypatch: pytest.MonkeyPatch)
         "cluster down",
         "cluster exec -- true",
         "run last-replica-standing --keep-cluster --kafka 3.9.1,4.3.1",
+        "run last-replica-standing --kafka 4.3.1 --keep-cluster --name a/b",
+        "run last-replica-standing --kafka 4.3.1 --name one",
     ],
 )
 def test_a_wrong_command_line_starts_nothing(line: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,8 +110,17 @@ def test_where_no_way_is_open_one_error_says_all_that_is_missing(host: Callable[
         take(Wish(), ["run", "x"])
     assert NO_DAEMON in str(refused.value.got)
     assert NO_NAMESPACES in str(refused.value.got)
-    assert "sudo ebbtide" in str(refused.value.next)
+    assert powers.with_sudo() in str(refused.value.next)
     assert "sudo systemctl start docker" in str(refused.value.next)
+
+
+def test_sudo_is_given_the_path_of_a_command_that_it_would_not_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert powers.with_sudo("doctor") == "sudo ebbtide doctor"
+    (tmp_path / "ebbtide").touch()
+    assert powers.with_sudo("doctor") == f"sudo {tmp_path / 'ebbtide'} doctor"
 
 
 def test_a_verb_that_can_do_without_powers_goes_on(host: Callable[..., list[str]]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pyspark
@@ -14,9 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analysis.reconcile.class_archive import KEPT_MAX, class_archive
-from analysis.reconcile.session import is_first_session, session, spark_session
+from analysis.reconcile.session import Jvm, is_first_session, session, spark_session
 from harness.errors import HarnessError
+from harness.host.scratch import Scratch
 from harness.java import Java
+from harness.signals import unwinding
 
 JAVA = Java(executable=Path("/usr/bin/java"), version="17.0.1", major=17)
 JARS = Path("/opt/spark/jars")
@@ -139,6 +143,36 @@ def test_a_session_inside_another_is_the_same_and_does_not_end_it(spark: SparkSe
     with session() as inner:
         assert inner.sparkContext is spark.sparkContext
     assert spark_session().range(2).count() == 2
+
+
+class _Gateway:
+    """A JVM that is sent a second SIGTERM while it is waited for, and ends with `returncode`."""
+
+    def __init__(self, returncode: int) -> None:
+        self.proc = SimpleNamespace(stdin=io.BytesIO(), wait=self._wait, returncode=None)
+        self._returncode = returncode
+
+    def shutdown(self) -> None:
+        pass
+
+    def _wait(self, _timeout_s: float) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        self.proc.returncode = self._returncode
+
+
+@pytest.mark.parametrize(("returncode", "written"), [(0, 1), (143, 0)])
+def test_a_second_signal_interrupts_no_end_and_a_killed_jvm_writes_no_archive(
+    monkeypatch: pytest.MonkeyPatch, returncode: int, written: int
+) -> None:
+    monkeypatch.setattr("analysis.reconcile.session.SparkContext", SimpleNamespace(_active_spark_context=None))
+    finished: list[int] = []
+    jvm = Jvm.__new__(Jvm)
+    jvm._gateway, jvm._scratch = _Gateway(returncode), Scratch()
+    jvm._archive = SimpleNamespace(finish=lambda: finished.append(1))  # type: ignore[assignment]
+    with unwinding(), pytest.raises(SystemExit):
+        jvm.close()
+    assert not jvm._scratch.path.exists()
+    assert len(finished) == written
 
 
 def test_without_java_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

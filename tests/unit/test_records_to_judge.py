@@ -86,6 +86,11 @@ def test_a_folder_of_records_names_those_to_choose_from(
         assert told.rstrip().endswith(f"and 3 more\n  next:    ebbtide runs {store}")
 
 
+def test_the_folder_above_the_records_is_judged_as_theirs(store: Path) -> None:
+    assert store.name == "runs"
+    assert analyze.records_in(store.parent) == analyze.records_in(store) != []
+
+
 def test_a_folder_without_records_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(tmp_path)]) == ExitCode.USAGE
     assert "not a run record: manifest.json is missing" in capsys.readouterr().err
