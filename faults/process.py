@@ -10,7 +10,7 @@ import signal
 from pathlib import Path
 
 from faults.base import Effect, proven, unproven
-from harness.errors import HarnessError
+from harness.errors import StepImpossible
 from harness.host.processes import ran_ns, run_times_ns, state_of
 from harness.runtime.base import Runtime
 from harness.waiting import WaitExpired, wait_until
@@ -83,7 +83,7 @@ def start(runtime: Runtime, node_id: int) -> Effect:
 def _pid(runtime: Runtime, node_id: int) -> int:
     pid = runtime.pid(node_id)
     if pid is None:
-        raise HarnessError(f"{runtime.nodes[node_id].name} is down, so this step cannot be done to it")
+        raise StepImpossible(f"{runtime.nodes[node_id].name} is down, so this step cannot be done to it")
     return pid
 
 

@@ -89,6 +89,10 @@ class HarnessError(EbbtideError):
     exit_code = ExitCode.HARNESS_FAILED
 
 
+class StepImpossible(HarnessError):
+    """A step cannot be done to a cluster in the state that the steps before it left: nothing failed."""
+
+
 class Problems(UsageError):
     """Every problem of one file at once."""
 

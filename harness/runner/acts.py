@@ -19,6 +19,7 @@ from faults.disk import Trouble, power_loss, wipe_disk
 from faults.network import between, flap, heal, limit, one_way, partition
 from faults.process import kill, pause, resume, start, stop
 from faults.wire import ACTIONS, Armed, Matter, WireFaults
+from harness.errors import StepImpossible
 from harness.runner.requests import request_of
 from harness.runner.view import ClusterView, describe
 from harness.runtime.base import CLIENTS, Cut, LogLoss, Runtime
@@ -134,7 +135,16 @@ class Acts:
             return self._trouble(node, _TROUBLES[kind])
         if kind == "mend-disk":
             return self._mend(node)
-        effect = INJECT[kind](self._runtime, node)
+        try:
+            effect = INJECT[kind](self._runtime, node)
+        except OSError as error:
+            if kind != "start" or node not in self._troubles:
+                raise
+            # Before a node starts, a file is written to its volume.
+            raise StepImpossible(
+                f"the volume of {self.names([node])} is in trouble, so it cannot be started: mend it first",
+                got=str(error),
+            ) from None
         # A node on a volume in trouble may die again.
         if kind == "start" and node not in self._troubles:
             self.down.discard(node)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from analysis.verdict import Verdict
-from harness.errors import EbbtideError, HarnessError
+from harness.errors import EbbtideError, HarnessError, StepImpossible
 from harness.record.files import write_atomically
 from harness.record.manifest import read_manifest
 from harness.record.steps import read_steps
@@ -104,8 +104,9 @@ class Trying:
         if isinstance(end, Path):
             why = self._why_not(end, scenario)
             return Decision(shows=why is None, why=why or "", record=str(end) if why is None else None)
-        if (end.where or "").startswith("step "):
-            # A kill of a node that is down, say: what was left out made the step impossible.
+        if isinstance(end, StepImpossible):
+            # A kill of a node that is down, say: what was left out made it so. Of any other step that could not be
+            # carried out the host is the reason, which says nothing of the candidate.
             return Decision(shows=False, why=f"{end.where} could not be carried out: {end.what}")
         return end if isinstance(end, HarnessError) else HarnessError(end.what, where=end.where, got=end.got)
 

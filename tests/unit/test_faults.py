@@ -11,7 +11,7 @@ import pytest
 
 from faults import disk, network, process
 from faults.base import Effect
-from harness.errors import HarnessError
+from harness.errors import StepImpossible
 from harness.host.limits import burst_bytes
 from harness.runtime.base import CLIENTS, Cut, Limited, LogLoss, NodeInfo, PowerLoss, Transfer
 from harness.scenario.model import ADMIN_KINDS, StepKind
@@ -206,7 +206,7 @@ def test_a_resume_of_a_process_that_was_not_stopped_is_not_proven(runtime: FakeR
 def test_a_fault_on_a_node_that_is_down_is_an_error(runtime: FakeRuntime) -> None:
     process.kill(runtime, 1)
     for fault in (process.kill, process.stop, process.pause, process.resume):
-        with pytest.raises(HarnessError, match="broker-1 is down"):
+        with pytest.raises(StepImpossible, match="broker-1 is down"):
             fault(runtime, 1)
 
 

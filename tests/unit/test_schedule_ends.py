@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import evidence_builders as build
@@ -10,7 +11,7 @@ import pytest
 from test_schedule import Bench
 
 from faults.base import Effect
-from harness.errors import HarnessError
+from harness.errors import HarnessError, StepImpossible
 from harness.runner import acts
 from harness.runner.view import ClusterView
 from harness.scenario.model import BrokerTrigger, StepSpec, Trigger
@@ -36,6 +37,19 @@ def test_a_step_that_could_not_be_injected_is_named_in_the_error_and_says_why_in
     heal, failed = bench.entries()
     assert (heal.why, failed.why) == (None, str(caught.value))
     assert failed.fired_ns is not None
+
+
+@pytest.mark.parametrize("in_trouble", [True, False])
+def test_a_start_on_a_volume_in_trouble_is_impossible_and_on_any_other_a_failure(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, in_trouble: bool
+) -> None:
+    def start(_runtime: object, _node: int) -> Effect:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setitem(acts.INJECT, "start", start)
+    before = StepSpec(step="read-only" if in_trouble else "kill", target="broker(1)")
+    with pytest.raises(StepImpossible if in_trouble else OSError, match="Read-only file system"):
+        bench.run(before, StepSpec(step="start", target="broker(1)"))
 
 
 OF_THE_LEADER = StepSpec(

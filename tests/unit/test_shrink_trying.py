@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 from replay_records import LOST, SAVED
 
 from analysis.spec.model.bounds import Bounds
-from harness.errors import HarnessError, UsageError
+from faults.process import kill
+from harness.errors import HarnessError, StepImpossible, UsageError
 from harness.record.steps import read_steps, write_steps
 from harness.replay.finding import Finding
 from harness.replay.recorded import load_recorded
@@ -24,6 +26,7 @@ from harness.shrink.goal import goal_from, goal_of
 from harness.shrink.journal import Decision
 from harness.shrink.refute import Refuter, bounds_of
 from harness.shrink.trying import Trying, anything_missing, hurried
+from harness.waiting import WaitExpired
 
 SCENARIO = load_recorded(LOST).scenario
 ELR = {"metadata.version": 29, "eligible.leader.replicas.version": 1}
@@ -163,12 +166,41 @@ def test_a_run_that_failed_is_no_answer_and_leaves_nothing(tmp_path: Path, monke
 
 def test_a_step_that_became_impossible_is_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> Path:
-        raise HarnessError("broker-1 is down, so this step cannot be done to it", where="step 3 (kill)")
+        runtime = Mock(nodes={1: Mock()}, pid=Mock(return_value=None))
+        runtime.nodes[1].name = "broker-1"
+        try:
+            kill(runtime, 1)
+        except StepImpossible as error:
+            error.happened_at("step 3 (kill)")
+            # As from the process of a run that goes on beside others.
+            raise pickle.loads(pickle.dumps(error)) from None
+        raise AssertionError("a node that is down was killed")
 
     monkeypatch.setattr("harness.shrink.trying.run_scenario", fail)
     [decision] = tried(tmp_path)
     assert isinstance(decision, Decision)
     assert not decision.shows
+    assert decision.why == "step 3 (kill) could not be carried out: broker-1 is down, so this step cannot be done to it"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        HarnessError("the kernel refused to limit a link", got="EBUSY"),
+        HarnessError("the Docker daemon cannot start the container of broker-1"),
+        WaitExpired("the wire proxies to say armed", 5.0, "nothing"),
+    ],
+)
+def test_a_host_that_could_not_carry_a_step_out_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: HarnessError
+) -> None:
+    error.happened_at("step 3 (limit-bandwidth)")
+
+    def fail(*_: object) -> Path:
+        raise error
+
+    monkeypatch.setattr("harness.shrink.trying.run_scenario", fail)
+    assert tried(tmp_path) == [error]
 
 
 def test_a_second_cause_beside_the_one_to_keep_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
