@@ -16,8 +16,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Find a smaller scenario with the gravest finding of a record, one anomaly by one cause: fewer steps, brokers, "
         "partitions, producers, consumers and records, by delta debugging over real runs on the record's release. "
-        "Stopped at any moment, the same command goes on where it was. Exit code 0: written, and more than half of "
-        "its runs show the finding, 2: the finding did not come again, or in half of the runs or fewer."
+        "Power is lost as in the record, unless --power-loss says otherwise. Stopped at any moment, the same command "
+        "goes on where it was; what runs by another --power-loss, --keep-write-back, --runtime or --image said is no "
+        "answer to it. Exit code 0: written, and more than half of its runs show the finding, "
+        "2: the finding did not come again, or in half of the runs or fewer."
     )
     parser.epilog = "example: ebbtide shrink runs/<run_id> --budget 30m --out small.toml"
     parser.add_argument("run", metavar="RUN", type=Path, help="a run record, e.g. runs/<run_id>")
@@ -52,6 +54,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
     from harness.cli.judging import judging
     from harness.replay.recorded import load_recorded
+    from harness.replay.replaying import as_recorded
     from harness.runner.display import OutlivingConsole, PlainDisplay, display_for
     from harness.runner.launch import check, prepare
     from harness.scenario.words import budget_s
@@ -66,7 +69,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     out = _out(args, recorded.scenario.name)
     check_place(out)
     kafka = recorded.manifest.kafka
-    wanted = wanted_of(args)
+    wanted = as_recorded(recorded, wanted_of(args))
     check(wanted, recorded.scenario, [kafka])
     # JSON is alone on stdout.
     screen = PlainDisplay(Console(stderr=True)) if args.json else display_for(OutlivingConsole())
@@ -109,7 +112,8 @@ def run(args: argparse.Namespace) -> ExitCode:
         print(f"shown in {smaller.shown} of {smaller.times} runs; {done.runs} runs, {done.took_s / 60:.1f} min")
         if not smaller.finished:
             print("the search did not get to its end; the same command goes on")
-        print(f"next: ebbtide run {out} --kafka {kafka}")
+        power_loss = f" --power-loss {wanted.power_loss}" if wanted.power_loss != "auto" else ""
+        print(f"next: ebbtide run {out} --kafka {kafka}{power_loss}")
     return ExitCode.AS_PREDICTED if smaller.shown * 2 > smaller.times else ExitCode.INCONCLUSIVE
 
 

@@ -57,7 +57,7 @@ def as_recorded(original: Recorded, wanted: Wanted) -> Wanted:
 
 
 def otherwise(original: Recorded, launch: Launch) -> str | None:
-    """In what the replays are not run as the record was; None: in nothing that the record tells."""
+    """In what the runs of a launch are not made as the record was; None: in nothing that the record tells."""
     manifest, found = original.manifest, []
     loses_power = any("power-loss" in (step.step, step.mode) for step in original.scenario.steps)
     if loses_power and manifest.power_loss_method not in (None, launch.power_loss_method):

@@ -37,6 +37,15 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     power_loss_method: PowerLossMethod
     hold_write_back: bool
 
+    def told(self, kafka: str) -> str:
+        """How runs of a release are made, in words: runs of which they differ are other experiments."""
+        power: str = self.power_loss_method
+        if power == "fs-shutdown":
+            power += ", write-back held" if self.hold_write_back else ", write-back not held"
+        choice = self.runtimes[kafka]
+        image = choice.facts().get("image_id")
+        return f"power lost by {power}, runtime {choice.name}" + (f", image {image}" if image else "")
+
     def request(
         self,
         scenario: Scenario,

@@ -11,7 +11,7 @@ from harness.errors import HarnessError
 from harness.scenario.meaning import meaning
 from harness.scenario.model import Scenario
 from harness.scenario.references import nothing_wrong
-from harness.shrink.journal import Decision, Journal, key_of
+from harness.shrink.journal import Decision, Journal
 
 Wanted = tuple[int, str, Scenario]
 """A number, the candidate's name in the journal, and what to run."""
@@ -118,7 +118,7 @@ class Asking:
                         return
                     at = len(asked)
                     asked.append(candidate)
-                    key = key_of(candidate.scenario, candidate.time)
+                    key = self._journal.key_of(candidate.scenario, candidate.time)
                     if key in seen:
                         continue
                     seen.add(key)
@@ -130,7 +130,7 @@ class Asking:
                 if time_left_s() <= 0:
                     spent = True
                     return
-                yield at, key_of(asked[at].scenario, asked[at].time), asked[at].scenario
+                yield at, self._journal.key_of(asked[at].scenario, asked[at].time), asked[at].scenario
 
         while True:
             with contextlib.closing(self._decide(wanted())) as ends:
@@ -164,7 +164,7 @@ class Asking:
     def _keep(self, candidate: Candidate, decision: Decision) -> None:
         self._in_a_row = 0
         self.last_run_s = decision.took_s
-        self._journal.put(key_of(candidate.scenario, candidate.time), candidate.what, decision)
+        self._journal.put(self._journal.key_of(candidate.scenario, candidate.time), candidate.what, decision)
         self._told(candidate, decision)
 
     def _told(self, candidate: Candidate, decision: Decision) -> None:
@@ -173,7 +173,7 @@ class Asking:
 
     def _failure(self, candidate: Candidate, error: HarnessError) -> bool:
         """Whether to try again: a failure of the harness says nothing of the candidate, and is not kept."""
-        key = key_of(candidate.scenario, candidate.time)
+        key = self._journal.key_of(candidate.scenario, candidate.time)
         self._failed[key] += 1
         self._in_a_row += 1
         if self._in_a_row >= _FAILURES_IN_A_ROW:

@@ -34,12 +34,18 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     what: str
     decision: Decision
+    way: str = ""
 
 
 class Journal:
-    """The decisions of one shrink, by candidate; `folder` is made."""
+    """The decisions of one shrink, by candidate; `folder` is made.
 
-    def __init__(self, folder: Path) -> None:
+    `way`: how the candidates are run. What runs made another way said is no answer, and is not known here.
+    """
+
+    def __init__(self, folder: Path, *, way: str = "") -> None:
+        self.folder = folder
+        self.way = way
         self._path = folder / JOURNAL
         self._known: dict[str, Decision] = {}
         try:
@@ -51,7 +57,8 @@ class Journal:
             # The last line may have been cut short by a kill.
             with contextlib.suppress(msgspec.DecodeError):
                 entry = msgspec.json.decode(line, type=_Line)
-                self._known[entry.key] = entry.decision
+                if entry.way == way:
+                    self._known[entry.key] = entry.decision
         self._torn = bool(lines) and not lines[-1].endswith(b"\n")
 
     def get(self, key: str) -> Decision | None:
@@ -61,7 +68,7 @@ class Journal:
     def put(self, key: str, what: str, decision: Decision) -> None:
         """Keep a decision, on the disk when this returns. Raises `HarnessError`."""
         self._known[key] = decision
-        line = msgspec.json.encode(_Line(key=key, what=what, decision=decision)) + b"\n"
+        line = msgspec.json.encode(_Line(key=key, what=what, decision=decision, way=self.way)) + b"\n"
         try:
             append_line(self._path, b"\n" + line if self._torn else line)
         except OSError as error:
@@ -72,10 +79,10 @@ class Journal:
         """The decisions that took a real run."""
         return [one for one in self._known.values() if one.ran]
 
-
-def key_of(scenario: Scenario, time: int = 0) -> str:
-    """The name of a candidate in the journal; `time` tells repetitions apart."""
-    return hashlib.sha256(text_of(scenario).encode()).hexdigest()[:16] + (f"-{time}" if time else "")
+    def key_of(self, scenario: Scenario, time: int = 0) -> str:
+        """The name of a candidate; `time` tells repetitions apart. No other way of running shares it."""
+        text = f"{self.way}\n{text_of(scenario)}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16] + (f"-{time}" if time else "")
 
 
 def _unusable(path: Path, error: OSError) -> HarnessError:

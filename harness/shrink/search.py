@@ -70,6 +70,7 @@ class Search:
         note: Callable[[str], None],
         jobs: int = 1,
     ) -> None:
+        self._journal = journal
         self._asking = Asking(decide=decide, refute=refute, journal=journal, time_left_s=time_left_s, note=note)
         self._time_left_s = time_left_s
         self._note = note
@@ -112,15 +113,31 @@ class Search:
                 if kept and len(kept) < len(start.scenario.steps):
                     part = start.part(kept)
                     parts.append((Candidate(f"guess: {described(part.scenario.steps)}", part.scenario), part))
-        for time in range(_TRIES_OF_WHOLE):
+        before = self._times_in_vain(starts)
+        for time in range(before, before + _TRIES_OF_WHOLE):
             parts += [(Candidate("the whole schedule", start.scenario, time), start) for start in starts]
         found = self._first(candidate for candidate, _ in parts)
         if found is None:
             raise NotReproduced(
                 f"the recorded schedule did not show its finding again in {_TRIES_OF_WHOLE * len(starts)} runs",
-                next="ebbtide replay RUN --times 5    (says how often it comes, and where the runs part)",
+                where=str(self._journal.folder),
+                got=self._journal.way or None,
+                next="ebbtide replay RUN --times 5    (says how often it comes, and where the runs part); "
+                "the same command tries as often once more",
             )
         return next(part for candidate, part in parts if candidate is found)
+
+    def _times_in_vain(self, starts: Sequence[Start]) -> int:
+        """How often earlier calls tried the whole, and ended for it: what seldom comes may come the next time."""
+
+        def in_vain(time: int) -> bool:
+            known = [self._journal.get(self._journal.key_of(start.scenario, time)) for start in starts]
+            return all(one is not None and not one.shows for one in known)
+
+        times = 0
+        while all(in_vain(time) for time in range(times, times + _TRIES_OF_WHOLE)):
+            times += _TRIES_OF_WHOLE
+        return times
 
     def _fewer_steps(self, start: Start) -> Scenario:
         patient = False

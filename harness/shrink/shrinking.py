@@ -12,6 +12,7 @@ from analysis.verdict import Verdict
 from harness.record.manifest import ACKS_SPELLED
 from harness.replay.plan import plan
 from harness.replay.recorded import Recorded
+from harness.replay.replaying import otherwise
 from harness.runner.display import Display, RunState
 from harness.runner.launch import Launch
 from harness.runner.run import new_seed
@@ -50,7 +51,7 @@ def shrink(
     jobs: int = 1,
     keep_all: bool = False,
 ) -> Shrunk:
-    """Shrink; goes on where an earlier call for the same record and folder of records was stopped.
+    """Shrink; goes on where an earlier call for the same record, launch and folder of records was stopped.
 
     `keep_all`: every fact of the finding is to be kept, not the gravest alone. Raises `UsageError` for a record
     without a finding, `NotReproduced`, and `HarnessError` for a host that fails or a state that cannot be kept.
@@ -59,11 +60,13 @@ def shrink(
     goal = goal_from(recorded, keep_all=keep_all)
     if goal.besides:
         display.note(f"keeping {', '.join(goal.facts)}; the record also shows {', '.join(goal.besides)}")
+    if (differs := otherwise(recorded, launch)) is not None:
+        display.note(differs)
     folder = launch.runs / STATE_DIR / recorded.manifest.run_id
     if keep_all and len(goal.facts) > 1:
         # Another goal has other answers.
         folder /= "all"
-    journal = Journal(folder)
+    journal = Journal(folder, way=launch.told(recorded.manifest.kafka))
     known = len(journal.runs())
     if known:
         display.note(f"going on: {known} runs are known from {folder}")

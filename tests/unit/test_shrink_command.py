@@ -1,0 +1,178 @@
+"""What one call of shrink leaves for the next, how it has its candidates run, and what it tells in the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator, Iterable
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import msgspec
+import pytest
+from replay_records import LOST
+
+from harness.cli.main import main
+from harness.errors import ExitCode, HarnessError
+from harness.images import Image
+from harness.record.manifest import read_manifest, write_manifest
+from harness.replay.recorded import load_recorded
+from harness.runner import launch as launching
+from harness.runner.launch import Launch, Wanted
+from harness.runtime.base import PowerLossMethod
+from harness.runtime.choose import Choice, DockerChoice, LocalChoice
+from harness.shrink import shrinking
+from harness.shrink.asking import Wanted as Asked
+from harness.shrink.goal import goal_from
+from harness.shrink.journal import Decision
+from harness.shrink.search import NotReproduced, Smaller
+from harness.shrink.shrinking import Shrunk, shrink
+
+KAFKA = load_recorded(LOST).manifest.kafka
+
+
+class Host:
+    """Runs whatever it is asked to, by `launch`; the finding shows where `shows` says so. `runs`: how many of each."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shows: set[str] = set()
+        self.runs: dict[str, int] = {}
+        monkeypatch.setattr(shrinking, "Trying", self.trying)
+
+    def trying(self, *, launch: Launch, **_: Any) -> Any:
+        told = launch.told(KAFKA)
+
+        def decide(wanted: Iterable[Asked]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
+            for number, _, _ in wanted:
+                self.runs[told] = self.runs.get(told, 0) + 1
+                yield number, Decision(shows=told in self.shows, took_s=1.0)
+
+        return decide
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Host:
+    return Host(monkeypatch)
+
+
+def launched(
+    runs: Path, method: PowerLossMethod = "fs-shutdown", *, hold: bool = True, choice: Choice | None = None
+) -> Launch:
+    return Launch(runs=runs, runtimes={KAFKA: choice or LocalChoice()}, power_loss_method=method, hold_write_back=hold)
+
+
+def shrunk(launch: Launch, display: Any = None) -> Shrunk:
+    return shrink(load_recorded(LOST), launch=launch, judge=Mock(), display=display or Mock(), budget_s=1000.0, times=3)
+
+
+def image(id: str) -> DockerChoice:
+    return DockerChoice(image=Image(reference="kafka", id=id, why="asked for"), daemon="27")
+
+
+def test_what_runs_made_another_way_said_is_no_answer(host: Host, tmp_path: Path) -> None:
+    by_truncate = launched(tmp_path, "truncate")
+    ways = [
+        launched(tmp_path),
+        launched(tmp_path, hold=False),
+        launched(tmp_path, choice=image("sha256:1")),
+        launched(tmp_path, choice=image("sha256:2")),
+    ]
+    for launch in ways:
+        with pytest.raises(NotReproduced):
+            shrunk(launch)
+    assert len(host.runs) == len(ways)
+    # A no does not stand for truncate, whose yes does not stand for the others.
+    host.shows.add(by_truncate.told(KAFKA))
+    done = shrunk(by_truncate)
+    assert done.runs == host.runs[by_truncate.told(KAFKA)]
+    before = dict(host.runs)
+    assert shrunk(by_truncate).text == done.text
+    assert host.runs == before
+    for launch in ways:
+        with pytest.raises(NotReproduced):
+            shrunk(launch)
+        assert host.runs[launch.told(KAFKA)] > before[launch.told(KAFKA)]
+
+
+def test_where_power_is_lost_by_truncate_write_back_makes_no_difference(tmp_path: Path) -> None:
+    held, not_held = (launched(tmp_path, "truncate", hold=hold).told(KAFKA) for hold in (True, False))
+    assert held == not_held == "power lost by truncate, runtime local"
+
+
+def test_a_schedule_that_did_not_show_its_finding_is_tried_again_by_the_next_call(host: Host, tmp_path: Path) -> None:
+    launch = launched(tmp_path)
+    told = launch.told(KAFKA)
+    with pytest.raises(NotReproduced) as caught:
+        shrunk(launch)
+    assert caught.value.where == str(tmp_path / ".shrink" / load_recorded(LOST).manifest.run_id)
+    assert caught.value.got == told
+    first = host.runs[told]
+    with pytest.raises(NotReproduced, match="in 2 runs"):
+        shrunk(launch)
+    # The guesses were asked about before.
+    assert host.runs[told] == first + 2
+    host.shows.add(told)
+    assert shrunk(launch).smaller.shown == 3
+
+
+def test_a_call_that_runs_candidates_unlike_the_record_says_so(host: Host, tmp_path: Path) -> None:
+    launch = launched(tmp_path, "truncate")
+    host.shows.add(launch.told(KAFKA))
+    shrunk(launch, display := Mock())
+    told = [call.args[0] for call in display.note.call_args_list]
+    assert "not as in the record: power is lost by truncate, there by fs-shutdown" in told
+
+
+class Command:
+    """`ebbtide shrink` with a stand-in for the search. `wanted`: how the runs were asked for."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.out = tmp_path / "small.toml"
+        self.wanted: Wanted | None = None
+        recorded = load_recorded(LOST)
+        self.smaller = Smaller(scenario=recorded.scenario, shown=3, times=3, finished=True)
+        self._goal = goal_from(recorded)
+        monkeypatch.setattr(launching, "check", lambda *_: None)
+        monkeypatch.setattr(launching, "prepare", self._prepare)
+        monkeypatch.setattr(shrinking, "shrink", self._shrink)
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    def _prepare(self, wanted: Wanted, *_: object) -> None:
+        self.wanted = wanted
+
+    def _shrink(self, *_: object, **__: object) -> Shrunk:
+        return Shrunk(smaller=self.smaller, goal=self._goal, text="name = 'small'\n", runs=5, took_s=60.0)
+
+    def __call__(self, record: Path, *options: str) -> ExitCode:
+        return ExitCode(main(["shrink", str(record), "--out", str(self.out), *options]))
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    return Command(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "options", "asked"),
+    [
+        ("truncate", [], "truncate"),
+        ("truncate", ["--power-loss", "fs-shutdown"], "fs-shutdown"),
+        ("fs-shutdown", [], "auto"),
+    ],
+)
+def test_power_is_lost_as_in_the_record_unless_another_method_is_asked_for(
+    command: Command,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    recorded: str,
+    options: list[str],
+    asked: str,
+) -> None:
+    record = Path(shutil.copytree(LOST, tmp_path / "run"))
+    write_manifest(record, msgspec.structs.replace(read_manifest(record), power_loss_method=recorded))
+    assert command(record, *options) == ExitCode.AS_PREDICTED
+    assert command.wanted is not None
+    assert command.wanted.power_loss == asked
+    again = f"next: ebbtide run {command.out} --kafka {KAFKA}" + (f" --power-loss {asked}" if asked != "auto" else "")
+    assert again in capsys.readouterr().out.splitlines()
