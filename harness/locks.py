@@ -5,9 +5,49 @@ They are the same for other users, and from within containers and other namespac
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+from harness.errors import UsageError
+
+
+class NotHeld(UsageError):
+    """Another process holds a lock, or the file system has none: says nothing of what was to be done with it."""
+
+
+@contextlib.contextmanager
+def holding(folder: Path, *, busy: str, unlockable: str, next: str) -> Iterator[None]:
+    """Hold a folder, which is there, by its file `lock`, where stands which process does.
+
+    `busy` and `next`: what another one that holds it does, and what to do then; `unlockable`: that it cannot be held.
+    The kernel lets go, however the process ends. Raises `NotHeld`.
+    """
+    path = folder / "lock"
+
+    def cannot(error: OSError) -> NotHeld:
+        allowed = "a folder to write in, on a file system that knows flock"
+        return NotHeld(unlockable, where=str(path), got=error.strerror, allowed=allowed)
+
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise cannot(error) from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
+            raise NotHeld(busy, where=str(folder), got=f"held by process {holder}", next=next) from None
+        except OSError as error:
+            raise cannot(error) from None
+        os.truncate(lock, 0)
+        os.write(lock, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        os.close(lock)
 
 
 def is_held(path: Path, *, follow: bool = True) -> bool | None:

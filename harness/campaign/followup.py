@@ -12,6 +12,7 @@ import msgspec
 from analysis.verdict import Verdict
 from harness.campaign.store import Done, Followup, Plan, Store
 from harness.errors import EbbtideError, UsageError
+from harness.locks import NotHeld
 from harness.record.files import write_atomically
 from harness.record.manifest import read_manifest, records_of
 from harness.replay.plan import plan
@@ -165,7 +166,8 @@ def follow_up(
         )
     except EbbtideError as error:
         # These say something about the record, unless they came for want of time; others, about the host.
-        about_it = isinstance(error, UsageError | NotReproduced) and found.times > 0 and time.time() < until_s
+        about_record = isinstance(error, UsageError | NotReproduced) and not isinstance(error, NotHeld)
+        about_it = about_record and found.times > 0 and time.time() < until_s
         return msgspec.structs.replace(found, failure=error.what, settled=about_it)
     path = store.night_folder(done.night) / f"{done.job.scenario}-{str(done.job.target).replace(':', '-')}-shrunk.toml"
     write_atomically(path, small.text.encode())

@@ -10,8 +10,6 @@ DIR/lock                    held by the night that is under way; says which proc
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -21,6 +19,7 @@ import msgspec
 from analysis.verdict import Outcome
 from harness.campaign.job import Job
 from harness.errors import UsageError
+from harness.locks import holding
 from harness.record.files import write_atomically
 from harness.record.lines import append_line, read_lines
 
@@ -119,28 +118,13 @@ class Store:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Held by this process; the kernel lets go, however it ends. Raises `UsageError` where another holds it."""
-        path = self.folder / "lock"
-        try:
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise _unlockable(path, error) from None
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UsageError(
-                    "another night is under way in this store",
-                    where=str(self.folder),
-                    got=f"held by process {os.read(lock, 32).decode(errors='replace').strip() or 'unknown'}",
-                    next="wait until it has ended, end it with kill, or take another --store",
-                ) from None
-            except OSError as error:
-                raise _unlockable(path, error) from None
-            os.truncate(lock, 0)
-            os.write(lock, f"{os.getpid()}\n".encode())
+        with holding(
+            self.folder,
+            busy="another night is under way in this store",
+            unlockable="the store cannot be locked",
+            next="wait until it has ended, end it with kill, or take another --store",
+        ):
             yield
-        finally:
-            os.close(lock)
 
     def night_folder(self, night: str) -> Path:
         """Where a night keeps its own files."""
@@ -179,12 +163,3 @@ class Store:
         """What all nights did, oldest first."""
         nights = sorted(path.parent.name for path in self.folder.glob("nights/*/followups.json"))
         return [one for night in nights for one in self.followups(night)]
-
-
-def _unlockable(path: Path, error: OSError) -> UsageError:
-    return UsageError(
-        "the store cannot be locked",
-        where=str(path),
-        got=error.strerror,
-        allowed="a folder to write in, on a file system that knows flock",
-    )

@@ -8,16 +8,37 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from harness.errors import HarnessError
+from harness.locks import holding
 from harness.record.lines import append_line
 from harness.scenario.model import Scenario
 from harness.scenario.write import text_of
 
 JOURNAL = "journal.jsonl"
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """The folder of a shrink, made, and no other's meanwhile: two would remove each other's clusters and records.
+
+    Raises `NotHeld` where another shrink holds it, and `HarnessError`.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(folder, error) from None
+    with holding(
+        folder,
+        busy="another shrink of this run is under way",
+        unlockable="the state of the shrink cannot be locked",
+        next="wait until it has ended, or end it with kill; then the same command goes on where it was",
+    ):
+        yield
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

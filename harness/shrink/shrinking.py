@@ -17,7 +17,7 @@ from harness.runner.display import Display, RunState
 from harness.runner.launch import Launch
 from harness.runner.run import new_seed
 from harness.shrink.goal import COMMITTED, UNCOMMITTED, Goal, goal_from
-from harness.shrink.journal import Journal
+from harness.shrink.journal import Journal, held
 from harness.shrink.refute import Refuter
 from harness.shrink.search import Search, Smaller, Start
 from harness.shrink.states import as_recorded, by_state
@@ -54,7 +54,8 @@ def shrink(
     """Shrink; goes on where an earlier call for the same record, launch and folder of records was stopped.
 
     `keep_all`: every fact of the finding is to be kept, not the gravest alone. Raises `UsageError` for a record
-    without a finding, `NotReproduced`, and `HarnessError` for a host that fails or a state that cannot be kept.
+    without a finding, `NotHeld` where another one shrinks it there now, `NotReproduced`, and `HarnessError` for a host
+    that fails or a state that cannot be kept.
     """
     began = time.monotonic()
     goal = goal_from(recorded, keep_all=keep_all)
@@ -66,45 +67,46 @@ def shrink(
     if keep_all and len(goal.facts) > 1:
         # Another goal has other answers.
         folder /= "all"
-    journal = Journal(folder, way=launch.told(recorded.manifest.kafka))
-    known = len(journal.runs())
-    if known:
-        display.note(f"going on: {known} runs are known from {folder}")
-    seed = recorded.manifest.seed if recorded.manifest.seed is not None else new_seed()
-    is_committed_loss = all(fact.startswith(COMMITTED) for fact in goal.facts)
-    refuter = Refuter(recorded.manifest.kafka, recorded.manifest.features)
-    runs = folder / "runs"
-    if jobs > 1:
-        display.note(f"{jobs} at once; what they say goes to {runs / LOG}")
-    search = Search(
-        decide=Trying(
-            goal=goal,
-            kafka=recorded.manifest.kafka,
-            seed=seed,
-            launch=msgspec.structs.replace(launch, runs=runs),
-            display=_Quiet(display),
-            judge=judge,
+    with held(folder):
+        journal = Journal(folder, way=launch.told(recorded.manifest.kafka))
+        known = len(journal.runs())
+        if known:
+            display.note(f"going on: {known} runs are known from {folder}")
+        seed = recorded.manifest.seed if recorded.manifest.seed is not None else new_seed()
+        is_committed_loss = all(fact.startswith(COMMITTED) for fact in goal.facts)
+        refuter = Refuter(recorded.manifest.kafka, recorded.manifest.features)
+        runs = folder / "runs"
+        if jobs > 1:
+            display.note(f"{jobs} at once; what they say goes to {runs / LOG}")
+        search = Search(
+            decide=Trying(
+                goal=goal,
+                kafka=recorded.manifest.kafka,
+                seed=seed,
+                launch=msgspec.structs.replace(launch, runs=runs),
+                display=_Quiet(display),
+                judge=judge,
+                jobs=jobs,
+            ),
+            refute=refuter if is_committed_loss else lambda _scenario: None,
+            journal=journal,
+            time_left_s=lambda: budget_s - (time.monotonic() - began),
+            note=display.note,
             jobs=jobs,
-        ),
-        refute=refuter if is_committed_loss else lambda _scenario: None,
-        journal=journal,
-        time_left_s=lambda: budget_s - (time.monotonic() - began),
-        note=display.note,
-        jobs=jobs,
-    )
-    blamed = _blamed(recorded, goal)
-    by_clock = Start(scenario=starting_point(plan(recorded).scenario, recorded, goal), was=as_recorded(recorded))
-    waiting = by_state(by_clock.scenario, recorded, blamed.partition if blamed is not None else None)
-    starts = [by_clock] if waiting is None else [Start(scenario=waiting[0], was=waiting[1]), by_clock]
-    smaller = search.carry_out(starts, guesses(recorded), blamed, times)
-    ran = journal.runs()
-    return Shrunk(
-        smaller=smaller,
-        goal=goal,
-        text=file_text(smaller, recorded, goal),
-        runs=len(ran),
-        took_s=sum(one.took_s for one in ran),
-    )
+        )
+        blamed = _blamed(recorded, goal)
+        by_clock = Start(scenario=starting_point(plan(recorded).scenario, recorded, goal), was=as_recorded(recorded))
+        waiting = by_state(by_clock.scenario, recorded, blamed.partition if blamed is not None else None)
+        starts = [by_clock] if waiting is None else [Start(scenario=waiting[0], was=waiting[1]), by_clock]
+        smaller = search.carry_out(starts, guesses(recorded), blamed, times)
+        ran = journal.runs()
+        return Shrunk(
+            smaller=smaller,
+            goal=goal,
+            text=file_text(smaller, recorded, goal),
+            runs=len(ran),
+            took_s=sum(one.took_s for one in ran),
+        )
 
 
 def _blamed(recorded: Recorded, goal: Goal) -> Blamed | None:

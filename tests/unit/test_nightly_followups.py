@@ -20,6 +20,7 @@ from harness.campaign.night import BATCH
 from harness.campaign.store import Done, Followup
 from harness.cli.night_work import RUNS_LOG, follower
 from harness.errors import EbbtideError, HarnessError, UsageError
+from harness.locks import NotHeld
 from harness.replay.replaying import Ran
 from harness.shrink.search import NotReproduced
 
@@ -242,6 +243,7 @@ def test_replays_that_failed_for_the_hosts_sake_settle_nothing(world: World, mon
     [
         (HarnessError("no room"), 1000.0, False),
         (UsageError("there is nothing to keep"), 1000.0, True),
+        (NotHeld("another shrink of this run is under way"), 1000.0, False),
         (NotReproduced("the finding did not come"), 1000.0, True),
     ],
 )

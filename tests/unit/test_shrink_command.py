@@ -14,7 +14,7 @@ import pytest
 from replay_records import LOST
 
 from harness.cli.main import main
-from harness.errors import ExitCode, HarnessError
+from harness.errors import ExitCode, HarnessError, UsageError
 from harness.images import Image
 from harness.record.manifest import read_manifest, write_manifest
 from harness.replay.recorded import load_recorded
@@ -22,10 +22,12 @@ from harness.runner import launch as launching
 from harness.runner.launch import Launch, Wanted
 from harness.runtime.base import PowerLossMethod
 from harness.runtime.choose import Choice, DockerChoice, LocalChoice
+from harness.scenario.model import Scenario
 from harness.shrink import shrinking
 from harness.shrink.asking import Wanted as Asked
 from harness.shrink.goal import goal_from
 from harness.shrink.journal import Decision
+from harness.shrink.refute import Refuter
 from harness.shrink.search import NotReproduced, Smaller
 from harness.shrink.shrinking import Shrunk, shrink
 
@@ -122,6 +124,32 @@ def test_a_call_that_runs_candidates_unlike_the_record_says_so(host: Host, tmp_p
     shrunk(launch, display := Mock())
     told = [call.args[0] for call in display.note.call_args_list]
     assert "not as in the record: power is lost by truncate, there by fs-shutdown" in told
+
+
+def test_a_second_shrink_of_a_record_is_refused_while_the_first_goes_on(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = launched(tmp_path)
+    host.shows.add(launch.told(KAFKA))
+    second: list[UsageError] = []
+
+    class Beside(Refuter):
+        """A moment at which a shrink is under way."""
+
+        def __call__(self, scenario: Scenario) -> str | None:
+            if not second:
+                with pytest.raises(UsageError, match="another shrink of this run is under way") as caught:
+                    shrunk(launch)
+                second.append(caught.value)
+            return super().__call__(scenario)
+
+    monkeypatch.setattr(shrinking, "Refuter", Beside)
+    first = shrunk(launch)
+    [refused] = second
+    assert refused.got == f"held by process {os.getpid()}"
+    assert "wait until it has ended" in str(refused.next)
+    # Once it has ended, its answers are known.
+    assert shrunk(launch).text == first.text
 
 
 class Command:
