@@ -102,6 +102,7 @@ def run(args: argparse.Namespace) -> ExitCode:
             "shown": smaller.shown,
             "times": smaller.times,
             "finished": smaller.finished,
+            "gave_way": smaller.gave_way,
             "runs": done.runs,
             "took_s": round(done.took_s, 1),
         }
@@ -112,6 +113,9 @@ def run(args: argparse.Namespace) -> ExitCode:
         print(f"shown in {smaller.shown} of {smaller.times} runs; {done.runs} runs, {done.took_s / 60:.1f} min")
         if not smaller.finished:
             print("the search did not get to its end; the same command goes on")
+        elif smaller.gave_way:
+            print("what is smaller yet showed the finding in half of its runs or fewer, and gave way to this; ", end="")
+            print("the same command comes to the same")
         power_loss = f" --power-loss {wanted.power_loss}" if wanted.power_loss != "auto" else ""
         print(f"next: ebbtide run {out} --kafka {kafka}{power_loss}")
     return ExitCode.AS_PREDICTED if smaller.shown * 2 > smaller.times else ExitCode.INCONCLUSIVE

@@ -32,13 +32,15 @@ class NotReproduced(EbbtideError):
 class Smaller(msgspec.Struct, frozen=True, kw_only=True):
     """A scenario that showed the finding, and of how many runs it did in the end.
 
-    `finished`: nothing more could be left out of it, as far as runs say.
+    `finished`: the search got to its end: the same one again would find no other. `gave_way`: a smaller one was found,
+    which showed the finding too seldom; else nothing more could be left out of a finished one, as far as runs say.
     """
 
     scenario: Scenario
     shown: int
     times: int
     finished: bool
+    gave_way: bool = False
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,20 +217,25 @@ class Search:
     def _confirmed(self, times: int, finished: bool) -> Smaller:
         """The smallest that shows the finding in more than half of its runs; else the one that did most often."""
         best: Smaller | None = None
-        smallest = self.found[-1]
-        for scenario in reversed(self.found):
+        left = list(self.found)
+        while left:
+            scenario = left.pop()
             # Far from the numbers that tries of the whole schedule and repetitions take.
             runs = (Candidate(f"confirming, run {time}", scenario, 100 + time) for time in range(1, times + 1))
             answers = self._asking.rate(runs)
             shown = sum(answers)
             self._note(f"confirmed: {shown} of {len(answers)} runs of {len(scenario.steps)} steps")
             if best is None or shown > best.shown:
-                least = finished and scenario == smallest and not self._asking.put_aside
-                best = Smaller(scenario=scenario, shown=shown, times=len(answers), finished=least)
-            if shown * 2 > len(answers) or self._time_left_s() <= 0:
+                best = Smaller(scenario=scenario, shown=shown, times=len(answers), finished=finished)
+            if shown * 2 > len(answers):
+                break
+            if self._time_left_s() <= 0:
+                # With more time it would run more often, or what was found before it.
+                finished = finished and not left and len(answers) == times
                 break
         assert best is not None, "at least one scenario has been found"
-        return best
+        finished = finished and not self._asking.put_aside
+        return msgspec.structs.replace(best, finished=finished, gave_way=best.scenario != self.found[-1])
 
 
 def _applied(scenario: Scenario, wanted: Sequence[Reduction]) -> Scenario:

@@ -40,9 +40,7 @@ def file_text(smaller: Smaller, recorded: Recorded, goal: Goal) -> str:
         f"in {smaller.shown} of {smaller.times} runs.",
         f"From run {recorded.manifest.run_id} ({before.name}): {_size(before)}.",
         f"What is left of it: {_size(scenario)}: {described(scenario.steps)}.",
-        "Written by `ebbtide shrink`; none of the steps could be left out."
-        if smaller.finished
-        else "Written by `ebbtide shrink`, which did not get to the end: it may become smaller yet.",
+        f"Written by `ebbtide shrink`{_how_far(smaller)}.",
     ]
     if goal.besides:
         lines.insert(1, f"The run also shows {', '.join(goal.besides)}, which need not come again.")
@@ -50,6 +48,14 @@ def file_text(smaller: Smaller, recorded: Recorded, goal: Goal) -> str:
     text = f"{head}\n\n{brief_text_of(scenario)}"
     parse(text, file="the shrunk scenario")
     return text
+
+
+def _how_far(smaller: Smaller) -> str:
+    if not smaller.finished:
+        return ", which did not get to the end: it may become smaller yet"
+    if smaller.gave_way:
+        return "; what it found that is smaller yet showed this in half of its runs or fewer"
+    return "; none of the steps could be left out"
 
 
 def _size(scenario: Scenario) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from test_shrink_search import NEEDED, Runs, in_turn, names, noisy, search, two_at_once
+from test_shrink_search import GOAL, NEEDED, RECORDED, Runs, in_turn, names, noisy, search, two_at_once
 
 from harness.errors import HarnessError
 from harness.scenario.model import ProducerSpec, Scenario, StepSpec, Trigger
@@ -15,6 +15,7 @@ from harness.shrink.asking import Asking, Candidate
 from harness.shrink.journal import Decision, Journal
 from harness.shrink.search import Search, Smaller, Start
 from harness.shrink.topology import Blamed, fewer_records, fewer_replicas, merged_waits, reductions
+from harness.shrink.writing import file_text
 
 
 class Failing(Runs):
@@ -84,11 +85,31 @@ def test_confirming_is_part_of_the_budget(tmp_path: Path) -> None:
     assert (smaller.shown, smaller.times) == (3, 3)
 
 
-def test_a_result_that_gave_way_to_the_one_before_is_not_called_the_least(tmp_path: Path) -> None:
+def test_a_result_that_gave_way_to_the_one_before_is_not_called_the_least_and_comes_again(tmp_path: Path) -> None:
     whole = Runs()
-    assert search(tmp_path / "count", whole).finished
+    least = search(tmp_path / "count", whole)
+    assert (least.finished, least.gave_way) == (True, False)
     lucky = len(whole.asked) - 3
-    assert not search(tmp_path / "unlucky", Runs(unlucky={lucky + 1, lucky + 2})).finished
+    smaller = search(tmp_path / "unlucky", Runs(unlucky={lucky + 1, lucky + 2}))
+    assert (smaller.finished, smaller.gave_way) == (True, True)
+    text = " ".join(file_text(smaller, RECORDED, GOAL).replace("\n#", "").split())
+    assert "what it found that is smaller yet showed this in half of its runs or fewer" in text
+    # Nothing is left to be asked.
+    again = Runs()
+    assert search(tmp_path / "unlucky", again) == smaller
+    assert again.asked == []
+
+
+def test_a_result_whose_rate_took_the_rest_of_the_budget_is_not_the_end(tmp_path: Path) -> None:
+    search(tmp_path / "count", whole := Runs())
+    lucky = len(whole.asked) - 3
+    unlucky = {lucky + 1, lucky + 2}
+    first = Runs(unlucky=unlucky)
+    smaller = search(tmp_path / "short", first, runs_in_budget=lucky + 3)
+    assert (smaller.shown, smaller.times, smaller.finished) == (1, 3, False)
+    # With more time the one before it takes its place.
+    more = search(tmp_path / "short", Runs())
+    assert (more.shown, more.finished, more.gave_way) == (3, True, True)
 
 
 def test_a_step_whose_leaving_out_was_missed_once_is_left_out_in_the_end(tmp_path: Path) -> None:

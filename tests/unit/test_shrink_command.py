@@ -204,3 +204,26 @@ def test_power_is_lost_as_in_the_record_unless_another_method_is_asked_for(
     assert command.wanted.power_loss == asked
     again = f"next: ebbtide run {command.out} --kafka {KAFKA}" + (f" --power-loss {asked}" if asked != "auto" else "")
     assert again in capsys.readouterr().out.splitlines()
+
+
+GOES_ON = "the search did not get to its end; the same command goes on"
+GAVE_WAY = (
+    "what is smaller yet showed the finding in half of its runs or fewer, and gave way to this; "
+    "the same command comes to the same"
+)
+
+
+@pytest.mark.parametrize(
+    ("finished", "gave_way", "told"),
+    [(True, False, None), (True, True, GAVE_WAY), (False, False, GOES_ON), (False, True, GOES_ON)],
+)
+def test_a_search_that_was_cut_short_goes_on_and_one_whose_result_gave_way_does_not(
+    command: Command, capsys: pytest.CaptureFixture[str], finished: bool, gave_way: bool, told: str | None
+) -> None:
+    command.smaller = msgspec.structs.replace(command.smaller, finished=finished, gave_way=gave_way)
+    command(LOST)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line in (GOES_ON, GAVE_WAY)] == ([told] if told else [])
+    command(LOST, "--json")
+    found = msgspec.json.decode(capsys.readouterr().out)
+    assert (found["finished"], found["gave_way"]) == (finished, gave_way)
