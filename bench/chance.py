@@ -87,9 +87,10 @@ def judged(record: Path | EbbtideError, judge: JudgeTogether) -> tuple[Verdict |
     if isinstance(record, EbbtideError):
         return None, record.render()
     try:
-        return judge([record])[record], ""
+        end = judge([record])[record]
     except Exception as error:  # a bug of the judge would end every next call at this round too
         return None, f"not judged: {error}"
+    return (None, f"not judged: {end}") if isinstance(end, EbbtideError) else (end, "")
 
 
 def tell(arms: list[Arm]) -> None:

@@ -4,17 +4,19 @@ RUNS is a folder of records, such as STORE/runs of `ebbtide nightly --store STOR
 one is replayed, one that lost records rather than one that did not. The scenario with the fewest replays is next,
 `--each` times, until all have `--times`. What came of them is added to docs/replayed.json, and docs/replay-rates.md is
 written anew from that. None is begun after `--budget-m`, and the same command goes on another day. Without RUNS only
-the page is written.
+the page is written. The recorded run is judged anew with the first of its replays. Replays that were not compared
+with it are kept, and stderr says where.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
@@ -30,7 +32,7 @@ from harness.record.manifest import read_manifest, records_of
 from harness.replay.compare import Repetition
 from harness.replay.finding import finding
 from harness.replay.recorded import Recorded, load_recorded
-from harness.replay.replaying import Replay, as_recorded, judged, run_replays
+from harness.replay.replaying import Replay, as_recorded, judged_together, run_replays
 from harness.runner.display import PlainDisplay
 from harness.runner.launch import Wanted, check, prepare
 from harness.scenario.catalogue import names
@@ -187,8 +189,13 @@ def write(rows: Mapping[str, Replayed]) -> None:
     write_atomically(PAGE, page(ordered).encode())
 
 
-def measure(record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether) -> Replayed:
-    """Replay a record so many times, in `folder`. Raises `EbbtideError` where that cannot be done here."""
+def measure(
+    record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether, *, anew: bool = True
+) -> Replayed:
+    """Replay a record so many times, in `folder`; with `anew` it is judged again itself.
+
+    Raises `EbbtideError` where that cannot be done here, or where the record proves nothing by today's rules.
+    """
     original = load_recorded(record)
     kafka = original.manifest.kafka
     wanted = as_recorded(original, Wanted(runs=folder))
@@ -196,18 +203,50 @@ def measure(record: Path, folder: Path, times: int, keep: Path | None, judge: Ju
     with PlainDisplay(Console(stderr=True)) as display:
         launch = prepare(wanted, [kafka], display.note)
         ran = list(run_replays(original, [kafka], times=times, seed=None, launch=launch, display=display, jobs=AT_ONCE))
-    verdicts = judge([one.record for one in ran if one.record is not None])
-    replays = [judged(original, one, verdicts.__getitem__) for one in ran]
-    for one in replays:
-        if keep is not None and one.run is not None and not one.same:
-            shutil.move(one.run.folder, keep / one.run.folder.name)
+    original, replays = judged_together(original, ran, judge, _note, anew=anew)
+    for run, same in ((one.run, one.same) for one in replays if one.run is not None):
+        if keep is not None and not same:
+            shutil.move(run.folder, keep / run.folder.name)
+        else:
+            shutil.rmtree(run.folder)
+    if original.verdict is not None and original.verdict.outcome == "inconclusive":
+        raise HarnessError("the recorded run proves nothing, judged anew", where=str(record))
     return row(original, replays, f"{datetime.now(UTC):%Y-%m-%d}")
+
+
+@contextlib.contextmanager
+def replaying_in(place: Path, keep: Path | None) -> Iterator[Path]:
+    """A folder for replays in `place`, gone in the end; complete records that are left are kept, in `keep` if given."""
+    folder = Path(tempfile.mkdtemp(prefix=".replays-", dir=place))
+    try:
+        yield folder
+    finally:
+        left = [record for record in records_of(folder) if _is_complete(record)]
+        if keep is not None:
+            left = [Path(shutil.move(record, keep / record.name)) for record in left]
+        if left:
+            _note(f"replayed, not compared, and kept: ebbtide analyze {' '.join(map(str, left))}")
+        if keep is not None or not left:
+            shutil.rmtree(folder)
+
+
+def _is_complete(record: Path) -> bool:
+    """Whether its run came to its end, as far as can be read."""
+    try:
+        return read_manifest(record).status == "complete"
+    except UsageError:
+        return True
+
+
+def _note(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def go_on(left: dict[str, Path], times: int, each: int, keep: Path | None, budget_m: float) -> int:
     """Replay the records, the scenario with the fewest replays first; 1 where one could not be replayed."""
     rows = stored()
     until, code = time.monotonic() + budget_m * 60, 0
+    begun: set[str] = set()
     with judging_together() as judge:
         while short := {name: have for name in left if (have := rows[name].times if name in rows else 0) < times}:
             if time.monotonic() > until:
@@ -217,8 +256,10 @@ def go_on(left: dict[str, Path], times: int, each: int, keep: Path | None, budge
             record, began = left[scenario], time.monotonic()
             try:
                 # Beside the records: power is lost by the method of that file system.
-                with tempfile.TemporaryDirectory(prefix=".replays-", dir=record.parent) as folder:
-                    new = measure(record, Path(folder), min(each, times - short[scenario]), keep, judge)
+                with replaying_in(record.parent, keep) as folder:
+                    many = min(each, times - short[scenario])
+                    new = measure(record, folder, many, keep, judge, anew=scenario not in begun)
+                begun.add(scenario)
                 if not new.times:
                     raise HarnessError("every replay failed", where=str(record))
             except EbbtideError as error:

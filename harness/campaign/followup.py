@@ -146,9 +146,10 @@ def follow_up(
     try:
         recorded = load_recorded(store.runs / done.run_id)
         ran = list(_replays(store, recorded, launch, display, jobs, log))
-        [summary] = summaries(recorded, [judged(recorded, one, judge) for one in ran])
+        replays = [judged(recorded, one, judge) for one in ran]
+        [summary] = summaries(recorded, replays)
         found = msgspec.structs.replace(found, times=summary.times, same=summary.same)
-        failures = [one.failure for one in ran if one.failure is not None]
+        failures = [one.failure for one in replays if one.failure is not None]
         left_s = until_s - time.time()
         if not summary.same:
             failure = failures[0] if failures else "it did not come again"

@@ -122,7 +122,7 @@ def judge_all(
         try:
             read_run(record)
         except EbbtideError as error:
-            codes.add(_complain(str(record), error))
+            codes.add(complain(str(record), error))
         else:
             readable.append(record)
     done: list[Judged] = []
@@ -151,7 +151,7 @@ def judge_all(
                 for record, verdict in judge_many([*readable, *remote], spark, progress.stage, remote):
                     named = str(remote.get(record, record))
                     if isinstance(verdict, EbbtideError):
-                        codes.add(_complain(named, verdict))
+                        codes.add(complain(named, verdict))
                     else:
                         codes.add(EXIT_OF_OUTCOME[verdict.outcome])
                         if as_json:
@@ -173,11 +173,12 @@ def _found(store: RemoteStore, addresses: Iterable[str], codes: set[ExitCode]) -
         try:
             found += store.records_in(address)
         except EbbtideError as error:
-            codes.add(_complain(address, error))
+            codes.add(complain(address, error))
     return found
 
 
-def _complain(record: str, error: EbbtideError) -> ExitCode:
+def complain(record: str, error: EbbtideError) -> ExitCode:
+    """Say on stderr why a record cannot be judged; of a bug also where its traceback is."""
     from analysis.judge.many import Bug
     from harness.record.manifest import NoRecord
 

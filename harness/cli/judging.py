@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from analysis.verdict import Verdict
 
-JudgeTogether: TypeAlias = "Callable[[Sequence[Path]], dict[Path, Verdict]]"
+JudgeTogether: TypeAlias = "Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]"
+"""Each record with its verdict, or with why it could not be judged."""
 
 
 @contextlib.contextmanager
@@ -34,19 +35,21 @@ def judging(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
 def judging_together() -> Iterator[JudgeTogether]:
     """A function that judges records in the same Spark jobs and writes their verdicts, as often as it is called.
 
-    It raises `EbbtideError` for the first that cannot be judged. The session is as large as the first call asks for.
+    A record that cannot be judged stops no other; it is told on stderr, and a bug with the file of its traceback. The
+    session is as large as the first call asks for.
     """
     with _session_when_asked() as session_for:
 
-        def judge_all(records: Sequence[Path]) -> dict[Path, Verdict]:
-            from analysis.judge.many import Bug, judge_many
+        def judge_all(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
+            from analysis.judge.many import judge_many
+            from harness.cli.analyze import complain
 
-            verdicts: dict[Path, Verdict] = {}
-            for record, verdict in judge_many(records, session_for(records)) if records else ():
-                if isinstance(verdict, EbbtideError):
-                    raise verdict.error if isinstance(verdict, Bug) else verdict
-                verdicts[record] = verdict
-            return verdicts
+            ends: dict[Path, Verdict | EbbtideError] = {}
+            for record, end in judge_many(records, session_for(records)) if records else ():
+                if isinstance(end, EbbtideError):
+                    complain(str(record), end)
+                ends[record] = end
+            return ends
 
         yield judge_all
 

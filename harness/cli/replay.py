@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
     from harness.replay.recorded import Recorded
-    from harness.replay.replaying import Replay, Summary
+    from harness.replay.replaying import Ran, Replay, Summary
 
 _DEPARTURES_MAX = 5
 
@@ -23,10 +25,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.description = (
         "Run the schedule of a run record again: same topology and clients, each step fired on the state that was "
-        "true when it fired in the record. Says how far the two agree and where they part; on another release, "
-        "whether that release would have saved the records. Exit code on the record's own release: 0 when the same "
-        "outcome and cause came again, every time, 1 when another came, 2 when a replay proved nothing; on another "
-        "release as `ebbtide run`."
+        "true when it fired in the record. Judges the record anew with its replays, and says how far the two agree and "
+        "where they part; on another release, whether that release would have saved the records. Exit code on the "
+        "record's own release: 0 when the same outcome and cause came again, every time, 1 when another came, 2 when a "
+        "replay proved nothing; on another release as `ebbtide run`."
     )
     parser.epilog = "example: ebbtide replay runs/<run_id> --kafka 4.3.1"
     parser.add_argument("run", metavar="RUN", type=Path, help="a run record, e.g. runs/<run_id>")
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
     from harness.cli.judging import judging_together
     from harness.replay.recorded import load_recorded
-    from harness.replay.replaying import as_recorded, judged, otherwise, run_replays, summaries
+    from harness.replay.replaying import as_recorded, judged_together, otherwise, run_replays, summaries
     from harness.runner.display import OutlivingConsole, PlainDisplay, display_for
     from harness.runner.launch import check, prepare
 
@@ -66,29 +68,44 @@ def run(args: argparse.Namespace) -> ExitCode:
     releases = [original.manifest.kafka] if args.kafka is None else releases_of(args.kafka)
     wanted = as_recorded(original, wanted_of(args))
     check(wanted, original.scenario, releases)
-    # JSON is alone on stdout.
-    with PlainDisplay(Console(stderr=True)) if args.json else display_for(OutlivingConsole()) as display:
-        launch = prepare(wanted, releases, display.note)
-        if (differs := otherwise(original, launch)) is not None:
-            display.note(differs)
-        done = list(
-            run_replays(original, releases, times=args.times, seed=args.seed, launch=launch, display=display, jobs=jobs)
-        )
-        from analysis.reconcile.session import is_first_session
+    done: list[Ran] = []
+    with _telling_of(done):
+        # JSON is alone on stdout.
+        with PlainDisplay(Console(stderr=True)) if args.json else display_for(OutlivingConsole()) as display:
+            launch = prepare(wanted, releases, display.note)
+            if (differs := otherwise(original, launch)) is not None:
+                display.note(differs)
+            ran = run_replays(
+                original, releases, times=args.times, seed=args.seed, launch=launch, display=display, jobs=jobs
+            )
+            for one in ran:
+                done.append(one)
+            from analysis.reconcile.session import is_first_session
 
-        display.note(f"judging ({FIRST_TIME})" if is_first_session() else "judging")
-    unjudged = [original.folder] if original.verdict is None else []
-    with judging_together() as judge:
-        verdicts = judge([*unjudged, *(one.record for one in done if one.record is not None)])
-    if unjudged:
-        original = load_recorded(args.run)
-    replays = [judged(original, one, verdicts.__getitem__) for one in done]
+            display.note(f"judging ({FIRST_TIME})" if is_first_session() else "judging")
+        with judging_together() as judge:
+            original, replays = judged_together(original, done, judge, _note)
     found = summaries(original, replays)
     if args.json:
         _print_json(original, replays, found)
     else:
         _tell(original, replays, found)
     return ExitCode.worst(one.exit_code for one in found)
+
+
+@contextlib.contextmanager
+def _telling_of(done: Sequence[Ran]) -> Iterator[None]:
+    """Say which replays there are when the command ends before it has told what they come to."""
+    try:
+        yield
+    except BaseException:
+        if records := [str(one.record) for one in done if one.record is not None]:
+            _note(f"replayed before, and not compared: ebbtide analyze {' '.join(records)}")
+        raise
+
+
+def _note(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def _tell(original: Recorded, replays: list[Replay], found: list[Summary]) -> None:

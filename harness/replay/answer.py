@@ -34,12 +34,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 def answer(original: Recorded, kafka: str, replays: Sequence[Recorded], *, failed: Sequence[str] = ()) -> Answer:
     """What the replays on `kafka` say to the one who lost records in `original`.
 
-    `failed`: why others never finished.
+    `failed`: why others never finished, or could not be judged.
     """
     lost = committed_lost(original)
     losing = [one for one in replays if committed_lost(one)]
     open_ = [reason for one in replays if (reason := why_undecided(one) or _why_another(one)) is not None]
-    open_ += [f"{len(failed)} of {len(failed) + len(replays)} never finished: {failed[0]}"] if failed else []
+    open_ += [f"{len(failed)} of {len(failed) + len(replays)} have no verdict: {failed[0]}"] if failed else []
     clauses = tuple(dict.fromkeys(clause(one) for one in (original, *replays)))
     here = f"Kafka {original.manifest.kafka} lost {_counted(lost)} ({_causes([original])})"
     saved: Literal["yes", "no", "cannot tell", "nothing to save"]

@@ -7,12 +7,15 @@ else.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from analysis.verdict import Outcome, Verdict
 
 _ATTRIBUTED = ("lost", "hw-regression")
 """Kinds that stand in `losses` and `regressions` with their cause."""
+_NOT_KNOWN = "lost, cause not known"
 _OF_RETRIES = {"duplicate"}
 """Whether a retry writes a record twice hangs on which request was under way. Of an idempotent producer's duplicates
 there is a violated property besides."""
@@ -43,7 +46,7 @@ def finding(verdict: Verdict) -> Finding:
     losses = {_loss(one.committed, one.cause) for one in verdict.losses if one.committed}
     violated = {f"violated {one.name}" for one in verdict.properties if one.status == "violated"}
     uncommitted = {_loss(one.committed, one.cause) for one in verdict.losses if not one.committed}
-    unattributed = {"lost, cause not known"} if _lost(verdict) and not verdict.losses else set()
+    unattributed = {_NOT_KNOWN} if _unattributed(verdict) and not verdict.losses else set()
     others = {one.kind for one in verdict.anomalies if one.count and one.kind not in _ATTRIBUTED}
     others |= {f"hw-regression by {one.cause}" for one in verdict.regressions}
     facts = losses | violated or uncommitted | unattributed or others
@@ -60,6 +63,7 @@ def facts_of(verdict: Verdict) -> set[str]:
         for one in verdict.anomalies
         if one.count and one.kind not in _ATTRIBUTED
     }
+    facts |= {f"{_NOT_KNOWN} on {partition}" for partition in _unattributed(verdict)}
     return facts | {f"violated {one.name}" for one in verdict.properties if one.status == "violated"}
 
 
@@ -67,5 +71,11 @@ def _loss(committed: bool, cause: str) -> str:
     return f"{'committed' if committed else 'uncommitted'} loss by {cause}"
 
 
-def _lost(verdict: Verdict) -> int:
-    return sum(one.count for one in verdict.anomalies if one.kind == "lost")
+def _unattributed(verdict: Verdict) -> set[str]:
+    """The partitions of which more was lost than has a cause."""
+    lost: Counter[str] = Counter()
+    for anomaly in verdict.anomalies:
+        lost[f"{anomaly.topic}-{anomaly.partition}"] += anomaly.count if anomaly.kind == "lost" else 0
+    for loss in verdict.losses:
+        lost[f"{loss.topic}-{loss.partition}"] -= loss.count
+    return {partition for partition, count in lost.items() if count > 0}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from analysis.verdict import EXIT_OF_OUTCOME, Verdict
-from harness.errors import ExitCode
+from harness.errors import EbbtideError, ExitCode, UsageError
 from harness.replay.answer import Answer, answer
 from harness.replay.compare import Repetition, compare
 from harness.replay.plan import Plan, plan
@@ -19,12 +20,14 @@ from harness.runner.launch import Launch, Wanted
 from harness.runner.run import RunRequest, new_seed
 from harness.runner.side_by_side import run_in_turn, run_side_by_side
 
-Judge = Callable[[Path], Verdict]
-"""Judges a record, and writes its verdict into it."""
+Judge = Callable[[Path], Verdict | EbbtideError]
+"""Judges a record, and writes its verdict into it; raises or returns why it could not."""
+JudgeAll = Callable[[Sequence[Path]], Mapping[Path, Verdict | EbbtideError]]
+"""The same for many records at once; it returns what it could not judge."""
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """One replay, judged and compared; or, without `run`, why the harness could not carry it out."""
+    """One replay, judged and compared; or, without `run`, why the harness could not carry it out or judge it."""
 
     kafka: str
     run: Recorded | None = None
@@ -114,12 +117,50 @@ def run_replays(
 
 
 def judged(original: Recorded, ran: Ran, judge: Judge) -> Replay:
-    """The replay judged, and compared with the record."""
+    """The replay judged, and compared with the record. One that cannot be judged has failed, and stops no other."""
     if ran.record is None:
         return Replay(kafka=ran.kafka, failure=ran.failure)
-    judge(ran.record)
-    run = load_recorded(ran.record)
+    try:
+        end = judge(ran.record)
+        if isinstance(end, EbbtideError):
+            raise end
+        run = load_recorded(ran.record)
+    except EbbtideError as error:
+        return Replay(kafka=ran.kafka, failure=f"{ran.record} could not be judged: {error.what}")
     return Replay(kafka=ran.kafka, run=run, repetition=compare(original, run, ran.plan.naming))
+
+
+def judged_together(
+    original: Recorded, done: Sequence[Ran], judge: JudgeAll, note: Callable[[str], None], *, anew: bool = True
+) -> tuple[Recorded, list[Replay]]:
+    """The replays judged and compared, and with `anew` the record too: by the same rules, whatever made its verdict.
+
+    Where that cannot be, its stored verdict has to do, which `note` is told. Raises `EbbtideError` where it has none.
+    """
+    records = [one.record for one in done if one.record is not None]
+    if not records:  # nothing is compared, and no session needed
+        return original, [Replay(kafka=one.kafka, failure=one.failure) for one in done]
+    again = anew or original.verdict is None
+    # One that cannot be written would fail the jobs of all, which are then done again by halves.
+    writable = os.access(original.folder, os.W_OK)
+    ends = judge([*([original.folder] if again and writable else []), *records])
+    if again:
+        end = ends[original.folder] if writable else UsageError("no permission to write", where=str(original.folder))
+        original = _with(original, end, note)
+    return original, [judged(original, one, ends.__getitem__) for one in done]
+
+
+def _with(original: Recorded, end: Verdict | EbbtideError, note: Callable[[str], None]) -> Recorded:
+    """The record with its new verdict, or with the one that it had."""
+    if isinstance(end, Verdict):
+        return msgspec.structs.replace(original, verdict=end)
+    if original.verdict is None:
+        raise end
+    note(
+        f"the record could not be judged anew ({end.what}): the replays are compared with its stored verdict, which "
+        "other rules may have made"
+    )
+    return original
 
 
 def unreached(run: Recorded) -> str | None:

@@ -35,7 +35,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
             seen.append((arm.name, int(scenario.name.removeprefix("random-"))))
             yield key, LOST if arm.name == "guided" else HarnessError("no space", where="/", next="make room")
 
-    def judge(records: Sequence[Path]) -> dict[Path, Verdict]:
+    def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
         verdict = read_verdict(LOST)
         assert verdict is not None
         return {record: msgspec.structs.replace(verdict, coverage=REACHED) for record in records}
@@ -63,6 +63,10 @@ def test_each_round_is_a_run_of_each_arm_of_one_seed_and_the_next_command_goes_o
     compared(tmp_path, monkeypatch, "--rounds", "2")
     compared(tmp_path, monkeypatch, "--rounds", "3", "--budget-s", "0")
     assert played == [("guided", 7), ("unguided", 7), ("guided", 8), ("unguided", 8)]
+
+
+def test_a_record_that_cannot_be_judged_says_why_and_ends_no_round() -> None:
+    assert chance.judged(LOST, lambda _: {LOST: HarnessError("no space")}) == (None, "not judged: no space")
 
 
 def test_what_each_arm_reached_is_told_side_by_side_and_a_run_that_failed_reached_nothing(

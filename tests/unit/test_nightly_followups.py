@@ -156,6 +156,7 @@ class Replayed:
         self.at_once: dict[str, int] = {}
         self.log: Path | None = None
         self.shrunk: EbbtideError | bool = True
+        self.damaged = False
         for name in ("load_recorded", "plan", "run_replays", "judged", "summaries", "shrink"):
             monkeypatch.setattr(followup, name, getattr(self, name))
 
@@ -177,7 +178,7 @@ class Replayed:
             yield Ran(kafka=releases[0], plan=None, record=None if failure else Path("r"), failure=failure)  # type: ignore[arg-type]
 
     def judged(self, _recorded: Any, ran: Ran, _judge: Any) -> Ran:
-        return ran
+        return msgspec.structs.replace(ran, failure="damaged") if self.damaged else ran
 
     def summaries(self, _recorded: Any, ran: Sequence[Ran]) -> list[Any]:
         there = [one for one in ran if one.record is not None]
@@ -203,6 +204,14 @@ def followed(world: World, one: Done, left_s: float = 1000.0) -> Followup:
         jobs=1,
         log=world.store.folder / "log",
     )
+
+
+def test_replays_that_cannot_be_judged_do_not_settle_what_they_were_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Replayed(monkeypatch, same=False).damaged = True
+    end = followed(world, found(NIGHT, "healthy"))
+    assert (end.failure, end.settled) == ("damaged", False)
 
 
 def test_a_night_follows_up_with_as_many_runs_at_once_as_it_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

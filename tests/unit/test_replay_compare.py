@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from replay_records import LOST, SAVED, Rows, changed, renamed
 
-from analysis.verdict import Verdict, read_verdict, write_verdict
+from analysis.verdict import AnomalyCount, Verdict, read_verdict, write_verdict
 from harness.errors import ExitCode
 from harness.record.steps import read_steps, write_steps
 from harness.replay.answer import answer
 from harness.replay.compare import compare
-from harness.replay.finding import Finding, finding
+from harness.replay.finding import Finding, facts_of, finding
 from harness.replay.recorded import Recorded, load_recorded
 from harness.replay.replaying import Replay, as_recorded, otherwise, summaries, unreached
 from harness.runner.launch import Launch, Wanted
@@ -180,6 +180,17 @@ def test_only_what_a_retry_makes_may_be_otherwise_than_recorded(
     assert not nothing_proven.again_in(nothing_proven)
 
 
+def test_a_loss_without_a_known_cause_is_something_that_a_verdict_says() -> None:
+    verdict = read_verdict(LOST)
+    assert verdict is not None
+    nothing = msgspec.structs.replace(verdict, losses=[], anomalies=[])
+    lost = AnomalyCount(kind="lost", topic="t", partition=0, count=5)
+    assert facts_of(msgspec.structs.replace(nothing, anomalies=[lost])) - facts_of(nothing) == {
+        "lost, cause not known on t-0"
+    }
+    assert not [fact for fact in facts_of(verdict) if "not known" in fact]
+
+
 def test_a_finding_names_what_is_gravest() -> None:
     verdict = read_verdict(LOST)
     assert verdict is not None
@@ -233,7 +244,7 @@ def test_replays_that_failed_leave_it_open_whether_a_release_saves() -> None:
     (summary,) = summaries(lost, [*failures, clean])
     assert summary.answer is not None
     assert summary.answer.saved == "cannot tell"
-    assert summary.answer.why.endswith("proved nothing: 2 of 3 never finished: no space")
+    assert summary.answer.why.endswith("proved nothing: 2 of 3 have no verdict: no space")
 
 
 @pytest.mark.parametrize(("missed", "saved"), [(0, "cannot tell"), (1, "yes")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from analysis.verdict import Outcome, Verdict, read_verdict, write_verdict
 from bench import replays
 from bench.replays import PAGE, Replayed, added, chosen, main, measure, page, row, stored
 from harness.cli.judging import JudgeTogether
-from harness.errors import HarnessError
+from harness.errors import EbbtideError, HarnessError, UsageError
 from harness.record.manifest import read_manifest, write_manifest
 from harness.replay.compare import Departure, Repetition
 from harness.replay.plan import plan
@@ -126,16 +127,25 @@ def test_replays_of_several_days_add_up_and_those_of_another_finding_do_not(caps
     assert "the 20 before are dropped" in capsys.readouterr().err
 
 
-def test_the_scenario_with_the_fewest_replays_is_next(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, int]] = []
+def test_the_scenario_with_the_fewest_replays_is_next_and_its_record_judged_anew_once(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int, bool]] = []
 
-    def measure(record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether) -> Replayed:
-        asked.append((record.name, times))
+    def measure(
+        record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether, *, anew: bool
+    ) -> Replayed:
+        asked.append((record.name, times, anew))
         return msgspec.structs.replace(measured(record.name, same=times), times=times)
 
     monkeypatch.setattr(replays, "measure", measure)
     assert main([str(runs), "--times", "3", "--each", "2"]) == 0
-    assert asked == [("first-partition", 2), ("healthy", 2), ("first-partition", 1), ("healthy", 1)]
+    assert asked == [
+        ("first-partition", 2, True),
+        ("healthy", 2, True),
+        ("first-partition", 1, False),
+        ("healthy", 1, False),
+    ]
 
 
 def test_replays_are_judged_in_one_go_and_the_record_of_one_that_was_not_the_same_is_kept(
@@ -150,24 +160,79 @@ def test_replays_are_judged_in_one_go_and_the_record_of_one_that_was_not_the_sam
         Ran(kafka="3.9.1", plan=planned, record=other),
     ]
 
-    def judge(records: Sequence[Path]) -> dict[Path, Verdict]:
+    def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
         asked.append(list(records))
         verdicts = {record: verdict for record in records if (verdict := read_verdict(record)) is not None}
         verdicts[other] = msgspec.structs.replace(verdicts[other], outcome="inconclusive", why=["no final read"])
         write_verdict(other, verdicts[other])
-        return verdicts
+        return {**verdicts}
 
     monkeypatch.setattr(replays, "check", lambda *_: None)
     monkeypatch.setattr(replays, "prepare", lambda *_: SimpleNamespace())
     monkeypatch.setattr(replays, "run_replays", lambda *_, times, **_rest: iter(ends[:times]))
     (tmp_path / "kept").mkdir()
-    found = measure(LOST, tmp_path / "replays", 3, tmp_path / "kept", judge)
-    assert asked == [[same, other]]
+    recorded = Path(shutil.copytree(LOST, tmp_path / "recorded"))
+    found = measure(recorded, tmp_path / "replays", 3, tmp_path / "kept", judge)
+    assert asked == [[recorded, same, other]]
     assert (found.scenario, found.release, found.times, found.same) == ("last-replica-standing", "3.9.1", 2, 1)
     assert [one.found.partition(",")[0] for one in found.departed] == ["inconclusive"]
     assert "(no final read)" in found.departed[0].found
     assert [one.name for one in (tmp_path / "kept").iterdir()] == ["other"]
-    assert same.is_dir()
+    assert not same.exists()
+
+
+def test_a_recorded_run_that_proves_nothing_by_todays_rules_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded, again = (Path(shutil.copytree(LOST, tmp_path / name)) for name in ("recorded", "again"))
+    carried_out(monkeypatch, again)
+
+    def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
+        verdict = load_recorded(LOST).verdict
+        assert verdict is not None
+        return dict.fromkeys(records, msgspec.structs.replace(verdict, outcome="inconclusive"))
+
+    with pytest.raises(HarnessError, match="proves nothing, judged anew"):
+        measure(recorded, tmp_path, 1, None, judge)
+
+
+def carried_out(monkeypatch: pytest.MonkeyPatch, *records: Path) -> None:
+    """Replays of LOST that have these records."""
+    planned = plan(load_recorded(LOST), kafka="3.9.1")
+    monkeypatch.setattr(replays, "check", lambda *_: None)
+    monkeypatch.setattr(replays, "prepare", lambda *_: SimpleNamespace())
+    ends = [Ran(kafka="3.9.1", plan=planned, record=record) for record in records]
+    monkeypatch.setattr(replays, "run_replays", lambda *_, **__: iter(ends))
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_replay_that_cannot_be_judged_is_kept_and_the_others_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, asked: bool
+) -> None:
+    recorded, keep = Path(shutil.copytree(LOST, tmp_path / "recorded")), tmp_path / "kept"
+    keep.mkdir()
+
+    def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
+        damaged = UsageError("sends is damaged")
+        return {one: damaged if one.name == "bad" else verdict for one in records if (verdict := read_verdict(one))}
+
+    with replays.replaying_in(tmp_path, keep if asked else None) as folder:
+        carried_out(monkeypatch, *(Path(shutil.copytree(LOST, folder / name)) for name in ("bad", "good")))
+        found = measure(recorded, folder, 2, None, judge)
+    assert (found.times, found.same) == (1, 1)
+    kept = keep / "bad" if asked else folder / "bad"
+    assert [one.name for one in kept.parent.iterdir()] == ["bad"]
+    assert f"ebbtide analyze {kept}\n" in capsys.readouterr().err
+    assert folder.exists() is not asked
+
+
+def test_an_interruption_says_where_the_replays_lie(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.suppress(KeyboardInterrupt), replays.replaying_in(tmp_path, None) as folder:
+        shutil.copytree(LOST, folder / "whole")
+        cut = Path(shutil.copytree(LOST, folder / "cut"))
+        write_manifest(cut, msgspec.structs.replace(read_manifest(cut), status="interrupted"))
+        raise KeyboardInterrupt
+    assert f"ebbtide analyze {folder / 'whole'}\n" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -185,7 +250,9 @@ def test_what_was_measured_is_left_out_the_next_time_and_one_that_fails_stops_no
 ) -> None:
     asked: list[str] = []
 
-    def measure(record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether) -> Replayed:
+    def measure(
+        record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether, *, anew: bool
+    ) -> Replayed:
         asked.append(record.name)
         if record.name == "first-partition":
             raise HarnessError("no space", where=str(record))

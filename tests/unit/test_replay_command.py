@@ -1,0 +1,128 @@
+"""`ebbtide replay` after its runs: the record and its replays are judged together, and what fails hides no other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+from replay_records import LOST
+
+from analysis.judge import many
+from analysis.verdict import Verdict, read_verdict
+from harness.cli import crash, judging
+from harness.cli.main import main
+from harness.errors import EbbtideError, ExitCode, UsageError
+from harness.replay import replaying
+from harness.replay.plan import plan
+from harness.replay.recorded import load_recorded
+from harness.replay.replaying import Ran
+from harness.runner import launch
+
+Ends = dict[Path, Verdict | EbbtideError]
+
+
+def verdict_of(record: Path) -> Verdict:
+    verdict = read_verdict(record)
+    assert verdict is not None
+    return verdict
+
+
+class World:
+    """A record and the replays that `ebbtide replay` has of it; `ends` is what judging them comes to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.recorded, *self.replayed = (Path(shutil.copytree(LOST, folder / name)) for name in ("r", "a", "b", "c"))
+        self.ends: Ends = {one: verdict_of(one) for one in (self.recorded, *self.replayed)}
+        self.judged: list[Path] = []
+        self.interrupted = False
+
+    def run_replays(self, *_: object, **__: object) -> Iterator[Ran]:
+        planned = plan(load_recorded(LOST), kafka="3.9.1")
+        for record in self.replayed:
+            yield Ran(kafka="3.9.1", plan=planned, record=record)
+        if self.interrupted:
+            raise KeyboardInterrupt
+
+    def judge(self, records: Sequence[Path], *_: object) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
+        self.judged += records
+        for record in records:
+            yield record, self.ends[record]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World(tmp_path)
+    monkeypatch.setattr(replaying, "run_replays", world.run_replays)
+    monkeypatch.setattr(launch, "check", lambda *_: None)
+    monkeypatch.setattr(launch, "prepare", lambda *_: SimpleNamespace(power_loss_method="fs-shutdown", runtimes={}))
+    monkeypatch.setattr(judging, "_session_when_asked", lambda: contextlib.nullcontext(lambda _: None))
+    monkeypatch.setattr(many, "judge_many", world.judge)
+    monkeypatch.setattr(crash, "state_dir", lambda: tmp_path / "state")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    return world
+
+
+@pytest.mark.parametrize("broken", [UsageError, lambda what: many.Bug(Path("b"), KeyError(what))])
+def test_a_replay_that_cannot_be_judged_leaves_the_rate_of_the_others(
+    world: World, capsys: pytest.CaptureFixture[str], broken: Callable[[str], EbbtideError]
+) -> None:
+    bad = world.replayed[1]
+    world.ends[bad] = broken("a column")
+    assert main(["replay", str(world.recorded), "--json"]) == ExitCode.HARNESS_FAILED
+    told = capsys.readouterr()
+    found = json.loads(told.out)
+    assert (found["releases"][0]["times"], found["releases"][0]["same"]) == (3, 2)
+    assert [one.get("fidelity") for one in found["replays"]] == [1.0, None, 1.0]
+    assert found["replays"][1]["failure"].startswith(f"{bad} could not be judged: ")
+    assert f"error: {bad}: " in told.err
+    assert ("internal error, a bug in ebbtide: KeyError" in told.err) is (broken is not UsageError)
+
+
+def test_an_interruption_says_which_records_there_are(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.interrupted = True
+    assert main(["replay", str(world.recorded)]) == ExitCode.HARNESS_FAILED
+    assert f"ebbtide analyze {' '.join(map(str, world.replayed))}\n" in capsys.readouterr().err
+
+
+def test_a_record_is_compared_by_the_rules_that_its_replays_are_judged_by(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict = verdict_of(LOST)
+    losses = [msgspec.structs.replace(one, cause="beyond-tolerance") for one in verdict.losses]
+    for record in world.ends:
+        world.ends[record] = msgspec.structs.replace(verdict, losses=losses)
+    for record in world.replayed:  # as the judge would
+        (record / "verdict.json").write_bytes(msgspec.json.encode(world.ends[record]))
+    assert main(["replay", str(world.recorded)]) == ExitCode.AS_PREDICTED
+    assert world.judged == [world.recorded, *world.replayed]
+    assert "3 of 3 with the same outcome and cause" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_record_that_cannot_be_judged_anew_is_compared_by_its_stored_verdict_which_is_said(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, read_only: bool
+) -> None:
+    if read_only:
+        monkeypatch.setattr("os.access", lambda *_: False)
+    else:
+        world.ends[world.recorded] = UsageError("the table polls is damaged")
+    assert main(["replay", str(world.recorded)]) == ExitCode.AS_PREDICTED
+    assert (world.recorded in world.judged) is not read_only
+    assert "could not be judged anew" in capsys.readouterr().err
+
+
+def test_a_record_without_any_verdict_is_an_error_that_says_which_replays_there_are(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (world.recorded / "verdict.json").unlink()
+    world.ends[world.recorded] = UsageError("the table polls is damaged")
+    assert main(["replay", str(world.recorded)]) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert "the table polls is damaged" in told
+    assert f"ebbtide analyze {world.replayed[0]} " in told
