@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -10,9 +11,15 @@ import pytest
 import tomli_w
 from fake_runner import ENDS, LOST, write_record
 
-from analysis.verdict import AnomalyCount
+from analysis.judge.outcome import decide
+from analysis.judge.prediction import Seen, compare
+from analysis.verdict import AnomalyCount, Loss, Regression
 from ebbtide_pytest.judgement import complaint
+from ebbtide_pytest.run_record import RunRecord
+from ebbtide_pytest.runner import scenario_text
+from harness.record.manifest import read_manifest
 from harness.scenario import catalogue
+from harness.scenario.parse import load
 
 
 @pytest.mark.parametrize(
@@ -44,3 +51,59 @@ def test_an_expected_violation_excuses_nothing_else_that_the_prediction_rules_ou
     heading = f"contradicted: expected last-replica-standing only, and there also was {also}"
     assert str(complaint(run, expected)).splitlines()[0] == heading
     assert complaint(run, [*expected, also]) is None
+
+
+STANDING = "last-replica-standing"
+HARMLESS = "uncommitted-at-failover"
+UNCOMMITTED = msgspec.structs.replace(LOST, committed=False, cause="uncommitted-at-failover")
+FALL = Regression(topic="t", partition=0, from_=9, to=3, leader_epoch=2, cause="last-replica-standing")
+
+
+def chaos_run(
+    folder: Path, expected: list[str], losses: list[Loss], falls: list[Regression], acked: int = 100
+) -> RunRecord:
+    """A run of `chaos` with this marker, held to what its scenario file predicts."""
+    run = write_record(folder, "4.3.1", 7, ENDS["holds"])
+    (folder / "scenario.toml").write_text(scenario_text({}, "4.3.1", expected))
+    seen = Seen(
+        committed_lost=sum(one.count for one in losses if one.committed),
+        uncommitted_lost=sum(one.count for one in losses if not one.committed),
+        causes={str(one.cause): one.count for one in losses if one.committed},
+        kinds={"hw-regression": len(falls)},
+        acked=acked,
+    )
+    comparison = compare(load(folder / "scenario.toml"), read_manifest(folder), seen)
+    outcome, why = decide(checked=[], losses=[], regressions=[], comparison=comparison, no_scenario=None, faulty=[])
+    verdict = msgspec.structs.replace(run.verdict, outcome=outcome, why=why, losses=losses, regressions=falls)
+    return replace(run, verdict=verdict)
+
+
+@pytest.mark.parametrize(
+    ("expected", "losses", "falls", "says"),
+    [
+        ([STANDING], [LOST], [], None),
+        ([STANDING], [], [FALL], None),
+        ([STANDING, "unclean-election"], [LOST], [FALL], None),
+        ([HARMLESS], [UNCOMMITTED], [], None),
+        ([STANDING], [], [], f"not violated: expected {STANDING}, and nothing was lost or violated"),
+        ([HARMLESS], [], [], f"not violated: expected {HARMLESS}, and nothing was lost or violated"),
+        (
+            [STANDING],
+            [UNCOMMITTED],
+            [],
+            f"not violated: expected {STANDING}, and nothing was lost but by {HARMLESS} or violated",
+        ),
+        ([HARMLESS], [UNCOMMITTED, LOST], [], f"contradicted: expected {HARMLESS} only, and there also was {STANDING}"),
+        (["unclean-election"], [LOST], [], f"contradicted: expected unclean-election, and there was {STANDING}"),
+    ],
+)
+def test_a_chaos_run_passes_only_if_it_shows_the_violation_that_is_expected(
+    tmp_path: Path, expected: list[str], losses: list[Loss], falls: list[Regression], says: str | None
+) -> None:
+    told = complaint(chaos_run(tmp_path / "run", expected, losses, falls), expected)
+    assert (told.splitlines()[0] if told is not None else None) == says
+
+
+def test_a_chaos_run_that_acked_nothing_proves_no_expected_violation(tmp_path: Path) -> None:
+    told = complaint(chaos_run(tmp_path / "run", [STANDING], [], [], acked=0), [STANDING])
+    assert str(told).startswith("inconclusive: no record was acked")
