@@ -17,9 +17,10 @@ from pathlib import Path
 import msgspec
 
 from analysis.verdict import Verdict
-from harness.chance.guide import Guide, Told, marks
+from harness.chance.guide import CORPUS, Guide, Told, marks
 from harness.cli.judging import JudgeTogether, judging_together
 from harness.errors import EbbtideError
+from harness.record.lines import append_line, read_lines
 from harness.runner.launch import Launch, Wanted, check, prepare
 from harness.runner.run import RunRequest
 from harness.runner.side_by_side import run_side_by_side
@@ -55,31 +56,29 @@ class Arm:
 
     def told(self) -> list[Told]:
         """What its runs reached, in order."""
-        lines = (self.folder / "corpus.jsonl").read_bytes().splitlines() if self.folder.is_dir() else []
-        return [msgspec.json.decode(line, type=Told) for line in lines]
+        return read_lines(self.folder / CORPUS, Told, what="corpus", next="take the line out, or begin another store")
 
 
 def play_round(
     number: int, seed: int, arms: list[Arm], launch: Launch, wanted: Wanted, store: Path, judge: JudgeTogether
 ) -> None:
-    """One run of each arm, both at once, judged, and written down."""
-    asked = [(arm, *arm.request(seed, launch, wanted)) for arm in arms]
+    """One run of each arm, both at once, judged, and written down; not of one that a killed call had judged."""
+    asked = [(arm, *arm.request(seed, launch, wanted)) for arm in arms if not arm.guide.knows(f"random-{seed}")]
     log = store / "runs.log"
     ran = list(run_side_by_side((((arm, scenario), request) for arm, scenario, request in asked), at_once=2, log=log))
-    with (store / "runs.jsonl").open("ab") as file:
-        for (arm, scenario), record in ran:
-            verdict, failure = judged(record, judge)
-            arm.guide.told(scenario, verdict.coverage if verdict is not None else {})
-            run = Run(
-                arm=arm.name,
-                round=number,
-                record=record.name if isinstance(record, Path) else "",
-                scenario=scenario.title,
-                outcome=verdict.outcome if verdict is not None else "failed",
-                why=verdict.why if verdict is not None else [failure],
-            )
-            file.write(msgspec.json.encode(run) + b"\n")
-            print(f"round {number} {run.arm}: {run.outcome}, {run.scenario}{failure and f': {failure}'}", flush=True)
+    for (arm, scenario), record in ran:
+        verdict, failure = judged(record, judge)
+        run = Run(
+            arm=arm.name,
+            round=number,
+            record=record.name if isinstance(record, Path) else "",
+            scenario=scenario.title,
+            outcome=verdict.outcome if verdict is not None else "failed",
+            why=verdict.why if verdict is not None else [failure],
+        )
+        append_line(store / "runs.jsonl", msgspec.json.encode(run) + b"\n")
+        arm.guide.told(scenario, verdict.coverage if verdict is not None else {})
+        print(f"round {number} {run.arm}: {run.outcome}, {run.scenario}{failure and f': {failure}'}", flush=True)
 
 
 def judged(record: Path | EbbtideError, judge: JudgeTogether) -> tuple[Verdict | None, str]:
@@ -127,7 +126,7 @@ def compare(args: argparse.Namespace, store: Path) -> int:
     store.mkdir(parents=True, exist_ok=True)
     arms = [Arm(store, name, args.kafka, args.steps) for name in _ARMS]
     wanted = Wanted(runs=store / "runs", runtime="local")
-    done = min(len(arm.told()) for arm in arms) if (store / "runs.jsonl").is_file() else 0
+    done = min(len(arm.told()) for arm in arms)
     until = time.monotonic() + args.budget_s
     if done < args.rounds:
         launch = prepare(wanted, [args.kafka], print)

@@ -65,6 +65,31 @@ def test_each_round_is_a_run_of_each_arm_of_one_seed_and_the_next_command_goes_o
     assert played == [("guided", 7), ("unguided", 7), ("guided", 8), ("unguided", 8)]
 
 
+def test_a_round_that_was_killed_between_its_arms_goes_on_with_the_one_that_is_missing(
+    tmp_path: Path, played: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = chance.judged
+    killed = iter([False, True])
+
+    def kill(record: Path | EbbtideError, judge: JudgeTogether) -> tuple[Verdict | None, str]:
+        if next(killed, False):
+            raise KeyboardInterrupt
+        return judged(record, judge)
+
+    monkeypatch.setattr(chance, "judged", kill)
+    with pytest.raises(KeyboardInterrupt):
+        compared(tmp_path, monkeypatch, "--rounds", "1")
+    compared(tmp_path, monkeypatch, "--rounds", "2")
+    assert played == [("guided", 7), ("unguided", 7), ("unguided", 7), ("guided", 8), ("unguided", 8)]
+    runs = [msgspec.json.decode(line, type=chance.Run) for line in (tmp_path / "runs.jsonl").read_bytes().splitlines()]
+    assert [(one.arm, one.round) for one in runs] == [
+        ("guided", 1),
+        ("unguided", 1),
+        ("guided", 2),
+        ("unguided", 2),
+    ]
+
+
 def test_a_record_that_cannot_be_judged_says_why_and_ends_no_round() -> None:
     assert chance.judged(LOST, lambda _: {LOST: HarnessError("no space")}) == (None, "not judged: no space")
 
