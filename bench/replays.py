@@ -152,13 +152,10 @@ def _told(run: Recorded | None) -> str:
 
 def page(rows: Sequence[Replayed]) -> str:
     """The whole of docs/replay-rates.md."""
-    reached = sum(100 * one.same >= AIM_PERCENT * one.times for one in rows)
     times, same = sum(one.times for one in rows), sum(one.same for one in rows)
     lines = [_INTRO]
-    often = sum(one.times >= TIMES for one in rows)
     lines.append(
-        f"Scenarios: {len(rows)} of {len(names())}, of which {reached} with {AIM_PERCENT} % or more the same; "
-        f"{often} were replayed {TIMES} times. Replays: {times:,}, of which {same:,} the same.\n"
+        f"Scenarios: {len(rows)} of {len(names())}. {_reached(rows)} Replays: {times:,}, of which {same:,} the same.\n"
     )
     lines += ["| scenario | release | recorded | same | fidelity | measured |", "|---|---|---|---|---|---|"]
     for one in rows:
@@ -174,6 +171,19 @@ def page(rows: Sequence[Replayed]) -> str:
         if remarks:
             lines += ["", f"## {one.scenario}", "", *remarks]
     return "\n".join(lines) + "\n"
+
+
+def _reached(rows: Sequence[Replayed]) -> str:
+    """How many reach the aim of those that were replayed often enough to tell, and what is known of the others."""
+    often = [one for one in rows if one.times >= TIMES]
+    reached = sum(100 * one.same >= AIM_PERCENT * one.times for one in often)
+    told = f"Replayed {TIMES} times or more: {len(often)}, of which {reached} with {AIM_PERCENT} % or more the same."
+    counts = [one.times for one in rows if one.times < TIMES]
+    if not counts:
+        return told
+    span = f"{min(counts)} to {max(counts)} times" if min(counts) < max(counts) else f"{counts[0]} times"
+    always = sum(one.same == one.times for one in rows if one.times < TIMES)
+    return f"{told} Replayed {span}, too few for such a rate: {len(counts)}, of which {always} the same every time."
 
 
 def stored() -> dict[str, Replayed]:
@@ -242,13 +252,19 @@ def _note(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def go_on(left: dict[str, Path], times: int, each: int, keep: Path | None, budget_m: float) -> int:
-    """Replay the records, the scenario with the fewest replays first; 1 where one could not be replayed."""
+def go_on(
+    left: dict[str, Path], times: int, each: int, keep: Path | None, budget_m: float, anew: Collection[str]
+) -> int:
+    """Replay the records, the scenario with the fewest replays first; 1 where one could not be replayed.
+
+    Those `anew` count from none; what is known of them stays in the files until there is something new.
+    """
     rows = stored()
+    before = {name: one for name, one in rows.items() if name not in anew}
     until, code = time.monotonic() + budget_m * 60, 0
     begun: set[str] = set()
     with judging_together() as judge:
-        while short := {name: have for name in left if (have := rows[name].times if name in rows else 0) < times}:
+        while short := {name: have for name in left if (have := before[name].times if name in before else 0) < times}:
             if time.monotonic() > until:
                 print("the budget is over", file=sys.stderr)
                 break
@@ -267,7 +283,7 @@ def go_on(left: dict[str, Path], times: int, each: int, keep: Path | None, budge
                 del left[scenario]
                 code = 1
                 continue
-            rows[scenario] = added(rows.get(scenario), new)
+            rows[scenario] = before[scenario] = added(before.get(scenario), new)
             write(rows)
             print(f"{scenario}: {new.same} of {new.times}, {time.monotonic() - began:.0f} s", flush=True)
     return code
@@ -284,20 +300,26 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="where records of replays go that were not the same"
     )
-    parser.add_argument("--anew", action="append", default=[], metavar="SCENARIO", help="measure it anew")
+    parser.add_argument(
+        "--anew", action="append", default=[], metavar="SCENARIO", help="measure it anew; may be repeated"
+    )
     parser.add_argument("--budget-m", type=float, default=120.0, help="begin none after so many minutes")
     args = parser.parse_args(argv)
     if args.runs is None:
+        if args.anew:
+            parser.error("--anew needs RUNS, the records to replay")
         write(stored())
         return 0
-    for scenario in args.anew:
-        write({name: one for name, one in stored().items() if name != scenario})
-    records = chosen(args.runs, {run for one in stored().values() for run in one.runs})
+    records = chosen(args.runs, {run for name, one in stored().items() if name not in args.anew for run in one.runs})
     if not records:
         parser.error(
             f"{args.runs}: no folder with records of the catalogue that proved something (a store: STORE/runs)"
         )
-    return go_on(records, args.times, args.each, args.keep, args.budget_m)
+    if unknown := [name for name in args.anew if name not in records]:
+        parser.error(f"--anew {', '.join(unknown)}: {args.runs} has records of {', '.join(records)}")
+    if args.keep is not None:
+        args.keep.mkdir(parents=True, exist_ok=True)
+    return go_on(records, args.times, args.each, args.keep, args.budget_m, args.anew)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from harness.replay.recorded import load_recorded
 from harness.replay.replaying import Ran, Replay
 from harness.scenario.catalogue import names
 
+COUNTED = (("a", 20, 20), ("b", 4, 4), ("c", 18, 19), ("d", 8, 8))
 DEPARTURE = Departure(what="states of t-0", at_ns=7, after_step=2, recorded="leader 1", replayed="leader 2")
 
 
@@ -103,14 +104,24 @@ def test_replays_with_another_finding_are_told_with_where_they_departed_and_fail
     assert (found.times, found.same, found.fidelity) == (2, 1, 0.75)
     text = page([found])
     assert "| last-replica-standing | 3.9.1 |" in text
-    assert f"Scenarios: 1 of {len(names())}, of which 0 with 95 % or more the same; 0 were replayed 20 times. " in text
+    assert (
+        f"Scenarios: 1 of {len(names())}. Replayed 20 times or more: 0, of which 0 with 95 % or more the same. " in text
+    )
+    assert "Replayed 2 times, too few for such a rate: 1, of which 0 the same every time. " in text
     assert "Replays: 2, of which 1 the same." in text
     assert "; after step 2, states of t-0: recorded leader 1; replayed leader 2\n" in text
 
 
 def test_nineteen_of_twenty_reach_the_aim() -> None:
-    assert "of which 1 with 95 % or more the same; 2 were replayed 20 times" in page(
-        [measured("a", same=19), measured("b", same=18)]
+    text = page([measured("a", same=19), measured("b", same=18)])
+    assert "Replayed 20 times or more: 2, of which 1 with 95 % or more the same. Replays: 40, " in text
+
+
+def test_a_few_replays_that_were_all_the_same_are_told_apart_from_a_rate() -> None:
+    few = [msgspec.structs.replace(measured(name, same=same), times=times) for name, same, times in COUNTED]
+    assert (
+        "Replayed 20 times or more: 1, of which 1 with 95 % or more the same. "
+        "Replayed 4 to 19 times, too few for such a rate: 3, of which 2 the same every time. " in page(few)
     )
 
 
@@ -264,6 +275,53 @@ def test_what_was_measured_is_left_out_the_next_time_and_one_that_fails_stops_no
     assert asked == ["first-partition", "healthy", "healthy", "first-partition"]
     assert {name: one.times for name, one in stored().items()} == {"healthy": 20}
     assert main([str(runs), "--budget-m", "0"]) == 0
+
+
+def test_what_is_measured_anew_is_known_until_there_is_something_new(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def measure(
+        record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether, *, anew: bool
+    ) -> Replayed:
+        asked.append(record.name)
+        if record.name == "first-partition" and broken:
+            raise HarnessError("no space", where=str(record))
+        return msgspec.structs.replace(measured(record.name, same=times), runs=(record.name,), times=times)
+
+    broken = False
+    monkeypatch.setattr(replays, "measure", measure)
+    assert main([str(runs), "--times", "3", "--each", "3"]) == 0
+    broken = True
+    assert main([str(runs), "--times", "4", "--each", "4", "--anew", "first-partition"]) == 1
+    assert {name: one.times for name, one in stored().items()} == {"first-partition": 3, "healthy": 4}
+    broken = False
+    assert main([str(runs), "--times", "3", "--each", "2", "--anew", "first-partition"]) == 0
+    assert {name: one.times for name, one in stored().items()} == {"first-partition": 3, "healthy": 4}
+    assert asked[4:] == ["first-partition", "first-partition"]
+    ran(runs, "healthy", "of-today", lost=True)
+    assert main([str(runs), "--times", "5"]) == 0
+    assert main([str(runs), "--times", "3", "--anew", "healthy"]) == 0
+    assert asked[6:] == ["first-partition", "healthy", "of-today"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["RUNS", "--anew", "healhty"], "has records of first-partition, healthy"),
+        (["nowhere", "--anew", "healthy"], "no folder with records of the catalogue"),
+        (["--anew", "healthy"], "--anew needs RUNS"),
+    ],
+)
+def test_a_scenario_that_cannot_be_measured_anew_is_refused_and_nothing_is_forgotten(
+    runs: Path, capsys: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
+    replays.write({"healthy": measured("healthy", same=20)})
+    with pytest.raises(SystemExit):
+        main([str(runs) if word == "RUNS" else word for word in words])
+    assert says in capsys.readouterr().err
+    assert list(stored()) == ["healthy"]
 
 
 def test_a_folder_without_records_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
