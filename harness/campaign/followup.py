@@ -139,7 +139,7 @@ def follow_up(
 ) -> Followup:
     """Replay, then shrink while there is time (`until_s`, seconds since the epoch), `jobs` runs at once.
 
-    What replays say that run at once goes to `log`.
+    Each run has a process of its own, which is ended if it hangs. What replays say goes to `log`.
     """
     assert done.run_id is not None
     found = Followup(run_id=done.run_id, settled=False)
@@ -163,6 +163,7 @@ def follow_up(
             budget_s=min(SHRINK_AT_MOST_S, left_s),
             times=REPLAYS,
             jobs=jobs,
+            apart=True,
         )
     except EbbtideError as error:
         # These say something about the record, unless they came for want of time; others, about the host.

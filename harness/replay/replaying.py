@@ -81,7 +81,8 @@ def run_replays(
 ) -> Iterator[Ran]:
     """Run the record's plan `times` on each release, `jobs` at once. `seed` draws the brokers' ids, each from the next.
 
-    `log` is where those go on that run at once; None: a file among the records.
+    `log` is where those go on that run in processes of their own: several at once, and all where it is given. None: a
+    file among the records.
     A failure of the harness ends it only where a single replay was asked for: then it is raised.
     """
     run_seed = original.manifest.seed if original.manifest.seed is not None else new_seed()
@@ -95,7 +96,7 @@ def run_replays(
                 request = launch.request(scenario, kafka, run_seed, replay_of=run_id, gates=planned.gates)
                 yield (kafka, planned), request
 
-    if jobs == 1:
+    if jobs == 1 and log is None:
         ends = run_in_turn(wanted(), display)
     else:
         launch.runs.mkdir(parents=True, exist_ok=True)

@@ -183,7 +183,8 @@ class Replayed:
         there = [one for one in ran if one.record is not None]
         return [SimpleNamespace(times=len(ran), same=len(there) if self.same else 0)]
 
-    def shrink(self, *_: Any, jobs: int, **__: Any) -> Any:
+    def shrink(self, *_: Any, jobs: int, apart: bool, **__: Any) -> Any:
+        assert apart, "a run that hangs would end no night"
         self.at_once["shrink"] = jobs
         if isinstance(self.shrunk, EbbtideError):
             raise self.shrunk
