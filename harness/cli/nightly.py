@@ -37,7 +37,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = "example: ebbtide nightly --budget 2h --kafka 3.9.1,4.3.1 --store /var/lib/ebbtide"
     parser.add_argument(
-        "--budget", default="2h", metavar="TIME", help="no run is started after it: 2h, 90m (default 2h)"
+        "--budget",
+        default="2h",
+        metavar="TIME",
+        help="no run is started after it, but for one that confirms what was shrunk: 2h, 90m (default 2h)",
     )
     parser.add_argument(
         "--kafka",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -78,11 +80,12 @@ def run_replays(
     display: Display,
     jobs: int = 1,
     log: Path | None = None,
+    until_s: float = math.inf,
 ) -> Iterator[Ran]:
     """Run the record's plan `times` on each release, `jobs` at once. `seed` draws the brokers' ids, each from the next.
 
     `log` is where those go on that run in processes of their own: several at once, and all where it is given. None: a
-    file among the records.
+    file among the records. No replay is begun after `until_s`, seconds since the epoch.
     A failure of the harness ends it only where a single replay was asked for: then it is raised.
     """
     run_seed = original.manifest.seed if original.manifest.seed is not None else new_seed()
@@ -90,6 +93,8 @@ def run_replays(
     def wanted() -> Iterator[tuple[tuple[str, Plan], RunRequest]]:
         for kafka in releases:
             for number in range(times):
+                if time.time() >= until_s:
+                    return
                 planned = plan(original, kafka=kafka, seed=None if seed is None else seed + number)
                 scenario = msgspec.structs.replace(planned.scenario, kafka=(kafka,))
                 run_id = original.manifest.run_id

@@ -154,6 +154,17 @@ def test_a_follow_up_runs_in_a_process_of_its_own_though_nothing_else_runs(
     assert apart == [recorded.scenario.name] * 3
 
 
+def test_no_replay_is_begun_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = Launch(
+        runs=tmp_path, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown", hold_write_back=True
+    )
+    clock = Mock(side_effect=[10.0, 20.0, 30.0])
+    monkeypatch.setattr("harness.replay.replaying.time", Mock(time=clock))
+    monkeypatch.setattr("harness.runner.side_by_side.run_scenario", lambda *_: tmp_path / "record")
+    ran = run_replays(load_recorded(LOST), ["3.9.1"], times=3, seed=None, launch=launch, display=Mock(), until_s=25.0)
+    assert len(list(ran)) == 2
+
+
 def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
     why = "a NUL \0, an ESC \x1b[31m, \ufffe and \U0001f30a\tare seen"
