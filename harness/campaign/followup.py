@@ -137,15 +137,17 @@ def follow_up(
     jobs: int,
     log: Path,
 ) -> Followup:
-    """Replay, then shrink while there is time (`until_s`, seconds since the epoch), `jobs` runs at once.
+    """Replay, then shrink, and begin no run after `until_s` (seconds since the epoch); `jobs` runs at once.
 
-    What replays say that run at once goes to `log`.
+    Each run has a process of its own, which is ended if it hangs. What replays say goes to `log`.
     """
     assert done.run_id is not None
     found = Followup(run_id=done.run_id, settled=False)
     try:
         recorded = load_recorded(store.runs / done.run_id)
-        ran = list(_replays(store, recorded, launch, display, jobs, log))
+        ran = list(_replays(store, recorded, launch, display, jobs, log, until_s))
+        if len(ran) < REPLAYS:
+            return msgspec.structs.replace(found, failure="no time was left to replay it")
         replays = [judged(recorded, one, judge) for one in ran]
         [summary] = summaries(recorded, replays)
         found = msgspec.structs.replace(found, times=summary.times, same=summary.same)
@@ -164,6 +166,7 @@ def follow_up(
             budget_s=min(SHRINK_AT_MOST_S, left_s),
             times=REPLAYS,
             jobs=jobs,
+            apart=True,
         )
     except EbbtideError as error:
         # These say something about the record, unless they came for want of time; others, about the host.
@@ -177,8 +180,10 @@ def follow_up(
     return msgspec.structs.replace(found, smaller=str(path), steps=steps, steps_before=before, settled=settled)
 
 
-def _replays(store: Store, recorded: Recorded, launch: Launch, display: Display, jobs: int, log: Path) -> Iterator[Ran]:
-    """Those that a killed or cut short follow-up left, then as many as are missing."""
+def _replays(
+    store: Store, recorded: Recorded, launch: Launch, display: Display, jobs: int, log: Path, until_s: float
+) -> Iterator[Ran]:
+    """Those that a killed or cut short follow-up left, then as many as are missing and there is time for."""
     run_id, kafka = recorded.manifest.run_id, recorded.manifest.kafka
     left = list(replays_of(run_id, kafka, store.runs))[:REPLAYS]
     planned = plan(recorded, kafka=kafka)
@@ -186,7 +191,15 @@ def _replays(store: Store, recorded: Recorded, launch: Launch, display: Display,
     if len(left) < REPLAYS:
         times = REPLAYS - len(left)
         yield from run_replays(
-            recorded, [kafka], times=times, seed=None, launch=launch, display=display, jobs=jobs, log=log
+            recorded,
+            [kafka],
+            times=times,
+            seed=None,
+            launch=launch,
+            display=display,
+            jobs=jobs,
+            log=log,
+            until_s=until_s,
         )
 
 

@@ -30,7 +30,11 @@ _RANDOM = re.compile(r"random-(\d+)")
 CarryOut = Callable[[Iterable[Job]], Generator[tuple[Job, Path | EbbtideError], None, None]]
 """Runs jobs, and says of each, as it ends, where its record is or why there is none; asks for the next in time."""
 Judge = Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]
-"""Judges records; an error stands for one that cannot be read."""
+"""Judges records; an error stands for one that cannot be read. Raises `EbbtideError` where judging cannot start."""
+
+
+class GaveUp(HarnessError):
+    """The harness failed several times in a row; what was run until then is judged."""
 
 
 def exit_code(dones: Sequence[Done]) -> ExitCode:
@@ -72,7 +76,8 @@ class Night:
         """Run the jobs that this night has not done yet, while there is time; what was done.
 
         `until_s`: seconds since the epoch, before the end of the budget. `after_batch` is called when a full one has
-        been judged. Raises `HarnessError` when the harness failed several times in a row.
+        been judged. Raises `GaveUp` when the harness failed several times in a row, and `EbbtideError` when what was
+        run cannot be judged: another start of the night does that, by `adopt`.
         """
         end_s = self.until_s if until_s is None else min(until_s, self.until_s)
         before = len(self.done)
@@ -101,7 +106,7 @@ class Night:
                         self._judge_batch(ran)
                         ran.clear()
                         after_batch()
-        except HarnessError:
+        except GaveUp:
             self._judge_batch(ran)
             raise
         self._judge_batch(ran)
@@ -155,7 +160,7 @@ class Night:
         why = (str(error),)
         self._add(Done(night=self._plan.night, job=job, run_id=None, ended="failed", why=why, took_s=took_s))
         if self._failed_in_a_row >= GIVE_UP_AFTER:
-            raise HarnessError(
+            raise GaveUp(
                 f"the harness failed {GIVE_UP_AFTER} times in a row", got=error.what, next="ebbtide doctor"
             ) from error
 

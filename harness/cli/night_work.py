@@ -24,10 +24,13 @@ RUNS_LOG = "runs.log"
 
 
 def carrier(store: Store, night: str, runtime: Runtime, drawing: Drawing, at_once: int) -> CarryOut:
-    """Runs jobs, `at_once` of them; whatever ends a run, the next is begun."""
+    """Runs jobs, `at_once` of them, each in a process that is ended if it hangs.
+
+    Whatever ends a run, the next is begun.
+    """
     from harness.runner.launch import Wanted, check, prepare
     from harness.runner.run import RunRequest, new_seed
-    from harness.runner.side_by_side import run_in_turn, run_side_by_side
+    from harness.runner.side_by_side import run_side_by_side
     from harness.scenario import catalogue
 
     wanted = Wanted(runs=store.runs, runtime=runtime)
@@ -45,21 +48,10 @@ def carrier(store: Store, night: str, runtime: Runtime, drawing: Drawing, at_onc
         except Exception as error:
             return _bug("a run", error, log)
 
-    def run_here(job: Job) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
-        with _logged(store, night) as display:
-            try:
-                yield from run_in_turn([(job, request(job, display))], display)
-            except Exception as error:
-                yield job, _bug("a run", error, log)
-
     def carry_out(jobs: Iterable[Job]) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
-        if at_once == 1:
-            for job in jobs:
-                yield from run_here(job)
-        else:
-            with _logged(store, night) as display:
-                requests = ((job, request(job, display)) for job in jobs)
-                yield from run_side_by_side(requests, at_once=at_once, log=log)
+        with _logged(store, night) as display:
+            requests = ((job, request(job, display)) for job in jobs)
+            yield from run_side_by_side(requests, at_once=at_once, log=log)
 
     return carry_out
 

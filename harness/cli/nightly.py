@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from harness.cli.cluster_options import add_jobs_option, jobs_of, words_of
-from harness.errors import EbbtideError, ExitCode, HarnessError, Problems, UsageError
+from harness.errors import EbbtideError, ExitCode, Problems, UsageError
 from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
@@ -33,11 +33,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Run the catalogue, then schedules drawn by chance until a budget of time ends, judge every run, and keep what "
         "became of them night by night. A contradiction that is new is replayed three times, then shrunk. A night that "
-        "was killed goes on when the same command is typed again."
+        "was killed, or that could not judge what it ran, goes on when the same command is typed again."
     )
     parser.epilog = "example: ebbtide nightly --budget 2h --kafka 3.9.1,4.3.1 --store /var/lib/ebbtide"
     parser.add_argument(
-        "--budget", default="2h", metavar="TIME", help="no run is started after it: 2h, 90m (default 2h)"
+        "--budget",
+        default="2h",
+        metavar="TIME",
+        help="no run is started after it, but for one that confirms what was shrunk: 2h, 90m (default 2h)",
     )
     parser.add_argument(
         "--kafka",
@@ -87,7 +90,7 @@ def _run(
     from harness.campaign.drawing import Drawing
     from harness.campaign.followup import SHARE, FollowingUp
     from harness.campaign.job import Target, catalogue_jobs, least_recent_first
-    from harness.campaign.night import Night
+    from harness.campaign.night import GaveUp, Night
     from harness.campaign.possible import lacking, split
     from harness.chance.table import KINDS
     from harness.clean import clean
@@ -137,10 +140,12 @@ def _run(
             for target in targets or [Target(kafka=KNOWN[-1].version)]:
                 drawing.learn(night.run(drawing.jobs(target, args.runtime)))
             following.run(until_s=night.until_s)
-    except HarnessError:
+    except GaveUp:
+        drawing.catch_up(night.done, store.runs)
         _close(store, plan, args.keep)
         raise
-    except (KeyboardInterrupt, SystemExit):
+    except (EbbtideError, KeyboardInterrupt, SystemExit):
+        # Also where judging cannot start: closed, the night would leave runs behind that no line tells of.
         _tell(f"the same command goes on with night {plan.night} in {store.folder}")
         raise
     return _close(store, plan, args.keep)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -81,10 +83,12 @@ def run_replays(
     display: Display,
     jobs: int = 1,
     log: Path | None = None,
+    until_s: float = math.inf,
 ) -> Iterator[Ran]:
     """Run the record's plan `times` on each release, `jobs` at once. `seed` draws the brokers' ids, each from the next.
 
-    `log` is where those go on that run at once; None: a file among the records.
+    `log` is where those go on that run in processes of their own: several at once, and all where it is given. None: a
+    file among the records. No replay is begun after `until_s`, seconds since the epoch.
     A failure of the harness ends it only where a single replay was asked for: then it is raised.
     """
     run_seed = original.manifest.seed if original.manifest.seed is not None else new_seed()
@@ -92,13 +96,15 @@ def run_replays(
     def wanted() -> Iterator[tuple[tuple[str, Plan], RunRequest]]:
         for kafka in releases:
             for number in range(times):
+                if time.time() >= until_s:
+                    return
                 planned = plan(original, kafka=kafka, seed=None if seed is None else seed + number)
                 scenario = msgspec.structs.replace(planned.scenario, kafka=(kafka,))
                 run_id = original.manifest.run_id
                 request = launch.request(scenario, kafka, run_seed, replay_of=run_id, gates=planned.gates)
                 yield (kafka, planned), request
 
-    if jobs == 1:
+    if jobs == 1 and log is None:
         ends = run_in_turn(wanted(), display)
     else:
         launch.runs.mkdir(parents=True, exist_ok=True)

@@ -49,13 +49,15 @@ def shrink(
     budget_s: float,
     times: int,
     jobs: int = 1,
+    apart: bool = False,
     keep_all: bool = False,
 ) -> Shrunk:
     """Shrink; goes on where an earlier call for the same record, launch and folder of records was stopped.
 
-    `keep_all`: every fact of the finding is to be kept, not the gravest alone. Raises `UsageError` for a record
-    without a finding, `NotHeld` where another one shrinks it there now, `NotReproduced`, and `HarnessError` for a host
-    that fails or a state that cannot be kept.
+    `keep_all`: every fact of the finding is to be kept, not the gravest alone. `apart`: a run has a process of its own
+    even when it is alone, and is ended if it hangs. Raises `UsageError` for a record without a finding, `NotHeld` where
+    another one shrinks it there now, `NotReproduced`, and `HarnessError` for a host that fails or a state that cannot
+    be kept.
     """
     began = time.monotonic()
     goal = goal_from(recorded, keep_all=keep_all)
@@ -76,7 +78,7 @@ def shrink(
         is_committed_loss = all(fact.startswith(COMMITTED) for fact in goal.facts)
         refuter = Refuter(recorded.manifest.kafka, recorded.manifest.features)
         runs = folder / "runs"
-        if jobs > 1:
+        if jobs > 1 or apart:
             display.note(f"{jobs} at once; what they say goes to {runs / LOG}")
         search = Search(
             decide=Trying(
@@ -87,6 +89,7 @@ def shrink(
                 display=_Quiet(display),
                 judge=judge,
                 jobs=jobs,
+                apart=apart,
             ),
             refute=refuter if is_committed_loss else lambda _scenario: None,
             journal=journal,

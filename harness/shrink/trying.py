@@ -43,7 +43,8 @@ LOG = "runs.log"
 class Trying:
     """Runs candidates of one finding on one release, `jobs` at once; keeps the records of those that showed it.
 
-    Each run has a folder of its own in `launch.runs`; with several at once, what they say goes to a file beside.
+    Each run has a folder of its own in `launch.runs`; with several at once, or `apart`, each has a process of its own,
+    and what they say goes to a file beside.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Trying:
         display: Display,
         judge: Callable[[Path], Verdict],
         jobs: int = 1,
+        apart: bool = False,
     ) -> None:
         self._goal = goal
         self._kafka = kafka
@@ -64,6 +66,7 @@ class Trying:
         self._display = display
         self._judge = judge
         self._jobs = jobs
+        self._apart = apart or jobs > 1
 
     def __call__(self, wanted: Iterable[Wanted]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
         """The decision on each, or how the harness failed; what a run that showed nothing left behind is removed."""
@@ -76,7 +79,7 @@ class Trying:
                 launch = msgspec.structs.replace(self._launch, runs=self._launch.runs / key)
                 yield one, launch.request(hurried(scenario), self._kafka, self._seed)
 
-        if self._jobs == 1:
+        if not self._apart:
             ends = self._in_turn(requests())
         else:
             self._launch.runs.mkdir(parents=True, exist_ok=True)

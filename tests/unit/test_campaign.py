@@ -17,7 +17,7 @@ from harness.campaign.junit import write_junit
 from harness.campaign.night import BATCH, exit_code
 from harness.campaign.store import Done, Ended, Followup, Store
 from harness.campaign.summary import summary
-from harness.campaign.trend import trend
+from harness.campaign.trend import Trend, trend
 from harness.cli.main import main
 from harness.errors import ExitCode, HarnessError, UsageError
 from harness.scenario import catalogue
@@ -176,6 +176,21 @@ def test_the_trend_tells_new_gone_and_flaky_from_what_was_before() -> None:
     assert changes.new == ("new on 4.3.1 (local)",)
     assert changes.gone == ("gone on 4.3.1 (local)",)
     assert changes.flaky == ("flaky on 4.3.1 (local)",)
+
+
+def test_no_known_bug_hides_a_contradiction_that_is_none() -> None:
+    [group] = {done("n1", "contradicted").job.group}
+    known = [msgspec.structs.replace(done(night, "contradicted"), known_bug="KAFKA-1") for night in ("n1", "n2", "n3")]
+    other = done("n2", "contradicted", number=2)
+    assert trend(known[:1], "n1").new == ()
+    assert trend([known[0], other], "n2").new == (group,)
+    both = trend([*known[:2], other], "n2")
+    assert (both.new, both.flaky) == ((group,), (group,))
+    # Seen already, and then no more; a known bug that does not come is told, too.
+    assert trend([known[0], other, done("n3", "contradicted")], "n3").new == ()
+    for before in (known[1], other):
+        assert trend([before, done("n3", "as-predicted")], "n3").gone == (group,)
+    assert trend([other, known[2]], "n3") == Trend(new=(), gone=(), flaky=())
 
 
 def test_a_known_bug_fails_no_night_and_is_not_followed_up(world: World, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from nights import World, job
@@ -14,7 +15,9 @@ from harness.campaign.job import Job
 from harness.campaign.store import Done, Followup, Plan
 from harness.cli.main import main
 from harness.doctor import VOLUMES, Check
-from harness.errors import EbbtideError
+from harness.errors import EbbtideError, HarnessError
+
+CarryOut = Callable[[Iterable[Job]], Generator[tuple[Job, Path | EbbtideError], None, None]]
 
 
 @pytest.fixture
@@ -41,13 +44,23 @@ def nightly(world: World, *flags: str) -> int:
     return main(["nightly", "--store", str(world.store.folder), "--kafka", "4.3.1", "--runtime", "local", *flags])
 
 
-def killed_after(runs: int, world: World) -> Callable[..., Generator[tuple[Job, Path | EbbtideError], None, None]]:
+def killed_after(runs: int, world: World) -> CarryOut:
     def carry_out(jobs: Iterable[Job]) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
         for one in jobs:
             record = world.run(one)
             if len(world.ran) == runs:
                 raise KeyboardInterrupt
             yield one, record
+
+    return carry_out
+
+
+def failing_after(runs: int, world: World) -> CarryOut:
+    """The host fails from then on."""
+
+    def carry_out(jobs: Iterable[Job]) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
+        for one in jobs:
+            yield one, world.run(one) if len(world.ran) < runs else HarnessError("no room on the disk")
 
     return carry_out
 
@@ -99,6 +112,44 @@ def test_a_night_killed_among_its_random_runs_loses_none_that_was_complete(
     assert [one.job.origin for one in history] == ["catalogue", "random", "random", "random"]
     assert {one.job.key for one in history} == set(world.ran[:4])
     assert (world.store.folder / "chance" / "4.3.1" / "corpus.jsonl").read_text().count("\n") >= 1
+
+
+def test_what_could_not_be_judged_is_judged_when_the_same_command_is_typed_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge, judged = world.judge, Mock(side_effect=HarnessError("Spark does not start"))
+    monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: judged)
+    assert nightly(world, "--scenarios", "healthy,rolling-kill,last-replica-standing", "--no-random") == 3
+    assert (len(world.ran), world.store.history(), judged.call_count) == (3, [], 1)
+    assert "the same command goes on" in capsys.readouterr().err
+    judged.side_effect = judge
+    assert nightly(world, "--scenarios", "healthy,rolling-kill,last-replica-standing", "--no-random") == 0
+    assert len(world.ran) == 3, "run again"
+    assert [one.job.key for one in world.store.history()] == world.ran
+    assert world.store.unfinished() is None
+
+
+def test_a_night_of_other_options_judges_first_what_could_not_be_judged(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge, judged = world.judge, Mock(side_effect=HarnessError("Spark does not start"))
+    monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: judged)
+    for _ in range(2):
+        assert nightly(world, "--scenarios", "healthy", "--no-random", "--keep", "0") == 3
+    judged.side_effect = judge
+    assert nightly(world, "--scenarios", "rolling-kill", "--no-random", "--keep", "0") == 0
+    assert [one.job.scenario for one in world.store.history()] == ["healthy", "rolling-kill"]
+
+
+def test_random_runs_are_learned_from_though_failures_end_their_round(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: failing_after(2, world))
+    assert nightly(world, "--scenarios", "healthy") == 3
+    assert world.store.unfinished() is None
+    ended = [(one.job.origin, one.ended) for one in world.store.history() if one.ended != "failed"]
+    assert ended == [("catalogue", "as-predicted"), ("random", "as-predicted")]
+    assert (world.store.folder / "chance" / "4.3.1" / "corpus.jsonl").read_text().count("\n") == 1
 
 
 def test_a_killed_night_is_closed_with_all_that_it_ran_and_the_new_one_follows_its_contradiction_up(

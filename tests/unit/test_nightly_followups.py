@@ -155,6 +155,7 @@ class Replayed:
         self.run: list[int] = []
         self.at_once: dict[str, int] = {}
         self.log: Path | None = None
+        self.in_time: int | None = None
         self.shrunk: EbbtideError | bool = True
         self.damaged = False
         for name in ("load_recorded", "plan", "run_replays", "judged", "summaries", "shrink"):
@@ -169,11 +170,12 @@ class Replayed:
         return None
 
     def run_replays(
-        self, _recorded: Any, releases: Sequence[str], *, times: int, jobs: int, log: Path, **_: Any
+        self, _recorded: Any, releases: Sequence[str], *, times: int, jobs: int, log: Path, until_s: float, **_: Any
     ) -> Iterator[Ran]:
         self.run.append(times)
+        self.until_s = until_s
         self.at_once["replay"], self.log = jobs, log
-        for number in range(times):
+        for number in range(times if self.in_time is None else self.in_time):
             failure = "no room" if number < self.failures else None
             yield Ran(kafka=releases[0], plan=None, record=None if failure else Path("r"), failure=failure)  # type: ignore[arg-type]
 
@@ -184,7 +186,8 @@ class Replayed:
         there = [one for one in ran if one.record is not None]
         return [SimpleNamespace(times=len(ran), same=len(there) if self.same else 0)]
 
-    def shrink(self, *_: Any, jobs: int, **__: Any) -> Any:
+    def shrink(self, *_: Any, jobs: int, apart: bool, **__: Any) -> Any:
+        assert apart, "a run that hangs would end no night"
         self.at_once["shrink"] = jobs
         if isinstance(self.shrunk, EbbtideError):
             raise self.shrunk
@@ -267,10 +270,15 @@ def test_a_shrink_that_failed_settles_it_only_if_that_is_about_the_record(
 def test_what_the_end_of_the_night_cut_short_is_not_settled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     replayed = Replayed(monkeypatch, same=True)
     end = followed(world, found(NIGHT, "healthy"), left_s=-1.0)
-    assert (end.failure, end.settled) == ("no time was left", False)
+    assert (end.failure, end.times, end.settled) == ("no time was left", 3, False)
     assert "the next night goes on with it" in end.told()
+    # Of what it begins no replay may be begun later, and those that were count for the next night.
+    assert replayed.until_s < time.time()
+    replayed.in_time = 1
+    end = followed(world, found(NIGHT, "healthy"), left_s=1000.0)
+    assert (end.failure, end.times, end.settled) == ("no time was left to replay it", 0, False)
     # Stopped by the bound on a shrink, with time left: another night would find no more.
-    replayed.shrunk = False
+    replayed.in_time, replayed.shrunk = None, False
     assert followed(world, found(NIGHT, "healthy")).settled
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import msgspec
 import pytest
 from nights import NIGHT, World, done, job
+from replay_records import LOST
 
 from harness.campaign.drawing import Drawing
-from harness.campaign.job import Target, catalogue_jobs, least_recent_first
+from harness.campaign.job import Job, Target, catalogue_jobs, least_recent_first
 from harness.campaign.junit import write_junit
 from harness.campaign.possible import lacking, split
 from harness.campaign.store import Followup, Plan, Skipped
@@ -19,11 +22,16 @@ from harness.campaign.trend import trend
 from harness.cli.night_work import RUNS_LOG, carrier
 from harness.doctor import VOLUMES, Check
 from harness.errors import EbbtideError, HarnessError
-from harness.runner.display import Display
+from harness.replay.recorded import load_recorded
+from harness.replay.replaying import run_replays
+from harness.runner.launch import Launch
 from harness.runner.run import RunRequest
+from harness.runtime.choose import LocalChoice
 from harness.scenario import catalogue
 from harness.scenario.model import WIRE_KINDS
 from harness.scenario.order import DISK_TROUBLES
+from harness.shrink.goal import goal_from
+from harness.shrink.trying import Trying
 
 
 @pytest.fixture
@@ -92,25 +100,69 @@ def test_a_plan_of_an_earlier_version_can_be_read(world: World) -> None:
 def test_a_bug_in_a_run_is_a_failed_run_and_the_night_goes_on(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(request: RunRequest, _display: Display) -> Path:
-        if request.kafka == "3.9.1":
-            raise KeyError("a bug")
-        return tmp_path / "record"
+    apart: list[int] = []
+
+    def run_side_by_side(
+        wanted: Iterable[tuple[Job, RunRequest | EbbtideError]], *, at_once: int, log: Path
+    ) -> Iterator[tuple[Job, Path | EbbtideError]]:
+        apart.append(at_once)
+        return ((key, one if isinstance(one, EbbtideError) else tmp_path / "record") for key, one in wanted)
 
     class Prepared:
         def request(self, scenario: object, kafka: str, seed: int) -> RunRequest:
+            if kafka == "3.9.1":
+                raise KeyError("a bug")
             return RunRequest(scenario=catalogue.find("healthy"), kafka=kafka, seed=seed, runs=tmp_path)
 
-    monkeypatch.setattr("harness.runner.side_by_side.run_scenario", run)
+    monkeypatch.setattr("harness.runner.side_by_side.run_side_by_side", run_side_by_side)
     monkeypatch.setattr("harness.runner.launch.check", lambda *_: None)
     monkeypatch.setattr("harness.runner.launch.prepare", lambda *_: Prepared())
     carry_out = carrier(world.store, NIGHT, "local", Drawing(tmp_path / "chance"), 1)
     jobs = [job(kafka="3.9.1"), job(kafka="4.3.1")]
     ends = [end for _, end in carry_out(jobs)]
+    # One at a time as well: only another process can be ended whatever hangs in it.
+    assert apart == [1]
     assert isinstance(ends[0], EbbtideError)
     assert ends[0].what == "a run ended by a bug in ebbtide: KeyError: 'a bug'"
     assert ends[1] == tmp_path / "record"
     assert "Traceback" in (world.store.night_folder(NIGHT) / RUNS_LOG).read_text()
+
+
+def test_a_follow_up_runs_in_a_process_of_its_own_though_nothing_else_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = load_recorded(LOST)
+    launch = Launch(
+        runs=tmp_path, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown", hold_write_back=True
+    )
+
+    def run_side_by_side(
+        wanted: Iterable[tuple[object, RunRequest]], **_: object
+    ) -> Iterator[tuple[object, Path | EbbtideError]]:
+        for key, request in wanted:
+            apart.append(request.scenario.name)
+            yield key, HarnessError("it did not end")
+
+    apart: list[str] = []
+    for module in ("harness.replay.replaying", "harness.shrink.trying"):
+        monkeypatch.setattr(f"{module}.run_side_by_side", run_side_by_side)
+    log = tmp_path / "log"
+    [*_] = run_replays(recorded, ["3.9.1"], times=2, seed=None, launch=launch, display=Mock(), log=log)
+    goal = goal_from(recorded)
+    trying = Trying(goal=goal, kafka="3.9.1", seed=1, launch=launch, display=Mock(), judge=Mock(), apart=True)
+    [*_] = trying([(0, "key", recorded.scenario)])
+    assert apart == [recorded.scenario.name] * 3
+
+
+def test_no_replay_is_begun_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = Launch(
+        runs=tmp_path, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown", hold_write_back=True
+    )
+    clock = Mock(side_effect=[10.0, 20.0, 30.0])
+    monkeypatch.setattr("harness.replay.replaying.time", Mock(time=clock))
+    monkeypatch.setattr("harness.runner.side_by_side.run_scenario", lambda *_: tmp_path / "record")
+    ran = run_replays(load_recorded(LOST), ["3.9.1"], times=3, seed=None, launch=launch, display=Mock(), until_s=25.0)
+    assert len(list(ran)) == 2
 
 
 def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path) -> None:

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
+from unittest.mock import Mock
 
+import msgspec
 import pytest
 
+from harness.clean import Cleaned
 from harness.errors import EbbtideError, HarnessError, Problems, UsageError
+from harness.runner import side_by_side
 from harness.runner.display import Display
+from harness.runner.gates import Gate
+from harness.runner.limit import limit_s
 from harness.runner.run import RunRequest
 from harness.runner.side_by_side import run_side_by_side
 from harness.scenario import catalogue
+from harness.scenario.model import StepSpec
 from harness.waiting import WaitExpired, wait_until
 
 DEADLINE_S = 30.0
+LIMIT_S = 0.5
 
 
 def requests(folder: Path, *seeds: int) -> Iterator[tuple[int, RunRequest | EbbtideError]]:
@@ -64,12 +74,25 @@ def stay(request: RunRequest, display: Display) -> Path:
     return request.runs
 
 
+def hang(request: RunRequest, display: Display) -> Path:
+    """Does not end, whatever it is told, but where it is killed."""
+    display.note("waiting for what never comes")
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return stay(request, display)
+
+
+def answer_and_hang(request: RunRequest, display: Display) -> Path:
+    """Carried out, but its process does not end."""
+    Thread(target=hang, args=(request, display)).start()
+    return request.runs
+
+
 def test_two_run_at_once_and_never_three(tmp_path: Path) -> None:
     log = tmp_path / "log"
     ran = dict(run_side_by_side(requests(tmp_path, 1, 2, 3, 4), at_once=2, log=log, carry_out=meet))
     assert ran == {seed: tmp_path / str(seed) for seed in (1, 2, 3, 4)}
     assert max(int(saw.read_text()) for saw in tmp_path.glob("*.saw")) == 2
-    assert "healthy on 4.3.1: seed 3" in log.read_text()
+    assert re.search(r"healthy on 4\.3\.1 \(process \d+\): seed 3\n", log.read_text())
 
 
 def test_no_more_is_asked_for_than_there_is_room_for(tmp_path: Path) -> None:
@@ -123,15 +146,93 @@ def test_a_process_that_ends_without_a_word_is_a_failure(tmp_path: Path) -> None
     assert "without a word" in end.what
 
 
+def until_up(folder: Path) -> Iterator[tuple[int, RunRequest | EbbtideError]]:
+    """One run, and no more is asked about it before it is under way."""
+    yield from requests(folder, 1)
+    wait_until((folder / "up").exists, awaited="the run", timeout_s=DEADLINE_S)
+
+
+def interrupted(folder: Path) -> Iterator[tuple[int, RunRequest | EbbtideError]]:
+    yield from until_up(folder)
+    raise KeyboardInterrupt
+
+
 def test_one_that_is_left_cleans_up_first(tmp_path: Path) -> None:
-    def wanted() -> Iterator[tuple[int, RunRequest | EbbtideError]]:
-        yield from requests(tmp_path, 1)
-        wait_until((tmp_path / "up").exists, awaited="the run", timeout_s=DEADLINE_S)
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        list(run_side_by_side(interrupted(tmp_path), at_once=2, log=tmp_path / "log", carry_out=stay))
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_a_run_that_takes_longer_than_it_can_take_is_ended_and_cleans_up(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    ran = run_side_by_side(until_up(tmp_path), at_once=2, log=log, carry_out=stay, limit=lambda _: LIMIT_S)
+    [(key, end)] = ran
+    assert key == 1
+    assert isinstance(end, HarnessError)
+    assert end.what == f"the run did not end in {LIMIT_S:g} s and was ended: healthy on 4.3.1"
+    assert end.where == str(log)
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_one_that_hangs_while_it_cleans_up_is_killed_and_what_it_left_is_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = Cleaned(run_id="healthy-1", undone=("a namespace",), failed=("a mount: busy",))
+    monkeypatch.setattr(side_by_side, "clean", lambda: [left])
+    monkeypatch.setattr(side_by_side, "_CLEANS_UP_WITHIN_S", 1.0)
+    log = tmp_path / "log"
+    ran = run_side_by_side(until_up(tmp_path), at_once=2, log=log, carry_out=hang, limit=lambda _: LIMIT_S)
+    [(_, end)] = ran
+    assert isinstance(end, HarnessError)
+    assert str(end.got).endswith("waiting for what never comes")
+    assert not (tmp_path / "cleaned").exists()
+    said = log.read_text()
+    assert "did not clean up in 1 s: killed\n" in said
+    assert "\ncleaned up after healthy-1: a namespace\nnot cleaned up after healthy-1: a mount: busy\n" in said
+
+
+def test_ctrl_c_ends_one_that_does_not_clean_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clean = Mock(return_value=[])
+    monkeypatch.setattr(side_by_side, "clean", clean)
+    monkeypatch.setattr(side_by_side, "_CLEANS_UP_WITHIN_S", 1.0)
 
     with pytest.raises(KeyboardInterrupt):
-        list(run_side_by_side(wanted(), at_once=2, log=tmp_path / "log", carry_out=stay))
-    assert (tmp_path / "cleaned").exists()
+        list(run_side_by_side(interrupted(tmp_path), at_once=2, log=tmp_path / "log", carry_out=hang))
+    clean.assert_called_once_with()
+
+
+def test_a_run_that_answered_counts_though_its_process_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "clean", list)
+    monkeypatch.setattr(side_by_side, "_CLEANS_UP_WITHIN_S", 1.0)
+    ran = run_side_by_side(requests(tmp_path, 1), at_once=1, log=tmp_path / "log", carry_out=answer_and_hang)
+    assert list(ran) == [(1, tmp_path)]
+
+
+def test_every_wait_of_a_run_fits_into_its_limit(tmp_path: Path) -> None:
+    healthy = catalogue.find("healthy")
+    none = msgspec.structs.replace(healthy, steps=())
+    limits = []
+    for step in (
+        StepSpec(step="kill", target="broker(1)", deadline_s=4000.0),
+        StepSpec(step="rolling", mode="kill", deadline_s=1000.0),
+        StepSpec(step="delete-topic", topic="t", deadline_s=1000.0),
+        StepSpec(step="flap", target="broker(1)", times=50, period="40s"),
+    ):
+        scenario = msgspec.structs.replace(none, steps=(step,))
+        limits.append(limit_s(RunRequest(scenario=scenario, kafka="4.3.1", seed=1, runs=tmp_path)))
+    alone_s = limit_s(RunRequest(scenario=none, kafka="4.3.1", seed=1, runs=tmp_path))
+    # The trigger; each of three brokers ready, and its ISR whole; the answer, and its record; each time down and up.
+    assert all(most_s - alone_s >= least_s for most_s, least_s in zip(limits, (4000, 7000, 3000, 4000), strict=True))
+    slow = msgspec.structs.replace(none, settle_s=1000.0)
+    assert limit_s(RunRequest(scenario=slow, kafka="4.3.1", seed=1, runs=tmp_path)) > 3000
+    gated = RunRequest(scenario=scenario, kafka="4.3.1", seed=1, runs=tmp_path, gates={0: Gate(patience_s=500.0)})
+    assert limit_s(gated) == limits[-1] + 500
+
+
+def test_no_scenario_of_the_catalogue_may_hang_for_an_hour(tmp_path: Path) -> None:
+    for name in catalogue.names():
+        request = RunRequest(scenario=catalogue.find(name), kafka="4.3.1", seed=1, runs=tmp_path)
+        assert 900 < limit_s(request) < 3600, name
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -1,0 +1,41 @@
+"""How long a run can take that does not hang: whoever waits for one longer may end it.
+
+The sum of all deadlines of the run's own waits, each taken in full, and time for what has none. A run needs a small
+part of it, so that what is still under way then waits for what no deadline of its own ends.
+"""
+
+from __future__ import annotations
+
+from harness.runner.gates import Gate
+from harness.runner.run import RunRequest
+from harness.scenario.model import ADMIN_KINDS, StepSpec
+from harness.scenario.words import duration_s
+
+_AROUND_S = 900.0
+"""Class archive, start, topics and clients, the final read, and making the record: some 6 minutes of deadlines, and
+as much again for a slow host."""
+_SETTLES = 3
+"""Waits of `settle_s`: for the nodes, the whole ISR, and producers with a count."""
+_ACT_S = 60.0
+"""Of a step, besides its own deadlines: a clean stop takes up to 30 s, a probe up to 10 s."""
+
+
+def limit_s(request: RunRequest) -> float:
+    """Seconds from the start of its process after which a run hangs."""
+    scenario = request.scenario
+    brokers = scenario.cluster.brokers
+    steps_s = sum(_step_s(step, brokers, request.gates.get(index)) for index, step in enumerate(scenario.steps))
+    return _AROUND_S + _SETTLES * scenario.settle_s + steps_s
+
+
+def _step_s(step: StepSpec, brokers: int, gate: Gate | None) -> float:
+    waits_s = step.deadline_s + (gate.patience_s if gate is not None else 0.0)
+    if step.step == "rolling":
+        # Each broker: down, up, ready, then the whole ISR.
+        return waits_s + brokers * (_ACT_S + 2 * step.deadline_s)
+    if step.step in ADMIN_KINDS:
+        # The answer, then its record.
+        return waits_s + 2 * step.deadline_s + _ACT_S
+    if step.step == "flap":
+        return waits_s + (step.times or 1) * (2 * duration_s(step.period or "1s") + _ACT_S)
+    return waits_s + _ACT_S
