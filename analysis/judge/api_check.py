@@ -22,8 +22,7 @@ from packaging.version import Version
 from analysis.judge.batches import batches
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, finding, unknown
-from analysis.judge.permits import MILLISECOND_NS
-from analysis.judge.timeline import PartitionState, Timeline
+from analysis.judge.timeline import MILLISECOND_NS, PartitionState, Timeline
 from harness.errors import UsageError
 from harness.record.tables import table_files
 

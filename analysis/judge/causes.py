@@ -26,7 +26,9 @@ import msgspec
 from analysis.judge.elections import Elected, elections_of
 from analysis.judge.evidence import Attribution, Evidence, Gone
 from analysis.judge.lost_offsets import counts_between
-from analysis.judge.permits import MILLISECOND_NS, lost_offset, why_it_could_lead
+from analysis.judge.permits import lost_offset, why_it_could_lead
+from analysis.judge.timeline import MILLISECOND_NS
+from analysis.judge.uncommitted import why_uncommitted
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import HwRegression, LostRange
@@ -160,8 +162,7 @@ def _attribute(evidence: Evidence, gone: Gone) -> Attribution:
         return Attribution(cause=None if gone.committed else "uncommitted-at-failover", election=None, why=why)
     guilty = _guilty(evidence, gone)
     if not gone.committed:
-        why = "it was acked with acks=0/1 and never committed when the leader changed"
-        return Attribution(cause="uncommitted-at-failover", election=guilty, why=why)
+        return why_uncommitted(evidence, gone, guilty)
     if guilty is None:
         if gone.until_epoch is not None:
             elections = elections_of(evidence.timeline, gone.topic, gone.partition)
@@ -203,9 +204,22 @@ def _guilty(evidence: Evidence, gone: Gone) -> Elected | None:
             return next((one for one in reversed(earlier) if _did_not_hold(evidence, one, gone)), None)
     explained = (one for one in suspects if _did_not_hold(evidence, one, gone) or _could_explain(evidence, one, gone))
     found = next(explained, None)
-    if found is None and earlier and _at_one_time(earlier[-1], gone) and _could_explain(evidence, earlier[-1], gone):
+    at_one_time = [earlier[-1]] if earlier and _at_one_time(earlier[-1], gone) else []
+    if found is None and at_one_time and _could_explain(evidence, earlier[-1], gone):
         return earlier[-1]
-    return found or suspects[0]
+    return _unless_unexplained(evidence, gone, found or suspects[0], [*suspects, *at_one_time])
+
+
+def _unless_unexplained(evidence: Evidence, gone: Gone, likely: Elected, suspects: Sequence[Elected]) -> Elected:
+    """The `likely` one, unless no rule explains it and it is not known whether one explains another suspect.
+
+    Where none does for certain, one from outside ISR and ELR is likelier than one by the protocol's usual roads.
+    """
+    if not gone.committed or why_it_could_lead(evidence, likely, gone).cause != "unexplained":
+        return likely
+    not_known = (one for one in suspects if why_it_could_lead(evidence, one, gone).cause is None)
+    from_outside = (one for one in suspects if one.road in ("unclean", "last-known-leader"))
+    return next(not_known, None) or next(from_outside, None) or likely
 
 
 def _never_led(evidence: Evidence, elected: Elected) -> bool:

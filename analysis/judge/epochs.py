@@ -69,6 +69,10 @@ class Epochs(msgspec.Struct, frozen=True, kw_only=True):
             for one in self.replicas
         )
 
+    def has_log(self, topic: str, partition: int, broker: int) -> bool:
+        """Whether the log of `broker` after the run is there, with a record at least."""
+        return any((one.topic, one.partition, one.broker) == (topic, partition, broker) for one in self.replicas)
+
     def starts(self, topic: str, partition: int) -> list[int]:
         """Every start of the partition, sorted: between two of them `held` has one answer."""
         return sorted({trace.start for key, trace in self.traces.items() if key[:2] == (topic, partition)})

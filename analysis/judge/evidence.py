@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -9,19 +10,25 @@ import msgspec
 from analysis.judge.elections import Elected
 from analysis.judge.epochs import Epochs
 from analysis.judge.log_losses import LogLoss
+from analysis.judge.requests import Request
 from analysis.judge.rules import Rules
 from analysis.judge.timeline import Timeline
 from analysis.verdict import Cause
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts of a run on the driver; `log_losses` None: the run has no steps.jsonl."""
+    """The facts of a run on the driver; `log_losses` and `asked` None: the run has no steps.jsonl.
+
+    `statics` are the controllers' own properties; None: not known.
+    """
 
     record: Path
     timeline: Timeline
     rules: Rules
     epochs: Epochs
     log_losses: tuple[LogLoss, ...] | None
+    asked: tuple[Request, ...] | None = None
+    statics: Mapping[str, str] | None = None
 
 
 class Gone(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from analysis.judge.invariants import API_AGREES, TRANSITIONS, WITNESS, Case, Ch
 from analysis.judge.log_losses import log_losses
 from analysis.judge.outcome import decide, unproven
 from analysis.judge.prediction import Comparison, Seen, compare, known, told, told_seen
+from analysis.judge.requests import requests
 from analysis.judge.rules import Rules
 from analysis.judge.timeline import load_timeline
 from analysis.judge.trace_check import seen_actions, trace_of
@@ -151,6 +152,8 @@ def _case(
         rules=Rules(manifest, timeline),
         epochs=load_epochs(record),
         log_losses=log_losses(steps) if steps is not None else None,
+        asked=requests(steps) if steps is not None else None,
+        statics=scenario.cluster.controller_properties if scenario is not None else None,
     )
     # A HW that had not gone back when a run ended early might have done so later.
     early = {} if manifest.status == "complete" else {"hw-regression": "the run ended early"}
@@ -158,7 +161,7 @@ def _case(
         record=record,
         manifest=manifest,
         evidence=evidence,
-        trace=cache(partial(trace_of, evidence, manifest, scenario, steps)),
+        trace=cache(partial(trace_of, evidence, manifest, steps)),
         answers=cache(partial(compare_answers, record, evidence)),
         steps=steps,
         controllers=manifest.topology.controllers,

@@ -88,7 +88,8 @@ def decide(
         for one in checked
         if one.found.status == "violated" and one.found.name not in (NO_COMMITTED_LOSS, NO_HW_REGRESSION)
     ]
-    against += _unexplained(losses, "committed record", "lost")
+    against += _unexplained([one for one in losses if one.committed], "committed record", "lost")
+    against += _unexplained([one for one in losses if not one.committed], "record", "lost")
     against += _unexplained(regressions, "HW", "went back")
     if comparison is not None:
         against += comparison.broken
@@ -98,6 +99,11 @@ def decide(
         return "contradicted", [*against, *faulty, *(comparison.open if comparison is not None else ())]
     open_ = [*faulty]
     open_ += _unknown([one for one in checked if one.found.status == "unknown" and needed(one, comparison)])
+    # Of committed ones their clause says it.
+    unattributed = sum(one.count for one in losses if not one.committed and one.attribution.cause is None)
+    if unattributed:
+        many = "s were" if unattributed > 1 else " was"
+        open_.append(f"why {unattributed:,} uncommitted record{many} lost is not known")
     if comparison is not None:
         open_ += comparison.open
     if no_scenario is not None:

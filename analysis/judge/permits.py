@@ -3,6 +3,10 @@
 The order of the rules is binding (docs/verdicts.md). An election by name comes first: an unclean one, one of
 the last known leader, one of a broker whose way into the ISR KIP-903 would have refused. Then what the disks
 lost: beyond-tolerance, and last-replica-standing. Cause None: the table or step that decides is missing.
+
+The road alone permits nothing. Kafka elects uncleanly only where unclean.leader.election.enable is true, from 3.9 on
+(KAFKA-12670), or where an operator asks for it, whatever the release and the config. It elects the last known leader
+while the ELR feature is on, whatever the config.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from itertools import pairwise
 from analysis.judge.elections import Elected
 from analysis.judge.evidence import Attribution, Evidence, Gone
 from analysis.judge.log_losses import LogLoss
-from analysis.judge.timeline import PartitionState
+from analysis.judge.timeline import MILLISECOND_NS, PartitionState
 from analysis.judge.tolerance import tolerated_losses
 from analysis.verdict import Cause
 
@@ -25,10 +29,15 @@ def why_it_could_lead(evidence: Evidence, elected: Elected, gone: Gone) -> Attri
         return Attribution(cause=cause, election=elected, why=why)
 
     leader = elected.leader
-    if elected.road == "unclean":
-        return found("unclean-election", f"broker {leader} was elected from outside the ISR and the ELR")
     if elected.road == "last-known-leader":
-        return found("last-known-leader", f"ISR and ELR were empty and broker {leader} was the last known leader")
+        where = f"ISR and ELR were empty and broker {leader} was the last known leader"
+        elr = evidence.rules.elr_on(elected.after.metadata_offset)
+        if elr is None:
+            return found(None, f"{where}; whether ELR was on is not known")
+        if elr:
+            return found("last-known-leader", where)
+    if elected.road in ("unclean", "last-known-leader"):
+        return _unclean(evidence, elected, gone)
     losses = evidence.log_losses or ()
     lost_it = [loss for loss in losses if loss.broker == leader and lost_offset(evidence, loss, gone, elected)]
     joined = _joined_without_it(evidence, elected, gone, lost_it)
@@ -42,6 +51,30 @@ def why_it_could_lead(evidence: Evidence, elected: Elected, gone: Gone) -> Attri
             f"broker {leader} led from the {_road(elected)} without the record, and no disk of its lost data",
         )
     return _disks(evidence, elected, gone)
+
+
+def _unclean(evidence: Evidence, elected: Elected, gone: Gone) -> Attribution:
+    """An unclean election, where config or operator allowed it; else only what no replica had any more is excused."""
+    where = f"broker {elected.leader} was elected from outside the ISR and the ELR"
+    allowed = _allowed_uncleanly(evidence, elected)
+    losers = {loss.broker for loss in evidence.log_losses or () if _lost_data(evidence, loss, gone, elected)}
+    cause: Cause | None = "unclean-election"
+    if allowed is None:
+        cause, where = None, f"{where}; whether that was allowed is not known (unclean.leader.election.enable, steps)"
+    elif not allowed and elected.before.replicas and set(elected.before.replicas) <= losers:
+        cause, where = "beyond-tolerance", f"every replica ({_list(elected.before.replicas)}) lost its log"
+    elif not allowed:
+        cause, where = "unexplained", f"{where}, though no config allowed it and no operator asked for it"
+    return Attribution(cause=cause, election=elected, why=where)
+
+
+def _allowed_uncleanly(evidence: Evidence, elected: Elected) -> bool | None:
+    """Whether the controller was to elect uncleanly when it wrote the record; None: the evidence lacks what says so."""
+    after = elected.after
+    by_config = evidence.rules.elects_uncleanly(after.topic, after.metadata_offset - 1, evidence.statics)
+    if by_config or any(one.asks_for("unclean") and one.may_have_made(after) for one in evidence.asked or ()):
+        return True
+    return None if by_config is None or evidence.asked is None or evidence.timeline.gaps else False
 
 
 def _disks(evidence: Evidence, elected: Elected, gone: Gone) -> Attribution:
@@ -114,10 +147,6 @@ def joins(evidence: Evidence, broker: int, elected: Elected) -> list[PartitionSt
     ]
 
 
-MILLISECOND_NS = 1_000_000
-"""The controller's times are cut to milliseconds."""
-
-
 def _joined_without_it(
     evidence: Evidence, elected: Elected, gone: Gone, lost_it: list[LogLoss]
 ) -> PartitionState | None:
@@ -133,19 +162,44 @@ def _stale_join(evidence: Evidence, elected: Elected, gone: Gone, join: Partitio
     where = f"broker {elected.leader} entered the ISR at metadata offset {join.metadata_offset} without the record"
     protected = evidence.rules.kip_903(join.metadata_offset)
     restarted = _registered_anew(evidence, elected, join)
+    lost = _lost_before_joining(evidence, elected, gone, join)
     cause: Cause | None = "unexplained"
     if protected:
         why = f"{where}, though KIP-903 was in force"
     elif restarted is False:
         why = f"{where} and had not registered anew"
-    elif protected is None or restarted is None:
+    elif lost is False:
+        why = f"{where}, and no disk of its lost data since it was in the ISR before"
+    elif protected is None or restarted is None or lost is None:
         cause = None
-        lacking = "whether KIP-903 was in force" if protected is None else "whether it had registered anew"
-        why = f"{where}; {lacking} is not known"
+        lacking = "whether its disk had lost data" if lost is None else "whether it had registered anew"
+        why = f"{where}; {'whether KIP-903 was in force' if protected is None else lacking} is not known"
     else:
-        cause, why = "stale-isr-join", f"{where}, after it had registered anew; its metadata.version is before KIP-903"
-    broken = cause == "unexplained" and restarted is True
+        why = f"{where}, after it had lost its log and registered anew; its metadata.version is before KIP-903"
+        cause = "stale-isr-join"
+    broken = bool(protected and restarted)
     return Attribution(cause=cause, election=elected, why=why, breaks_kip_903=broken)
+
+
+def _lost_before_joining(evidence: Evidence, elected: Elected, gone: Gone, join: PartitionState) -> bool | None:
+    """Whether a disk took the offset from the leader, and no join before this one gave it back; None: no steps.jsonl.
+
+    Without that its log has all that it ever fetched, and the HW waits for a member that is about to join, so a join
+    by an old AlterPartition costs nothing. The record may have been acked after the loss by the clock: clients note
+    answers late.
+    """
+    if evidence.log_losses is None:
+        return None
+    earlier = [
+        one.at_ns for one in joins(evidence, elected.leader, elected) if one.metadata_offset < join.metadata_offset
+    ]
+    return any(
+        loss.broker == elected.leader
+        and loss.reaches(gone.topic, gone.partition, gone.offset)
+        and loss.fired_ns <= join.at_ns + MILLISECOND_NS
+        and not any(loss.done_ns <= at_ns for at_ns in earlier)
+        for loss in evidence.log_losses
+    )
 
 
 def _registered_anew(evidence: Evidence, elected: Elected, join: PartitionState) -> bool | None:

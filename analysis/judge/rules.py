@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 
 from packaging.version import InvalidVersion, Version
 
@@ -83,6 +84,29 @@ class Rules:
             return None
         asked = Cluster(registered=1, unfenced=1, epochs=(0,), metadata_version=level)
         return self.protocol.fetch_epoch(asked, 0) != NO_EPOCH
+
+    def unclean_election(self, topic: str, at: int, statics: Mapping[str, str] | None) -> bool | None:
+        """unclean.leader.election.enable of the topic, else of the cluster, else of the controllers' own properties.
+
+        None: it is on neither, and the properties (`statics`) or the configs are not known; or a controller has a
+        dynamic one of its own, since which controller was active is in no table.
+        """
+        said = self.configured(f"topic:{topic}", UNCLEAN_ELECTION, at)
+        if said is None and any(
+            self.configured(f"broker:{one}", UNCLEAN_ELECTION, at) for one in self._manifest.topology.controllers
+        ):
+            return None
+        if said is None:
+            said = self.configured("cluster", UNCLEAN_ELECTION, at)
+        if said is None and statics is not None and "configs" not in self._timeline.missing:
+            said = statics.get(UNCLEAN_ELECTION, "false")
+        return None if said is None else said.strip().lower() == "true"
+
+    def elects_uncleanly(self, topic: str, at: int, statics: Mapping[str, str] | None) -> bool | None:
+        """Whether the controller makes unclean elections by itself: where so configured, from 3.9 on (KAFKA-12670)."""
+        if self.protocol is None:
+            return None
+        return self.protocol.reads_unclean_config and self.unclean_election(topic, at, statics)
 
     @property
     def hw_waits_for_min_isr(self) -> bool | None:

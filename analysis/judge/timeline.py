@@ -22,6 +22,9 @@ from harness.record.tables import TABLES, table_files
 
 TopicPartition = tuple[str, int]
 
+MILLISECOND_NS = 1_000_000
+"""The controller's times are cut to milliseconds."""
+
 
 class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     """One partition as the record at `metadata_offset` left it; leader -1 is none."""

@@ -11,15 +11,12 @@ from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import Trace, Unexplained
 from harness.record.manifest import Manifest
 from harness.record.steps import StepEntry
-from harness.scenario.model import Scenario
 
 _TOUCH_DIRECTORIES = frozenset({"wipe-disk", "fill-disk", "read-only", "fail-disk", "mend-disk"})
 """Steps after which a broker's log directory may be another, or offline; a power loss leaves it and its id."""
 
 
-def trace_of(
-    evidence: Evidence, manifest: Manifest, scenario: Scenario | None, steps: Sequence[StepEntry] | None
-) -> Trace:
+def trace_of(evidence: Evidence, manifest: Manifest, steps: Sequence[StepEntry] | None) -> Trace:
     """The run's metadata log, checked against the model of its release."""
     touched = {node for step in steps or () if step.step in _TOUCH_DIRECTORIES for node in step.nodes}
     brokers = set(manifest.topology.brokers)
@@ -27,8 +24,8 @@ def trace_of(
         evidence.timeline,
         evidence.rules,
         manifest.kafka,
-        statics=scenario.cluster.controller_properties if scenario is not None else None,
-        asked=frozenset(step.step for step in steps) if steps is not None else None,
+        statics=evidence.statics,
+        asked=evidence.asked,
         touched_disks=frozenset(touched & brokers) if steps is not None else None,
     )
 

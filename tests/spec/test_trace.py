@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from analysis.judge.elections import all_elections
+from analysis.judge.requests import Request
 from analysis.judge.rules import UNCLEAN_ELECTION, Rules
 from analysis.judge.timeline import BrokerEvent, ConfigChange, PartitionState, Timeline, load_timeline
 from analysis.judge.trace.check import check_timeline
@@ -35,14 +36,14 @@ def check(
     *,
     kafka: str | None = None,
     statics: Mapping[str, str] | None = {},
-    asked: frozenset[str] | None = frozenset(),
+    asked: tuple[Request, ...] | None = (),
     touched: frozenset[int] | None = frozenset(),
 ) -> Trace:
     manifest = read_manifest(TIMELINES / name)
     if kafka is not None:
         manifest = msgspec.structs.replace(manifest, kafka=kafka)
     if name.startswith("reassignments"):
-        asked = frozenset({"reassign"})
+        asked = (Request(kind="reassign"),)
     rules = Rules(manifest, timeline)
     return check_timeline(timeline, rules, manifest.kafka, statics=statics, asked=asked, touched_disks=touched)
 

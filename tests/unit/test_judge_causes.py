@@ -94,6 +94,7 @@ def test_committed_acks_1_is_judged_like_any_committed_record(tmp_path: Path) ->
 
 def unclean(record: Path, *, recovering: int) -> Story:
     story = Story(record)
+    story.config(0, "topic:t", "unclean.leader.election.enable", "true")
     story.state(1)
     story.state(9, isr=[1])
     story.power_loss(10, 1)

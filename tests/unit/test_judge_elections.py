@@ -26,6 +26,7 @@ def test_acks_1_that_a_deposed_leader_acked_late_is_blamed_on_the_election_befor
 
 def test_an_acknowledgement_that_the_clocks_cannot_tell_from_an_election_may_be_older(tmp_path: Path) -> None:
     story = Story(tmp_path)
+    story.config(0, "topic:t", "unclean.leader.election.enable", "true")
     story.state(1)
     story.state(9, isr=[1])
     story.state(12, leader=3, isr=[3], leader_recovery_state=1)
@@ -235,6 +236,7 @@ def test_the_last_known_leader_may_be_elected_by_the_unclean_return_of_the_last_
 
 def test_an_unclean_election_of_the_last_known_leader_beside_an_elr_member_is_unclean(tmp_path: Path) -> None:
     story = Story(tmp_path, kafka="4.3.1", features=ELR_ON)
+    story.config(0, "topic:t", "unclean.leader.election.enable", "true")
     story.state(1)
     story.state(10, leader=-1, isr=[], elr=[3], last_known_elr=[1])
     story.state(30, leader=1, isr=[1], elr=[3], last_known_elr=[], leader_recovery_state=1)

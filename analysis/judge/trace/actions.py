@@ -9,10 +9,11 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from analysis.judge.requests import Request
 from analysis.judge.rules import MIN_ISR
 from analysis.judge.timeline import BrokerEvent, ConfigChange
 from analysis.spec.partition import NO_EPOCH, AlterPartition, Cluster, Election, Partition, mask_of, members
@@ -143,13 +144,13 @@ def of_timers(
 
 
 def of_operators(
-    protocol: Protocol, partition: Partition, cluster: Cluster, after: Partition, asked: frozenset[str] | None
+    protocol: Protocol, partition: Partition, cluster: Cluster, after: Partition, asked: Sequence[Request] | None
 ) -> Iterator[Candidate]:
-    """Elections and reassignments by request, of those kinds that were `asked` for; None: any may have been."""
-    if asked is None or "elect" in asked:
-        for name, kind in (("preferred-election", Election.PREFERRED), ("unclean-election", Election.UNCLEAN)):
-            yield Candidate(name, "an operator", protocol.elect(partition, cluster, kind).partition)
-    if asked is None or "reassign" in asked:
+    """Elections and reassignments by request, of those that were `asked` for; None: any may have been."""
+    for type_, kind in (("preferred", Election.PREFERRED), ("unclean", Election.UNCLEAN)):
+        if asked is None or any(one.asks_for(type_) for one in asked):
+            yield Candidate(f"{type_}-election", "an operator", protocol.elect(partition, cluster, kind).partition)
+    if asked is None or any(one.kind == "reassign" for one in asked):
         target = tuple(broker for broker in after.replicas if not after.removing >> broker & 1)
         for replicas in dict.fromkeys((target, after.replicas)):
             if replicas != partition.replicas or partition.adding or partition.removing:

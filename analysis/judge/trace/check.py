@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
+from analysis.judge.requests import Request
 from analysis.judge.rules import MIN_ISR, Rules
 from analysis.judge.timeline import BrokerEvent, ConfigChange, PartitionState, Timeline
 from analysis.judge.trace.actions import (
@@ -39,15 +40,15 @@ def check_timeline(
     kafka: str,
     *,
     statics: Mapping[str, str] | None = None,
-    asked: frozenset[str] | None = None,
+    asked: tuple[Request, ...] | None = None,
     touched_disks: frozenset[int] | None = None,
 ) -> Trace:
     """Check every transition of the timeline against the variant of `kafka` at the feature levels of that moment.
 
-    `statics` are the controllers' own properties; None: not known. `asked` are the kinds of request that operators
-    made, of elect and reassign, which leave no record of their own; None: not known. `touched_disks` are the brokers
-    whose log directory a step replaced or made fail (None: not known): the tables do not hold directories, so what
-    cannot be explained of their partitions is undecided.
+    `statics` are the controllers' own properties; None: not known. `asked` are the requests that operators made, which
+    leave no record of their own; None: not known. `touched_disks` are the brokers whose log directory a step replaced
+    or made fail (None: not known): the tables do not hold directories, so what cannot be explained of their partitions
+    is undecided.
     """
     lacking = timeline.missing & {"partitions", "brokers"}
     if lacking:
@@ -85,7 +86,11 @@ def _created(state: PartitionState) -> bool:
 
 class _Checker:
     def __init__(
-        self, timeline: Timeline, world: World, asked: frozenset[str] | None, touched_disks: frozenset[int] | None
+        self,
+        timeline: Timeline,
+        world: World,
+        asked: tuple[Request, ...] | None,
+        touched_disks: frozenset[int] | None,
     ) -> None:
         self._timeline = timeline
         self._world = world
@@ -200,7 +205,8 @@ class _Checker:
         isrs = every_isr(partition) if every else likely_isrs(partition, seen)
         yield from of_the_leader(protocol, partition, cluster, isrs)
         yield from of_timers(protocol, partition, cluster, self._touched)
-        yield from of_operators(protocol, partition, cluster, seen, self._asked)
+        asked = None if self._asked is None else [one for one in self._asked if one.may_have_made(after)]
+        yield from of_operators(protocol, partition, cluster, seen, asked)
 
     def _changes_between(self, before: PartitionState, after: PartitionState) -> list[ConfigChange]:
         bearing = {"cluster", f"topic:{after.topic}", f"feature:{ELR_VERSION}"}

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from analysis.judge.rules import MIN_ISR, UNCLEAN_ELECTION, Rules
+from analysis.judge.rules import MIN_ISR, Rules
 from analysis.judge.timeline import BrokerEvent, PartitionState, Timeline
 from analysis.spec.partition import NO_EPOCH, Cluster, Partition, UncleanElection, mask_of
 from analysis.spec.protocol import Protocol
@@ -88,16 +88,11 @@ class World:
 
     def unclean_known(self, topic: str, before_offset: int) -> bool:
         """Whether the evidence says if unclean.leader.election.enable was set."""
-        return self._statics is not None or self._said_unclean(topic, before_offset - 1) is not None
-
-    def _said_unclean(self, topic: str, at: int) -> str | None:
-        on_topic = self._rules.configured(f"topic:{topic}", UNCLEAN_ELECTION, at)
-        return on_topic if on_topic is not None else self._rules.configured("cluster", UNCLEAN_ELECTION, at)
+        return self._rules.unclean_election(topic, before_offset - 1, self._statics) is not None
 
     def _unclean(self, topic: str, at: int) -> UncleanElection:
-        said = self._said_unclean(topic, at)
-        value = said if said is not None else (self._statics or {}).get(UNCLEAN_ELECTION, "false")
-        return UncleanElection.ENABLED if value.strip().lower() == "true" else UncleanElection.DISABLED
+        enabled = self._rules.unclean_election(topic, at, self._statics)
+        return UncleanElection.ENABLED if enabled else UncleanElection.DISABLED
 
     def _min_isr(self, topic: str, at: int) -> int:
         """As configured, but no more than the topic's partition 0 has replicas: so the controller counts."""
