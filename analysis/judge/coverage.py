@@ -42,7 +42,7 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None) -> dict[str,
         facts["isr-empty"] += bool(before.isr) and not after.isr
         facts["elr-non-empty"] += bool(after.elr) and not before.elr
         facts["recovering"] += after.recovering and not before.recovering
-        min_isr = rules.min_isr(after, after.metadata_offset)
+        min_isr = rules.leader_min_isr(after, after.metadata_offset)
         facts["isr-below-min"] += min_isr is not None and len(after.isr) < min_isr <= len(before.isr)
     facts.update(partition_facts(evidence))
     facts["unclean-registrations"] = sum(1 for _ in unclean_registrations(steps or (), timeline.brokers))

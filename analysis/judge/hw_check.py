@@ -5,7 +5,8 @@ the leader of that time, under its epoch, count, and only where it surely knew: 
 that shrank the ISR, and answered before the record that grew it. A leader that lost touch with the controller
 does not know; it is fenced at most a session later, so nothing counts within a session (and a second) before a
 leader was removed, unless a step stopped it. While a step cut the leader off from a controller, nothing counts
-within a session after the shrink either.
+within a session after the shrink either. A step that keeps the metadata log from a leader whose heartbeats pass,
+or that befell a controller, has no such bound: what it may have hidden counts as known a session after its end.
 """
 
 from __future__ import annotations
@@ -22,11 +23,18 @@ from analysis.judge.findings import Finding, Row, finding, unknown
 from analysis.judge.timeline import PartitionState
 from harness.record.steps import StepEntry
 from harness.record.tables import table_files
+from harness.scenario.order import DISK_TROUBLES, TAKES_DOWN
 
 LEARNS_WITHIN_NS = 500_000_000
 """How long after the controller wrote a record a leader in touch with it may not yet have applied it."""
 
 _STOPPING = frozenset({"kill", "stop", "power-loss"})
+_STOP_A_CONTROLLER = TAKES_DOWN | DISK_TROUBLES | {"pause"}
+"""Steps on a controller after which a record of its log may be committed, and brokers find who leads it, late."""
+_WIRE = frozenset({"hold-request", "delay-request", "drop-request"})
+_READS = frozenset({"ApiVersions", "Fetch", "FetchSnapshot"})
+"""What goes over the connection on which a broker reads the metadata log; heartbeats have one of their own."""
+_MAY_BE_A_CONTROLLER = ("controller", "step(")
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,9 +63,11 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
 
         `removed`: it ended because the controller took the leader away, perhaps long after it lost touch.
         """
-        session_ns = int((self.session_s + 1) * 1e9)
+        session_ns = self._session_ns
         cut_off = any(self._cuts_off(step, interval, end_ns) for step in self.steps)
-        start_ns = interval.start_ns + (session_ns if cut_off else LEARNS_WITHIN_NS)
+        start_ns = self._read_by(interval, interval.start_ns + (session_ns if cut_off else LEARNS_WITHIN_NS))
+        if start_ns is None:
+            return []
         if end_ns is not None and removed:
             stopped = [
                 step.fired_ns
@@ -72,20 +82,55 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
             return []
         return [msgspec.structs.replace(interval, start_ns=start_ns, end_ns=end_ns)]
 
+    @property
+    def _session_ns(self) -> int:
+        return int((self.session_s + 1) * 1e9)
+
+    def _read_by(self, interval: Interval, by_ns: int) -> int | None:
+        """When the leader had surely read the record, though a step may have kept it back; None: at no known time.
+
+        `by_ns`: when it had if none did. One that began after that hid nothing that counts.
+        """
+        hiding = [step for step in self.steps if step.fired_ns is not None and self._hides(step, interval.leader)]
+        for step in sorted(hiding, key=lambda one: one.fired_ns or 0):
+            if (step.fired_ns or 0) > by_ns:
+                break
+            if step.healed_ns is None:
+                return None
+            by_ns = max(by_ns, step.healed_ns + self._session_ns)
+        return by_ns
+
+    def _hides(self, step: StepEntry, leader: int) -> bool:
+        """Whether the step may keep what a controller writes from a leader that stays alive to it."""
+        readers = {leader, *self.controllers}
+        among = not step.nodes or not readers.isdisjoint(step.nodes)
+        if step.step in _WIRE:
+            to = step.parameters.get("to")
+            elsewhere = isinstance(to, list) and to and not any(str(one).startswith(_MAY_BE_A_CONTROLLER) for one in to)
+            return among and step.parameters.get("api") in _READS and not elsewhere
+        if step.step == "limit-bandwidth":
+            return self._between(step, readers)
+        if step.step == "partition":
+            return self._between(step, {*self.controllers})
+        if step.step == "slow-disk":
+            return among
+        return step.step in _STOP_A_CONTROLLER and not set(self.controllers).isdisjoint(step.nodes)
+
+    def _between(self, step: StepEntry, nodes: set[int]) -> bool:
+        """Whether a cut, or a limit, may be between one of these nodes and a controller."""
+        links = step.proof.get("cuts", step.proof.get("transfers"))
+        if isinstance(links, (list, dict)) and self.controllers:
+            ends = [set(str(link).split(">")) for link in links]
+            return any({str(one), str(controller)} in ends for one in nodes for controller in self.controllers)
+        return not step.nodes or not nodes.isdisjoint(step.nodes)
+
     def _cuts_off(self, step: StepEntry, interval: Interval, end_ns: int | None) -> bool:
         """Whether the step may have parted the leader from a controller during the interval."""
         if step.step not in ("partition", "pause") or step.fired_ns is None:
             return False
         after = end_ns is not None and step.fired_ns >= end_ns
         before = step.healed_ns is not None and step.healed_ns < interval.start_ns
-        if after or before:
-            return False
-        cuts = step.proof.get("cuts")
-        if isinstance(cuts, list) and self.controllers:
-            ends = {tuple(str(cut).split(">")) for cut in cuts}
-            leader = str(interval.leader)
-            return any({(leader, str(node)), (str(node), leader)} & ends for node in self.controllers)
-        return not step.nodes or interval.leader in step.nodes
+        return not after and not before and self._between(step, {interval.leader})
 
 
 def hw_frozen_below_min_isr(
@@ -126,7 +171,7 @@ def intervals_below(evidence: Evidence, touch: Touch) -> list[Interval]:
     for (topic, partition), states in evidence.timeline.partitions.items():
         open_: Interval | None = None
         for state, offset, at_ns in _moments(evidence, topic, partition, states):
-            min_isr = evidence.rules.min_isr(state, offset)
+            min_isr = evidence.rules.leader_min_isr(state, offset)
             below = state.leader >= 0 and min_isr is not None and len(state.isr) < min_isr
             same = open_ is not None and (open_.leader, open_.leader_epoch) == (state.leader, state.leader_epoch)
             if open_ is not None and not (below and same):

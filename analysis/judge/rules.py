@@ -116,14 +116,21 @@ class Rules:
     def min_isr(self, state: PartitionState, at: int) -> int | None:
         """The effective min ISR, min(min.insync.replicas, replication factor), once `at` was applied.
 
-        The controller counts the replicas of the topic's partition 0, a broker those of the partition; while
-        a reassignment makes them differ the larger is taken, which calls fewer states below it.
+        The controller counts the replicas of the topic's partition 0, a broker those of the partition; where they
+        differ the larger is taken. That calls more states below it: lenient towards an ELR, which needs such a state,
+        but not towards a HW that moved, for which `leader_min_isr` is meant.
         """
-        configured = self.configured_min_isr(state.topic, at)
-        if configured is None or not state.replicas:
-            return None
         first = self._timeline.at(state.topic, 0, at)
-        counted = max(state.replicas, first.replicas if first else (), key=len)
+        return self._effective(state.topic, max(state.replicas, first.replicas if first else (), key=len), at)
+
+    def leader_min_isr(self, state: PartitionState, at: int) -> int | None:
+        """The effective min ISR by which a leader holds back its HW: it counts the partition's own replicas."""
+        return self._effective(state.topic, state.replicas, at)
+
+    def _effective(self, topic: str, counted: tuple[int, ...], at: int) -> int | None:
+        configured = self.configured_min_isr(topic, at)
+        if configured is None or not counted:
+            return None
         known = Cluster(registered=0, unfenced=0, min_isr=configured)
         return VARIANTS[NEWEST_VARIANT].effective_min_isr(Partition(replicas=counted, isr=0), known)
 
