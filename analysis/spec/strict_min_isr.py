@@ -1,8 +1,9 @@
 """KIP-966's HW rule alone (KAFKA-15583), Kafka 3.7 to 3.9: the HW stays while the ISR is below min ISR.
 
 The rule has no flag. min.insync.replicas counts at most as the number of replicas (KIP-966, Additional High
-Watermark advancement requirement). The clean-shutdown file has a broker epoch, but no controller of these
-releases acts on it.
+Watermark advancement requirement). The clean-shutdown file has a broker epoch. The controller of 3.8 tells by it
+whether a shutdown was clean (KAFKA-15586), those of 3.7 and 3.9 do not; what follows from an unclean one needs the
+ELR, so these variants have nothing of it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from typing import NamedTuple
 MAX_RECORDS = 6
 DATA_BITS = 2 * MAX_RECORDS
 LOG = (1 << MAX_RECORDS) - 1
-DATA = (1 << DATA_BITS) - 1
 
 REPLICA = 1 << 0
 """In the controller's replica list."""
