@@ -138,7 +138,12 @@ def attribute_regression(evidence: Evidence, back: HwRegression, lost: Sequence[
         since_epoch=back.earlier_leader_epoch,
         until_epoch=back.leader_epoch,
     )
-    return _attribute(evidence, gone)
+    found = _attribute(evidence, gone)
+    if found.cause == "unexplained" and found.election and not _did_not_hold(evidence, found.election, gone):
+        # Unlike a loss this need not be anybody's doing: a new leader may answer with the HW that it had as a follower.
+        why = f"nothing shows that a leader of {gone.name} up to epoch {back.leader_epoch} lacked the record"
+        return Attribution(cause=None, election=None, why=f"{why}; one may have told of a HW that lagged")
+    return found
 
 
 def _cuts(evidence: Evidence, lost: LostRange) -> list[int]:

@@ -7,7 +7,9 @@ its log, one below was. Two sources:
 - replicas/, the logs after the run. The first row of an epoch in a replica's log is the epoch's start if an
   older epoch, or offset 0, stands right before it; otherwise only an upper bound.
 - watermarks/, source list_offsets. A leader answers OFFSET_NOT_AVAILABLE while its HW is below the start of its
-  epoch, so any HW (and any log end offset) that it did serve is an upper bound of the start.
+  epoch, so a HW (or log end offset) that it did serve is an upper bound of the start. But it reads the HW before
+  it looks whether that lags, so an answer may tell of one from before (docs/findings/stale-latest-offset.md). Only
+  what it was asked for after it had answered once under that epoch is a bound: it did not lag any more by then.
 
 An epoch without either has left no trace. Both tables grow with the run, so they are read as a stream and
 folded into one row an epoch and replica; memory does not grow with the number of records.
@@ -15,6 +17,7 @@ folded into one row an epoch and replica; memory does not grow with the number o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -23,7 +26,7 @@ import pyarrow.compute as pc
 
 from analysis.judge.batches import batches
 from analysis.judge.timeline import TopicPartition
-from harness.record.tables import table_files
+from harness.record.tables import TABLES, table_files
 
 _FOLD_AT_ROWS = 100_000
 
@@ -89,14 +92,26 @@ def load_epochs(record: Path) -> Epochs:
             {"offset": ("first_offset", "last_offset")},
         )
     )
-    served = _fold(
+    return Epochs(traces=_traces(replicas, _served(record)), replicas=replicas)
+
+
+def _served(record: Path) -> list[dict[str, object]]:
+    """The lowest that each epoch's leader served to a request put after it had answered another one."""
+    keys = ["topic", "partition", "leader_epoch"]
+    where = (pc.field("source") == "list_offsets") & pc.field("leader_epoch").is_valid()
+    answered = _fold(record, "watermarks", keys, {"at_ns": ("first_ns", "last_ns")}, where)
+    if not answered:
+        return []
+    types = pa.schema([*(TABLES["watermarks"].field(key) for key in keys), ("first_ns", pa.int64())])
+    first = pa.Table.from_pylist([{name: row[name] for name in types.names} for row in answered], schema=types)
+    return _fold(
         record,
         "watermarks",
-        ["topic", "partition", "leader_epoch"],
+        keys,
         {"high_watermark": ("hw_min", "hw_max"), "log_end_offset": ("leo_min", "leo_max")},
-        where=(pc.field("source") == "list_offsets") & pc.field("leader_epoch").is_valid(),
+        where,
+        ("asked_ns", lambda rows: rows.join(first, keys).filter(pc.field("asked_ns") > pc.field("first_ns"))),
     )
-    return Epochs(traces=_traces(replicas, served), replicas=replicas)
 
 
 def _traces(
@@ -134,8 +149,12 @@ def _fold(
     keys: list[str],
     values: dict[str, tuple[str, str]],
     where: pc.Expression | None = None,
+    chosen: tuple[str, Callable[[pa.Table], pa.Table]] | None = None,
 ) -> list[dict[str, object]]:
-    """Minimum and maximum of each value column by `keys`, over a stream of batches."""
+    """Minimum and maximum of each value column by `keys`, over a stream of batches.
+
+    `chosen`: one more column, and the rows that count by it.
+    """
     if not table_files(record, table):
         return []
     functions = [(column, function) for column in values for function in ("min", "max")]
@@ -146,8 +165,11 @@ def _fold(
     }
     kept: list[pa.Table] = []
     waiting = 0
-    for batch in batches(record, table, [*keys, *values], where):
-        kept.append(_named(pa.Table.from_batches([batch]).group_by(keys).aggregate(functions), renamed))
+    columns = [*keys, *values, *([chosen[0]] if chosen else [])]
+    for batch in batches(record, table, columns, where):
+        rows = pa.Table.from_batches([batch])
+        rows = chosen[1](rows) if chosen else rows
+        kept.append(_named(rows.group_by(keys).aggregate(functions), renamed))
         waiting += kept[-1].num_rows
         if waiting > _FOLD_AT_ROWS:
             kept = [_refolded(kept, keys, values)]

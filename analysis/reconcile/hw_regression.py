@@ -7,7 +7,8 @@ The data: watermarks of source list_offsets with a leader epoch. The HW in fetch
 rightly lag, so those are not used.
 
 Why it is sound: only the leader answers ListOffsets, under its epoch, and it answers OFFSET_NOT_AVAILABLE while
-its HW is below the start of its epoch; so across leaders that kept the log the answers never go down. Answers
+its HW is below the start of its epoch; so across leaders that kept the log the answers do not go down, but for
+a first one that tells of a HW from before (docs/findings/stale-latest-offset.md): served all the same. Answers
 that were under way at the same time are in no order, hence `asked_ns`; a deposed leader's late answer carries
 its old epoch, and is compared with nothing newer.
 

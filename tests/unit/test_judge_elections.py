@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from judge_records import ELR_ON, Story, blamed, by_name, last_replica_standing
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
@@ -89,9 +90,69 @@ def test_a_high_watermark_served_below_the_record_tells_that_the_leader_lacked_i
     story.state(10, leader=-1, isr=[1])
     story.state(12, leader=1)
     story.hw(13, 1, 2, 40)
+    story.hw(14, 1, 2, 40)
     story.state(20, leader=2, isr=[1, 2])
     story.lose(50, 70, acked_s=8, acks=1, committed=False)
     assert blamed(story.judged()) == ("uncommitted-at-failover", 1, 2)
+
+
+def late_answer(record: Path, *answers: int) -> Story:
+    """The leader is killed; the next one has all its records, writes none, and serves these HWs."""
+    story = Story(record)
+    for broker in (1, 2, 3):
+        story.broker(0, broker)
+    story.state(1)
+    story.hw(8, 1, 0, 1166)
+    story.step(9, "kill", 1)
+    story.state(12, leader=2, isr=[2, 3])
+    for at, hw in enumerate(answers):
+        story.hw(12.5 + at, 2, 1, hw)
+    story.regress(1166, min(answers), epochs=(0, 1), at_s=(8, 12.5))
+    story.predict("")
+    return story
+
+
+@pytest.mark.parametrize("answers", [(1165, 1166), (1165,)])
+@pytest.mark.parametrize("logs", [True, False])
+def test_a_new_leaders_one_answer_with_a_lower_hw_does_not_show_that_it_lacked_a_record(
+    tmp_path: Path, answers: tuple[int, ...], logs: bool
+) -> None:
+    story = late_answer(tmp_path, *answers)
+    if logs:
+        story.log(2, (0, 0, 1165))
+        story.log(3, (0, 0, 1165))
+    verdict = story.judged()
+    assert verdict.outcome != "contradicted"
+    assert not verdict.regressions
+    assert by_name(verdict)["no-hw-regression-unless-allowed"] == "unknown"
+    assert any("one may have told of a HW that lagged" in why for why in verdict.why)
+
+
+def test_a_new_leader_that_answers_twice_with_a_lower_hw_lacked_the_record(tmp_path: Path) -> None:
+    verdict = late_answer(tmp_path, 1165, 1165).judged()
+    assert verdict.outcome == "contradicted"
+    assert [(one.cause, one.election and one.election.leader) for one in verdict.regressions] == [("unexplained", 2)]
+
+
+def test_answers_that_were_under_way_at_the_same_time_are_as_good_as_one(tmp_path: Path) -> None:
+    story = late_answer(tmp_path, 1165, 1165)
+    story.tables["watermarks"][-1]["asked_ns"] = story.tables["watermarks"][-2]["asked_ns"]
+    assert story.judged().outcome != "contradicted"
+    story.tables["watermarks"][-1]["asked_ns"] = None
+    assert story.judged().outcome != "contradicted"
+
+
+def test_one_answer_with_a_lower_hw_does_not_draw_the_guilt_from_the_election_that_lost_the_record(
+    tmp_path: Path,
+) -> None:
+    story = late_answer(tmp_path, 1165, 1166)
+    story.state(20, isr=[2])
+    story.power_loss(22, 2, end=900)
+    story.state(25, leader=-1)
+    story.broker(30, 2)
+    story.state(31, leader=2)
+    story.lose(900, 1165, acked_s=7)
+    assert blamed(story.judged()) == ("last-replica-standing", 2, 3)
 
 
 def test_records_rewritten_after_the_loss_do_not_hide_the_guilty_election(tmp_path: Path) -> None:
