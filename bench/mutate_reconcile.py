@@ -54,6 +54,7 @@ MUTANTS: tuple[Mutant, ...] = (
     (lost, "        & ~stands\n", ""),
     (lost, '(F.col("offset") >= F.col("log_start"))', '(F.col("offset") > F.col("log_start"))'),
     (lost, '        & ~F.col("damaged")\n', ""),
+    (lost, " & ~_stands_unseen(runs)", ""),
     (lost, 'F.least(F.col("standing_epoch"), gone_again)', "gone_again"),
     (lost, 'F.least(F.col("standing_epoch"), gone_again)', 'F.col("standing_epoch")'),
     (lost, "F.when(era.isNull() | (epoch >= era), epoch)", "epoch"),

@@ -111,6 +111,11 @@ class RecordBuilder:
         }
         return self._add("watermarks", row, columns)
 
+    def in_order(self) -> Self:
+        """The HW observations in the order of their times, as a sampler writes them down."""
+        self.tables.get("watermarks", []).sort(key=lambda row: int(row["at_ns"]))
+        return self
+
     def checkpoint(self, broker: int, high_watermark: int, **columns: Any) -> Self:
         """One checkpointed HW of a replica."""
         return self.served(

@@ -172,7 +172,9 @@ def _attribute(evidence: Evidence, gone: Gone) -> Attribution:
         if gone.until_epoch is not None:
             elections = elections_of(evidence.timeline, gone.topic, gone.partition)
             if any(one.epoch == gone.until_epoch for one in elections):
-                why = f"the leaders up to epoch {gone.until_epoch} held the record; one told of a HW that lagged"
+                why = (
+                    f"the leaders up to epoch {gone.until_epoch} held the record, so no election explains the lower HW"
+                )
             else:
                 why = f"the election of {gone.name} under epoch {gone.until_epoch} is not in the metadata timeline"
             return Attribution(cause=None, election=None, why=why)

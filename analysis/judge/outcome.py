@@ -38,6 +38,11 @@ def unproven(manifest: Manifest, scenario: Scenario | None, steps: Sequence[Step
     found = []
     if manifest.status != "complete":
         found.append(f"the run is {manifest.status}" + (f": {manifest.failure}" if manifest.failure else ""))
+    if manifest.torn_journal_bytes:
+        torn = f"{manifest.torn_journal_bytes:,} byte{'s' if manifest.torn_journal_bytes != 1 else ''}"
+        found.append(
+            f"{torn} at the ends of the clients' journals are no whole entries: the tables lack what they held"
+        )
     planned = len(scenario.steps) if scenario is not None else 0
     if steps is None:
         if planned or scenario is None:
@@ -58,15 +63,17 @@ def unproven(manifest: Manifest, scenario: Scenario | None, steps: Sequence[Step
     return found
 
 
-def needed(checked: Checked, comparison: Comparison | None) -> bool:
+def needed(checked: Checked, comparison: Comparison | None, regressions: Sequence[Blamed]) -> bool:
     """Whether a run cannot end as predicted while this clause is unknown.
 
-    Those on the HW are needed where the scenario speaks of it. A checker that failed always counts: what it
-    would have found is not known.
+    Those on the HW are needed where the scenario speaks of it, and where a HW went back that nothing allows. A checker
+    that failed always counts: what it would have found is not known.
     """
     if checked.threw:
         return True
     name = checked.found.name
+    if name == NO_HW_REGRESSION and any(one.attribution.cause is None for one in regressions):
+        return True
     if name in _OF_THE_HW:
         prediction = comparison.prediction if comparison is not None else None
         return prediction is not None and prediction.hw_regression != "any"
@@ -98,7 +105,9 @@ def decide(
     if against:
         return "contradicted", [*against, *faulty, *(comparison.open if comparison is not None else ())]
     open_ = [*faulty]
-    open_ += _unknown([one for one in checked if one.found.status == "unknown" and needed(one, comparison)])
+    open_ += _unknown(
+        [one for one in checked if one.found.status == "unknown" and needed(one, comparison, regressions)]
+    )
     # Of committed ones their clause says it.
     unattributed = sum(one.count for one in losses if not one.committed and one.attribution.cause is None)
     if unattributed:

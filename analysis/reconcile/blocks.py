@@ -76,7 +76,8 @@ def send_blocks(tables: RecordTables) -> DataFrame | None:
     """Sends by status and block (null where no offset is known).
 
     `all` is the summary of the rows, `shown` of those that a read_committed consumer may get; `aborted` and
-    `in_txn` count rows of transactions, `answered` those that a broker answers for; `flaw`: see the module checks.
+    `in_txn` count rows of transactions, `answered` those that a broker answers for; `first` is the lowest offset;
+    `flaw`: see the module checks.
     """
     if tables.sends is None:
         return None
@@ -88,6 +89,7 @@ def send_blocks(tables: RecordTables) -> DataFrame | None:
         F.count(F.when(F.col("txn_outcome") == "aborted", 1)).alias("aborted"),
         F.count(F.when(in_transaction(), 1)).alias("in_txn"),
         F.count(F.when(F.col("acks") != 0, 1)).alias("answered"),
+        F.min("offset").alias("first"),
         flaw(tables, "sends"),
     )
 

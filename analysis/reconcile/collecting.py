@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from analysis.reconcile.blocks import PARTITION
 from analysis.reconcile.checks import flaw, misfit, refuse_count, refuse_flaw
+from analysis.reconcile.clock import went_back
 from analysis.reconcile.facts import (
     CheckpointFacts,
     EpochFacts,
@@ -91,6 +92,7 @@ def _facts(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
         complete=manifest.status == "complete",
         idempotent=tuple(int(name) for name, producer in manifest.producers.items() if producer.idempotent),
         transactional=any(producer.transactional for producer in manifest.producers.values()),
+        clock_went_back=went_back(run.files["watermarks"]),
         compacted=compacted({name.rpartition("-")[0] for name in named}, policies, by_default),
         **found,
     )
@@ -101,6 +103,7 @@ def _sends(blocks: DataFrame) -> DataFrame:
         F.sum("all.rows").alias("rows"),
         *(F.sum(name).alias(name) for name in ("placed", "aborted", "in_txn")),
         F.coalesce(F.sum(F.when(F.col("block").isNull(), F.col("answered"))), F.lit(0)).alias("unplaced"),
+        F.min("first").alias("first_offset"),
         F.max("flaw").alias("flaw"),
     )
     return _section("sends", rows)

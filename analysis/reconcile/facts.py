@@ -22,6 +22,7 @@ _LISTED_MAX = 5
 class SendFacts(msgspec.Struct, frozen=True):
     """Sends of one status: `placed` of them have an offset, `aborted` an aborted transaction, `in_txn` any.
 
+    `first_offset` is the lowest of the offsets, null where there is none;
     `unplaced` are acked by a broker, that is not with acks=0, and have no offset.
     """
 
@@ -33,6 +34,7 @@ class SendFacts(msgspec.Struct, frozen=True):
     aborted: int = 0
     in_txn: int = 0
     unplaced: int = 0
+    first_offset: int | None = None
 
 
 class PollFacts(msgspec.Struct, frozen=True):
@@ -102,7 +104,10 @@ class CompactedFacts(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """All facts of one run, and what its manifest says of its end. `run` is its index among those read together."""
+    """All facts of one run, and what its manifest says of its end. `run` is its index among those read together.
+
+    `clock_went_back`: see the module clock.
+    """
 
     run: int = 0
     rows: dict[str, int]
@@ -118,6 +123,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool
     idempotent: tuple[int, ...]
     transactional: bool
+    clock_went_back: bool = False
 
     @property
     def counts(self) -> Counts:
@@ -160,6 +166,19 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         """How many acked records have no offset, as a sentence; None when all have one."""
         unplaced = sum(one.unplaced for one in self.sends if one.status == "acked")
         return f"{unplaced:,} acked record{'s have' if unplaced != 1 else ' has'} no offset" if unplaced else None
+
+    def without_log(self) -> str | None:
+        """Of which acked offsets the final log says nothing, since it begins above them; None: of none."""
+        acked = [
+            (f"{one.topic}-{one.partition}", one.first_offset)
+            for one in self.sends
+            if one.status == "acked" and one.first_offset is not None
+        ]
+        ends = self.final_offsets
+        below = {name for name, first in acked if name in ends and first < ends[name].log_start}
+        if not below:
+            return None
+        return f"what was acked below the final log start is not known to have been there: {_listed(below)}"
 
     @property
     def final_read_committed(self) -> bool:

@@ -16,7 +16,8 @@ One drop is named once, as `earlier` of the items that began it: against the lea
 or else, unless a drop that is named already passed that level since, against the highest HW before.
 
 When it cannot tell: an observation without a leader epoch is not judged; one without `asked_ns` is compared only
-as the earlier of two, for which its answer's time is enough.
+as the earlier of two, for which its answer's time is enough. Where the clock that gave the times was set back
+(the module clock), no two observations are in an order.
 
 How: an observation has to find the highest HW among all with an epoch up to its own and a time before its own:
 two orders at once. Epochs are ranked, and cut into blocks of 1, 2, 4, ... ranks. An observation that was
@@ -56,6 +57,10 @@ def why_unknown(facts: Facts) -> str | None:
         return "the HWs that leaders served carry no leader epoch"
     if not any(one.asked for one in judged):
         return "when the leaders were asked for their HW is not known (asked_ns)"
+    if facts.clock_went_back:
+        return (
+            "the clock was set back while leaders were asked for their HW, so the order of their answers is not known"
+        )
     return None
 
 

@@ -6,7 +6,7 @@ The data: sends with status acked and an offset; the final read, which covers a 
 its HW; the last leader's own log (replicas, partitions); for *committed*, HW observations of every source.
 
 Why it is sound: the final read came after everything was healed, so what it lacks no consumer can get any more.
-Not lost, therefore: below the final log start (retention removed it); at another offset of the partition (a
+Not lost, therefore: below the final log start (retention may have removed it); at another offset of the partition (a
 duplicate); in the last leader's own log (the read missed it, the log did not); damaged, when a consumer got a
 null value at its offset; a value of a transaction that is not known to be committed (it may rightly be hidden).
 
@@ -17,12 +17,15 @@ too, on another record. So each other record known at the offset bounds the epoc
 the final log: those below its own epoch, even if that is older than the acknowledgement, for a deposed leader may
 ack elections later what it alone holds. One that does not stand: those below its own epoch if that is no older than
 the acknowledgement's era, else it may have been cut off before. If its epoch is not known: none if it stands, else
-those up to the era. So a record that an unclean election cut off, in favour of an older one that had stood there
-before, counts as committed only if acks=all or a consumer says so.
+those up to the era. In a run with transactions a control record, which no consumer returns, or a hidden one may stand
+below the final HW where nothing is known to: its epoch is not known either, so no observation counts. So a record that
+an unclean election cut off, in favour of an older one that had stood there before, counts as committed only if acks=all
+or a consumer says so.
 
 When it cannot tell: without sends, polls or a final read, or when the run is not complete; for a partition that
-the final read does not name; for acked records without an offset. No row of the final read is a read of nothing only
-where the final offsets say that the log is empty.
+the final read does not name; for acked records without an offset, or with one below the final log start: what stood
+there is gone from every log, whatever moved the start, and nothing tells whether it was lost before. No row of the
+final read is a read of nothing only where the final offsets say that the log is empty.
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ def why_unknown(facts: Facts) -> str | None:
         return why
     if facts.compacted:
         return f"topic {facts.compacted[0].topic} is compacted: what it lacks may be compacted away"
-    return facts.without_final_read() or facts.without_offsets()
+    return facts.without_final_read() or facts.without_offsets() or facts.without_log()
 
 
 def items(runs: Sequence[Facts]) -> Column:
@@ -74,7 +77,7 @@ def items(runs: Sequence[Facts]) -> Column:
         & runs_where(runs, lambda facts: _why_nothing(facts) is None)
         & (~F.col("in_transaction") | F.coalesce("in_committed", F.lit(False)))
     )
-    passed = _passed_by_hw()
+    passed = _passed_by_hw() & ~_stands_unseen(runs)
     committed = (F.col("acks") == -1) | read | passed
     values = F.transform("others", lambda one: one["value"])
     with_nameless = F.array_append(values, F.lit(None).cast("bigint"))
@@ -114,6 +117,13 @@ def _passed_by_hw() -> Column:
     return F.coalesce(
         F.when(replaced_in.isNull(), F.col("hw_seen")).otherwise(F.col("hw_epoch") < replaced_in), F.lit(False)
     )
+
+
+def _stands_unseen(runs: Sequence[Facts]) -> Column:
+    """Whether something may stand at the offset that nobody returned, and no log that is known has."""
+    transactions = runs_where(runs, lambda facts: facts.has_transactions)
+    below = F.coalesce(F.col("offset") < F.col("final_hw"), F.lit(False))
+    return transactions & below & F.col("standing_epoch").isNull()
 
 
 def _replaced_in(epoch: Column) -> Column:

@@ -80,6 +80,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     `clients` holds library versions, and by its name what each client of the scenario ran with.
     `raw_limit_bytes` is the size up to which a replica's segments were kept in raw/; `raw_omitted` names
     the `broker-N/topic-P` logs that exceeded it. `failure` says in a sentence why a run is not complete.
+    `torn_journal_bytes`: of the clients' journals so much at the ends is no whole entry, and is in no table.
     `replay_of` is the run id of the record whose schedule was run again.
     """
 
@@ -107,6 +108,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     final_offsets: dict[str, FinalOffsets] = {}
     raw_limit_bytes: int | None = None
     raw_omitted: tuple[str, ...] = ()
+    torn_journal_bytes: int = 0
 
 
 def write_manifest(record: Path, manifest: Manifest) -> None:

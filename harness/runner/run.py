@@ -165,6 +165,7 @@ class _Run:
             final_consumer=FINAL_CONSUMER if end.final_offsets else None,
             final_offsets=end.final_offsets,
             failure=end.why_no_final_read,
+            torn_journal_bytes=torn_bytes,
             timings_s=session.timings_s,
         )
         self._going.close()

@@ -142,7 +142,7 @@ def planted_histories(draw: st.DrawFn) -> tuple[History, ...]:
 
 
 def _history(builder: RecordBuilder, setup: Setup) -> History:
-    rows = tuple((table, row) for table, of_table in builder.tables.items() for row in of_table)
+    rows = tuple((table, row) for table, of_table in builder.in_order().tables.items() for row in of_table)
     return History(setup=setup, rows=rows, ends=builder.ends, unread=frozenset(builder.unread))
 
 

@@ -10,6 +10,8 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
+from reconcile_oracle_run import clock_went_back, compacted, has_transactions
+
 from analysis.reconcile.model import HwRegression
 from harness.record.manifest import Manifest
 
@@ -66,12 +68,6 @@ def _leader_logs(tables: dict[str, list[Row]]) -> dict[tuple[str, int], list[Row
     return logs
 
 
-def _compacted(tables: dict[str, list[Row]]) -> set[str]:
-    """The topics whose own cleanup policy was compaction at any time."""
-    policies = [row for row in tables.get("configs", []) if row["name"] == "cleanup.policy"]
-    return {row["resource"].removeprefix("topic:") for row in policies if "compact" in (row["value"] or "")}
-
-
 def _is_unread(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
     """Whether nothing came back of the partition's final log, which is not empty."""
     ends = manifest.final_offsets[f"{row['topic']}-{row['partition']}"]
@@ -92,7 +88,7 @@ def _lost(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         ends = manifest.final_offsets.get(f"{row['topic']}-{row['partition']}")
         if ends is None or row["offset"] < ends.log_start or _is_unread(row, tables, manifest):
             continue
-        if row["topic"] in _compacted(tables):
+        if row["topic"] in compacted(tables):
             continue
         polls = [poll for poll in tables["polls"] if _at(poll) == _at(row)]
         if any(_is_final(poll, manifest) and poll["value"] == row["value"] for poll in polls):
@@ -134,6 +130,11 @@ def _was_committed(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -
             bounds.append(0 if era is None else era + 1)
         elif era is None or epoch >= era:
             bounds.append(epoch)
+    # Nobody returns a control record; what stands there unseen is of an epoch that nobody knows.
+    unseen = not any(_stands_at(row, other["value"], tables, manifest) for other in here)
+    final_hw = manifest.final_offsets[f"{row['topic']}-{row['partition']}"].high_watermark
+    if has_transactions(tables, manifest) and unseen and row["offset"] < final_hw:
+        return False
     replaced_in = min(bounds, default=None)
     for mark in tables["watermarks"]:
         if _at(mark) != _at(row) or mark["high_watermark"] <= row["offset"] or mark["at_ns"] < row["sent_ns"]:
@@ -210,7 +211,7 @@ def _vanished(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
                 if sends
                 else transactional
             )
-            gone = reached and not (here or damaged or held or hidden or poll["topic"] in _compacted(tables))
+            gone = reached and not (here or damaged or held or hidden or poll["topic"] in compacted(tables))
         if replaced or gone:
             items.add(("vanished", *place, poll["value"]))
     return list(items)
@@ -238,6 +239,8 @@ def _duplicates(tables: dict[str, list[Row]]) -> list[Item]:
 
 def _regressions(tables: dict[str, list[Row]]) -> list[Item]:
     marks = [row for row in tables["watermarks"] if row["source"] == "list_offsets" and row["leader_epoch"] is not None]
+    if clock_went_back(marks):
+        return []
     return [
         ("hw-regression", *_at(later), later["high_watermark"], None)
         for later in marks
@@ -291,9 +294,7 @@ def _divergences(tables: dict[str, list[Row]]) -> list[Item]:
 def _shown(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
     """Whether a read_committed consumer surely may see a row of the final read."""
     sends = [send for send in tables["sends"] if send["value"] == row["value"]]
-    transactional = any(producer.transactional for producer in manifest.producers.values()) or any(
-        send["txn"] is not None or send["txn_outcome"] is not None for send in tables["sends"]
-    )
+    transactional = has_transactions(tables, manifest)
     hides = any(poll["isolation"] == "read_committed" for poll in tables["polls"] if _is_final(poll, manifest))
     if hides or not transactional:
         return True

@@ -211,8 +211,10 @@ def test_a_range_with_holes_that_cannot_be_counted_follows_its_first_offset(tmp_
 def test_a_high_watermark_that_went_back_has_the_cause_of_its_election(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
-    (regression,) = story.judged().regressions
-    assert regression.cause == "last-replica-standing"
+    story.predict("")
+    verdict = story.judged()
+    (regression,) = verdict.regressions
+    assert (verdict.outcome, regression.cause) == ("as-predicted", "last-replica-standing")
     assert regression.election is not None
     assert regression.election.leader_epoch == 2
 
@@ -245,7 +247,26 @@ def test_a_high_watermark_that_lags_under_a_leader_that_held_the_record_is_blame
     story.regress(1000, 999, epochs=(0, 1), at_s=(9, 11))
     verdict = story.judged()
     assert verdict.regressions == []
-    assert "held the record; one told of a HW that lagged" in " ".join(verdict.why)
+    assert "held the record, so no election explains the lower HW" in " ".join(verdict.why)
+
+
+def test_a_high_watermark_that_went_back_without_a_cause_leaves_the_run_inconclusive_whatever_was_predicted(
+    tmp_path: Path,
+) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.hw(9, 1, 0, 1166)
+    story.state(10, leader=2, isr=[2, 3])
+    story.hw(12.5, 2, 1, 700)
+    story.hw(20, 2, 1, 700)
+    for broker in (2, 3):
+        story.log(broker, (0, 0, 1165), (1, 1166, 1200))
+    story.predict("")
+    assert story.judged().outcome == "as-predicted"
+    story.regress(1166, 700, epochs=(0, 1), at_s=(9, 12.5))
+    verdict = story.judged()
+    assert verdict.outcome == "inconclusive"
+    assert verdict.why[0].startswith("no-hw-regression-unless-allowed (KIP-966) is unknown: the leaders up to epoch 1")
 
 
 def test_a_high_watermark_that_went_back_under_one_epoch_is_unexplained(tmp_path: Path) -> None:

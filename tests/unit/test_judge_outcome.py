@@ -256,6 +256,14 @@ def test_hw_observations_are_needed_only_where_the_scenario_speaks_of_the_hw(tmp
     assert story.judged().outcome == "inconclusive"
 
 
+def test_a_journal_that_was_torn_leaves_a_complete_run_inconclusive(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.change(torn_journal_bytes=17)
+    verdict = story.judged()
+    assert verdict.outcome == "inconclusive"
+    assert verdict.why[0].startswith("17 bytes at the ends of the clients' journals")
+
+
 def test_no_timeline_is_inconclusive_even_if_nothing_was_lost(tmp_path: Path) -> None:
     assert healthy(tmp_path).judged(missing=("partitions",)).outcome == "inconclusive"
 

@@ -247,7 +247,7 @@ def run(dice: Dice) -> RecordBuilder:
             _acked_alone(dice, builder)
         if dice.random() < 0.1:
             builder.not_in_final_read()
-    return builder
+    return builder.in_order()
 
 
 @pytest.mark.parametrize("narrows", [False, True], ids=["all rows at once", "only what differs"])
@@ -294,7 +294,7 @@ def test_hw_regressions_agree_over_many_epochs_and_overlapping_questions(spark: 
                 asked_ns=asked,
                 at_ns=asked + dice.randrange(20),
             )
-    record = builder.empty(*TABLES).write(tmp_path / "run")
+    record = builder.in_order().empty(*TABLES).write(tmp_path / "run")
     (reconciliation,) = reconcile_all(spark, [(record, builder.manifest())])
     rows = pq.read_table(record / "anomalies").to_pylist()
     found = sorted((_item(row) for row in rows), key=repr)

@@ -92,6 +92,7 @@ def lost(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
         "two of an unknown epoch, and no election is known": lambda b: (
             b.acked(1, at=5, acks=1).acked(2, at=5, acks=1).served(9)
         ),
+        "passed, and now a gap": lambda b: b.acked(1, at=5, acks=1).served(9).final(2, at=6),
         "passed by a HW below an earlier one": lambda b: b.served(9).acked(1, at=5, acks=1).served(7),
         "passed by a HW between two others": lambda b: b.served(9).acked(1, at=5, acks=1).served(7).served(5),
         "eras": lambda b: (
@@ -125,6 +126,7 @@ def lost(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
         ("another stood there before", True),
         ("acked two elections after its leader was deposed", False),
         ("deposed, and what stands there is of an unknown epoch", False),
+        ("passed, and now a gap", True),
         ("passed by a HW below an earlier one", True),
         ("passed by a HW between two others", True),
     ],
@@ -133,6 +135,26 @@ def test_a_lost_record_was_committed_if_the_hw_passed_it(
     lost: dict[str, list[LostRange]], topic: str, committed: bool
 ) -> None:
     assert [(one.committed, one.count) for one in lost[topic]] == [(committed, 1)]
+
+
+def test_where_a_marker_may_stand_that_nobody_returns_no_hw_tells_of_the_record_that_is_gone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = RecordBuilder().producer(2, transactional=True)
+    tell = {
+        "a gap": lambda b: b.final(2, at=6),
+        "a marker in the last leader's log": lambda b: b.led_by(2, epoch=1).replica(2, None, at=5, epoch=1),
+        "an empty end": lambda b: b.end(high_watermark=5).final(2, at=4),
+    }
+    for number, (topic, build) in enumerate(tell.items()):
+        builder.on(topic, base=number * 100).led_by(1, epoch=0).acked(1, at=5, acks=1).served(9)
+        build(builder)
+    found = reconciled(spark, builder, tmp_path)
+    assert {one.topic: one.committed for one in found.lost} == {
+        "a gap": False,
+        "a marker in the last leader's log": True,
+        "an empty end": True,
+    }
 
 
 @pytest.mark.parametrize(

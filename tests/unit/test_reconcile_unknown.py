@@ -46,6 +46,13 @@ def unknown(changed: Facts) -> dict[str, str]:
     return {kind.KIND: why for kind in KINDS if (why := kind.why_unknown(changed)) is not None}
 
 
+def moved(log_start: int, *, first_acked: int, status: str = "acked") -> Facts:
+    """Facts of a log that begins at `log_start` in the end, and was acked at `first_acked` first."""
+    ends = FinalOffsets(log_start=log_start, high_watermark=log_start + 1)
+    sent = SendFacts("t", 0, status, 2, 2, first_offset=first_acked)
+    return facts(sends=[sent], final_offsets={"t-0": ends})
+
+
 def rows(**changes: int) -> dict[str, int]:
     return dict.fromkeys(TABLES, 1) | changes
 
@@ -73,6 +80,10 @@ def test_a_whole_record_leaves_nothing_unknown() -> None:
         (facts(final_offsets={"t-0": FULL, "t-1": FULL}), OF_FINAL_READ),
         (facts(final_consumer=1, polls=[PollFacts("t", 0, False, 1, 0, False)]), OF_FINAL_READ),
         (facts(final_offsets={"t-0": FULL, "t-1": FinalOffsets(log_start=7, high_watermark=7)}), set()),
+        (moved(1, first_acked=0), {"lost"}),
+        (moved(1, first_acked=1), set()),
+        (moved(1, first_acked=0, status="failed"), set()),
+        (facts(clock_went_back=True), {"hw-regression"}),
         (facts(sends=[SendFacts("t", 0, "acked", 3, 1, unplaced=2)]), OF_PLACES),
         (facts(sends=[SendFacts("t", 0, "acked", 3, 1), SendFacts("t", 0, "unknown", 3, 0, unplaced=3)]), set()),
         (facts(checkpoints=[]), {"replica-divergence"}),
@@ -83,6 +94,12 @@ def test_a_whole_record_leaves_nothing_unknown() -> None:
 )
 def test_what_is_missing_makes_unknown_what_depends_on_it(changed: Facts, kinds: set[str]) -> None:
     assert unknown(changed).keys() == kinds
+
+
+def test_what_was_acked_below_the_final_log_start_is_not_known_to_be_safe() -> None:
+    assert unknown(moved(7, first_acked=0))["lost"] == (
+        "what was acked below the final log start is not known to have been there: t-0"
+    )
 
 
 def test_an_empty_polls_table_is_a_final_read_of_nothing_if_the_final_offsets_say_so() -> None:
@@ -126,3 +143,15 @@ def test_the_rest_is_judged(
     found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
     assert {one.kind for one in found.anomalies} == kinds
     assert (tmp_path / "run" / "anomalies").is_dir()
+
+
+@pytest.mark.spark
+def test_the_lowest_offset_that_was_acked_tells_whether_the_final_log_begins_above_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = RecordBuilder().acked(*range(7), at=0).final(5, 6, at=5).end(log_start=5, high_watermark=7)
+    builder.on("u", base=100).acked(5, 6, at=5).send(1, at=1, status="failed").final(5, 6, at=5)
+    builder.end(log_start=5, high_watermark=7)
+    found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    assert found.anomalies == []
+    assert found.unknown["lost"].endswith("is not known to have been there: t-0")
