@@ -51,7 +51,7 @@ Mutant = tuple[ModuleType, str, str]
 """A module, what stands in its text once, and what stands there instead."""
 
 MUTANTS: tuple[Mutant, ...] = (
-    (lost, "        & ~stands\n", ""),
+    (lost, '        & ~F.col("stands_in_partition")\n', ""),
     (lost, '(F.col("offset") >= F.col("log_start"))', '(F.col("offset") > F.col("log_start"))'),
     (lost, '        & ~F.col("damaged")\n', ""),
     (lost, " & ~_stands_unseen(runs)", ""),

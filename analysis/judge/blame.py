@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from analysis.judge.causes import attribute_loss, attribute_regression
 from analysis.judge.evidence import Evidence
+from analysis.judge.gone import READ
 from analysis.judge.outcome_checks import Blamed, by_election, election_of
 from analysis.verdict import Cause, Election, Loss, Regression
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from analysis.reconcile.model import Reconciliation
 
 _TOLD_MAX = 20
+_DIFFER = "offset at which replicas differ|offsets at which replicas differ"
 
 
 def blamed_losses(evidence: Evidence, reconciliation: Reconciliation) -> list[Blamed]:
@@ -88,13 +90,18 @@ def regressions_of(blamed: Sequence[Blamed]) -> list[Regression]:
     ]
 
 
-def reasons_of(losses: Sequence[Blamed], regressions: Sequence[Blamed]) -> list[str]:
+def reasons_of(losses: Sequence[Blamed], regressions: Sequence[Blamed], gone: Sequence[Blamed]) -> list[str]:
     """Each different cause in a sentence: which records, by which election, and why that broker could lead.
 
     What is unexplained stands among the reasons for the outcome already.
     """
     groups: dict[tuple[str, str, str], int] = {}
-    for kind, blamed in (("lost record", losses), ("fall of the HW|falls of the HW", regressions)):
+    for kind, blamed in (
+        ("lost record", losses),
+        ("vanished record", [one for one in gone if one.what["kind"] == READ]),
+        (_DIFFER, [one for one in gone if one.what["kind"] != READ]),
+        ("fall of the HW|falls of the HW", regressions),
+    ):
         for one in blamed:
             if one.attribution.cause == "unexplained":
                 continue

@@ -45,7 +45,7 @@ class LostPart(msgspec.Struct, frozen=True, kw_only=True):
 
 def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
     """The parts of a lost range, each with its cause; one part unless several elections share the range."""
-    cuts = [cut for cut in _cuts(evidence, lost) if lost.first_offset < cut <= lost.last_offset]
+    cuts = [cut for cut in cuts_of(evidence, lost.topic, lost.partition) if lost.first_offset < cut <= lost.last_offset]
     parts: list[tuple[int, int, Attribution]] = []
     for first, end in zip([lost.first_offset, *cuts], [*cuts, lost.last_offset + 1], strict=True):
         gone = Gone(
@@ -56,7 +56,7 @@ def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
             since_ns=lost.first_done_ns,
             since_epoch=_epoch_at(evidence, lost),
         )
-        found = _attribute(evidence, gone)
+        found = attribute(evidence, gone)
         if found.cause == "unexplained" and lost.last_sent_ns is not None:
             found = _acked_by_a_deposed_leader(evidence, gone, lost.last_sent_ns) or found
         if parts and parts[-1][2] == found:
@@ -76,7 +76,7 @@ def _acked_by_a_deposed_leader(evidence: Evidence, gone: Gone, sent_ns: int) -> 
     if state is None or state.leader_epoch >= gone.since_epoch:
         return None
     sent = msgspec.structs.replace(gone, since_ns=sent_ns, since_epoch=state.leader_epoch)
-    found = _attribute(evidence, sent)
+    found = attribute(evidence, sent)
     if found.cause in ("unexplained", None) or found.election is None:
         return None
     # The one that lost it did not ack it late, nor did anyone whom it had made way for by then.
@@ -138,7 +138,7 @@ def attribute_regression(evidence: Evidence, back: HwRegression, lost: Sequence[
         since_epoch=back.earlier_leader_epoch,
         until_epoch=back.leader_epoch,
     )
-    found = _attribute(evidence, gone)
+    found = attribute(evidence, gone)
     if found.cause == "unexplained" and found.election and not _did_not_hold(evidence, found.election, gone):
         # Unlike a loss this need not be anybody's doing: a new leader may answer with the HW that it had as a follower.
         why = f"nothing shows that a leader of {gone.name} up to epoch {back.leader_epoch} lacked the record"
@@ -146,11 +146,11 @@ def attribute_regression(evidence: Evidence, back: HwRegression, lost: Sequence[
     return found
 
 
-def _cuts(evidence: Evidence, lost: LostRange) -> list[int]:
+def cuts_of(evidence: Evidence, topic: str, partition: int) -> list[int]:
     """Offsets between which every answer on who held what is the same."""
-    name = f"{lost.topic}-{lost.partition}"
+    name = f"{topic}-{partition}"
     ends = {at[name] for loss in evidence.log_losses or () for at in (loss.starts, loss.ends) if name in at}
-    return sorted({*evidence.epochs.starts(lost.topic, lost.partition), *ends})
+    return sorted({*evidence.epochs.starts(topic, partition), *ends})
 
 
 def _epoch_at(evidence: Evidence, lost: LostRange) -> int:
@@ -161,7 +161,8 @@ def _epoch_at(evidence: Evidence, lost: LostRange) -> int:
     return state.leader_epoch if state is not None else -1
 
 
-def _attribute(evidence: Evidence, gone: Gone) -> Attribution:
+def attribute(evidence: Evidence, gone: Gone) -> Attribution:
+    """The cause for one offset, by the evidence as it is put."""
     if not evidence.timeline.states(gone.topic, gone.partition):
         why = f"the metadata timeline of {gone.name} is missing (partitions.parquet)"
         return Attribution(cause=None if gone.committed else "uncommitted-at-failover", election=None, why=why)
@@ -181,7 +182,8 @@ def _attribute(evidence: Evidence, gone: Gone) -> Attribution:
         if evidence.timeline.torn:
             why = "the metadata log is damaged, so an election may be missing (evidence.json)"
             return Attribution(cause=None, election=None, why=why)
-        why = f"no election of {gone.name} after the acknowledgement explains it"
+        since = "it was written" if gone.exact else "the acknowledgement"
+        why = f"no election of {gone.name} after {since} explains it"
         return Attribution(cause="unexplained", election=None, why=why)
     return why_it_could_lead(evidence, guilty, gone)
 
@@ -194,13 +196,14 @@ def _guilty(evidence: Evidence, gone: Gone) -> Elected | None:
         if gone.until_epoch is None or one.epoch <= gone.until_epoch
     ]
     later = [one for one in elections if one.epoch > gone.since_epoch and not _never_led(evidence, one)]
-    earlier = [one for one in elections if one.epoch <= gone.since_epoch]
+    earlier = [] if gone.exact else [one for one in elections if one.epoch <= gone.since_epoch]
+    restored = gone.exact and _has_an_older_record(evidence, gone)
     if gone.until_epoch is None and earlier and _wrote_another(evidence, earlier[-1], gone):
         return earlier[-1]
     suspects: list[Elected] = []
     for one in later:
         held = evidence.epochs.held(gone.topic, gone.partition, one.epoch, gone.offset)
-        if held is True:
+        if held is True and not restored:
             suspects.clear()
             continue
         suspects.append(one)
@@ -261,6 +264,15 @@ def _wrote_another(evidence: Evidence, elected: Elected, gone: Gone) -> bool:
     """Whether the final leader's log has, at the offset, a record of this election's epoch: not the lost one."""
     final = evidence.timeline.states(gone.topic, gone.partition)[-1].leader
     return evidence.epochs.covers(gone.topic, gone.partition, final, elected.epoch, gone.offset)
+
+
+def _has_an_older_record(evidence: Evidence, gone: Gone) -> bool:
+    """Whether the final leader's log has, at the offset, one of an older epoch: that a leader had some says nothing."""
+    final = evidence.timeline.states(gone.topic, gone.partition)[-1].leader
+    return any(
+        evidence.epochs.covers(gone.topic, gone.partition, final, epoch, gone.offset)
+        for epoch in range(gone.since_epoch)
+    )
 
 
 def _did_not_hold(evidence: Evidence, elected: Elected, gone: Gone) -> bool:

@@ -34,7 +34,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 class Gone(msgspec.Struct, frozen=True, kw_only=True):
     """An offset that was acked or served at `since_ns`, under an epoch of at most `since_epoch`, and is gone.
 
-    `until_epoch` bounds the guilty election from above; None: any later one.
+    `until_epoch` bounds the guilty election from above; None: any later one. `exact`: the record itself says that it
+    was appended under `since_epoch`, so no election up to that is guilty.
     """
 
     topic: str
@@ -44,6 +45,7 @@ class Gone(msgspec.Struct, frozen=True, kw_only=True):
     since_ns: int
     since_epoch: int
     until_epoch: int | None = None
+    exact: bool = False
 
     @property
     def name(self) -> str:

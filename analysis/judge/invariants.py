@@ -55,6 +55,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     session_timeout_s: float
     losses: Sequence[Blamed] = ()
     regressions: Sequence[Blamed] = ()
+    gone: Sequence[Blamed] = ()
     anomalies: Sequence[AnomalyCount] = ()
     acked: int = 0
     failed: int = 0
@@ -89,7 +90,7 @@ CLAUSES: tuple[Clause, ...] = (
         "KIP-966",
         no_committed_loss_unless_allowed,
         lambda case: no_committed_loss_unless_allowed(
-            case.losses, acked=case.acked, lost_unknown=case.unknown_kinds.get("lost")
+            case.losses, case.gone, acked=case.acked, lost_unknown=case.unknown_kinds.get("lost")
         ),
         timeline=False,
     ),
@@ -146,7 +147,7 @@ CLAUSES: tuple[Clause, ...] = (
         NO_STALE_JOIN,
         "KIP-903",
         no_join_with_an_old_broker_epoch,
-        lambda case: no_join_with_an_old_broker_epoch(case.evidence, stale_join_rows(case.losses)),
+        lambda case: no_join_with_an_old_broker_epoch(case.evidence, stale_join_rows([*case.losses, *case.gone])),
     ),
     _clause(
         TRANSITIONS,

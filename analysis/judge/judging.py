@@ -19,6 +19,7 @@ from analysis.judge.coverage import coverage
 from analysis.judge.elections import all_elections
 from analysis.judge.epochs import load_epochs
 from analysis.judge.evidence import Evidence
+from analysis.judge.gone import READ, blamed_gone
 from analysis.judge.hw_check import Touch
 from analysis.judge.invariants import API_AGREES, TRANSITIONS, WITNESS, Case, Checked, check_all
 from analysis.judge.log_losses import log_losses
@@ -113,6 +114,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         checked=checked,
         losses=case.losses,
         regressions=case.regressions,
+        gone=case.gone,
         comparison=comparison,
         no_scenario=no_scenario,
         faulty=unproven(manifest, scenario, recorded),
@@ -125,7 +127,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
             *why,
             *_predicted(comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}),
             told_seen(seen, told_of_acks_0(facts)),
-            *reasons_of(case.losses, case.regressions),
+            *reasons_of(case.losses, case.regressions, case.gone),
         ],
         counts=counts,
         anomalies=list(reconciliation.anomalies),
@@ -168,6 +170,7 @@ def _case(
         session_timeout_s=scenario.cluster.session_timeout_s if scenario is not None else KAFKA_SESSION_TIMEOUT_S,
         losses=blamed_losses(evidence, reconciliation),
         regressions=blamed_regressions(evidence, reconciliation),
+        gone=blamed_gone(evidence, reconciliation),
         anomalies=reconciliation.anomalies,
         acked=reconciliation.counts.acked - handed_over(record),
         failed=reconciliation.counts.failed,
@@ -217,6 +220,10 @@ def _seen(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> 
     for one in case.losses:
         if one.committed and one.attribution.cause is not None:
             causes[one.attribution.cause] += one.count
+    vanished: Counter[str] = Counter()
+    for one in case.gone:
+        if one.committed and one.what["kind"] == READ and one.attribution.cause is not None:
+            vanished[one.attribution.cause] += one.count
     counts = reconciliation.counts
     timeline = case.evidence.timeline
     known = "partitions" not in timeline.missing
@@ -224,6 +231,7 @@ def _seen(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> 
         committed_lost=sum(one.count for one in case.losses if one.committed),
         uncommitted_lost=sum(one.count for one in case.losses if not one.committed),
         causes=causes,
+        vanished=vanished,
         kinds=counts_by_kind(case.anomalies),
         unknown_kinds=case.unknown_kinds,
         elected_from_elr=sum(one.road == "elr" for one in all_elections(timeline)) if known else None,

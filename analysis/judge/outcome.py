@@ -85,6 +85,7 @@ def decide(
     checked: Sequence[Checked],
     losses: Sequence[Blamed],
     regressions: Sequence[Blamed],
+    gone: Sequence[Blamed] = (),
     comparison: Comparison | None,
     no_scenario: str | None,
     faulty: Sequence[str],
@@ -97,6 +98,7 @@ def decide(
     ]
     against += _unexplained([one for one in losses if one.committed], "committed record", "lost")
     against += _unexplained([one for one in losses if not one.committed], "record", "lost")
+    against += _unexplained(gone, "read record", "vanished")
     against += _unexplained(regressions, "HW", "went back")
     if comparison is not None:
         against += comparison.broken

@@ -22,13 +22,16 @@ class Blamed(msgspec.Struct, frozen=True, kw_only=True):
     attribution: Attribution
 
 
-def no_committed_loss_unless_allowed(losses: Sequence[Blamed], *, acked: int, lost_unknown: str | None) -> Finding:
+def no_committed_loss_unless_allowed(
+    losses: Sequence[Blamed], gone: Sequence[Blamed], *, acked: int, lost_unknown: str | None
+) -> Finding:
     """KIP-966, Motivation: a committed record survives min ISR - 1 unclean shutdowns.
 
     Every committed loss needs an election that the protocol permits (the causes). Not decided without a final
-    read, or where a loss could not be attributed for want of evidence.
+    read, or where a loss could not be attributed for want of evidence. What is `gone` was committed whoever knew of it.
     """
-    return _allowed(losses, exercised=acked, kind_unknown=lost_unknown)
+    committed = [one for one in losses if one.committed]
+    return _allowed([*committed, *gone], exercised=acked, kind_unknown=lost_unknown)
 
 
 def no_hw_regression_unless_allowed(
@@ -39,9 +42,8 @@ def no_hw_regression_unless_allowed(
 
 
 def _allowed(blamed: Sequence[Blamed], *, exercised: int, kind_unknown: str | None) -> Finding:
-    committed = [one for one in blamed if one.committed]
-    violations = [_row(one) for one in committed if one.attribution.cause == "unexplained"]
-    undecided = [_row(one) for one in committed if one.attribution.cause is None]
+    violations = [_row(one) for one in blamed if one.attribution.cause == "unexplained"]
+    undecided = [_row(one) for one in blamed if one.attribution.cause is None]
     if kind_unknown is not None:
         undecided.append({"why": kind_unknown})
     return finding(exercised=exercised, violations=violations, unknown=undecided)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -18,7 +19,8 @@ APART = ("lost", "hw-regression")
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the run showed. `causes`: committed losses by cause; None values are unknown.
+    """What the run showed. `causes`: committed losses by cause; None values are unknown. `vanished`: likewise, of
+    records that a consumer had read, and that are gone without being among the lost.
 
     `kinds` counts the anomalies by kind; `unknown_kinds` says why a kind could not be decided. `facts` are the
     coverage facts; empty: not known. `acked`: by brokers; None: the record does not say.
@@ -27,6 +29,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     committed_lost: int
     uncommitted_lost: int
     causes: Mapping[str, int] = {}
+    vanished: Mapping[str, int] = {}
     kinds: Mapping[str, int] = {}
     unknown_kinds: Mapping[str, str] = {}
     elected_from_elr: int | None = None
@@ -123,8 +126,11 @@ def _losses(expected: LossExpectation, seen: Seen, broken: list[str], open_: lis
             broken.append(f"predicted no loss of {what} records, seen {lost:,} lost")
         if wanted == "some" and not lost and decided:
             open_.append(f"predicted a loss of {what} records, but none was lost: the run did not show it")
+    if expected.committed == "none" and (gone := sum(seen.vanished.values())):
+        broken.append(f"predicted no loss of committed records, but {gone:,} that a consumer had read are gone")
     if expected.cause is not None and expected.cause != "uncommitted-at-failover":
-        others = {cause: count for cause, count in seen.causes.items() if cause != expected.cause}
+        of_cause = Counter(seen.causes) + Counter(seen.vanished)
+        others = {cause: count for cause, count in of_cause.items() if cause != expected.cause}
         if others:
             found = ", ".join(f"{count:,} by {cause}" for cause, count in sorted(others.items()))
             broken.append(f"predicted every committed loss to be {expected.cause}, seen {found}")

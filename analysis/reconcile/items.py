@@ -1,7 +1,7 @@
 """The common shape of anomalies: one row an item, whatever its kind.
 
 `kind`, `topic`, `partition`, `offset`, `value` and `details` (JSON) are what anomalies/ holds. The rest is what
-lost records and HW regressions are grouped by for the judge.
+records that are gone and HW regressions are grouped by for the judge.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ GROUPING = {
     "leader_epoch": "int",
     "at_ns": "bigint",
     "broker": "int",
+    "also_lost": "boolean",
     "earlier": "struct<high_watermark:bigint,at_ns:bigint,leader_epoch:int>",
 }
 ITEM = RUN | PUBLIC | GROUPING

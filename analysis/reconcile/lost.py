@@ -64,26 +64,30 @@ def why_unknown(facts: Facts) -> str | None:
     return facts.without_final_read() or facts.without_offsets() or facts.without_log()
 
 
-def items(runs: Sequence[Facts]) -> Column:
-    """The item of a row of the history; null when it is none."""
-    stands, read = F.col("stands_in_partition"), F.col("read_in_partition")
-    is_lost = (
+def is_lost(runs: Sequence[Facts]) -> Column:
+    """Whether a row of the history is an item; null is no."""
+    return (
         F.col("acked")
         & F.col("final_read")
         & (F.col("offset") >= F.col("log_start"))
-        & ~stands
+        & ~F.col("stands_in_partition")
         & ~F.col("damaged")
         & ~F.col("compacted")
         & runs_where(runs, lambda facts: _why_nothing(facts) is None)
         & (~F.col("in_transaction") | F.coalesce("in_committed", F.lit(False)))
     )
+
+
+def items(runs: Sequence[Facts]) -> Column:
+    """The item of a row of the history; null when it is none."""
+    read = F.col("read_in_partition")
     passed = _passed_by_hw() & ~_stands_unseen(runs)
     committed = (F.col("acks") == -1) | read | passed
     values = F.transform("others", lambda one: one["value"])
     with_nameless = F.array_append(values, F.lit(None).cast("bigint"))
     others = F.slice(F.when(F.col("nameless"), with_nameless).otherwise(values), 1, LISTED)
     return F.when(
-        is_lost,
+        is_lost(runs),
         item(
             KIND,
             offset=F.col("offset"),

@@ -1,4 +1,4 @@
-"""What reconciling a run yields: anomalies, and the lost ranges and HW regressions that the judge attributes."""
+"""What reconciling a run yields: anomalies, and what the judge attributes: lost or gone ranges, and HW regressions."""
 
 from __future__ import annotations
 
@@ -26,6 +26,26 @@ class LostRange(msgspec.Struct, frozen=True, kw_only=True):
     first_done_ns: int
     last_done_ns: int
     last_sent_ns: int | None = None
+
+
+class GoneRange(msgspec.Struct, frozen=True, kw_only=True):
+    """Items of one partition that show committed records gone, of which no lost range tells: their kind says how.
+
+    `vanished`: a consumer had read them, the first at `read_ns`; they were written under `leader_epoch` (null: not
+    known). `committed`: no place of the partition has them any more; false: only their place was cut off, or their
+    transaction is not known to be committed. `replica-divergence`: `leader_epoch` is that of the oldest record at each
+    of those offsets; null: all are of one. `count` may be less than the offsets from first to last.
+    """
+
+    kind: str
+    topic: str
+    partition: int
+    leader_epoch: int | None = None
+    committed: bool
+    first_offset: int
+    last_offset: int
+    count: int
+    read_ns: int | None = None
 
 
 class HwRegression(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,3 +78,4 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     unknown: dict[str, str]
     lost: list[LostRange]
     regressions: list[HwRegression]
+    gone: list[GoneRange] = []

@@ -140,6 +140,7 @@ def _reconciled(
             unknown={kind.KIND: why for kind in KINDS if (why := kind.why_unknown(one)) is not None},
             lost=summary.lost,
             regressions=summary.regressions,
+            gone=summary.gone,
         )
         for one, summary in zip(facts, summaries, strict=True)
     ]

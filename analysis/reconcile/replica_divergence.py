@@ -106,11 +106,15 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
     # are, any row of another broker differs from one of the two.
     proof = F.array(F.min_by(one, by_record), F.max_by(one, by_record), F.min(one), F.max(one))
     held = F.array_sort(F.collect_set(one))
+    oldest, newest = F.min("leader_epoch"), F.max("leader_epoch")
     offsets = committed.groupBy(*PARTITION, "offset").agg(
-        differs.alias("differs"), proof.alias("proof"), held.alias("held")
+        differs.alias("differs"),
+        proof.alias("proof"),
+        held.alias("held"),
+        F.when(oldest < newest, oldest).alias("older"),
     )
     shown = F.slice(F.array_distinct(F.concat("proof", "held")), 1, crowds.LISTED)
     stood = F.when(F.size("held") > crowds.LISTED, F.size("held"))
     details = {"replicas": F.array_sort(shown), "stood": stood}
-    row = item(KIND, offset=F.col("offset"), details=details)
+    row = item(KIND, offset=F.col("offset"), details=details, committed=F.lit(False), leader_epoch=F.col("older"))
     return offsets.where("differs").select(row.alias("item")).select("item.*")

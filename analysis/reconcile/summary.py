@@ -9,8 +9,8 @@ import msgspec
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from analysis.reconcile import hw_regression, lost
-from analysis.reconcile.model import HwRegression, LostRange
+from analysis.reconcile import hw_regression, lost, replica_divergence, vanished
+from analysis.reconcile.model import GoneRange, HwRegression, LostRange
 from analysis.verdict import AnomalyCount
 
 EXAMPLES_MAX = 20
@@ -33,6 +33,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: list[AnomalyCount] = []
     lost: list[LostRange] = []
     regressions: list[HwRegression] = []
+    gone: list[GoneRange] = []
 
 
 class _Example(msgspec.Struct, frozen=True):
@@ -52,7 +53,8 @@ class _Drop(msgspec.Struct, frozen=True):
     later: dict[str, int]
 
 
-_SECTIONS: dict[str, type[msgspec.Struct]] = {"example": _Example, "lost": LostRange, "drop": _Drop}
+_SECTIONS: dict[str, type[msgspec.Struct]] = {"example": _Example, "lost": LostRange, "drop": _Drop, "gone": GoneRange}
+_GONE = (vanished.KIND, replica_divergence.KIND)
 
 
 def summarize(items: DataFrame, runs: int) -> list[Summary]:
@@ -73,6 +75,8 @@ def summarize(items: DataFrame, runs: int) -> list[Summary]:
         sections["lost"] = _lost_ranges(items)
     if hw_regression.KIND in kinds:
         sections["drop"] = _drops(items)
+    if not kinds.isdisjoint(_GONE):
+        sections["gone"] = _gone_ranges(items)
     union = reduce(
         DataFrame.union,
         [
@@ -90,6 +94,7 @@ def summarize(items: DataFrame, runs: int) -> list[Summary]:
             anomalies=_anomalies(of_run, one["example"]),
             lost=sorted(one["lost"], key=lambda one: (one.topic, one.partition, one.first_offset, one.acks)),
             regressions=_regressions(one["drop"]),
+            gone=sorted(one["gone"], key=lambda one: (one.topic, one.partition, one.first_offset, one.kind)),
         )
         for of_run, one in zip(counts, found, strict=True)
     ]
@@ -107,6 +112,20 @@ def _lost_ranges(items: DataFrame) -> DataFrame:
             F.min("at_ns").alias("first_done_ns"),
             F.max("at_ns").alias("last_done_ns"),
             F.max(F.get_json_object("details", "$.sent_ns").cast("bigint")).alias("last_sent_ns"),
+        )
+    )
+
+
+def _gone_ranges(items: DataFrame) -> DataFrame:
+    """What else shows that committed records are gone, by what decides its cause."""
+    return (
+        items.where(F.col("kind").isin(*_GONE) & ~F.coalesce("also_lost", F.lit(False)))
+        .groupBy(*_PARTITION, "kind", "leader_epoch", "committed")
+        .agg(
+            F.min("offset").alias("first_offset"),
+            F.max("offset").alias("last_offset"),
+            F.count("*").alias("count"),
+            F.min("at_ns").alias("read_ns"),
         )
     )
 

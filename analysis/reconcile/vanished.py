@@ -14,6 +14,9 @@ stands in the last leader's own log, that is damaged (a null value came back), o
 read hides: a value of a transaction that is not known to be committed, and, where the run had transactions, a
 value without a row in sends.
 
+For the judge, an item is *committed* unless its value stands elsewhere in the partition, or is of a transaction that
+is not known to be committed: then its place was cut off, and no record is gone. `lost` tells of those that it has too.
+
 When it cannot tell: without a final read, or of a partition without one, only later polls are compared, which show
 what was replaced, not what is gone, and if leader epochs are not known, the one of two values that was polled first
 counts as the one that was replaced; a final read of a run that is not complete shows only what it passed by, and what
@@ -27,6 +30,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from analysis.reconcile import lost
 from analysis.reconcile.facts import Facts, runs_where
 from analysis.reconcile.items import item
 
@@ -63,6 +67,7 @@ def items(runs: Sequence[Facts]) -> Column:
         & ~_hidden(runs)
     )
     below = F.col("offset") < F.col("log_start")
+    in_doubt = F.coalesce("in_transaction", F.lit(False)) & ~F.coalesce("in_committed", F.lit(False))
     is_vanished = F.col("read_ns").isNotNull() & ~F.coalesce(below, F.lit(False)) & (replaced | gone)
     return F.when(
         is_vanished,
@@ -77,6 +82,10 @@ def items(runs: Sequence[Facts]) -> Column:
                 "replaced_by": F.when(replaced, _replacing()),
                 "others_in_all": F.when(replaced, F.col("others_in_all")),
             },
+            committed=~F.coalesce("stands_in_partition", F.lit(False)) & ~in_doubt,
+            leader_epoch=F.col("epoch"),
+            at_ns=F.col("read_ns"),
+            also_lost=F.coalesce(lost.is_lost(runs), F.lit(False)),
         ),
     )
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from analysis.judge.facts import FACTS
 from analysis.judge.judging import verdict_of
-from analysis.reconcile.model import HwRegression, LostRange, Reconciliation
+from analysis.reconcile.model import GoneRange, HwRegression, LostRange, Reconciliation
 from analysis.verdict import AnomalyCount, Counts, Loss, Verdict
 from harness.record.manifest import Manifest, TopicSetup, Topology, write_manifest
 from harness.record.steps import StepEntry, write_steps
@@ -51,6 +51,7 @@ class Story:
         self.tables: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
         self.lost: list[LostRange] = []
         self.regressions: list[HwRegression] = []
+        self.gone: list[GoneRange] = []
         self.anomalies: list[AnomalyCount] = []
         self.unknown: dict[str, str] = {}
         self.counts = Counts(sends=1000, acked=1000, polls=2000)
@@ -201,6 +202,50 @@ class Story:
         )
         self.anomalies.append(AnomalyCount(kind="hw-regression", topic="t", partition=0, count=1))
 
+    def vanish(
+        self,
+        first: int,
+        last: int,
+        *,
+        epoch: int | None,
+        read_s: float,
+        count: int | None = None,
+        committed: bool = True,
+    ) -> None:
+        """Records that a consumer had read at `read_s`, written under `epoch`, and that are gone but not lost."""
+        count = count if count is not None else last - first + 1
+        self.gone.append(
+            GoneRange(
+                kind="vanished",
+                topic="t",
+                partition=0,
+                leader_epoch=epoch,
+                committed=committed,
+                first_offset=first,
+                last_offset=last,
+                count=count,
+                read_ns=ns(read_s),
+            )
+        )
+        self.anomalies.append(AnomalyCount(kind="vanished", topic="t", partition=0, count=count))
+
+    def diverge(self, first: int, last: int, *, epoch: int | None) -> None:
+        """Offsets at which replicas hold different records below both HWs, the oldest of `epoch`."""
+        count = last - first + 1
+        self.gone.append(
+            GoneRange(
+                kind="replica-divergence",
+                topic="t",
+                partition=0,
+                leader_epoch=epoch,
+                committed=False,
+                first_offset=first,
+                last_offset=last,
+                count=count,
+            )
+        )
+        self.anomalies.append(AnomalyCount(kind="replica-divergence", topic="t", partition=0, count=count))
+
     def predict(self, prediction: str, *, kafka: str = ">=3.3", steps: int = 0) -> None:
         """A scenario.toml with one prediction, given as TOML lines, and that many steps."""
         step = '[[steps]]\nstep = "wait"\ntrigger = { acked = 1 }\n'
@@ -230,6 +275,7 @@ class Story:
             unknown=self.unknown,
             lost=self.lost,
             regressions=self.regressions,
+            gone=self.gone,
         )
         verdict = verdict_of(self.record, self.manifest, reconciliation)
         assert verdict.coverage.keys() <= FACTS.keys()

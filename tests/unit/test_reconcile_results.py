@@ -12,7 +12,7 @@ from reconcile_oracle import unnamed_drops
 from records import RecordBuilder
 
 from analysis.reconcile import reconcile, reconciling
-from analysis.reconcile.model import HwRegression, LostRange, Reconciliation
+from analysis.reconcile.model import GoneRange, HwRegression, LostRange, Reconciliation
 from analysis.reconcile.store import ANOMALY_SCHEMA
 from analysis.reconcile.summary import EXAMPLES_MAX
 from analysis.verdict import Counts
@@ -179,6 +179,67 @@ def test_lost_records_are_grouped_by_acks_and_by_the_epoch_in_force_when_acked(
     ranges = [(one.acks, one.acked_after_epoch, one.first_offset, one.last_offset, one.count) for one in lost["eras"]]
     assert ranges == [(-1, None, 0, 0, 1), (-1, 3, 1, 2, 2), (-1, 4, 3, 3, 1), (1, 4, 4, 9, 3)]
     assert all(one.first_done_ns < one.last_done_ns for one in lost["eras"] if one.count > 1)
+
+
+def test_what_was_read_and_is_gone_is_told_to_the_judge_unless_it_is_lost_anyway(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    tell = {
+        "acked as well": lambda b: b.acked(1, at=0).read(1, at=0, leader_epoch=3),
+        "nobody knew": lambda b: (
+            b.send(1, status="unknown")
+            .send(2, status="unknown")
+            .read(1, 2, at=5, leader_epoch=3, polled_ns=70)
+            .read(4, at=9, leader_epoch=3, polled_ns=60)
+            .read(3, at=7, leader_epoch=4, polled_ns=80)
+        ),
+        "stands elsewhere": lambda b: b.acked(1, at=2).read(1, at=0, leader_epoch=0).final(9, 8, 1),
+        "of an aborted transaction": lambda b: (
+            b.acked(1, at=0, txn=1, txn_outcome="aborted").read(1, at=0, leader_epoch=0).final(2)
+        ),
+        "of a committed one, acked late": lambda b: b.send(1, status="unknown", txn=1, txn_outcome="committed").read(
+            1, at=0, leader_epoch=0
+        ),
+        "of an unknown epoch": lambda b: b.read(1, at=0),
+        "stands": lambda b: b.read(1, at=0, leader_epoch=0).final(1),
+        "other epochs": lambda b: (
+            b.replica(1, 1, 2, epoch=3).replica(2, 1, 2, epoch=5).checkpoint(1, 2).checkpoint(2, 2)
+        ),
+        "one epoch": lambda b: b.replica(1, 1, epoch=3).replica(2, 2, epoch=3).checkpoint(1, 2).checkpoint(2, 2),
+    }
+    builder = RecordBuilder()
+    for number, (topic, build) in enumerate(tell.items()):
+        build(builder.on(topic, base=number * 100))
+    found = reconciled(spark, builder, tmp_path).gone
+
+    def of(topic: str) -> list[tuple[int | None, bool, int, int, int]]:
+        ranges = [one for one in found if one.topic == topic]
+        return [(one.leader_epoch, one.committed, one.first_offset, one.last_offset, one.count) for one in ranges]
+
+    assert {topic: of(topic) for topic in tell} == {
+        "acked as well": [],
+        "nobody knew": [(3, True, 5, 9, 3), (4, True, 7, 7, 1)],
+        "stands elsewhere": [(0, False, 0, 0, 1)],
+        "of an aborted transaction": [(0, False, 0, 0, 1)],
+        "of a committed one, acked late": [(0, True, 0, 0, 1)],
+        "of an unknown epoch": [(None, True, 0, 0, 1)],
+        "stands": [],
+        "other epochs": [(3, False, 0, 1, 2)],
+        "one epoch": [(None, False, 0, 0, 1)],
+    }
+    nobody_knew = GoneRange(
+        kind="vanished",
+        topic="nobody knew",
+        partition=0,
+        leader_epoch=3,
+        committed=True,
+        first_offset=5,
+        last_offset=9,
+        count=3,
+        read_ns=60,
+    )
+    assert nobody_knew in found
+    assert {one.kind for one in found if "epoch" in one.topic} == {"vanished", "replica-divergence"}
 
 
 def test_a_drop_of_the_hw_is_one_regression_however_many_observations_show_it(
