@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,10 +13,17 @@ from host_state import HostState
 from live.commands import Watched, ebbtide, records_in
 
 from analysis.verdict import read_verdict
+from harness.errors import HarnessError
 from harness.record.manifest import read_manifest
+from harness.runner import side_by_side
+from harness.runner.launch import Wanted, prepare
+from harness.runner.side_by_side import run_side_by_side
+from harness.scenario import catalogue
+from harness.waiting import wait_until
 
 pytestmark = pytest.mark.live
 
+LIMIT_S = 40.0
 LOSS, CONTROL = "last-replica-standing", "healthy"
 PHASES = {
     "while the volumes are made": (LOSS, "drawn: replicas"),
@@ -60,3 +70,30 @@ def test_an_interrupted_run_undoes_everything_itself_and_keeps_what_it_saw(
     assert manifest.status == "interrupted"
     assert manifest.features
     assert (record / "raw" / "broker-1" / "t-0").is_dir()
+
+
+def test_a_run_that_hangs_is_killed_at_its_limit_and_nothing_of_it_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "_CLEANS_UP_WITHIN_S", 1.0)
+    before, log = HostState.now(), tmp_path / "runs.log"
+    scenario = catalogue.find(LOSS)
+    request = prepare(Wanted(runs=tmp_path / "runs"), ["4.3.1"], print).request(scenario, "4.3.1", seed=1)
+
+    def stop_once_cut_off() -> None:
+        said = r"\(process (\d+)\): .*partition broker"
+        wait_until(lambda: log.is_file() and re.search(said, log.read_text()), awaited=said, timeout_s=LIMIT_S)
+        found = re.search(said, log.read_text())
+        assert found is not None
+        os.kill(int(found[1]), signal.SIGSTOP)
+
+    with ThreadPoolExecutor(1) as watching:
+        stopped = watching.submit(stop_once_cut_off)
+        [(_, end)] = run_side_by_side([(LOSS, request)], at_once=1, log=log, limit=lambda _: LIMIT_S)
+        stopped.result()
+    assert isinstance(end, HarnessError)
+    assert end.what.startswith(f"the run did not end in {LIMIT_S:g} s and was ended")
+    assert "did not clean up in 1 s: killed\n" in log.read_text()
+    [record] = records_in(tmp_path / "runs")
+    assert HostState.now().left_since(before, record.name, str(tmp_path)) == []
+    assert read_manifest(record).status == "interrupted"
