@@ -49,6 +49,14 @@ def facts(run: RunRecord) -> list[tuple[str, str | int]]:
     ]
 
 
+def in_short(run: RunRecord) -> str:
+    """One line on a run that is as it should be."""
+    from analysis.verdict import acked_by_brokers
+
+    acked = acked_by_brokers(run.verdict.counts, run.verdict.coverage)
+    return f"{run.outcome}: Kafka {run.kafka}, {acked:,} acked, {run.lost:,} lost"
+
+
 def where_to_look(run: RunRecord) -> list[str]:
     """The record, its report, and the command that has the run again."""
     replayed = [] if run.fidelity is None else [f"  replay: fidelity {run.fidelity:.2f} to the recorded run"]

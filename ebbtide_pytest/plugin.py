@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ebbtide_pytest.judgement import complaint, facts, where_to_look
+from ebbtide_pytest.judgement import complaint, facts, in_short, where_to_look
 from ebbtide_pytest.markers import (
     LINES,
     WrongMarker,
@@ -179,6 +179,9 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[Any]:
     if against is not None:
         item.config.stash[PLUGIN].note_failure(item)
         pytest.fail(against, pytrace=False)
+    if (judged := item.stash.get(_JUDGED, None)) is not None and judged.run is not None:
+        # Shown with -rP and -rA.
+        item.add_report_section("call", "ebbtide", "\n".join([in_short(judged.run), *where_to_look(judged.run)]))
     return result
 
 

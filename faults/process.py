@@ -83,7 +83,10 @@ def start(runtime: Runtime, node_id: int) -> Effect:
 def _pid(runtime: Runtime, node_id: int) -> int:
     pid = runtime.pid(node_id)
     if pid is None:
-        raise StepImpossible(f"{runtime.nodes[node_id].name} is down, so this step cannot be done to it")
+        raise StepImpossible(
+            f"{runtime.nodes[node_id].name} is down, so this step cannot be done to it",
+            next="another target (roles such as followers(...) name nodes that are down, too), or start it before",
+        )
     return pid
 
 

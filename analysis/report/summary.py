@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.judge.elections import all_elections
+from analysis.judge.invariants import NO_COMMITTED_LOSS
 from analysis.judge.timeline import load_timeline
 from analysis.report import words
 from analysis.verdict import Election, Loss, Verdict, acked_by_brokers
@@ -65,6 +66,7 @@ def facts(run: Judged) -> list[tuple[str, str]]:
         ("guilty election", words.election(worst.election if worst else None) + _more(_elections(verdict))),
         ("elected from ELR", "\n".join(map(words.election, run.from_elr)) or "-"),
         ("HW went back", _hw(verdict)),
+        ("protocol", _protocol(verdict)),
         ("took", _took(run.manifest)),
         ("outcome", verdict.outcome),
         ("record", run.record),
@@ -124,6 +126,17 @@ def _causes(verdict: Verdict) -> list[str]:
     more = len(ordered) - _CAUSES_MAX
     shown = [cause if len(ordered) == 1 else f"{cause} ({count:,})" for cause, count in ordered[:_CAUSES_MAX]]
     return shown + ([f"and {more} more"] if more > 0 else [])
+
+
+def _protocol(verdict: Verdict) -> str:
+    """What the specification says of the run, whatever its scenario predicted."""
+    violated = [one.name for one in verdict.properties if one.status == "violated"]
+    if violated:
+        return "\n".join(["violated:", *violated])
+    decided = {one.name for one in verdict.properties if one.status == "holds"}
+    if any(one.kind == "lost" and one.count for one in verdict.anomalies) and NO_COMMITTED_LOSS not in decided:
+        return "cannot tell"
+    return "allows the loss" if any(one.committed for one in verdict.losses) else "nothing violated"
 
 
 def _took(manifest: Manifest) -> str:

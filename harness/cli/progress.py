@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LINE_EVERY = 100
 """Records between two lines where there is no terminal."""
 
-FIRST_TIME = "the first time on this host takes half a minute or more"
+FIRST_TIME = "the first time with this installation takes half a minute or more"
 
 _LOOK_EVERY_S = 0.5
 

@@ -28,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "true when it fired in the record. Judges the record anew with its replays, and says how far the two agree and "
         "where they part; on another release, whether that release would have saved the records. Exit code on the "
         "record's own release: 0 when the same outcome and cause came again, every time, 1 when another came, 2 when a "
-        "replay proved nothing; on another release as `ebbtide run`."
+        'replay proved nothing; on another release as `ebbtide run`, and 2 where the answer is "cannot tell".'
     )
     parser.epilog = "example: ebbtide replay runs/<run_id> --kafka 4.3.1"
     parser.add_argument("run", metavar="RUN", type=Path, help="a run record, e.g. runs/<run_id>")

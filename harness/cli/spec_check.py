@@ -54,7 +54,10 @@ def run(args: argparse.Namespace) -> ExitCode:
         return ExitCode.INCONCLUSIVE
     print(f"result:    violated after {len(answer.trace.steps)} steps, and no shorter way exists")
     if asked.name == "committed" and bounds.power_losses >= args.min_isr:
-        print("note:      KIP-966 promises nothing beyond min.insync.replicas - 1 power losses at once")
+        print("note:      KIP-966 tolerates min.insync.replicas - 1 replicas without their log at once; one that lost")
+        print(
+            f"           power counts until it has caught up. Of --power-losses {args.min_isr - 1} it promises no loss"
+        )
     print()
     for line in lines(answer.trace, VARIANTS[variant_named(args.variant)]):
         print(line)

@@ -73,7 +73,8 @@ def bounds_in_words(bounds: Bounds) -> str:
     from analysis.spec.model.bounds import BUDGETS
 
     parts = [f"{bounds.size} brokers", f"{bounds.records} records with acks={bounds.acks}"]
-    parts += [f"{name.replace('_', ' ')} {budget}" for name in BUDGETS if (budget := getattr(bounds, name))]
+    allowed = [f"{name.replace('_', ' ')} {budget}" for name in BUDGETS if (budget := getattr(bounds, name))]
+    parts += allowed or ["no fault at all (--power-losses N and the like allow some)"]
     if bounds.admin:
         parts.append(f"of the kinds {', '.join(bounds.admin_kinds)}")
     if bounds.late_configs:

@@ -202,13 +202,18 @@ def _summary(original: Recorded, kafka: str, replays: Sequence[Replay]) -> Summa
     elsewhere = kafka != original.manifest.kafka
     runs = [one.run for one in replays if one.run is not None]
     failed = [one.failure or "no reason given" for one in replays if one.run is None]
+    told = answer(original, kafka, runs, failed=failed) if elsewhere else None
+    codes = [_exit_code(one, elsewhere=elsewhere) for one in replays]
+    if told is not None and told.saved == "cannot tell":
+        # As predicted there, but of another situation than the recorded one.
+        codes.append(ExitCode.INCONCLUSIVE)
     return Summary(
         kafka=kafka,
         times=len(replays),
         same=sum(one.same for one in replays),
         fidelity=sum(compared) / len(compared) if compared else None,
-        answer=answer(original, kafka, runs, failed=failed) if elsewhere else None,
-        exit_code=ExitCode.worst(_exit_code(one, elsewhere=elsewhere) for one in replays),
+        answer=told,
+        exit_code=ExitCode.worst(codes),
     )
 
 

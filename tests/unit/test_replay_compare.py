@@ -318,6 +318,18 @@ def test_on_another_release_the_exit_code_is_that_runs_own() -> None:
     assert failed.exit_code == ExitCode.HARNESS_FAILED
 
 
+def test_a_replay_elsewhere_that_met_another_situation_is_no_pass() -> None:
+    saved = load_recorded(SAVED)
+    assert saved.verdict is not None
+    steps = [msgspec.structs.replace(one, state={"reached": False}) for one in saved.steps]
+    elsewhere = msgspec.structs.replace(saved, steps=tuple(steps))
+    replay = msgspec.structs.replace(_replay(SAVED, "4.3.1"), run=elsewhere)
+    (summary,) = summaries(load_recorded(LOST), [replay])
+    assert summary.answer is not None
+    assert (saved.verdict.outcome, summary.answer.saved) == ("as-predicted", "cannot tell")
+    assert summary.exit_code == ExitCode.INCONCLUSIVE
+
+
 def test_a_replay_that_proved_nothing_is_inconclusive_even_if_the_record_was_too(tmp_path: Path) -> None:
     original = _judged(tmp_path, outcome="inconclusive")
     replay = Replay(kafka="3.9.1", run=original, repetition=compare(original, original))

@@ -11,11 +11,12 @@ import msgspec
 import pytest
 from judge_records import Story, last_replica_standing
 
+from analysis.judge.invariants import NO_COMMITTED_LOSS
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
-from analysis.report.summary import Judged, judged, summary_table, summary_text
+from analysis.report.summary import Judged, facts, judged, summary_table, summary_text
 from analysis.report.words import acks_0, headline
-from analysis.verdict import Counts, Verdict, read_verdict
+from analysis.verdict import Counts, Property, PropertyStatus, Verdict, read_verdict
 from harness.record.steps import StepEntry
 
 _VOID = {"meta", "br"}
@@ -243,6 +244,20 @@ def test_the_summary_puts_the_runs_side_by_side(side_by_side: list[Judged]) -> N
     assert lines["guilty election"][0] == "broker 1, leader epoch 2, metadata offset 90"
     assert lines["HW went back"][0] == "from 1,000 to 0 (t-0)"
     assert lines["outcome"][0] == "inconclusive"
+
+
+def test_the_summary_says_what_the_protocol_says_whatever_was_predicted(side_by_side: list[Judged]) -> None:
+    one = side_by_side[0]
+
+    def said(status: PropertyStatus | None, **changes: object) -> str:
+        properties = [Property(name=NO_COMMITTED_LOSS, kip="KIP-966", status=status)] if status is not None else []
+        verdict = msgspec.structs.replace(one.verdict, properties=properties, **changes)
+        return dict(facts(msgspec.structs.replace(one, verdict=verdict)))["protocol"]
+
+    assert said("violated") == f"violated:\n{NO_COMMITTED_LOSS}"
+    assert said("holds") == "allows the loss"
+    assert said("unknown") == said(None) == "cannot tell"
+    assert said("holds", losses=[], anomalies=[]) == "nothing violated"
 
 
 def test_the_summary_says_how_many_more_elections_and_falls_there_are(side_by_side: list[Judged]) -> None:
