@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.verdict import EXIT_OF_OUTCOME, Verdict
+from analysis.verdict import EXIT_OF_OUTCOME, Verdict, write_verdict
 from harness.errors import EbbtideError, ExitCode, UsageError
 from harness.replay.answer import Answer, answer
 from harness.replay.compare import Repetition, compare
@@ -157,15 +157,21 @@ def judged_together(
 
 
 def _with(original: Recorded, end: Verdict | EbbtideError, note: Callable[[str], None]) -> Recorded:
-    """The record with its new verdict, or with the one that it had."""
+    """The record with its new verdict, or with the one that it had.
+
+    One that proves nothing takes the place of none that did: the tables that it lacks may have been there then.
+    """
+    stored = original.verdict
     if isinstance(end, Verdict):
-        return msgspec.structs.replace(original, verdict=end)
-    if original.verdict is None:
+        if stored is None or end.outcome != "inconclusive" or stored.outcome == "inconclusive":
+            return msgspec.structs.replace(original, verdict=end)
+        write_verdict(original.folder, stored)
+        why = f"proves nothing any more, judged anew ({'; '.join(end.why[:1])})"
+    elif stored is None:
         raise end
-    note(
-        f"the record could not be judged anew ({end.what}): the replays are compared with its stored verdict, which "
-        "other rules may have made"
-    )
+    else:
+        why = f"could not be judged anew ({end.what})"
+    note(f"the record {why}: the replays are compared with its stored verdict, which other rules may have made")
     return original
 
 

@@ -14,7 +14,7 @@ import pytest
 from replay_records import LOST
 
 from analysis.judge import many
-from analysis.verdict import Verdict, read_verdict
+from analysis.verdict import Verdict, read_verdict, write_verdict
 from harness.cli import crash, judging
 from harness.cli.main import main
 from harness.errors import EbbtideError, ExitCode, UsageError
@@ -52,7 +52,9 @@ class World:
     def judge(self, records: Sequence[Path], *_: object) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
         self.judged += records
         for record in records:
-            yield record, self.ends[record]
+            if isinstance(end := self.ends[record], Verdict):
+                write_verdict(record, end)
+            yield record, end
 
 
 @pytest.fixture
@@ -97,8 +99,6 @@ def test_a_record_is_compared_by_the_rules_that_its_replays_are_judged_by(
     losses = [msgspec.structs.replace(one, cause="beyond-tolerance") for one in verdict.losses]
     for record in world.ends:
         world.ends[record] = msgspec.structs.replace(verdict, losses=losses)
-    for record in world.replayed:  # as the judge would
-        (record / "verdict.json").write_bytes(msgspec.json.encode(world.ends[record]))
     assert main(["replay", str(world.recorded)]) == ExitCode.AS_PREDICTED
     assert world.judged == [world.recorded, *world.replayed]
     assert "3 of 3 with the same outcome and cause" in capsys.readouterr().out
@@ -115,6 +115,16 @@ def test_a_record_that_cannot_be_judged_anew_is_compared_by_its_stored_verdict_w
     assert main(["replay", str(world.recorded)]) == ExitCode.AS_PREDICTED
     assert (world.recorded in world.judged) is not read_only
     assert "could not be judged anew" in capsys.readouterr().err
+
+
+def test_a_record_that_proves_nothing_any_more_keeps_its_verdict_and_is_compared_by_it(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored = verdict_of(world.recorded)
+    world.ends[world.recorded] = msgspec.structs.replace(stored, outcome="inconclusive", why=["watermarks is missing"])
+    assert main(["replay", str(world.recorded)]) == ExitCode.AS_PREDICTED
+    assert "proves nothing any more, judged anew (watermarks is missing)" in capsys.readouterr().err
+    assert verdict_of(world.recorded) == stored
 
 
 def test_a_record_without_any_verdict_is_an_error_that_says_which_replays_there_are(

@@ -192,21 +192,6 @@ def test_replays_are_judged_in_one_go_and_the_record_of_one_that_was_not_the_sam
     assert not same.exists()
 
 
-def test_a_recorded_run_that_proves_nothing_by_todays_rules_is_not_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recorded, again = (Path(shutil.copytree(LOST, tmp_path / name)) for name in ("recorded", "again"))
-    carried_out(monkeypatch, again)
-
-    def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-        verdict = load_recorded(LOST).verdict
-        assert verdict is not None
-        return dict.fromkeys(records, msgspec.structs.replace(verdict, outcome="inconclusive"))
-
-    with pytest.raises(HarnessError, match="proves nothing, judged anew"):
-        measure(recorded, tmp_path, 1, None, judge)
-
-
 def carried_out(monkeypatch: pytest.MonkeyPatch, *records: Path) -> None:
     """Replays of LOST that have these records."""
     planned = plan(load_recorded(LOST), kafka="3.9.1")
