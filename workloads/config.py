@@ -128,12 +128,14 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class TopicsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Topics to create once as many brokers are registered as `bootstrap` names.
 
+    `properties`: names of broker properties that Kafka must know.
     `result` is where the brokers' addresses are written, as JSON: `{"1": "10.0.0.1:9092"}`.
     """
 
     endpoints: Endpoints
     bootstrap: tuple[str, ...]
     topics: dict[str, NewTopic]
+    properties: tuple[str, ...] = ()
     result: str
     timeout_s: float = 60.0
 

@@ -8,7 +8,7 @@ belongs into a finally: it kills by pid whatever is still there.
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -59,7 +59,8 @@ class Workload:
 
     `record` is the run folder: journals and the clients' small files go to `journal/`, their stderr to `logs/`.
     `start_client` is `Runtime.start_client`, `bootstrap` is `Runtime.bootstrap_servers()`, `assignments` are
-    each topic's replicas per partition. Use one object from one thread.
+    each topic's replicas per partition, `properties` the names of those that the scenario gives
+    brokers. Use one object from one thread.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Workload:
         assignments: Mapping[str, Sequence[tuple[int, ...]]],
         producers: Sequence[ProducerSpec],
         consumers: Sequence[ConsumerSpec] = (),
+        properties: Iterable[str] = (),
     ) -> None:
         _check_ids(producers, consumers)
         self._record = record.absolute()
@@ -80,6 +82,7 @@ class Workload:
         self._start_client = start_client
         self._bootstrap = tuple(bootstrap)
         self._topics = dict(topics)
+        self._properties = tuple(properties)
         self._assignments = assignments
         self._producers = {spec.id: (spec, self._client(f"producer-{spec.id}", "producer")) for spec in producers}
         self._consumers = {spec.id: (spec, self._client(f"consumer-{spec.id}", "consumer")) for spec in consumers}
@@ -107,6 +110,7 @@ class Workload:
                 )
                 for name, spec in self._topics.items()
             },
+            properties=self._properties,
             result=str(result),
             timeout_s=timeout_s,
         )

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
 from harness.errors import HarnessError
 from harness.record.files import write_atomically
@@ -21,9 +22,45 @@ from workloads.status import State, StatusFile
 from workloads.wire import NONE, BrokerConnection, ClusterState, WireError
 
 _TOPIC_ALREADY_EXISTS = 36
+_BROKER = 4
+_DESCRIBE_CONFIGS_VERSION = 3
+"""The first that tells types; every KRaft release speaks it."""
+_UNKNOWN_TYPE = 0
+_ANSWER_S = 5.0
 _NOT_YET = frozenset({-1, 5, 7, 8, 14, 15, 38, 41, 89})
 """Answers of a cluster that is still coming up: unknown server error, no leader or broker yet, timed out, no
 coordinator, too few brokers registered for the replication factor, controller elsewhere, throttled."""
+
+
+def require_known(broker: str, broker_id: int, properties: Sequence[str]) -> None:
+    """Ask a broker what it makes of properties that it was started with: it starts with any, and ignores what is none.
+
+    DescribeConfigs names them all the same, of an unknown type. Raises `HarnessError` with those, or without an answer.
+    """
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    wish = DescribeConfigsRequest(
+        resources=[resource(resource_type=_BROKER, resource_name=str(broker_id), configuration_keys=list(properties))],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    try:
+        with BrokerConnection(broker, connect_timeout_s=_ANSWER_S, request_timeout_s=_ANSWER_S) as connection:
+            (answer,) = connection.ask(wish, DescribeConfigsResponse, _DESCRIBE_CONFIGS_VERSION).results
+    except WireError as error:
+        raise HarnessError("a broker does not tell its configuration", where=broker, got=str(error)) from None
+    if answer.error_code:
+        said = f"error {answer.error_code}: {answer.error_message}"
+        raise HarnessError("a broker does not tell its configuration", where=broker, got=said)
+    # Of one listener the name is a prefix, whose rest only Kafka takes apart.
+    asked = [name for name in properties if not name.startswith("listener.name.")]
+    known = {one.name for one in answer.configs if one.config_type != _UNKNOWN_TYPE}
+    if unknown := [name for name in asked if name not in known]:
+        raise HarnessError(
+            "Kafka does not know these broker properties, and would ignore them",
+            where="cluster.broker_properties",
+            got=", ".join(unknown),
+            next="mend the names in the scenario file: those of this release's broker configs",
+        )
 
 
 def create_topics(bootstrap: Sequence[str], topics: dict[str, NewTopic], timeout_s: float) -> dict[int, str]:
@@ -94,6 +131,9 @@ def main(argv: Sequence[str]) -> int:
 
     def body(_status: StatusFile, _stop: Stop) -> State:
         brokers = create_topics(config.bootstrap, config.topics, config.timeout_s)
+        if config.properties:
+            broker_id, address = min(brokers.items())
+            require_known(address, broker_id, config.properties)
         write_atomically(Path(config.result), msgspec.json.encode({str(key): brokers[key] for key in brokers}))
         return State.DONE
 

@@ -80,6 +80,7 @@ class Session:
             assignments=draws.assignments,
             producers=scenario.producers,
             consumers=scenario.consumers,
+            properties=scenario.cluster.broker_properties,
         )
         self._schedule = Schedule(
             scenario.steps,

@@ -5,7 +5,6 @@ It needs a JDK and a fetched release, but neither root nor namespaces.
 
 from __future__ import annotations
 
-import base64
 import os
 import signal
 import socket
@@ -20,6 +19,7 @@ import pytest
 
 from harness.java import require_java
 from harness.releases import jars_of
+from harness.runtime.storage import cluster_id
 from harness.waiting import wait_until
 from workloads.wire import BrokerConnection, WireError
 
@@ -55,8 +55,8 @@ class SingleNode:
         }
         folder.mkdir(parents=True, exist_ok=True)
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        format_ = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties)]
+        cluster = cluster_id(str(uuid.uuid4()))
+        format_ = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties)]
         subprocess.run(self._jvm(format_), check=True, capture_output=True)
         self._process: subprocess.Popen[bytes] | None = None
         self.start()

@@ -26,7 +26,7 @@ from workloads.group import Workload
 from workloads.journal import JournalReader
 from workloads.payload import value_at
 from workloads.status import State
-from workloads.topics import create_topics
+from workloads.topics import create_topics, require_known
 from workloads.wire import LATEST, BrokerConnection
 
 __all__ = ["kafka_node"]
@@ -284,6 +284,13 @@ def test_a_topic_that_kafka_refuses_is_reported_with_its_words(kafka_node: Singl
     setup = NewTopic(assignment=((1,),), config={"min.insync.replicas": "none"})
     with pytest.raises(HarnessError, match=r"min\.insync\.replicas"):
         create_topics([kafka_node.address], {"refused-by-kafka": setup}, timeout_s=10)
+
+
+def test_a_broker_property_that_kafka_does_not_know_is_refused(kafka_node: SingleNode) -> None:
+    require_known(kafka_node.address, 1, ["log.dirs", "unclean.leader.election.enable", "num.partitions"])
+    with pytest.raises(HarnessError, match="would ignore them") as refused:
+        require_known(kafka_node.address, 1, ["log.dirs", "unclean.leader.electon.enable"])
+    assert refused.value.got == "unclean.leader.electon.enable"
 
 
 def test_creating_a_topic_again_finds_it(kafka_node: SingleNode) -> None:
