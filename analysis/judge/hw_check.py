@@ -29,7 +29,9 @@ LEARNS_WITHIN_NS = 500_000_000
 """How long after the controller wrote a record a leader in touch with it may not yet have applied it."""
 
 _STOPPING = frozenset({"kill", "stop", "power-loss"})
-_STOP_A_CONTROLLER = TAKES_DOWN | DISK_TROUBLES | {"pause"}
+_CUTS = frozenset({"partition", "isolate", "flap"})
+_END_BY_THEMSELVES = frozenset({"flap", "restart", "rolling"})
+_STOP_A_CONTROLLER = TAKES_DOWN | DISK_TROUBLES | {"pause", "restart", "rolling"}
 """Steps on a controller after which a record of its log may be committed, and brokers find who leads it, late."""
 _WIRE = frozenset({"hold-request", "delay-request", "drop-request"})
 _READS = frozenset({"ApiVersions", "Fetch", "FetchSnapshot"})
@@ -95,9 +97,10 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
         for step in sorted(hiding, key=lambda one: one.fired_ns or 0):
             if (step.fired_ns or 0) > by_ns:
                 break
-            if step.healed_ns is None:
+            ended_ns = _ended_ns(step)
+            if ended_ns is None:
                 return None
-            by_ns = max(by_ns, step.healed_ns + self._session_ns)
+            by_ns = max(by_ns, ended_ns + self._session_ns)
         return by_ns
 
     def _hides(self, step: StepEntry, leader: int) -> bool:
@@ -110,8 +113,8 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
             return among and step.parameters.get("api") in _READS and not elsewhere
         if step.step == "limit-bandwidth":
             return self._between(step, readers)
-        if step.step == "partition":
-            return self._between(step, {*self.controllers})
+        if step.step in _CUTS and self._between(step, {*self.controllers}):
+            return True
         if step.step == "slow-disk":
             return among
         return step.step in _STOP_A_CONTROLLER and not set(self.controllers).isdisjoint(step.nodes)
@@ -126,11 +129,17 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
 
     def _cuts_off(self, step: StepEntry, interval: Interval, end_ns: int | None) -> bool:
         """Whether the step may have parted the leader from a controller during the interval."""
-        if step.step not in ("partition", "pause") or step.fired_ns is None:
+        if step.step not in _CUTS | {"pause"} or step.fired_ns is None:
             return False
+        ended_ns = _ended_ns(step)
         after = end_ns is not None and step.fired_ns >= end_ns
-        before = step.healed_ns is not None and step.healed_ns < interval.start_ns
+        before = ended_ns is not None and ended_ns < interval.start_ns
         return not after and not before and self._between(step, {interval.leader})
+
+
+def _ended_ns(step: StepEntry) -> int | None:
+    """When what the step did was over; None: never, or at no known time."""
+    return step.effect_ns if step.step in _END_BY_THEMSELVES else step.healed_ns
 
 
 def hw_frozen_below_min_isr(

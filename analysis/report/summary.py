@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.judge.elections import all_elections
-from analysis.judge.invariants import NO_COMMITTED_LOSS
+from analysis.judge.invariants import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from analysis.judge.timeline import load_timeline
 from analysis.report import words
 from analysis.verdict import Election, Loss, Verdict, acked_by_brokers
@@ -133,8 +133,13 @@ def _protocol(verdict: Verdict) -> str:
     violated = [one.name for one in verdict.properties if one.status == "violated"]
     if violated:
         return "\n".join(["violated:", *violated])
-    decided = {one.name for one in verdict.properties if one.status == "holds"}
-    if any(one.kind == "lost" and one.count for one in verdict.anomalies) and NO_COMMITTED_LOSS not in decided:
+    unknown = {one.name for one in verdict.properties if one.status == "unknown"}
+    kinds = {one.kind for one in verdict.anomalies if one.count}
+    if (
+        not verdict.properties
+        or NO_COMMITTED_LOSS in unknown
+        or (NO_HW_REGRESSION in unknown and "hw-regression" in kinds)
+    ):
         return "cannot tell"
     return "allows the loss" if any(one.committed for one in verdict.losses) else "nothing violated"
 

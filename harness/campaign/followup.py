@@ -137,7 +137,7 @@ def follow_up(
     jobs: int,
     log: Path,
 ) -> Followup:
-    """Replay, then shrink, and begin no run after `until_s` (seconds since the epoch); `jobs` runs at once.
+    """Replay, then shrink, and begin no run after `until_s` (seconds since the epoch) but one that confirms a result.
 
     Each run has a process of its own, which is ended if it hangs. What replays say goes to `log`.
     """

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         )
     if args.name is not None and not args.keep_cluster:
         raise UsageError("only a cluster that is kept has a name", where="--name", got=args.name, next="--keep-cluster")
-    name = new_name(args.name)
+    name = new_name(args.name) if args.keep_cluster else ""
     check(wanted, scenario, releases)
     seed = args.seed if args.seed is not None else new_seed()
     with EarlySession() as spark:

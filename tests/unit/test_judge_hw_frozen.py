@@ -148,6 +148,10 @@ def test_a_slow_link_between_brokers_excuses_nothing(tmp_path: Path) -> None:
         ("pause", (100,), {}),
         ("slow-disk", (100,), {}),
         ("partition", (100, 101, 102), {"cuts": ["100>101", "101>100", "100>102", "102>100"]}),
+        ("isolate", (100,), {"cuts": ["100>101", "101>100", "100>102", "102>100"]}),
+        ("flap", (100, 101), {}),
+        ("restart", (100,), {}),
+        ("rolling", (100, 101, 102), {}),
     ],
 )
 def test_what_befell_a_controller_may_have_kept_its_log_from_the_leader(

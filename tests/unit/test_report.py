@@ -256,7 +256,7 @@ def test_the_summary_says_what_the_protocol_says_whatever_was_predicted(side_by_
 
     assert said("violated") == f"violated:\n{NO_COMMITTED_LOSS}"
     assert said("holds") == "allows the loss"
-    assert said("unknown") == said(None) == "cannot tell"
+    assert said("unknown") == said("unknown", losses=[], anomalies=[]) == said(None) == "cannot tell"
     assert said("holds", losses=[], anomalies=[]) == "nothing violated"
 
 
