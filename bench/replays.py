@@ -44,7 +44,8 @@ PAGE = DOCS / "replay-rates.md"
 AIM_PERCENT = 95
 TIMES = 20
 AT_ONCE = 2
-"""Replays at once: what two cores carry."""
+"""Replays at once: what two cores carry, of clusters of up to three brokers."""
+_BROKERS_AT_ONCE = 6
 
 _INTRO = """# How often runs come again
 
@@ -212,7 +213,8 @@ def measure(
     check(wanted, original.scenario, [kafka])
     with PlainDisplay(Console(stderr=True)) as display:
         launch = prepare(wanted, [kafka], display.note)
-        ran = list(run_replays(original, [kafka], times=times, seed=None, launch=launch, display=display, jobs=AT_ONCE))
+        jobs = max(1, min(AT_ONCE, _BROKERS_AT_ONCE // original.scenario.cluster.brokers))
+        ran = list(run_replays(original, [kafka], times=times, seed=None, launch=launch, display=display, jobs=jobs))
     original, replays = judged_together(original, ran, judge, _note, anew=anew)
     for run, same in ((one.run, one.same) for one in replays if one.run is not None):
         if keep is not None and not same:
