@@ -31,7 +31,7 @@ from analysis.judge.timeline import MILLISECOND_NS
 from analysis.judge.uncommitted import why_uncommitted
 
 if TYPE_CHECKING:
-    from analysis.reconcile.model import HwRegression, LostRange
+    from analysis.reconcile.model import GoneRange, HwRegression, LostRange
 
 
 class LostPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class LostPart(msgspec.Struct, frozen=True, kw_only=True):
 
 def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
     """The parts of a lost range, each with its cause; one part unless several elections share the range."""
-    cuts = [cut for cut in cuts_of(evidence, lost.topic, lost.partition) if lost.first_offset < cut <= lost.last_offset]
+    cuts = cuts_of(evidence, lost)
     parts: list[tuple[int, int, Attribution]] = []
     for first, end in zip([lost.first_offset, *cuts], [*cuts, lost.last_offset + 1], strict=True):
         gone = Gone(
@@ -146,11 +146,12 @@ def attribute_regression(evidence: Evidence, back: HwRegression, lost: Sequence[
     return found
 
 
-def cuts_of(evidence: Evidence, topic: str, partition: int) -> list[int]:
-    """Offsets between which every answer on who held what is the same."""
-    name = f"{topic}-{partition}"
+def cuts_of(evidence: Evidence, found: LostRange | GoneRange) -> list[int]:
+    """Offsets that part a range into those in which every answer on who held what is the same."""
+    name = f"{found.topic}-{found.partition}"
     ends = {at[name] for loss in evidence.log_losses or () for at in (loss.starts, loss.ends) if name in at}
-    return sorted({*evidence.epochs.starts(topic, partition), *ends})
+    cuts = {*evidence.epochs.starts(found.topic, found.partition), *ends}
+    return sorted(cut for cut in cuts if found.first_offset < cut <= found.last_offset)
 
 
 def _epoch_at(evidence: Evidence, lost: LostRange) -> int:

@@ -49,12 +49,10 @@ def _attributed(evidence: Evidence, gone: GoneRange) -> Attribution:
     states = evidence.timeline.states(gone.topic, gone.partition)
     if any(after.follows_recreation(before) for before, after in pairwise(states)):
         return Attribution(cause=None, election=None, why="its topic was deleted and made again")
-    cuts = []
-    if gone.count == gone.last_offset - gone.first_offset + 1:
-        cuts = [one for one in cuts_of(evidence, gone.topic, gone.partition) if gone.first_offset < one]
-        cuts = [one for one in cuts if one < gone.last_offset]
+    is_whole = gone.count == gone.last_offset - gone.first_offset + 1
+    offsets = {gone.first_offset, *(cuts_of(evidence, gone) if is_whole else ()), gone.last_offset}
     of_offset = _read if gone.kind == READ else _diverged
-    found = [of_offset(evidence, gone, offset) for offset in (gone.first_offset, *cuts, gone.last_offset)]
+    found = [of_offset(evidence, gone, offset) for offset in sorted(offsets)]
     return min(found, key=lambda one: _GRAVEST.index(one.cause) if one.cause in _GRAVEST else len(_GRAVEST))
 
 
@@ -78,30 +76,24 @@ def _diverged(evidence: Evidence, gone: GoneRange, offset: int) -> Attribution:
 
 
 def _since(
-    evidence: Evidence, gone: GoneRange, offset: int, since_ns: int, since_epoch: int, *, exact: bool = True
+    evidence: Evidence, range_: GoneRange, offset: int, since_ns: int, since_epoch: int, *, exact: bool = True
 ) -> Attribution:
-    return _attribute_gone(
-        evidence,
-        Gone(
-            topic=gone.topic,
-            partition=gone.partition,
-            offset=offset,
-            committed=True,
-            since_ns=since_ns,
-            since_epoch=since_epoch,
-            exact=exact,
-        ),
-    )
-
-
-def _attribute_gone(evidence: Evidence, gone: Gone) -> Attribution:
     """The cause for an offset that is known to have had a committed record.
 
     A slow consumer returns out of its buffer what was cut off before it says so. Where nothing after its poll explains
     that the record is gone, what came after the beginning of the record's leader epoch may.
     """
+    gone = Gone(
+        topic=range_.topic,
+        partition=range_.partition,
+        offset=offset,
+        committed=True,
+        since_ns=since_ns,
+        since_epoch=since_epoch,
+        exact=exact,
+    )
     found = attribute(evidence, gone)
-    if not gone.exact or found.cause not in ("unexplained", None) or not evidence.timeline.partitions:
+    if not exact or found.cause not in ("unexplained", None) or not evidence.timeline.partitions:
         return found
     begun_ns = _begun_ns(evidence, gone.topic, gone.partition, gone.since_epoch)
     if begun_ns is None:

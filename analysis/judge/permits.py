@@ -57,15 +57,23 @@ def _unclean(evidence: Evidence, elected: Elected, gone: Gone) -> Attribution:
     """An unclean election, where config or operator allowed it; else only what no replica had any more is excused."""
     where = f"broker {elected.leader} was elected from outside the ISR and the ELR"
     allowed = _allowed_uncleanly(evidence, elected)
-    losers = {loss.broker for loss in evidence.log_losses or () if _lost_data(evidence, loss, gone, elected)}
-    cause: Cause | None = "unclean-election"
+    if allowed:
+        return Attribution(cause="unclean-election", election=elected, why=where)
     if allowed is None:
-        cause, where = None, f"{where}; whether that was allowed is not known (unclean.leader.election.enable, steps)"
-    elif not allowed and elected.before.replicas and set(elected.before.replicas) <= losers:
-        cause, where = "beyond-tolerance", f"every replica ({_list(elected.before.replicas)}) lost its log"
-    elif not allowed:
-        cause, where = "unexplained", f"{where}, though no config allowed it and no operator asked for it"
-    return Attribution(cause=cause, election=elected, why=where)
+        why = f"{where}; whether that was allowed is not known (unclean.leader.election.enable, steps)"
+        return Attribution(cause=None, election=elected, why=why)
+    losers = {loss.broker for loss in evidence.log_losses or () if _lost_data(evidence, loss, gone, elected)}
+    why = f"{where}, though no config allowed it and no operator asked for it"
+    return _none_kept_it(elected, losers) or Attribution(cause="unexplained", election=elected, why=why)
+
+
+def _none_kept_it(elected: Elected, losers: set[int]) -> Attribution | None:
+    """The cause where every replica lost its log; None: one did not."""
+    replicas = elected.before.replicas
+    if not replicas or not set(replicas) <= losers:
+        return None
+    why = f"every replica ({_list(replicas)}) lost its log"
+    return Attribution(cause="beyond-tolerance", election=elected, why=why)
 
 
 def _allowed_uncleanly(evidence: Evidence, elected: Elected) -> bool | None:
@@ -86,8 +94,8 @@ def _disks(evidence: Evidence, elected: Elected, gone: Gone) -> Attribution:
     before, leader = elected.before, elected.leader
     losses = [loss for loss in evidence.log_losses or () if _lost_data(evidence, loss, gone, elected)]
     losers = {loss.broker for loss in losses}
-    if before.replicas and set(before.replicas) <= losers:
-        return found("beyond-tolerance", f"every replica ({_list(before.replicas)}) lost its log")
+    if (none_kept_it := _none_kept_it(elected, losers)) is not None:
+        return none_kept_it
     at = elected.after.metadata_offset
     elr = evidence.rules.elr_on(at)
     sole = elected.road == "isr" and set(before.isr) == {leader}

@@ -14,7 +14,7 @@ from analysis.judge.elections import all_elections
 from analysis.judge.invariants import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from analysis.judge.timeline import load_timeline
 from analysis.report import words
-from analysis.verdict import Election, Loss, Verdict, acked_by_brokers
+from analysis.verdict import Election, Loss, Verdict, acked_by_brokers, counts_by_kind
 from harness.record.manifest import Manifest, read_manifest
 
 _STYLE = {"as-predicted": "green", "contradicted": "bold red", "inconclusive": "yellow"}
@@ -133,13 +133,9 @@ def _protocol(verdict: Verdict) -> str:
     violated = [one.name for one in verdict.properties if one.status == "violated"]
     if violated:
         return "\n".join(["violated:", *violated])
-    unknown = {one.name for one in verdict.properties if one.status == "unknown"}
-    kinds = {one.kind for one in verdict.anomalies if one.count}
-    if (
-        not verdict.properties
-        or NO_COMMITTED_LOSS in unknown
-        or (NO_HW_REGRESSION in unknown and "hw-regression" in kinds)
-    ):
+    fell = "hw-regression" in counts_by_kind(verdict.anomalies)
+    needed = [NO_COMMITTED_LOSS, *([NO_HW_REGRESSION] if fell else [])]
+    if not verdict.properties or any(words.undecided(verdict, clause) for clause in needed):
         return "cannot tell"
     return "allows the loss" if any(one.committed for one in verdict.losses) else "nothing violated"
 

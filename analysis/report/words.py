@@ -49,14 +49,14 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
     uncommitted = sum(loss.count for loss in verdict.losses if not loss.committed)
     acked = f"{acked_by_brokers(verdict.counts, verdict.coverage):,} acked records"
     causes = ", ".join(sorted({loss.cause for loss in verdict.losses if loss.committed}))
-    undecided = _undecided(verdict, NO_COMMITTED_LOSS)
+    not_known = undecided(verdict, NO_COMMITTED_LOSS)
     if committed:
         which = f"{committed:,} of them committed" if uncommitted else "all of them committed"
-        count = f"{'at least ' if undecided else ''}{committed + uncommitted:,}"
+        count = f"{'at least ' if not_known else ''}{committed + uncommitted:,}"
         seen = f"Kafka {kafka or 'of an unknown release'} lost {count} of {acked}, {which} ({causes})"
     elif not sends:
         seen = "how many records were acked, or lost, is not known"
-    elif undecided:
+    elif not_known:
         seen = f"how many of {acked} are lost is not known, or by what cause"
     elif uncommitted:
         seen = f"{uncommitted:,} of {acked} are lost, none of them committed"
@@ -91,7 +91,7 @@ def acks_0(verdict: Verdict) -> str:
 def lost_in_all(verdict: Verdict) -> int | None:
     """How many records are lost, whatever their acks; None where it could not be decided."""
     count = sum(one.count for one in verdict.anomalies if one.kind == "lost")
-    decided = bool(verdict.properties) and not _undecided(verdict, NO_COMMITTED_LOSS)
+    decided = bool(verdict.properties) and not undecided(verdict, NO_COMMITTED_LOSS)
     return count if decided or count else None
 
 
@@ -123,10 +123,11 @@ def gloss(verdict: Verdict, clause: Property) -> str:
 def went_back(verdict: Verdict) -> str:
     """How many answers had a lower HW than one before; `?` where that is not known of the whole run."""
     count = sum(one.count for one in verdict.anomalies if one.kind == "hw-regression")
-    return UNKNOWN if _undecided(verdict, NO_HW_REGRESSION) and not count else f"{count:,}"
+    return UNKNOWN if undecided(verdict, NO_HW_REGRESSION) and not count else f"{count:,}"
 
 
-def _undecided(verdict: Verdict, clause: str) -> bool:
+def undecided(verdict: Verdict, clause: str) -> bool:
+    """Whether a clause is unknown of the run."""
     return any(one.name == clause and one.status == "unknown" for one in verdict.properties)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +63,15 @@ def jobs_of(args: argparse.Namespace) -> int:
     if jobs > 1:
         require_memory(jobs)
     return jobs
+
+
+def budget_s_of(args: argparse.Namespace) -> float:
+    """Seconds of `--budget`, as 2h, 90m or 30s. Raises `UsageError`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", args.budget.strip())
+    if match is None or float(match[1]) == 0:
+        allowed = "a number with its unit: 2h, 90m, 30s"
+        raise UsageError("not a budget of time", where="--budget", got=repr(args.budget), allowed=allowed)
+    return float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
 
 
 def wanted_of(args: argparse.Namespace) -> Wanted:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from harness.cli.cluster_options import add_jobs_option, jobs_of, words_of
+from harness.cli.cluster_options import add_jobs_option, budget_s_of, jobs_of, words_of
 from harness.errors import EbbtideError, ExitCode, Problems, UsageError
 from harness.powers.choice import Wish
 
@@ -183,14 +183,12 @@ def _plan(
 
 def _settings(args: argparse.Namespace) -> tuple[float, list[Target] | None, list[Scenario]]:
     """The budget in seconds, the targets, and the scenarios; raises `UsageError` with all that is wrong of them."""
-    from harness.scenario.words import budget_s
-
     wrong: list[EbbtideError] = [
         UsageError("out of range", where=f"--{option}", got=str(got), allowed=f"{least} or more")
         for option, least in (("times", 1), ("jobs", 1), ("keep", 0))
         if (got := getattr(args, option)) < least
     ]
-    seconds = _unless_wrong(wrong, "--budget", lambda: budget_s(args.budget))
+    seconds = _unless_wrong(wrong, "--budget", lambda: budget_s_of(args))
     targets = None if args.kafka is None else _unless_wrong(wrong, "--kafka", lambda: _targets(args.kafka))
     scenarios = _unless_wrong(wrong, "--scenarios", lambda: _scenarios(args.scenarios))
     if seconds is None or scenarios is None or wrong:

@@ -83,15 +83,15 @@ def run(args: argparse.Namespace) -> ExitCode:
         )
     if args.name is not None and not args.keep_cluster:
         raise UsageError("only a cluster that is kept has a name", where="--name", got=args.name, next="--keep-cluster")
-    name = new_name(args.name) if args.keep_cluster else ""
+    kept_as = new_name(args.name) if args.keep_cluster else None
     check(wanted, scenario, releases)
     seed = args.seed if args.seed is not None else new_seed()
     with EarlySession() as spark:
         with display_for(OutlivingConsole(stderr=args.json)) as display:
             launch = prepare(wanted, releases, display.note)
             drive = _drive(args.witness)
-            if args.keep_cluster:
-                return _run_and_keep(args, name, launch.request(scenario, releases[0], seed), display, drive)
+            if kept_as is not None:
+                return _run_and_keep(args, kept_as, launch.request(scenario, releases[0], seed), display, drive)
             requests = [launch.request(scenario, release, seed) for release in releases]
             records = _run_all(requests, display, drive, spark)
             display.note("judging")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, wanted_of
+from harness.cli.cluster_options import add_cluster_options, add_jobs_option, budget_s_of, jobs_of, wanted_of
 from harness.cli.scenario_file import check_place, write_scenario
 from harness.errors import ExitCode, UsageError
 from harness.powers.choice import Wish
@@ -57,11 +57,10 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.replay.replaying import as_recorded
     from harness.runner.display import OutlivingConsole, PlainDisplay, display_for
     from harness.runner.launch import check, prepare
-    from harness.scenario.words import budget_s
     from harness.shrink.goal import goal_from
     from harness.shrink.shrinking import shrink
 
-    seconds = budget_s(args.budget)
+    seconds = budget_s_of(args)
     if args.times < 1:
         raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
     jobs = jobs_of(args)

@@ -91,12 +91,14 @@ def run_side_by_side(
 
 
 def run_in_turn(
-    wanted: Iterable[tuple[Key, RunRequest | EbbtideError]], display: Display
+    wanted: Iterable[tuple[Key, RunRequest | EbbtideError]],
+    display: Display,
+    carry_out: Callable[[RunRequest, Display], Path] = run_scenario,
 ) -> Generator[tuple[Key, Path | EbbtideError], None, None]:
     """As `run_side_by_side`, here and one after another."""
     for key, request in wanted:
         try:
-            yield key, request if isinstance(request, EbbtideError) else run_scenario(request, display)
+            yield key, request if isinstance(request, EbbtideError) else carry_out(request, display)
         except EbbtideError as error:
             yield key, error
 

@@ -28,13 +28,3 @@ def rate_bytes_s(text: str) -> int:
     if not RATE_BYTES_S_MIN <= rate <= RATE_BYTES_S_MAX:
         raise UsageError("not a rate", got=repr(text), allowed="8kbit to 100mbit, e.g. 256kbit")
     return rate
-
-
-def budget_s(text: str) -> float:
-    """Seconds of `2h`, `90m`, `30s`; raises `UsageError`."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", text.strip())
-    if match is None or float(match[1]) == 0:
-        raise UsageError(
-            "not a budget of time", where="--budget", got=repr(text), allowed="a number with its unit: 2h, 90m, 30s"
-        )
-    return float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]

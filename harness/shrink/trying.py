@@ -24,7 +24,7 @@ from harness.runner.display import Display
 from harness.runner.launch import Launch
 from harness.runner.run import RunRequest, run_scenario
 from harness.runner.session import Session
-from harness.runner.side_by_side import run_side_by_side
+from harness.runner.side_by_side import run_in_turn, run_side_by_side
 from harness.scenario.model import ADMIN_KINDS, Scenario, StepSpec
 from harness.scenario.words import duration_s
 from harness.scenario.write import SCENARIO, text_of
@@ -80,7 +80,7 @@ class Trying:
                 yield one, launch.request(hurried(scenario), self._kafka, self._seed)
 
         if not self._apart:
-            ends = self._in_turn(requests())
+            ends = run_in_turn(requests(), self._display, carry_out_or_stop)
         else:
             self._launch.runs.mkdir(parents=True, exist_ok=True)
             log = self._launch.runs / LOG
@@ -93,15 +93,6 @@ class Trying:
                 if isinstance(decision, Decision):
                     decision = msgspec.structs.replace(decision, took_s=time.monotonic() - began[number])
                 yield number, decision
-
-    def _in_turn(
-        self, requests: Iterable[tuple[Wanted, RunRequest]]
-    ) -> Generator[tuple[Wanted, Path | EbbtideError], None, None]:
-        for one, request in requests:
-            try:
-                yield one, carry_out_or_stop(request, self._display)
-            except EbbtideError as error:
-                yield one, error
 
     def _decision(self, scenario: Scenario, end: Path | EbbtideError) -> Decision | HarnessError:
         if isinstance(end, Path):

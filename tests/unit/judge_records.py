@@ -213,10 +213,27 @@ class Story:
         committed: bool = True,
     ) -> None:
         """Records that a consumer had read at `read_s`, written under `epoch`, and that are gone but not lost."""
+        self._gone("vanished", first, last, epoch=epoch, count=count, committed=committed, read_ns=ns(read_s))
+
+    def diverge(self, first: int, last: int, *, epoch: int | None) -> None:
+        """Offsets at which replicas hold different records below both HWs, the oldest of `epoch`."""
+        self._gone("replica-divergence", first, last, epoch=epoch, committed=False)
+
+    def _gone(
+        self,
+        kind: str,
+        first: int,
+        last: int,
+        *,
+        epoch: int | None,
+        committed: bool,
+        count: int | None = None,
+        read_ns: int | None = None,
+    ) -> None:
         count = count if count is not None else last - first + 1
         self.gone.append(
             GoneRange(
-                kind="vanished",
+                kind=kind,
                 topic="t",
                 partition=0,
                 leader_epoch=epoch,
@@ -224,27 +241,10 @@ class Story:
                 first_offset=first,
                 last_offset=last,
                 count=count,
-                read_ns=ns(read_s),
+                read_ns=read_ns,
             )
         )
-        self.anomalies.append(AnomalyCount(kind="vanished", topic="t", partition=0, count=count))
-
-    def diverge(self, first: int, last: int, *, epoch: int | None) -> None:
-        """Offsets at which replicas hold different records below both HWs, the oldest of `epoch`."""
-        count = last - first + 1
-        self.gone.append(
-            GoneRange(
-                kind="replica-divergence",
-                topic="t",
-                partition=0,
-                leader_epoch=epoch,
-                committed=False,
-                first_offset=first,
-                last_offset=last,
-                count=count,
-            )
-        )
-        self.anomalies.append(AnomalyCount(kind="replica-divergence", topic="t", partition=0, count=count))
+        self.anomalies.append(AnomalyCount(kind=kind, topic="t", partition=0, count=count))
 
     def predict(self, prediction: str, *, kafka: str = ">=3.3", steps: int = 0) -> None:
         """A scenario.toml with one prediction, given as TOML lines, and that many steps."""

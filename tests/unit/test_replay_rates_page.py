@@ -66,6 +66,27 @@ def measured(scenario: str, *, same: int) -> Replayed:
     )
 
 
+class Measuring:
+    """In the place of `measure`: every replay is the same. `asked` has what it was called for."""
+
+    def __init__(self, *, failing: str | None = None) -> None:
+        self.failing = failing
+        self.asked: list[tuple[str, int, bool]] = []
+
+    def __call__(
+        self, record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether, *, anew: bool
+    ) -> Replayed:
+        self.asked.append((record.name, times, anew))
+        if record.name == self.failing:
+            raise HarnessError("no space", where=str(record))
+        return msgspec.structs.replace(measured(record.name, same=times), runs=(record.name,), times=times)
+
+    @property
+    def records(self) -> list[str]:
+        """The records that it was called for, in order."""
+        return [name for name, _, _ in self.asked]
+
+
 def test_the_page_is_that_of_what_was_measured() -> None:
     assert PAGE.read_text() == page(list(stored().values())), "python -m bench.replays"
 
@@ -141,17 +162,9 @@ def test_replays_of_several_days_add_up_and_those_of_another_finding_do_not(caps
 def test_the_scenario_with_the_fewest_replays_is_next_and_its_record_judged_anew_once(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str, int, bool]] = []
-
-    def measure(
-        record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether, *, anew: bool
-    ) -> Replayed:
-        asked.append((record.name, times, anew))
-        return msgspec.structs.replace(measured(record.name, same=times), times=times)
-
-    monkeypatch.setattr(replays, "measure", measure)
+    monkeypatch.setattr(replays, "measure", measuring := Measuring())
     assert main([str(runs), "--times", "3", "--each", "2"]) == 0
-    assert asked == [
+    assert measuring.asked == [
         ("first-partition", 2, True),
         ("healthy", 2, True),
         ("first-partition", 1, False),
@@ -244,20 +257,10 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_was_measured_is_left_out_the_next_time_and_one_that_fails_stops_no_other(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-
-    def measure(
-        record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether, *, anew: bool
-    ) -> Replayed:
-        asked.append(record.name)
-        if record.name == "first-partition":
-            raise HarnessError("no space", where=str(record))
-        return msgspec.structs.replace(measured(record.name, same=times), times=times)
-
-    monkeypatch.setattr(replays, "measure", measure)
+    monkeypatch.setattr(replays, "measure", measuring := Measuring(failing="first-partition"))
     assert main([str(runs), "--each", "15"]) == 1
     assert main([str(runs)]) == 1
-    assert asked == ["first-partition", "healthy", "healthy", "first-partition"]
+    assert measuring.records == ["first-partition", "healthy", "healthy", "first-partition"]
     assert {name: one.times for name, one in stored().items()} == {"healthy": 20}
     assert main([str(runs), "--budget-m", "0"]) == 0
 
@@ -265,30 +268,19 @@ def test_what_was_measured_is_left_out_the_next_time_and_one_that_fails_stops_no
 def test_what_is_measured_anew_is_known_until_there_is_something_new(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-
-    def measure(
-        record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether, *, anew: bool
-    ) -> Replayed:
-        asked.append(record.name)
-        if record.name == "first-partition" and broken:
-            raise HarnessError("no space", where=str(record))
-        return msgspec.structs.replace(measured(record.name, same=times), runs=(record.name,), times=times)
-
-    broken = False
-    monkeypatch.setattr(replays, "measure", measure)
+    monkeypatch.setattr(replays, "measure", measuring := Measuring())
     assert main([str(runs), "--times", "3", "--each", "3"]) == 0
-    broken = True
+    measuring.failing = "first-partition"
     assert main([str(runs), "--times", "4", "--each", "4", "--anew", "first-partition"]) == 1
     assert {name: one.times for name, one in stored().items()} == {"first-partition": 3, "healthy": 4}
-    broken = False
+    measuring.failing = None
     assert main([str(runs), "--times", "3", "--each", "2", "--anew", "first-partition"]) == 0
     assert {name: one.times for name, one in stored().items()} == {"first-partition": 3, "healthy": 4}
-    assert asked[4:] == ["first-partition", "first-partition"]
+    assert measuring.records[4:] == ["first-partition", "first-partition"]
     ran(runs, "healthy", "of-today", lost=True)
     assert main([str(runs), "--times", "5"]) == 0
     assert main([str(runs), "--times", "3", "--anew", "healthy"]) == 0
-    assert asked[6:] == ["first-partition", "healthy", "of-today"]
+    assert measuring.records[6:] == ["first-partition", "healthy", "of-today"]
 
 
 @pytest.mark.parametrize(
