@@ -6,7 +6,7 @@ Every client gets a status file to count in and a stop file whose appearance end
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -125,17 +125,26 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     config: dict[str, str] = {}
 
 
+class GivenProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Names of properties that a scenario gives the nodes of one role, and one of those nodes to ask about them."""
+
+    role: Literal["broker", "controller"]
+    names: tuple[str, ...]
+    node: int
+    address: str
+
+
 class TopicsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Topics to create once as many brokers are registered as `bootstrap` names.
 
-    `properties`: names of broker properties that Kafka must know.
+    `properties`: those that Kafka must know.
     `result` is where the brokers' addresses are written, as JSON: `{"1": "10.0.0.1:9092"}`.
     """
 
     endpoints: Endpoints
     bootstrap: tuple[str, ...]
     topics: dict[str, NewTopic]
-    properties: tuple[str, ...] = ()
+    properties: tuple[GivenProperties, ...] = ()
     result: str
     timeout_s: float = 60.0
 

@@ -25,6 +25,7 @@ from workloads.config import (
     FINAL_CONSUMER,
     ConsumerConfig,
     FinalReadConfig,
+    GivenProperties,
     NewTopic,
     ProducerConfig,
     SamplerConfig,
@@ -59,8 +60,8 @@ class Workload:
 
     `record` is the run folder: journals and the clients' small files go to `journal/`, their stderr to `logs/`.
     `start_client` is `Runtime.start_client`, `bootstrap` is `Runtime.bootstrap_servers()`, `assignments` are
-    each topic's replicas per partition, `properties` the names of those that the scenario gives
-    brokers. Use one object from one thread.
+    each topic's replicas per partition, `properties` those that the scenario gives nodes and
+    that Kafka must know. Use one object from one thread.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Workload:
         assignments: Mapping[str, Sequence[tuple[int, ...]]],
         producers: Sequence[ProducerSpec],
         consumers: Sequence[ConsumerSpec] = (),
-        properties: Iterable[str] = (),
+        properties: Iterable[GivenProperties] = (),
     ) -> None:
         _check_ids(producers, consumers)
         self._record = record.absolute()

@@ -16,7 +16,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from harness.errors import HarnessError
 from harness.record.files import write_atomically
 from harness.waiting import wait_until
-from workloads.config import NewTopic, TopicsConfig, read_config
+from workloads.config import GivenProperties, NewTopic, TopicsConfig, read_config
 from workloads.process import Stop, run_client
 from workloads.status import State, StatusFile
 from workloads.wire import NONE, BrokerConnection, ClusterState, WireError
@@ -32,36 +32,38 @@ _NOT_YET = frozenset({-1, 5, 7, 8, 14, 15, 38, 41, 89})
 coordinator, too few brokers registered for the replication factor, controller elsewhere, throttled."""
 
 
-def require_known(broker: str, broker_id: int, properties: Sequence[str]) -> None:
-    """Ask a broker what it makes of properties that it was started with: it starts with any, and ignores what is none.
+def require_known(given: GivenProperties) -> None:
+    """Ask a node what it makes of properties that it was started with: it starts with any, and ignores what is none.
 
-    DescribeConfigs names them all the same, of an unknown type. Raises `HarnessError` with those, or without an answer.
+    DescribeConfigs names them all the same, of an unknown type; controllers answer it since Kafka 3.7 (KIP-919).
+    Raises `HarnessError` with those, or without an answer.
     """
+    role, properties = given.role, given.names
     # A plug-in's own properties are its business, and the name of a listener's is taken apart by Kafka alone.
     asked = [name for name in properties if not name.startswith("listener.name.")]
     if not asked or any(".class" in name or name.endswith("reporters") for name in properties):
         return
     resource = DescribeConfigsRequest.DescribeConfigsResource
     wish = DescribeConfigsRequest(
-        resources=[resource(resource_type=_BROKER, resource_name=str(broker_id), configuration_keys=asked)],
+        resources=[resource(resource_type=_BROKER, resource_name=str(given.node), configuration_keys=asked)],
         include_synonyms=False,
         include_documentation=False,
     )
     try:
-        with BrokerConnection(broker, connect_timeout_s=_ANSWER_S, request_timeout_s=_ANSWER_S) as connection:
+        with BrokerConnection(given.address, connect_timeout_s=_ANSWER_S, request_timeout_s=_ANSWER_S) as connection:
             (answer,) = connection.ask(wish, DescribeConfigsResponse, _DESCRIBE_CONFIGS_VERSION).results
     except WireError as error:
-        raise HarnessError("a broker does not tell its configuration", where=broker, got=str(error)) from None
+        raise HarnessError(f"a {role} does not tell its configuration", where=given.address, got=str(error)) from None
     if answer.error_code:
         said = f"error {answer.error_code}: {answer.error_message}"
-        raise HarnessError("a broker does not tell its configuration", where=broker, got=said)
+        raise HarnessError(f"a {role} does not tell its configuration", where=given.address, got=said)
     known = {one.name for one in answer.configs if one.config_type != _UNKNOWN_TYPE}
     if unknown := [name for name in asked if name not in known]:
         raise HarnessError(
-            "Kafka does not know these broker properties, and would ignore them",
-            where="cluster.broker_properties",
+            f"Kafka does not know these {role} properties, and would ignore them",
+            where=f"cluster.{role}_properties",
             got=", ".join(unknown),
-            next="mend the names in the scenario file: those of this release's broker configs",
+            next="mend the names in the scenario file: those that this release has",
         )
 
 
@@ -133,9 +135,8 @@ def main(argv: Sequence[str]) -> int:
 
     def body(_status: StatusFile, _stop: Stop) -> State:
         brokers = create_topics(config.bootstrap, config.topics, config.timeout_s)
-        if config.properties:
-            broker_id, address = min(brokers.items())
-            require_known(address, broker_id, config.properties)
+        for given in config.properties:
+            require_known(given)
         write_atomically(Path(config.result), msgspec.json.encode({str(key): brokers[key] for key in brokers}))
         return State.DONE
 

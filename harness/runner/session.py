@@ -20,6 +20,7 @@ from harness.record.steps import StepEntry
 from harness.runner.display import Display, RunState
 from harness.runner.draws import Draws
 from harness.runner.gates import Gate
+from harness.runner.given import given_properties
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView, describe
 from harness.runtime.base import CLIENTS, Runtime
@@ -80,7 +81,7 @@ class Session:
             assignments=draws.assignments,
             producers=scenario.producers,
             consumers=scenario.consumers,
-            properties=scenario.cluster.broker_properties,
+            properties=given_properties(scenario, runtime.nodes.values()),
         )
         self._schedule = Schedule(
             scenario.steps,

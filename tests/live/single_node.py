@@ -29,11 +29,15 @@ _JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class SingleNode:
-    """A running node. `address` is its `host:port`, `data_dir` its log.dirs folder, `log_file` its log."""
+    """A running node.
+
+    `address` and `controller` are the `host:port` of its listeners, `data_dir` its log.dirs folder, `log_file` its log.
+    """
 
     def __init__(self, folder: Path, jars: list[Path], properties: dict[str, str] | None = None) -> None:
         broker_port, controller_port = _free_port(), _free_port()
         self.address = f"127.0.0.1:{broker_port}"
+        self.controller = f"127.0.0.1:{controller_port}"
         self.data_dir = folder / "data"
         self.log_file = folder / "kafka.log"
         self._java = str(require_java().executable)
@@ -42,8 +46,8 @@ class SingleNode:
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{controller_port}",
+            "controller.quorum.voters": f"1@{self.controller}",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{self.controller}",
             "advertised.listeners": f"PLAINTEXT://{self.address}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data_dir),

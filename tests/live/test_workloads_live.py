@@ -6,7 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +19,7 @@ from harness.runtime.base import ClientProcess, StartClient
 from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from harness.waiting import pause, wait_until
 from workloads import group
-from workloads.config import FINAL_CONSUMER, NewTopic
+from workloads.config import FINAL_CONSUMER, GivenProperties, NewTopic
 from workloads.convert import convert_journals
 from workloads.frames import POLLED, unpack_polled
 from workloads.group import Workload
@@ -286,11 +286,19 @@ def test_a_topic_that_kafka_refuses_is_reported_with_its_words(kafka_node: Singl
         create_topics([kafka_node.address], {"refused-by-kafka": setup}, timeout_s=10)
 
 
-def test_a_broker_property_that_kafka_does_not_know_is_refused(kafka_node: SingleNode) -> None:
-    require_known(kafka_node.address, 1, ["log.dirs", "unclean.leader.election.enable", "num.partitions"])
-    with pytest.raises(HarnessError, match="would ignore them") as refused:
-        require_known(kafka_node.address, 1, ["log.dirs", "unclean.leader.electon.enable"])
-    assert refused.value.got == "unclean.leader.electon.enable"
+@pytest.mark.parametrize("role", ["broker", "controller"])
+def test_a_property_that_kafka_does_not_know_is_refused(
+    kafka_node: SingleNode, role: Literal["broker", "controller"]
+) -> None:
+    address = kafka_node.address if role == "broker" else kafka_node.controller
+
+    def given(*names: str) -> GivenProperties:
+        return GivenProperties(role=role, names=names, node=1, address=address)
+
+    require_known(given("log.dirs", "unclean.leader.election.enable", "num.partitions"))
+    with pytest.raises(HarnessError, match=f"does not know these {role} properties") as refused:
+        require_known(given("log.dirs", "unclean.leader.electon.enable"))
+    assert (refused.value.where, refused.value.got) == (f"cluster.{role}_properties", "unclean.leader.electon.enable")
 
 
 def test_creating_a_topic_again_finds_it(kafka_node: SingleNode) -> None:

@@ -9,6 +9,8 @@ import pytest
 from harness.errors import UsageError
 from harness.host.bridge import address_of
 from harness.known_releases import KNOWN, KnownRelease
+from harness.owner.plain import plain
+from harness.runner.given import given_properties
 from harness.runtime.base import CLIENTS
 from harness.runtime.feature_levels import levels_of
 from harness.runtime.properties import plan_cluster, properties_of, render
@@ -55,6 +57,26 @@ def test_a_scenario_may_set_what_kafka_knows() -> None:
     assert _properties(spec, 1)["log.flush.interval.messages"] == "1"
     assert _properties(spec, 1)["num.io.threads"] == "9"
     assert "log.flush.interval.messages" not in _properties(spec, 100)
+
+
+@pytest.mark.parametrize(("kafka", "asked"), [("3.6.2", ["broker-2"]), ("3.7.0", ["broker-2", "controller-100"])])
+def test_a_node_of_each_role_is_asked_about_its_properties_where_it_answers(kafka: str, asked: list[str]) -> None:
+    cluster = ClusterSpec(
+        controllers=3,
+        brokers=2,
+        broker_properties={"num.io.threads": "9"},
+        controller_properties={"unclean.leader.election.enable": "true"},
+    )
+    nodes = [node for node in plan_cluster(cluster, address_of).nodes.values() if node.id != 1]
+    given = given_properties(plain(kafka, cluster), nodes)
+    assert [f"{one.role}-{one.node}" for one in given] == asked
+    assert given[0].names == ("num.io.threads",)
+    assert [one.address for one in given] == ["10.99.0.2:9092", "10.99.0.100:9093"][: len(asked)]
+
+
+def test_a_role_without_properties_is_not_asked() -> None:
+    nodes = plan_cluster(ClusterSpec(), address_of).nodes.values()
+    assert given_properties(plain("4.3.1", ClusterSpec()), nodes) == []
 
 
 def test_a_scenario_may_not_move_a_node() -> None:
