@@ -138,7 +138,7 @@ class TopicsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Topics to create once as many brokers are registered as `bootstrap` names.
 
     `properties`: those that Kafka must know.
-    `result` is where the brokers' addresses are written, as JSON: `{"1": "10.0.0.1:9092"}`.
+    `result` is where `TopicsResult` is written.
     """
 
     endpoints: Endpoints
@@ -147,6 +147,21 @@ class TopicsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     properties: tuple[GivenProperties, ...] = ()
     result: str
     timeout_s: float = 60.0
+
+
+class Unknown(msgspec.Struct, frozen=True, kw_only=True):
+    """A property that Kafka does not know, and would ignore; `near` is a name that it knows, empty for none."""
+
+    role: Literal["broker", "controller"]
+    name: str
+    near: str
+
+
+class TopicsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The brokers' addresses (`10.0.0.1:9092`) by id, and what was wrong with the properties."""
+
+    brokers: dict[int, str]
+    unknown: tuple[Unknown, ...]
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError, Problems, UsageError
 from harness.record.files import JOURNAL_DIR, LOGS_DIR
 from harness.record.manifest import ACKS, FinalOffsets
 from harness.runtime.base import StartClient
@@ -30,6 +30,8 @@ from workloads.config import (
     ProducerConfig,
     SamplerConfig,
     TopicsConfig,
+    TopicsResult,
+    Unknown,
 )
 from workloads.convert import JOURNAL_SUFFIX
 from workloads.payload import PRODUCER_MAX
@@ -44,6 +46,9 @@ _OUTSTANDING_BYTES = 64 << 20
 """Records, and their bytes, that a producer may have under way: kafka-python 3 has no buffer limit of its own."""
 
 _STARTED = (State.RUNNING, State.DONE, State.STOPPED)
+
+
+_MEND = "mend the names in the scenario file, and run it again"
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +103,7 @@ class Workload:
     def create_topics(self, timeout_s: float = 60.0) -> None:
         """Wait for every broker, create the topics, and learn the brokers' addresses.
 
-        Raises `HarnessError` with what the cluster last said.
+        Raises `HarnessError` with what the cluster last said, `Problems` with properties that Kafka does not know.
         """
         result = self._folder / "brokers.json"
         config = TopicsConfig(
@@ -116,7 +121,10 @@ class Workload:
             timeout_s=timeout_s,
         )
         self._topic_maker.run_to_end(config, self._start_client, timeout_s)
-        self._brokers = {int(key): address for key, address in msgspec.json.decode(result.read_bytes()).items()}
+        learnt = msgspec.json.decode(result.read_bytes(), type=TopicsResult)
+        if learnt.unknown:
+            raise Problems("the scenario's properties", [_ignored(one) for one in learnt.unknown], next=_MEND)
+        self._brokers = learnt.brokers
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start sampler, consumers and producers together and wait until each is at work.
@@ -304,6 +312,15 @@ class Workload:
             max_outstanding=max(1, min(_OUTSTANDING, _OUTSTANDING_BYTES // spec.payload_bytes)),
             start_timeout_s=timeout_s,
         )
+
+
+def _ignored(unknown: Unknown) -> UsageError:
+    return UsageError(
+        f"Kafka does not know this {unknown.role} property, and would ignore it",
+        where=f"cluster.{unknown.role}_properties",
+        got=unknown.name,
+        allowed="the properties of this release" + (f" (did you mean {unknown.near}?)" if unknown.near else ""),
+    )
 
 
 def _end(clients: Sequence[Client], timeout_s: float) -> list[ClientEnd]:

@@ -6,6 +6,7 @@ cluster answers: waiting for the brokers is part of its work.
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from harness.errors import HarnessError
 from harness.record.files import write_atomically
 from harness.waiting import wait_until
-from workloads.config import GivenProperties, NewTopic, TopicsConfig, read_config
+from workloads.config import GivenProperties, NewTopic, TopicsConfig, TopicsResult, Unknown, read_config
 from workloads.process import Stop, run_client
 from workloads.status import State, StatusFile
 from workloads.wire import NONE, BrokerConnection, ClusterState, WireError
@@ -32,39 +33,39 @@ _NOT_YET = frozenset({-1, 5, 7, 8, 14, 15, 38, 41, 89})
 coordinator, too few brokers registered for the replication factor, controller elsewhere, throttled."""
 
 
-def require_known(given: GivenProperties) -> None:
+def unknown_properties(given: GivenProperties) -> list[Unknown]:
     """Ask a node what it makes of properties that it was started with: it starts with any, and ignores what is none.
 
     DescribeConfigs names them all the same, of an unknown type; controllers answer it since Kafka 3.7 (KIP-919).
-    Raises `HarnessError` with those, or without an answer.
+    Raises `HarnessError` without an answer.
     """
-    role, properties = given.role, given.names
-    # A plug-in's own properties are its business, and the name of a listener's is taken apart by Kafka alone.
-    asked = [name for name in properties if not name.startswith("listener.name.")]
-    if not asked or any(".class" in name or name.endswith("reporters") for name in properties):
-        return
     resource = DescribeConfigsRequest.DescribeConfigsResource
     wish = DescribeConfigsRequest(
-        resources=[resource(resource_type=_BROKER, resource_name=str(given.node), configuration_keys=asked)],
+        resources=[resource(resource_type=_BROKER, resource_name=str(given.node), configuration_keys=None)],
         include_synonyms=False,
         include_documentation=False,
     )
+    what = f"a {given.role} does not tell its configuration"
     try:
         with BrokerConnection(given.address, connect_timeout_s=_ANSWER_S, request_timeout_s=_ANSWER_S) as connection:
             (answer,) = connection.ask(wish, DescribeConfigsResponse, _DESCRIBE_CONFIGS_VERSION).results
     except WireError as error:
-        raise HarnessError(f"a {role} does not tell its configuration", where=given.address, got=str(error)) from None
+        raise HarnessError(what, where=given.address, got=str(error)) from None
     if answer.error_code:
         said = f"error {answer.error_code}: {answer.error_message}"
-        raise HarnessError(f"a {role} does not tell its configuration", where=given.address, got=said)
+        raise HarnessError(what, where=given.address, got=said)
     known = {one.name for one in answer.configs if one.config_type != _UNKNOWN_TYPE}
-    if unknown := [name for name in asked if name not in known]:
-        raise HarnessError(
-            f"Kafka does not know these {role} properties, and would ignore them",
-            where=f"cluster.{role}_properties",
-            got=", ".join(unknown),
-            next="mend the names in the scenario file: those that this release has",
-        )
+    return [
+        Unknown(role=given.role, name=name, near=next(iter(difflib.get_close_matches(name, sorted(known), n=1)), ""))
+        for name in given.names
+        if known.isdisjoint(_spellings(name))
+    ]
+
+
+def _spellings(name: str) -> list[str]:
+    """`name`, and where it is a listener's alone, or one SASL mechanism's there, what it is without that (KIP-103)."""
+    words = name.split(".")
+    return [name, *(".".join(words[after:]) for after in (3, 4) if name.startswith("listener.name."))]
 
 
 def create_topics(bootstrap: Sequence[str], topics: dict[str, NewTopic], timeout_s: float) -> dict[int, str]:
@@ -135,9 +136,9 @@ def main(argv: Sequence[str]) -> int:
 
     def body(_status: StatusFile, _stop: Stop) -> State:
         brokers = create_topics(config.bootstrap, config.topics, config.timeout_s)
-        for given in config.properties:
-            require_known(given)
-        write_atomically(Path(config.result), msgspec.json.encode({str(key): brokers[key] for key in brokers}))
+        unknown = tuple(one for given in config.properties for one in unknown_properties(given))
+        result = TopicsResult(brokers=brokers, unknown=unknown)
+        write_atomically(Path(config.result), msgspec.json.encode(result))
         return State.DONE
 
     return run_client(config.endpoints, 0, body)

@@ -1,8 +1,9 @@
-"""Which properties of a scenario Kafka is asked about, and which node is asked."""
+"""Which properties of a scenario Kafka is asked about, which node is asked, and about which nobody can be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from packaging.version import Version
 
@@ -13,17 +14,43 @@ from workloads.config import GivenProperties
 
 _CONTROLLERS_ANSWER_SINCE = Version("3.7.0")
 """The first release whose controllers answer clients (KIP-919)."""
+_KAFKAS_OWN = "org.apache.kafka."
 
 
-def given_properties(scenario: Scenario, nodes: Iterable[NodeInfo]) -> list[GivenProperties]:
-    """Those of each role that has any, with its first node; `scenario` names the one release that is run."""
-    cluster = scenario.cluster
+class Given(NamedTuple):
+    """What to ask, and a sentence for each role whose properties cannot be asked about."""
+
+    asked: list[GivenProperties]
+    unasked: list[str]
+
+
+def given_properties(scenario: Scenario, nodes: Iterable[NodeInfo]) -> Given:
+    """The properties of each role that has any, with its first node; `scenario` names the one release that is run."""
+    cluster, kafka = scenario.cluster, Version(scenario.kafka[0])
     first = {node.role: node for node in sorted(nodes, key=lambda node: node.id, reverse=True)}
-    wished = [(first["broker"], BROKER_PORT, cluster.broker_properties)]
-    if Version(scenario.kafka[0]) >= _CONTROLLERS_ANSWER_SINCE:
-        wished.append((first["controller"], CONTROLLER_PORT, cluster.controller_properties))
-    return [
-        GivenProperties(role=node.role, names=tuple(names), node=node.id, address=f"{node.address}:{port}")
-        for node, port, names in wished
-        if names
-    ]
+    given = Given(asked=[], unasked=[])
+    for node, port, properties in (
+        (first["broker"], BROKER_PORT, cluster.broker_properties),
+        (first["controller"], CONTROLLER_PORT, cluster.controller_properties),
+    ):
+        if not properties:
+            continue
+        unasked = f"the names in cluster.{node.role}_properties are not checked: "
+        if plug_in := _plug_in(properties):
+            given.unasked.append(f"{unasked}{plug_in} may have some of its own")
+        elif node.role == "controller" and kafka < _CONTROLLERS_ANSWER_SINCE:
+            given.unasked.append(f"{unasked}controllers answer since Kafka {_CONTROLLERS_ANSWER_SINCE}")
+        else:
+            address = f"{node.address}:{port}"
+            given.asked.append(GivenProperties(role=node.role, names=tuple(properties), node=node.id, address=address))
+    return given
+
+
+def _plug_in(properties: Mapping[str, str]) -> str:
+    """A class that is not Kafka's own; empty for none."""
+    for name, value in properties.items():
+        if ".class" in name or name.endswith("reporters"):
+            foreign = [one for one in value.split(",") if not one.strip().startswith(_KAFKAS_OWN)]
+            if foreign:
+                return foreign[0].strip()
+    return ""

@@ -72,6 +72,8 @@ class Session:
             {node.id: record / RAW_DIR / node.name / METADATA_FOLDER for node in controllers},
             self._brokers,
         )
+        given = given_properties(scenario, runtime.nodes.values())
+        self._unasked = given.unasked
         self._workload = Workload(
             record=record,
             run_id=run_id,
@@ -81,7 +83,7 @@ class Session:
             assignments=draws.assignments,
             producers=scenario.producers,
             consumers=scenario.consumers,
-            properties=given_properties(scenario, runtime.nodes.values()),
+            properties=given.asked,
         )
         self._schedule = Schedule(
             scenario.steps,
@@ -161,6 +163,8 @@ class Session:
         self._up = True
         with self.timed("start clients"):
             self._workload.create_topics()
+            for sentence in self._unasked:
+                self._display.note(sentence)
             if self._scenario.topics:
                 self._workload.start()
 

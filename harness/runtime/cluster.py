@@ -18,7 +18,7 @@ from typing import Protocol
 
 from analysis.evidence.kraft.quorum import QuorumLogs
 from analysis.evidence.segments import METADATA_FOLDER, partition_folders
-from harness.errors import HarnessError
+from harness.errors import EbbtideError, HarnessError
 from harness.host.bridge import BridgeNetwork, address_of
 from harness.host.children import Child, start_child
 from harness.host.namespaces import in_namespace
@@ -32,7 +32,14 @@ from harness.runtime import storage
 from harness.runtime.base import CLIENTS, DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
 from harness.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, died, tail_of
 from harness.runtime.log_losses import LogsBefore, logs_of_a_lost_disk
-from harness.runtime.properties import BROKER_PORT, CONTROLLER_PORT, plan_cluster, properties_of, render
+from harness.runtime.properties import (
+    BROKER_PORT,
+    CONTROLLER_PORT,
+    plan_cluster,
+    properties_of,
+    refused_value,
+    render,
+)
 from harness.runtime.truncate import cut_to_recovery_points
 from harness.scenario.model import ClusterSpec
 from harness.signals import held_back
@@ -319,7 +326,11 @@ class HostRuntime(ABC):
         ended = {node_id: tool.wait(FORMAT_TIMEOUT_S) for node_id, tool in self._start_formatting(node_ids).items()}
         for node_id, status in ended.items():
             if status != 0:
-                raise died(self.nodes[node_id].name, "could not be formatted", status, self.log_file(node_id))
+                raise self._died(self.nodes[node_id], "could not be formatted", status)
+
+    def _died(self, node: NodeInfo, what: str, status: int | None) -> EbbtideError:
+        log = self.log_file(node.id)
+        return refused_value(self._plan.spec, node, tail_of(log)) or died(node.name, what, status, log)
 
     def _server(self, node: NodeInfo) -> JavaProgram:
         return JavaProgram(
@@ -341,7 +352,7 @@ class HostRuntime(ABC):
         for node_id in node_ids:
             node = self.nodes[node_id]
             if self.pid(node_id) is None:
-                raise died(node.name, "ended before it was ready", self.exit_status(node_id), self.log_file(node_id))
+                raise self._died(node, "ended before it was ready", self.exit_status(node_id))
             event = brokers.get(node_id)
             if not self._answers(node):
                 lacking.append(

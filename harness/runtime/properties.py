@@ -6,6 +6,7 @@ stays as Kafka ships it, since that is what is being tested.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from harness.scenario.model import ClusterSpec
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
+
+_REFUSAL = re.compile(r"Invalid value .* for configuration (?P<name>[^\s:]+): (?P<why>.+)")
 
 HARNESS_OWNED = frozenset(
     {
@@ -83,6 +86,21 @@ def properties_of(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str
 def render(properties: Mapping[str, str]) -> str:
     """The text of a .properties file (backslashes doubled, as java.util.Properties unescapes them)."""
     return "".join(f"{name}={value.replace(chr(92), chr(92) * 2)}\n" for name, value in sorted(properties.items()))
+
+
+def refused_value(spec: ClusterSpec, node: NodeInfo, log: str) -> UsageError | None:
+    """Where the end of a node's log says that Kafka does not take a value which the scenario gives: that."""
+    wished = spec.broker_properties if node.role == "broker" else spec.controller_properties
+    for refusal in _REFUSAL.finditer(log):
+        name = refusal["name"]
+        if name in wished:
+            return UsageError(
+                f"Kafka does not take this value: {refusal['why']}",
+                where=f"cluster.{node.role}_properties.{name}",
+                got=wished[name],
+                next="mend it in the scenario file, and run it again",
+            )
+    return None
 
 
 def _common(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str, str]:

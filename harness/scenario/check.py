@@ -65,8 +65,19 @@ def _walk(value: Any, kind: inspect.Type, path: str, problems: list[UsageError],
     hint = ""
     if isinstance(kind, inspect.LiteralType):
         hint = suggestion(str(value), [str(word) for word in kind.values])
-    problems.append(UsageError("wrong value", where=path, got=repr(value), allowed=_describe(kind) + hint))
+    if isinstance(kind, inspect.StrType) and isinstance(value, dict):
+        hint = f' (dots make tables: a name with dots is quoted, "{_dotted(path.rpartition(".")[2], value)}")'
+    got = str(value).lower() if isinstance(value, bool) else repr(value)
+    problems.append(UsageError("wrong value", where=path, got=got, allowed=_describe(kind) + hint))
     return _stand_in(kind)
+
+
+def _dotted(name: str, value: Any) -> str:
+    """The name that TOML took apart."""
+    while isinstance(value, dict) and value:
+        key, value = next(iter(value.items()))
+        name = f"{name}.{key}"
+    return name
 
 
 def _walk_struct(

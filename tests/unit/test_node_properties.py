@@ -10,10 +10,10 @@ from harness.errors import UsageError
 from harness.host.bridge import address_of
 from harness.known_releases import KNOWN, KnownRelease
 from harness.owner.plain import plain
-from harness.runner.given import given_properties
+from harness.runner.given import Given, given_properties
 from harness.runtime.base import CLIENTS
 from harness.runtime.feature_levels import levels_of
-from harness.runtime.properties import plan_cluster, properties_of, render
+from harness.runtime.properties import plan_cluster, properties_of, refused_value, render
 from harness.runtime.storage import check_features, cluster_id, format_arguments
 from harness.scenario.admin_meaning import FEATURES
 from harness.scenario.model import ClusterSpec
@@ -59,24 +59,64 @@ def test_a_scenario_may_set_what_kafka_knows() -> None:
     assert "log.flush.interval.messages" not in _properties(spec, 100)
 
 
-@pytest.mark.parametrize(("kafka", "asked"), [("3.6.2", ["broker-2"]), ("3.7.0", ["broker-2", "controller-100"])])
-def test_a_node_of_each_role_is_asked_about_its_properties_where_it_answers(kafka: str, asked: list[str]) -> None:
-    cluster = ClusterSpec(
-        controllers=3,
-        brokers=2,
-        broker_properties={"num.io.threads": "9"},
-        controller_properties={"unclean.leader.election.enable": "true"},
-    )
+def _given(kafka: str, broker: dict[str, str], controller: dict[str, str]) -> Given:
+    cluster = ClusterSpec(controllers=3, brokers=2, broker_properties=broker, controller_properties=controller)
     nodes = [node for node in plan_cluster(cluster, address_of).nodes.values() if node.id != 1]
-    given = given_properties(plain(kafka, cluster), nodes)
-    assert [f"{one.role}-{one.node}" for one in given] == asked
-    assert given[0].names == ("num.io.threads",)
-    assert [one.address for one in given] == ["10.99.0.2:9092", "10.99.0.100:9093"][: len(asked)]
+    return given_properties(plain(kafka, cluster), nodes)
+
+
+def test_a_node_of_each_role_is_asked_about_its_properties() -> None:
+    given = _given("3.7.0", {"num.io.threads": "9"}, {"unclean.leader.election.enable": "true"})
+    assert given.unasked == []
+    assert [(one.role, one.node, one.address) for one in given.asked] == [
+        ("broker", 2, "10.99.0.2:9092"),
+        ("controller", 100, "10.99.0.100:9093"),
+    ]
+    assert [one.names for one in given.asked] == [("num.io.threads",), ("unclean.leader.election.enable",)]
 
 
 def test_a_role_without_properties_is_not_asked() -> None:
-    nodes = plan_cluster(ClusterSpec(), address_of).nodes.values()
-    assert given_properties(plain("4.3.1", ClusterSpec()), nodes) == []
+    assert _given("4.3.1", {}, {}) == ([], [])
+
+
+def test_that_nobody_can_be_asked_is_told() -> None:
+    given = _given("3.6.2", {"num.io.threads": "9"}, {"unclean.leader.election.enable": "true"})
+    assert [one.role for one in given.asked] == ["broker"]
+    assert given.unasked == [
+        "the names in cluster.controller_properties are not checked: controllers answer since Kafka 3.7.0"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "asked"),
+    [
+        ("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector", True),
+        ("replica.selector.class", "com.example.Nearest", False),
+        ("metric.reporters", "org.apache.kafka.common.metrics.JmxReporter, com.example.Reporter", False),
+        ("metric.reporters", "", True),
+    ],
+)
+def test_what_is_a_plug_ins_own_is_not_asked_about(name: str, value: str, asked: bool) -> None:
+    given = _given("4.3.1", {name: value, "example.of.its.own": "1"}, {})
+    assert bool(given.asked) is asked
+    assert [sentence.partition(": ")[2].split()[0] for sentence in given.unasked] == (
+        [] if asked else [value.split(", ")[-1]]
+    )
+
+
+def test_a_value_that_kafka_refuses_is_told_as_the_scenarios() -> None:
+    log = (
+        'Exception in thread "main" org.apache.kafka.common.config.ConfigException: '
+        "Invalid value three for configuration num.io.threads: Not a number of type INT\n\tat Config.parse\n"
+    )
+    spec = ClusterSpec(broker_properties={"num.io.threads": "three"})
+    broker, controller = (plan_cluster(spec, address_of).nodes[id_] for id_ in (1, 100))
+    refused = refused_value(spec, broker, log)
+    assert refused is not None
+    assert (refused.where, refused.got) == ("cluster.broker_properties.num.io.threads", "three")
+    assert refused.what.endswith(": Not a number of type INT")
+    assert refused_value(spec, controller, log) is None, "the scenario gave it to brokers"
+    assert refused_value(spec, broker, "Killed") is None
 
 
 def test_a_scenario_may_not_move_a_node() -> None:

@@ -62,6 +62,32 @@ def problems_of(text: str) -> dict[str, str]:
     return {str(one.where): one.render() for one in caught.value.problems}
 
 
+@pytest.mark.parametrize(
+    ("properties", "where", "said"),
+    [
+        ('"a" = "3\\nnode.id=1"', "cluster.broker_properties.a", "one line"),
+        ('"a" = "é"', "cluster.broker_properties.a", "ASCII"),
+        ('"" = "1"', "cluster.broker_properties", "not a property's name"),
+        ('"a b" = "1"', "cluster.broker_properties", "not a property's name"),
+        ('"a=b" = "1"', "cluster.broker_properties", "not a property's name"),
+        ("num.io.threads = '3'", "cluster.broker_properties.num", 'quoted, "num.io.threads"'),
+        ('"num.io.threads" = 3', "cluster.broker_properties.num.io.threads", "a string in quotes"),
+        ('"a" = true', "cluster.broker_properties.a", "got:     true"),
+    ],
+)
+def test_what_a_properties_file_would_say_otherwise_is_refused(properties: str, where: str, said: str) -> None:
+    cluster = f"[cluster]\nbroker_properties = {{ {properties} }}\n\n[topics.t]"
+    problems = problems_of(shipped("healthy").replace("[topics.t]", cluster))
+    assert set(problems) == {where}
+    assert said in problems[where]
+
+
+def test_any_property_of_kafkas_may_be_set() -> None:
+    given = '"log.flush.interval.messages" = "1", "listener.name.plaintext.sasl.jaas.config" = "x \\"y\\";", "a" = ""'
+    cluster = f"[cluster]\nbroker_properties = {{ {given} }}\n\n[topics.t]"
+    parse(shipped("healthy").replace("[topics.t]", cluster), file="x.toml")
+
+
 @pytest.mark.parametrize("name", catalogue.names())
 def test_every_shipped_scenario_is_valid_and_carries_its_file_name(name: str) -> None:
     scenario = catalogue.find(name)
