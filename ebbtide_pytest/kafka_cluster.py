@@ -39,6 +39,7 @@ class Breakable:
         self._status = status
 
     def __getattr__(self, method: str) -> Callable[..., StepEntry]:
+        __tracebackhide__ = True
         kind = None if method.startswith("_") else kind_of(method)
         if kind is None:
             raise AttributeError(f"{type(self).__name__} has no {method!r}.{nearest(method)}")
@@ -132,6 +133,7 @@ class Breakable:
         from harness.owner.control import ask
         from harness.owner.messages import Fire
 
+        __tracebackhide__ = True
         entry = ask(self.name, Fire(step=step)).step
         assert entry is not None
         return entry
@@ -151,6 +153,7 @@ class KafkaCluster(Breakable):
         from harness.owner.messages import CreateTopic
         from harness.scenario.model import TopicSpec
 
+        __tracebackhide__ = True
         spec = TopicSpec(
             partitions=partitions,
             replication_factor=replication_factor,

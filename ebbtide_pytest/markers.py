@@ -76,11 +76,15 @@ def expected_of(item: pytest.Item) -> tuple[str, ...] | None:
 def chaos_of(item: pytest.Item) -> Mapping[str, Any]:
     """The parts of a scenario that the test's chaos fixture is made of. Raises `WrongMarker`."""
     mark = item.get_closest_marker("chaos")
-    allowed = {"cluster", "topics", "producers", "consumers", "settle_s"}
+    allowed = ["cluster", "topics", "producers", "consumers", "settle_s"]
     if mark is None:
         return {}
-    if mark.args or mark.kwargs.keys() - allowed:
-        raise WrongMarker(f"chaos takes the keys {', '.join(sorted(allowed))}, as in a scenario file")
+    wrong = [*map(repr, mark.args), *(key for key in mark.kwargs if key not in allowed)]
+    if wrong:
+        from harness.scenario.check import suggestion
+
+        told = ", ".join(one + suggestion(one, allowed) for one in wrong)
+        raise WrongMarker(f"chaos takes the keys {', '.join(allowed)}, as in a scenario file, not {told}")
     return mark.kwargs
 
 

@@ -150,7 +150,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         needs = needs_of(item)
         lacking = {need: why for need in needs if (why := plugin.lacking(need)) is not None}
     except (WrongMarker, Failed) as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     if lacking:
         reason = "; ".join(f"needs {need}: {why}" for need, why in lacking.items())
         if plugin.settings.require:
@@ -204,7 +204,7 @@ def _conclude(item: pytest.Item) -> str | None:
     except WrongMarker as error:
         return str(error)
     except Failed as error:
-        return f"the harness failed: {error}"
+        return error.told()
     if run is None:
         return None
     judged.run = run
@@ -256,7 +256,7 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
     try:
         parts, expected = chaos_of(item), expected_of(item)
     except WrongMarker as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     cluster, lease = attempt(
         lambda: plugin.runner.open_chaos(parts, kafka_version, expected, plugin.settings, keep=plugin.keeping)
     )

@@ -33,7 +33,18 @@ _DEFAULTS: Mapping[str, Any] = {
 
 
 class Failed(Exception):
-    """The command did not do what it was asked; the message is the end of what it said."""
+    """The command did not do what it was asked; the message is the end of what it said.
+
+    `mistake`: it was asked for what makes no sense, and the message says what would.
+    """
+
+    def __init__(self, message: str, *, mistake: bool = False) -> None:
+        super().__init__(message)
+        self.mistake = mistake
+
+    def told(self) -> str:
+        """The message, and whose failure it is."""
+        return str(self) if self.mistake else f"the harness failed: {self}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +103,7 @@ class CommandRunner:
 
         done = _finished(["doctor", "--json"])
         if not done.stdout.strip():
-            raise Failed(_told(done))
+            raise _failed(done)
         checks = json.loads(done.stdout)
         return [
             Ability(
@@ -117,13 +128,13 @@ class CommandRunner:
                 return _judged(Path(status.record).parent), lease
             except BaseException:
                 # Nobody else knows of a cluster whose run cannot be told.
-                with _failing():
+                with failing():
                     self.close(lease)
                 raise
         done = _finished(words)
         lines = done.stdout.splitlines()
         if done.returncode > 2 or not lines:
-            raise Failed(_told(done))
+            raise _failed(done)
         return _judged(settings.runs / json.loads(lines[-1])["run_id"]), None
 
     def replay(self, record: Path, settings: Settings) -> RunRecord:
@@ -132,7 +143,7 @@ class CommandRunner:
 
         done = _finished(["replay", str(record), "--json", *_common(settings)])
         if done.returncode > 2 or not done.stdout.strip():
-            raise Failed(_told(done))
+            raise _failed(done)
         (again,) = json.loads(done.stdout)["replays"]
         return replace(_judged(settings.runs / again["run_id"]), fidelity=again["fidelity"])
 
@@ -169,13 +180,13 @@ class CommandRunner:
             assert lease.process is not None
             raise Failed(lease.process.log.read_text(errors="replace")[-2000:]) from None
         if lease.tied and lease.process is not None:
-            with _failing():
+            with failing():
                 code = lease.process.wait()
             if code != 0:
                 raise Failed(f"exit code {code}\n" + lease.process.log.read_text(errors="replace")[-2000:])
         done = _finished(["analyze", str(chaos.record), "--json"])
         if done.returncode > 2:
-            raise Failed(_told(done))
+            raise _failed(done)
         return _judged(chaos.record)
 
     def close(self, lease: Lease) -> None:
@@ -241,24 +252,24 @@ def _up(words: Sequence[str], lease: Lease) -> ClusterStatus:
     from harness.owner.starting import OwnerProcess
 
     lease.process = OwnerProcess(words, lease.name, tied=lease.tied)
-    with _failing():
+    with failing():
         return lease.process.await_up()
 
 
 def _judged(record: Path) -> RunRecord:
-    with _failing():
+    with failing():
         return read_record(record)
 
 
 @contextlib.contextmanager
-def _failing() -> Iterator[None]:
+def failing() -> Iterator[None]:
     """What the harness raises, as `Failed`."""
-    from harness.errors import EbbtideError
+    from harness.errors import EbbtideError, ExitCode
 
     try:
         yield
     except EbbtideError as error:
-        raise Failed(error.render()) from None
+        raise Failed(error.render(), mistake=error.exit_code == ExitCode.USAGE) from None
 
 
 def _finished(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -283,8 +294,11 @@ def _finished(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
 
-def _told(done: subprocess.CompletedProcess[str]) -> str:
+def _failed(done: subprocess.CompletedProcess[str]) -> Failed:
     """Its last words, which an error is among."""
+    from harness.errors import ExitCode
+
     lines = done.stderr.splitlines()
     start = next((at for at, line in enumerate(lines) if line.startswith("error:")), max(0, len(lines) - _TAIL_LINES))
-    return "\n".join([f"ebbtide {' '.join(done.args[3:])}: exit code {done.returncode}", *lines[start:]])
+    told = [f"ebbtide {' '.join(done.args[3:])}: exit code {done.returncode}", *lines[start:]]
+    return Failed("\n".join(told), mistake=done.returncode == ExitCode.USAGE)

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from ebbtide_pytest.run_record import RunRecord
-from ebbtide_pytest.runner import Ability, CommandRunner, Failed, Lease, Runner
+from ebbtide_pytest.runner import Ability, CommandRunner, Failed, Lease, Runner, failing
 from ebbtide_pytest.settings import Settings
 from ebbtide_pytest.shadowing import shadowed
 
@@ -80,7 +80,10 @@ class Plugin:
             return None if os.geteuid() == 0 else f"user {os.geteuid()} is not root"
         checks = {one.name: one for one in self.abilities()}
         if need not in checks:
-            raise Failed(f"nobody knows the need {need!r}; allowed: root, {', '.join(checks)}")
+            from harness.scenario.check import suggestion
+
+            known = ["root", *checks]
+            raise Failed(f"nobody knows the need {need!r}; allowed: {', '.join(known)}{suggestion(need, known)}")
         return checks[need].lacking
 
     def ends(self, lease: Lease, *, failed: bool) -> None:
@@ -132,15 +135,13 @@ def too_parallel(config: pytest.Config) -> str | None:
 
 
 def attempt(act: Callable[[], T]) -> T:
-    """Run `act`; where the harness failed, the test ends with its words instead of a traceback of the plugin's."""
-    from harness.errors import EbbtideError
-
+    """Run `act`; where it fails, the test ends with its words instead of a traceback of the plugin's."""
     try:
-        return act()
+        with failing():
+            return act()
     except Failed as error:
-        pytest.fail(f"the harness failed: {error}", pytrace=False)
-    except EbbtideError as error:
-        pytest.fail(f"the harness failed: {error.render()}", pytrace=False)
+        # pytest would show what it came from, too, which says the same.
+        raise pytest.fail.Exception(error.told(), pytrace=False) from None
 
 
 class Judged:

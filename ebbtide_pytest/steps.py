@@ -41,6 +41,7 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     from harness.scenario.check import check
     from harness.scenario.model import StepSpec
 
+    __tracebackhide__ = True
     raw: dict[str, Any] = {"step": kind}
     if values and kind in _BY_GROUPS:
         raw["groups"] = [[group] if isinstance(group, str) else group for group in values]

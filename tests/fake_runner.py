@@ -157,7 +157,8 @@ class FakeRunner:
     ) -> tuple[RunRecord, Lease | None]:
         self.asked.append(f"{scenario} on {kafka}")
         if scenario not in ENDS:
-            raise Failed(f"ebbtide run {scenario}: exit code 4\nerror: unknown scenario")
+            code, why = (3, "no loop device") if scenario == "breaks" else (4, "unknown scenario")
+            raise Failed(f"ebbtide run {scenario}: exit code {code}\nerror: {why}", mistake=code == 4)
         return write_record(_folder(settings), kafka, settings.seed, ENDS[scenario]), self._lease(
             keep
         ) if keep else None

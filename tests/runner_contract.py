@@ -20,10 +20,11 @@ def abilities_have_names_and_reasons(runner: Runner) -> None:
     assert all(one.lacking != "" for one in found.values())
 
 
-def an_unknown_scenario_is_the_harness_failing(runner: Runner, settings: Settings) -> None:
+def an_unknown_scenario_is_a_mistake(runner: Runner, settings: Settings) -> None:
     """With the command's own words."""
-    with pytest.raises(Failed, match=r"exit code 4[\s\S]*unknown scenario"):
+    with pytest.raises(Failed, match=r"exit code 4[\s\S]*unknown scenario") as caught:
         runner.run_scenario("no-such-scenario", KAFKA, settings, keep=False)
+    assert caught.value.mistake
 
 
 def a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner: Runner, settings: Settings) -> None:

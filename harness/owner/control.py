@@ -132,6 +132,8 @@ def only(name: str | None) -> ClusterStatus:
 
 def ask(name: str, request: Request) -> Reply:
     """The owner's reply. Raises what it refused with, or `HarnessError` when it ended instead of answering."""
+    # A test that fires a step sees where it asked for it.
+    __tracebackhide__ = True
     try:
         reply = _ask(name, request)
     except (ConnectionError, FileNotFoundError):

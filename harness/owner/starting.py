@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.errors import HarnessError
+from harness.errors import ExitCode, HarnessError
 from harness.owner.control import log_of, sockets_dir, status_of
 from harness.owner.messages import ClusterStatus
 from harness.powers.choice import COMMAND
@@ -16,18 +16,26 @@ UP_TIMEOUT_S = 900.0
 """Long enough to fetch a release, or to build an image of it."""
 END_TIMEOUT_S = 120.0
 _TAIL_LINES = 15
+_ERROR = "error: "
 
 
 class OwnerEnded(HarnessError):
-    """The owner ended before its cluster was up, or without having been told to; `code` is its exit code."""
+    """The owner ended before its cluster was up, or without having been told to; `code` is its exit code.
+
+    Its own error is told, if it had one, else the end of its log.
+    """
 
     def __init__(self, code: int, log: Path) -> None:
         self.code = code
-        super().__init__(
-            f"the owner of the cluster ended with exit code {code}",
-            where=str(log),
-            got="\n           ".join(_lines(log)[-_TAIL_LINES:]),
-        )
+        if code == ExitCode.USAGE:
+            self.exit_code = ExitCode.USAGE
+        ended, lines = f"the owner of the cluster ended with exit code {code}", _lines(log)
+        error = next((at for at, line in enumerate(lines) if line.startswith(_ERROR)), None)
+        if error is None:
+            super().__init__(ended, where=str(log), got="\n           ".join(lines[-_TAIL_LINES:]))
+        else:
+            own = "\n".join(lines[error:]).removeprefix(_ERROR)
+            super().__init__(f"{own}\n  log:     {log} ({ended})")
 
 
 class OwnerProcess:

@@ -144,6 +144,6 @@ def test_the_real_runner_keeps_the_contract_that_the_stand_in_keeps(tmp_path: Pa
     before = HostState.now()
     runner = CommandRunner()
     runner_contract.abilities_have_names_and_reasons(runner)
-    runner_contract.an_unknown_scenario_is_the_harness_failing(runner, settings)
+    runner_contract.an_unknown_scenario_is_a_mistake(runner, settings)
     runner_contract.a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner, settings)
     assert left_after(before, str(tmp_path), *(record.name for record in settings.runs.iterdir())) == []

@@ -209,6 +209,18 @@ def test_an_owner_that_ends_before_its_cluster_is_up_says_why(monkeypatch: pytes
     assert (caught.value.code, heard) == (3, ["no room"])
 
 
+@pytest.mark.parametrize("code", [ExitCode.HARNESS_FAILED, ExitCode.USAGE])
+def test_an_owner_that_ended_with_an_error_is_told_by_it(code: ExitCode, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = f"print('preparing\\nerror: no such property\\n  got:     min.insync'); raise SystemExit({int(code)})"
+    monkeypatch.setattr(starting, "COMMAND", (sys.executable, "-c", script))
+    with pytest.raises(starting.OwnerEnded) as caught:
+        starting.OwnerProcess([], "one", tied=True).await_up()
+    first, got, log = caught.value.render().splitlines()
+    assert (first, got) == ("no such property", "  got:     min.insync")
+    assert log.endswith(f"(the owner of the cluster ended with exit code {int(code)})")
+    assert caught.value.exit_code == code
+
+
 def test_an_owner_that_nobody_waits_for_any_longer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     script = "import signal; print('begun', flush=True); signal.pause()"
     monkeypatch.setattr(starting, "COMMAND", (sys.executable, "-c", script))

@@ -61,10 +61,18 @@ def test_an_inconclusive_run_is_a_failure_of_its_own_kind(project: Project) -> N
     result.stdout.no_fnmatch_line("contradicted*")
 
 
-def test_a_harness_that_fails_is_an_error_with_its_own_words(project: Project) -> None:
+def test_a_harness_that_fails_is_an_error_with_its_own_words_told_once(project: Project) -> None:
     result = project.run(_scenario("breaks"))
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["the harness failed: ebbtide run breaks: exit code 4", "error: unknown scenario"])
+    result.stdout.fnmatch_lines(["the harness failed: ebbtide run breaks: exit code 3", "error: no loop device"])
+    assert result.stdout.str().count("error: no loop device") == 1
+
+
+def test_what_makes_no_sense_is_an_error_and_no_failure_of_the_harness(project: Project) -> None:
+    result = project.run(_scenario("no-such-scenario"))
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["ebbtide run no-such-scenario: exit code 4", "error: unknown scenario"])
+    assert result.stdout.str().count("error: unknown scenario") == 1
 
 
 @pytest.mark.parametrize(
@@ -145,13 +153,14 @@ def test_a_scenario_runs_on_its_own_releases_where_nothing_names_one(project: Pr
         ("kafka()", "*kafka takes releases*"),
         ("kafka(versions=[3.9])", "*kafka takes names in quotes, not 3.9*"),
         ("needs()", "*needs takes names*"),
-        ("needs('dcoker')", "*nobody knows the need 'dcoker'; allowed: root, java, docker*"),
+        ("needs('dcoker')", "*nobody knows the need 'dcoker'; allowed: root, java, docker (did you mean 'docker'?)"),
     ],
 )
 def test_a_wrong_marker_says_how_to_write_it(project: Project, marker: str, says: str) -> None:
     result = project.run(f"@pytest.mark.{marker}\ndef test_it(): pass")
     assert result.ret != 0
     result.stdout.fnmatch_lines([says])
+    result.stdout.no_fnmatch_line("*During handling of*")
 
 
 def test_a_need_that_this_host_lacks_skips_with_the_reason(project: Project) -> None:
@@ -214,12 +223,16 @@ def test_a_step_without_proof_ends_the_test_as_inconclusive(project: Project) ->
         ("chaos.kill(broker(1), broker(2))", "*kill takes one target*"),
         ("chaos.kill(target=1)", "*wrong value*"),
         ("chaos.partition([broker(1)], [broker(2)], grups=1)", "*unknown key*"),
+        ("chaos.kill(broker(9))", "*out of range*"),
     ],
 )
 def test_a_step_that_makes_no_sense_says_so(project: Project, body: str, says: str) -> None:
     result = project.run(_CHAOS.format(more="", body=body))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([says])
+    # Where the test asked for it is shown, and no line of Ebbtide's own.
+    result.stdout.no_fnmatch_line("*ebbtide_pytest/*")
+    result.stdout.no_fnmatch_line("*harness/*")
 
 
 def test_the_chaos_marker_is_part_of_a_scenario(project: Project) -> None:
@@ -228,9 +241,24 @@ def test_the_chaos_marker_is_part_of_a_scenario(project: Project) -> None:
     )
     result = project.run(_CHAOS.format(more=f"{more}, consumers=[])", body="assert topic == 'orders'"))
     result.assert_outcomes(passed=1)
-    result = project.run(_CHAOS.format(more="@pytest.mark.chaos(topics={'t': {'partitons': 3}})", body="pass"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ("topics={'t': {'partitons': 3}}", "*unknown key*"),
+        ("topic={}", "chaos takes the keys *, as in a scenario file, not topic (did you mean 'topics'?)"),
+        ("{'t': {}}", "chaos takes the keys *, as in a scenario file, not {'t': {}}"),
+    ],
+)
+def test_a_wrong_chaos_marker_is_told_once_and_is_no_failure_of_the_harness(
+    project: Project, keys: str, says: str
+) -> None:
+    result = project.run(_CHAOS.format(more=f"@pytest.mark.chaos({keys})", body="pass"))
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*unknown key*"])
+    result.stdout.fnmatch_lines([says])
+    result.stdout.no_fnmatch_line("*During handling of*")
+    result.stdout.no_fnmatch_line("*the harness failed*")
 
 
 def test_tests_of_one_release_share_a_cluster_and_have_topics_of_their_own(project: Project) -> None:
@@ -327,6 +355,6 @@ def test_the_stand_in_keeps_the_contract_of_the_runner(tmp_path: Path) -> None:
     settings = Settings(runs=tmp_path / "runs", seed=3, runtime="local", kafka=None, require=False, keep_cluster=False)
     runner = FakeRunner()
     runner_contract.abilities_have_names_and_reasons(runner)
-    runner_contract.an_unknown_scenario_is_the_harness_failing(runner, settings)
+    runner_contract.an_unknown_scenario_is_a_mistake(runner, settings)
     runner_contract.a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner, settings)
     assert runner.open == []

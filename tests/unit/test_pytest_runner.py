@@ -11,10 +11,12 @@ import pytest
 from fake_runner import ENDS, FakeProcess, FakeRunner, write_record
 
 from ebbtide_pytest import runner as runners
+from ebbtide_pytest.chaos import Chaos
 from ebbtide_pytest.runner import CommandRunner, Failed, Lease
 from ebbtide_pytest.settings import Settings
+from harness.errors import UsageError
 from harness.owner import control, starting
-from harness.owner.messages import ClusterStatus
+from harness.owner.messages import ClusterStatus, Refusal, Reply
 from harness.waiting import WaitExpired
 
 
@@ -50,6 +52,18 @@ def test_an_owner_that_does_not_end_is_the_harness_failing(settings: Settings, m
     lease = Lease(name="pytest-1", process=StuckOwner())  # type: ignore[arg-type]
     with pytest.raises(Failed, match="waited 120 s for the owner of pytest-1 to end"):
         CommandRunner().judge_chaos(chaos, lease)
+
+
+def test_a_step_that_the_owner_refuses_is_shown_where_the_test_asked_for_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = Refusal(usage=True, what="unknown partition", got="t-9")
+    monkeypatch.setattr(control, "_ask", lambda _name, _request: Reply(refusal=refusal))
+    stand_in, _ = FakeRunner().open_chaos({}, "4.3.1", None, settings, keep=False)
+    chaos = Chaos(stand_in._status, stand_in.topics)
+    with pytest.raises(UsageError, match="unknown partition") as caught:
+        chaos.power_loss("leader(t-9)")
+    assert [Path(frame.path).name for frame in caught.traceback.filter(caught)] == [Path(__file__).name]
 
 
 def test_a_kept_cluster_is_ended_when_its_run_cannot_be_read(
