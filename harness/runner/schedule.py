@@ -297,13 +297,14 @@ def _proven_on(effect: Effect, node: int | None) -> bool:
 def _told(step: StepSpec, whom: str, effect: Effect) -> str:
     what = whom if step.step in ADMIN_KINDS else f"{step.step} {whom}".rstrip()
     if effect.effect_ns is None:
-        return _without_proof(what, effect)
+        return _without_proof(what, effect, optional=step.optional is True)
     lost = effect.proof.get("lost_bytes")
     return f"{what}: took effect" + (f", {lost} bytes gone" if lost is not None else "")
 
 
-def _without_proof(what: str, effect: Effect) -> str:
-    return f"{what}: NO PROOF that it took effect: {effect.why}"
+def _without_proof(what: str, effect: Effect, *, optional: bool = False) -> str:
+    """`optional`: it leaves no run inconclusive."""
+    return f"{what}: NO PROOF that it took effect{' (optional)' if optional else ''}: {effect.why}"
 
 
 def _planned(index: int, step: StepSpec) -> StepEntry:

@@ -222,7 +222,13 @@ def test_a_fault_without_proof_is_recorded_as_such_and_the_run_goes_on(bench: Be
     loss, start = bench.entries()
     assert (loss.effect_ns, loss.why) == (None, "it did not")
     assert start.effect_ns is not None
-    assert any("NO PROOF" in note for note in bench.display.notes)
+    assert "power-loss broker-1: NO PROOF that it took effect: it did not" in bench.display.notes
+
+
+def test_an_optional_step_without_proof_which_leaves_no_run_inconclusive_is_told_as_such(bench: Bench) -> None:
+    bench.fails.add("power-loss")
+    bench.run(StepSpec(step="power-loss", target="broker(1)", optional=True))
+    assert "power-loss broker-1: NO PROOF that it took effect (optional): it did not" in bench.display.notes
 
 
 def test_a_step_on_several_nodes_is_proven_only_if_each_is_and_adds_up_what_they_lost(bench: Bench) -> None:
