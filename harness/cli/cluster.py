@@ -123,9 +123,11 @@ def _up(args: argparse.Namespace) -> ExitCode:
 
 
 def _own(args: argparse.Namespace) -> ExitCode:
+    from rich.console import Console
+
     from harness.owner.control import new_name
     from harness.owner.owning import own_cluster
-    from harness.runner.display import OutlivingConsole, display_for
+    from harness.runner.display import display_for
     from harness.runner.launch import check, prepare
     from harness.runner.run import new_seed
 
@@ -134,7 +136,7 @@ def _own(args: argparse.Namespace) -> ExitCode:
     kafka = scenario.kafka[0]
     wanted = wanted_of(args)
     check(wanted, scenario, [kafka])
-    with display_for(OutlivingConsole()) as display:
+    with display_for(Console()) as display:
         request = prepare(wanted, [kafka], display.note).request(
             scenario, kafka, args.seed if args.seed is not None else new_seed()
         )
@@ -208,10 +210,10 @@ def _tell(status: ClusterStatus) -> None:
     from harness.owner.reach import prefix
 
     brokers = sum(name.startswith("broker") for name in status.nodes)
-    print(
-        f"{status.name}: Kafka {status.kafka}, {brokers} brokers, {len(status.nodes) - brokers} controllers, "
-        f"runtime {status.runtime}" + (", left up by a run that is over" if status.kept else "")
-    )
+    counts = {"broker": brokers, "controller": len(status.nodes) - brokers}
+    nodes = ", ".join(f"{count} {role}{'s' if count != 1 else ''}" for role, count in counts.items())
+    left_up = ", left up by a run that is over" if status.kept else ""
+    print(f"{status.name}: Kafka {status.kafka}, {nodes}, runtime {status.runtime}{left_up}")
     print(f"  brokers:  {','.join(status.bootstrap)}, reached from the clients' network namespace only")
     print(f"  reach:    ebbtide cluster exec -- CMD, or {shlex.join(prefix(status))} CMD")
     print("  break:    ebbtide fault power-loss 'broker(1)'")

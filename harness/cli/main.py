@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from harness import __version__
 from harness.errors import EbbtideError, ExitCode, Problems, UsageError
+from harness.streams import outlive_readers
 
 VERBS: dict[str, str] = {
     "run": "run a scenario on one or more Kafka releases and judge it",
@@ -93,6 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: this process's) and return its exit code; never raises."""
     # Debian's `su` keeps a user's PATH, which lacks mkfs, losetup and nft.
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
+    outlive_readers()
     try:
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
@@ -101,10 +103,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (KeyboardInterrupt, SystemExit):
         _complain("interrupted")
-        return ExitCode.HARNESS_FAILED
-    except BrokenPipeError:
-        # The reader went away (`| head`). Python flushes once more at exit, which must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.HARNESS_FAILED
     except Exception as error:
         if _came_from_interrupt(error):

@@ -111,14 +111,16 @@ def _kinds(text: str) -> frozenset[StepKind]:
 
 
 def _run(args: argparse.Namespace, scenario: Scenario, seed: int) -> ExitCode:
+    from rich.console import Console
+
     from harness.cli.analyze import judge_all
-    from harness.runner.display import OutlivingConsole, display_for
+    from harness.runner.display import display_for
     from harness.runner.launch import check, prepare
     from harness.runner.run import run_scenario
 
     wanted = wanted_of(args)
     check(wanted, scenario, scenario.kafka)
-    with display_for(OutlivingConsole()) as display:
+    with display_for(Console()) as display:
         launch = prepare(wanted, scenario.kafka, display.note)
         record = run_scenario(launch.request(scenario, scenario.kafka[0], seed), display)
         display.note("judging")

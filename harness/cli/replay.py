@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.cli.judging import judging_together
     from harness.replay.recorded import load_recorded
     from harness.replay.replaying import as_recorded, judged_together, otherwise, run_replays, summaries
-    from harness.runner.display import OutlivingConsole, PlainDisplay, display_for
+    from harness.runner.display import PlainDisplay, display_for
     from harness.runner.launch import check, prepare
 
     if args.times < 1:
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     done: list[Ran] = []
     with _telling_of(done):
         # JSON is alone on stdout.
-        with PlainDisplay(Console(stderr=True)) if args.json else display_for(OutlivingConsole()) as display:
+        with PlainDisplay(Console(stderr=True)) if args.json else display_for(Console()) as display:
             launch = prepare(wanted, releases, display.note)
             if (differs := otherwise(original, launch)) is not None:
                 display.note(differs)

@@ -63,10 +63,12 @@ def powers(args: argparse.Namespace) -> Wish:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Check everything first, then run release by release, then judge; the worst outcome is the exit code."""
+    from rich.console import Console
+
     from analysis.early_session import EarlySession
     from harness.cli.analyze import judge_all
     from harness.owner.control import new_name
-    from harness.runner.display import OutlivingConsole, display_for
+    from harness.runner.display import display_for
     from harness.runner.launch import check, prepare
     from harness.runner.run import new_seed
     from harness.scenario import catalogue
@@ -87,7 +89,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     check(wanted, scenario, releases)
     seed = args.seed if args.seed is not None else new_seed()
     with EarlySession() as spark:
-        with display_for(OutlivingConsole(stderr=args.json)) as display:
+        with display_for(Console(stderr=args.json)) as display:
             launch = prepare(wanted, releases, display.note)
             drive = _drive(args.witness)
             if kept_as is not None:

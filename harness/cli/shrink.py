@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.cli.judging import judging
     from harness.replay.recorded import load_recorded
     from harness.replay.replaying import as_recorded
-    from harness.runner.display import OutlivingConsole, PlainDisplay, display_for
+    from harness.runner.display import PlainDisplay, display_for
     from harness.runner.launch import check, prepare
     from harness.shrink.goal import goal_from
     from harness.shrink.shrinking import shrink
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     wanted = as_recorded(recorded, wanted_of(args))
     check(wanted, recorded.scenario, [kafka])
     # JSON is alone on stdout.
-    screen = PlainDisplay(Console(stderr=True)) if args.json else display_for(OutlivingConsole())
+    screen = PlainDisplay(Console(stderr=True)) if args.json else display_for(Console())
     with judging([recorded.folder]) as judge, screen as display:
         if recorded.verdict is None:
             judge(recorded.folder)

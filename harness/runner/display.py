@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -87,15 +85,6 @@ class LiveDisplay(PlainDisplay):
         """Redraw."""
         self._spinner.update(text=Text(f"{state.title}: {state.phase}", style="bold"))
         self._live.update(Group(self._spinner, _nodes(state), _partitions(state)))
-
-
-class OutlivingConsole(Console):
-    """A console whose reader may go away (`| head`): the run goes on, unseen, instead of ending half-way."""
-
-    def on_broken_pipe(self) -> None:
-        """Write to nowhere from here on."""
-        self.quiet = True
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def display_for(console: Console) -> Display:

@@ -181,22 +181,27 @@ def test_a_full_disk_is_no_bug(capsys: pytest.CaptureFixture[str], verb: Callabl
     assert "no space left on the disk\n  where:   runs/1/sends" in capsys.readouterr().err
 
 
-def test_a_reader_that_goes_away_ends_the_command_without_a_word() -> None:
+@pytest.mark.parametrize("errors", [subprocess.PIPE, subprocess.STDOUT])
+def test_a_reader_that_goes_away_changes_neither_what_a_command_does_nor_its_exit_code(errors: int) -> None:
     script = (
         "import sys, types\nfrom harness.cli import main as frame\n"
         "module = types.ModuleType('m')\n"
         "module.add = lambda parser: None\n"
-        "module.run = lambda args: [print('x' * 100000) for _ in range(100)]\n"
+        "def run(args):\n"
+        "    for _ in range(100):\n"
+        "        print('x' * 100000)\n"
+        "        print('y', file=sys.stderr)\n"
+        "    return 1\n"
+        "module.run = run\n"
         "sys.modules['harness.cli.clean'] = module\nsys.exit(frame.main(['clean']))"
     )
-    command = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert command.stdout is not None
-    assert command.stderr is not None
-    command.stdout.read(10)
-    command.stdout.close()
-    said = command.stderr.read()
-    command.stderr.close()
-    assert (said, command.wait(timeout=30)) == (b"", ExitCode.HARNESS_FAILED)
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=errors) as command:
+        assert command.stdout is not None
+        command.stdout.read(10)
+        command.stdout.close()
+        if command.stderr is not None:
+            assert command.stderr.read() == b"y\n" * 100
+        assert command.wait(timeout=30) == ExitCode.CONTRADICTED
 
 
 def test_the_help_says_every_exit_code() -> None:

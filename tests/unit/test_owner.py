@@ -146,7 +146,7 @@ def test_commands_enter_the_clients_namespace_only_and_know_the_brokers(up: Up) 
         ("fault kill broker(1)", ExitCode.INCONCLUSIVE, "NO PROOF that it took effect: it is still there"),
         ("cluster status", ExitCode.AS_PREDICTED, "broker-1        running, unfenced"),
         ("cluster status --json", ExitCode.AS_PREDICTED, '"name":"one"'),
-        ("cluster status --cluster one", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1"),
+        ("cluster status --cluster one", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 1 broker, 1 controller, runtime"),
         ("cluster down", ExitCode.AS_PREDICTED, "one is down"),
     ],
 )
