@@ -115,13 +115,14 @@ def _list(verify: bool, json: bool) -> ExitCode:
                     f"damaged: {row.problem}" if row.problem else row.state,
                     _megabytes(here[row.version]) if row.version in here else "",
                     "yes" if row.measured else "",
-                    row.protocol or "",
+                    row.protocol or "-",
                 )
                 for row in rows
             ],
         )
         compared = "SHA-256 of every jar" if verify else "names and sizes (--verify: SHA-256)"
-        print(f"\ncompared: {compared}; any release from {OLDEST} on may be fetched: ebbtide kafka fetch VERSION")
+        print("\nmeasured: its clusters ran and were judged; protocol: what it does about lost replicas (-: not known)")
+        print(f"compared: {compared}; any release from {OLDEST} on may be fetched: ebbtide kafka fetch VERSION")
     return ExitCode.HARNESS_FAILED if any(row.problem for row in rows) else ExitCode.AS_PREDICTED
 
 

@@ -221,7 +221,7 @@ class _Run:
         except (KeyboardInterrupt, SystemExit):
             with contextlib.suppress(OSError):
                 self._amend(status="interrupted", failure="interrupted by a signal")
-            self.display.note(f"interrupted; what was seen until then: ebbtide analyze {self.record}")
+            self.display.note(f"what was seen until then: ebbtide analyze {self.record}")
             raise
 
     def _amend(self, **changes: Any) -> None:

@@ -22,7 +22,8 @@ def load(path: Path, *, next: str = "ebbtide scenarios show healthy", strict: bo
     every problem of the file, or `UsageError` when it cannot be read.
     """
     try:
-        text = path.read_text("utf-8")
+        # Editors on Windows begin it with a byte order mark.
+        text = path.read_text("utf-8-sig")
     except OSError as error:
         again = next if path.exists() else "ebbtide scenarios    (lists the catalogue)"
         raise UsageError("cannot read the scenario file", where=str(path), got=error.strerror, next=again) from None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.main import main
 from harness.errors import ExitCode, HarnessError, UsageError
 from harness.known_releases import OLDEST, nearest, parse_version
 from harness.releases import FetchEvent, cached, ensure, fetch, jars_of
@@ -177,6 +178,17 @@ def test_each_way_in_which_maven_fails_has_its_own_sentence(
         fetch("9.9.9")
     assert failed.value.exit_code == code
     assert cached() == []
+
+
+def test_the_list_says_what_its_columns_mean_and_what_is_not_known_of_a_release(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fetch("3.6.2")
+    assert main(["kafka", "list"]) == ExitCode.AS_PREDICTED
+    said = capsys.readouterr().out
+    (row,) = [line for line in said.splitlines() if line.startswith("3.6.2")]
+    assert row.split()[-1] == "-"
+    assert "measured: its clusters ran and were judged; protocol: what it does about lost replicas" in said
 
 
 def test_what_maven_does_not_have_is_answered_by_what_there_is(home: Path) -> None:

@@ -46,6 +46,12 @@ loss = { cause = "unclean-elections" }
 """
 
 
+def test_a_file_of_an_editor_that_begins_it_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(shipped("healthy"), "utf-8-sig")
+    assert load(file) == catalogue.find("healthy")
+
+
 def shipped(name: str) -> str:
     return catalogue.text_of(name)
 
