@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -40,6 +41,7 @@ class LocalRuntime(HostRuntime):
         self._namespaces: dict[int, Path] = {}
 
     def _make_places(self) -> None:
+        self._scratch.mkdir(parents=True)
         self._namespaces = {node_id: self.network.add_namespace(node_id) for node_id in self.nodes}
 
     def _start_formatting(self, node_ids: Sequence[int]) -> Mapping[int, NodeProcess]:
@@ -55,8 +57,17 @@ class LocalRuntime(HostRuntime):
     def _namespace(self, node_id: int) -> Path:
         return self._namespaces[node_id]
 
+    @property
+    def _scratch(self) -> Path:
+        """Where JVMs unpack native libraries (lz4, snappy, zstd), which one that is killed leaves behind."""
+        return self._cluster / "tmp"
+
     def _child(self, node: NodeInfo, program: JavaProgram, name: str, namespace: Path | None) -> Child:
+        options = list(program.options)
+        # Libraries cannot be loaded from where nothing may be executed.
+        if not os.statvfs(self._scratch).f_flag & os.ST_NOEXEC:
+            options.append(f"-Djava.io.tmpdir={self._scratch}")
         command = java_command(
-            self._installation, program.main, program.arguments, heap_mb=program.heap_mb, options=program.options
+            self._installation, program.main, program.arguments, heap_mb=program.heap_mb, options=options
         )
         return start_child(self._ledger, command, name=name, output=self.log_file(node.id), namespace=namespace)
