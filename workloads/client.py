@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from harness.errors import HarnessError
+from harness.record.files import to_read
 from harness.runtime.base import ClientProcess, StartClient
 from harness.waiting import WaitExpired, wait_until
 from workloads.config import Endpoints
@@ -87,9 +88,9 @@ class Client:
         if not end.clean:
             raise HarnessError(
                 f"{self.name} ended by itself with exit code {end.exit_code}",
-                where=str(self._log),
+                where=str(self._log.parent),
                 got=end.message,
-                next=f"cat {self._log}",
+                next=to_read(self._log),
             )
 
     def await_state(self, states: Sequence[State], timeout_s: float) -> None:

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import secrets
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -28,6 +29,11 @@ WIRE_FILE = "wire.jsonl"
 
 LOGS_DIR = "logs"
 """Folder of a record: what each node and each client printed."""
+
+
+def to_read(log: Path) -> str:
+    """The command that shows a log of `LOGS_DIR`, while it is written and after it was compressed to `<name>.log.gz`."""
+    return f"zcat -f {shlex.quote(str(log))}*"
 
 
 def write_atomically(path: Path, content: bytes) -> None:

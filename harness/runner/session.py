@@ -14,7 +14,7 @@ from analysis.evidence.rows import PartitionRow
 from analysis.evidence.segments import METADATA_FOLDER, TopicPartition
 from faults.wire import tapped
 from harness.errors import HarnessError
-from harness.record.files import RAW_DIR, write_atomically
+from harness.record.files import RAW_DIR, to_read, write_atomically
 from harness.record.manifest import FinalOffsets
 from harness.record.steps import StepEntry
 from harness.runner.display import Display, RunState
@@ -230,14 +230,13 @@ class Session:
         self._workload.check()
         for node in self.runtime.nodes.values():
             if node.id not in self._schedule.down and self.runtime.pid(node.id) is None:
+                log = self.runtime.log_file(node.id)
                 if not self._scenario.topics:
                     self._schedule.found_down(node.id)
-                    self._display.note(f"{node.name} died by itself: {self.runtime.log_file(node.id)}")
+                    self._display.note(f"{node.name} died by itself: {to_read(log)}")
                     continue
                 raise HarnessError(
-                    f"{node.name} died by itself",
-                    where=str(self.runtime.log_file(node.id)),
-                    got=tail_of(self.runtime.log_file(node.id)),
+                    f"{node.name} died by itself", where=str(log.parent), got=tail_of(log), next=to_read(log)
                 )
 
     def _settle(self) -> str | None:

@@ -21,6 +21,7 @@ from harness.errors import HarnessError
 from harness.host.children import Child, start_child
 from harness.java import Java, require_java
 from harness.ledger import Ledger
+from harness.record.files import to_read
 from harness.releases import LOG_OPTIONS, jars_of
 from harness.runtime import storage
 from harness.waiting import wait_until
@@ -132,7 +133,7 @@ def _train(installation: Installation, scratch: Path) -> Path:
         formatting = java_command(installation, storage.TOOL, arguments, heap_mb=TOOL_HEAP_MB)
         status = start_child(ledger, formatting, name="format", output=log).wait(_TRAIN_TIMEOUT_S)
         if status != 0:
-            raise died("the node that the class archive is made from", "could not be formatted", status, log)
+            raise _training_died("could not be formatted", status, log)
         command = java_command(installation, SERVER, [str(properties)], options=[f"-XX:ArchiveClassesAtExit={made}"])
         node = start_child(ledger, command, name="training node", output=log)
         try:
@@ -142,17 +143,21 @@ def _train(installation: Installation, scratch: Path) -> Path:
         finally:
             node.kill()
     if not made.is_file():
-        raise died("the node that the class archive is made from", "left no archive", node.exit_status(), log)
+        raise _training_died("left no archive", node.exit_status(), log)
     return made
 
 
 def _wait_started(node: Child, log: Path) -> None:
     def started() -> bool:
         if node.exit_status() is not None:
-            raise died("the node that the class archive is made from", "ended", node.exit_status(), log)
+            raise _training_died("ended", node.exit_status(), log)
         return b"Kafka Server started" in log.read_bytes()
 
     wait_until(started, awaited="a node to start", timeout_s=_TRAIN_TIMEOUT_S, last_seen=lambda: tail_of(log))
+
+
+def _training_died(what: str, status: int | None, log: Path) -> HarnessError:
+    return died("the node that the class archive is made from", what, status, log, kept=False)
 
 
 def _training_properties(scratch: Path) -> str:
@@ -168,13 +173,18 @@ def _training_properties(scratch: Path) -> str:
     )
 
 
-def died(who: str, what: str, status: int | None, log: Path) -> HarnessError:
-    """The error for a JVM that ended when it should not have, with the end of its log."""
+def died(who: str, what: str, status: int | None, log: Path, *, kept: bool = True) -> HarnessError:
+    """The error for a JVM that ended when it should not have, with the end of its log; `kept`: the log stays."""
     if status is None:
         how = "still running"
     else:
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
-    return HarnessError(f"{who} {what} ({how})", where=str(log), got=tail_of(log))
+    return HarnessError(
+        f"{who} {what} ({how})",
+        where=str(log.parent) if kept else None,
+        got=tail_of(log),
+        next=to_read(log) if kept else None,
+    )
 
 
 def tail_of(log: Path, lines: int = 12) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from harness.java import Java
+from harness.runtime.cluster import _compress
 from harness.runtime.jvm import Installation, died, java_command, tail_of
 
 
@@ -59,6 +61,24 @@ def test_a_jvm_that_died_is_described_with_its_end_and_its_log(tmp_path: Path) -
     assert "broker-1 ended before it was ready (signal SIGKILL)" in by_signal
     assert "ERROR disk full" in by_signal
     assert "(exit code 1)" in died("broker-1", "ended", 1, log).render()
+
+
+def test_the_command_that_shows_a_log_does_so_before_and_after_the_log_was_compressed(tmp_path: Path) -> None:
+    log = tmp_path / "the logs" / "broker-1.log"
+    log.parent.mkdir()
+    log.with_name("broker-11.log").write_text("another\n")
+    log.write_text("ERROR disk full\n")
+    error = died("broker-1", "ended", 1, log)
+    assert error.next is not None
+    for leave in (lambda: None, lambda: _compress(log)):
+        leave()
+        assert subprocess.run(["bash", "-c", error.next], capture_output=True, text=True).stdout == "ERROR disk full\n"
+    assert not log.exists()
+    assert error.where == str(log.parent)
+
+
+def test_a_log_that_does_not_stay_is_named_nowhere(tmp_path: Path) -> None:
+    assert str(tmp_path) not in died("the training node", "ended", 1, tmp_path / "node.log", kept=False).render()
 
 
 def test_a_log_that_was_never_written_is_said(tmp_path: Path) -> None:

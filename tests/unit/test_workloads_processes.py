@@ -82,7 +82,7 @@ def test_a_client_that_cannot_start_shows_its_last_words(start: StartClient, tmp
     client.start(_sampler(client, tmp_path / "j"), start)
     with pytest.raises(HarnessError, match="No module named") as error:
         client.await_state([State.RUNNING], 20)
-    assert str(tmp_path / "log") in str(error.value)
+    assert (error.value.where, error.value.next) == (str(tmp_path), f"zcat -f {tmp_path / 'log'}*")
 
 
 def test_a_client_that_does_not_stop_in_time_is_killed(start: StartClient, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from harness.host.namespaces import in_namespace
 from harness.host.packet_filter import nft
 from harness.host.wire.messages import CONTROL, Arm, Command, Event, Release, Rule
 from harness.ledger import Ledger
+from harness.record.files import to_read
 from harness.waiting import wait_until
 
 PORT = 39098
@@ -114,9 +115,9 @@ class Tap:
         if status is not None:
             raise HarnessError(
                 f"{self._child.name} ended by itself",
-                where=str(self._output),
+                where=str(self._output.parent),
                 got=f"exit status {status}",
-                next=f"cat {self._output}",
+                next=to_read(self._output),
             )
 
 
