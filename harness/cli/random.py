@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.cluster_options import add_cluster_options, wanted_of, with_features, words_of
-from harness.cli.scenario_file import write_scenario
+from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
 from harness.errors import ExitCode, UsageError
 from harness.known_releases import KNOWN, parse_version
 from harness.powers.choice import Wish
@@ -54,9 +54,12 @@ def powers(args: argparse.Namespace) -> Wish | None:
 
 
 def run(args: argparse.Namespace) -> ExitCode:
-    """Draw, write, and run. Raises `UsageError` for a number of steps that is none."""
+    """Draw, write, and run. Raises `UsageError` for a number of steps that is none, and for a file that is there."""
     from harness.scenario.write import brief_text_of
 
+    if args.out is not None:
+        check_place(args.out)
+        refuse_existing(args.out)
     scenario, seed = _drawn(args)
     text = brief_text_of(scenario)
     if args.out is None:

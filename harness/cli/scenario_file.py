@@ -20,6 +20,12 @@ def check_place(out: Path) -> None:
         raise _refused(out, None)
 
 
+def refuse_existing(out: Path) -> None:
+    """Raise `UsageError` where a file would be overwritten."""
+    if out.exists():
+        raise UsageError("there is a file already", where=str(out), next="--out with another name, or remove it")
+
+
 def write_scenario(out: Path, text: str) -> None:
     """Write the text of a scenario to the file `out`. Raises `UsageError` saying why it cannot be."""
     try:

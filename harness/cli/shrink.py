@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, budget_s_of, jobs_of, wanted_of
-from harness.cli.scenario_file import check_place, write_scenario
+from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
 from harness.errors import ExitCode, UsageError
 from harness.powers.choice import Wish
 
@@ -25,7 +25,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", type=Path, help="a run record, e.g. runs/<run_id>")
     parser.add_argument("--budget", default="30m", metavar="TIME", help="search for so long at most (default: 30m)")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE.toml", help="the file to write (default: <scenario>-shrunk.toml)"
+        "--out",
+        type=Path,
+        metavar="FILE.toml",
+        help="the file to write (default: <scenario>-shrunk.toml); an earlier result of the same run is replaced",
     )
     parser.add_argument(
         "--times", type=int, default=3, metavar="N", help="runs of the result, for its rate (default: 3)"
@@ -59,6 +62,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.runner.launch import check, prepare
     from harness.shrink.goal import goal_from
     from harness.shrink.shrinking import shrink
+    from harness.shrink.writing import is_from
 
     seconds = budget_s_of(args)
     if args.times < 1:
@@ -67,6 +71,8 @@ def run(args: argparse.Namespace) -> ExitCode:
     recorded = load_recorded(args.run)
     out = _out(args, recorded.scenario.name)
     check_place(out)
+    if not is_from(out, recorded.manifest.run_id):
+        refuse_existing(out)
     kafka = recorded.manifest.kafka
     wanted = as_recorded(recorded, wanted_of(args))
     check(wanted, recorded.scenario, [kafka])

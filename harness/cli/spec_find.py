@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from harness.cli.cluster_options import words_of
-from harness.cli.scenario_file import check_place, write_scenario
+from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
 from harness.cli.spec_options import add_question, answer_to, bounds_of
 from harness.errors import ExitCode, Problems, UsageError
 from harness.known_releases import parse_version
@@ -45,8 +45,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     if problems:
         raise Problems("the command line", [*problems])
     check_place(args.out)
-    if args.out.exists():
-        raise UsageError("there is a file already", where=str(args.out), next="--out with another name, or remove it")
+    refuse_existing(args.out)
     bounds = bounds_of(args)
     if bounds.size > MAX_BROKERS:
         raise UsageError(

@@ -32,7 +32,7 @@ LOGS_DIR = "logs"
 
 
 def to_read(log: Path) -> str:
-    """The command that shows a log of `LOGS_DIR`, while it is written and after it was compressed to `<name>.log.gz`."""
+    """The command that shows a log of `LOGS_DIR`, while it is written and once it was compressed to `<name>.log.gz`."""
     return f"zcat -f {shlex.quote(str(log))}*"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 import msgspec
 
@@ -38,7 +39,7 @@ def file_text(smaller: Smaller, recorded: Recorded, goal: Goal) -> str:
     lines = [
         f"Shows: {', '.join(goal.facts)}, on Kafka {recorded.manifest.kafka}, "
         f"in {smaller.shown} of {smaller.times} runs.",
-        f"From run {recorded.manifest.run_id} ({before.name}): {_size(before)}.",
+        f"{_origin(recorded.manifest.run_id)}({before.name}): {_size(before)}.",
         f"What is left of it: {_size(scenario)}: {described(scenario.steps)}.",
         f"Written by `ebbtide shrink`{_how_far(smaller)}.",
     ]
@@ -48,6 +49,18 @@ def file_text(smaller: Smaller, recorded: Recorded, goal: Goal) -> str:
     text = f"{head}\n\n{brief_text_of(scenario)}"
     parse(text, file="the shrunk scenario")
     return text
+
+
+def is_from(file: Path, run_id: str) -> bool:
+    """Whether an earlier shrink of this run wrote the file, as its head says."""
+    try:
+        return any(line.startswith(f"# {_origin(run_id)}") for line in file.read_text("utf-8").splitlines())
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _origin(run_id: str) -> str:
+    return f"From run {run_id} "
 
 
 def _how_far(smaller: Smaller) -> str:

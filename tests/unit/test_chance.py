@@ -23,6 +23,7 @@ from harness.chance.requests import ELR_FEATURE
 from harness.chance.schedule import build
 from harness.chance.table import KINDS
 from harness.chance.world import first_world
+from harness.cli import random
 from harness.cli.main import main
 from harness.errors import UsageError
 from harness.scenario.model import MemberTrigger, Scenario, StepKind, StepSpec, Trigger
@@ -200,6 +201,17 @@ def test_the_command_writes_a_file_that_can_be_run(tmp_path: Path, capsys: pytes
     assert main(["random", "--seed", "5", "--out", str(out)]) == 0
     assert main(["validate", str(out)]) == 0
     assert f"ebbtide run {out}" in capsys.readouterr().out
+
+
+def test_the_command_overwrites_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "mine.toml"
+    out.write_text("mine")
+    monkeypatch.setattr(random, "_drawn", lambda _: pytest.fail("drawn before"))
+    assert main(["random", "--seed", "5", "--out", str(out)]) == 4
+    assert out.read_text() == "mine"
+    assert "there is a file already" in capsys.readouterr().err
 
 
 def test_the_command_leaves_out_the_kinds_that_it_is_told_to(capsys: pytest.CaptureFixture[str]) -> None:

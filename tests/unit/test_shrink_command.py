@@ -30,6 +30,7 @@ from harness.shrink.journal import Decision
 from harness.shrink.refute import Refuter
 from harness.shrink.search import NotReproduced, Smaller
 from harness.shrink.shrinking import Shrunk, shrink
+from harness.shrink.writing import file_text
 
 KAFKA = load_recorded(LOST).manifest.kafka
 
@@ -158,6 +159,7 @@ class Command:
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.out = tmp_path / "small.toml"
         self.wanted: Wanted | None = None
+        self.searches = 0
         recorded = load_recorded(LOST)
         self.smaller = Smaller(scenario=recorded.scenario, shown=3, times=3, finished=True)
         self._goal = goal_from(recorded)
@@ -170,7 +172,9 @@ class Command:
         self.wanted = wanted
 
     def _shrink(self, *_: object, **__: object) -> Shrunk:
-        return Shrunk(smaller=self.smaller, goal=self._goal, text="name = 'small'\n", runs=5, took_s=60.0)
+        self.searches += 1
+        text = file_text(self.smaller, load_recorded(LOST), self._goal)
+        return Shrunk(smaller=self.smaller, goal=self._goal, text=text, runs=5, took_s=60.0)
 
     def __call__(self, record: Path, *options: str) -> ExitCode:
         return ExitCode(main(["shrink", str(record), "--out", str(self.out), *options]))
@@ -204,6 +208,21 @@ def test_power_is_lost_as_in_the_record_unless_another_method_is_asked_for(
     assert command.wanted.power_loss == asked
     again = f"next: ebbtide run {command.out} --kafka {KAFKA}" + (f" --power-loss {asked}" if asked != "auto" else "")
     assert again in capsys.readouterr().out.splitlines()
+
+
+def test_a_file_of_anybody_else_is_refused_before_the_search_and_an_earlier_result_of_the_run_is_replaced(
+    command: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(LOST) == command(LOST) == ExitCode.AS_PREDICTED
+    other = Path(shutil.copytree(LOST, tmp_path / "run"))
+    write_manifest(other, msgspec.structs.replace(read_manifest(other), run_id=f"{read_manifest(LOST).run_id}0"))
+    before = command.out.read_text()
+    assert command(other) == ExitCode.USAGE
+    assert "there is a file already" in capsys.readouterr().err
+    command.out.write_text("mine")
+    assert command(LOST) == ExitCode.USAGE
+    assert (command.out.read_text(), command.searches) == ("mine", 2)
+    assert "Written by `ebbtide shrink`" in before
 
 
 GOES_ON = "the search did not get to its end; the same command goes on"
