@@ -50,8 +50,9 @@ def draw(
 ) -> Scenario:
     """A scenario for one release, all of it drawn from `seed`: the same arguments give the same scenario.
 
-    `features`: levels to format with. `steps`: how many are drawn; those that heal at the end come on top.
-    `without`: kinds of step that the host cannot do. Raises `UsageError` for what is no release.
+    `features`: levels to format with. `steps`: how many are drawn; the wait that comes first and
+    those that heal come on top. `without`: kinds of step that the host cannot do.
+    Raises `UsageError` for what is no release.
     """
     random = Random(seed)
     setting = _setting(random, seed, kafka, features or {})

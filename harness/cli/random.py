@@ -27,7 +27,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = "example: ebbtide random --seed 7 --steps 15 --kafka 4.3.1 --run"
     parser.add_argument("--seed", type=int, help="draw from this (default: a new one)")
-    parser.add_argument("--steps", type=int, metavar="N", help="how many steps are drawn (default 12)")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        metavar="N",
+        help="how many steps are drawn (default 12); the wait that comes first and what heals come on top",
+    )
     parser.add_argument(
         "--kafka", default=_NEWEST, metavar="RELEASE", help=f"the release to draw for (default {_NEWEST})"
     )
@@ -66,7 +71,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         print(text)
     else:
         write_scenario(args.out, text)
-        print(f"seed {seed}: {len(scenario.steps)} steps in {args.out}")
+        print(f"seed {seed}: {len(scenario.steps)} steps, those that wait for clients and heal included, in {args.out}")
     if args.run:
         return _run(args, scenario, seed)
     if args.out is not None:

@@ -17,7 +17,7 @@ from judge_records import ELR_ON, last_replica_standing
 
 from harness import releases
 from harness.chance.breeding import breed, renamed
-from harness.chance.drawing import draw
+from harness.chance.drawing import STEPS, draw
 from harness.chance.guide import CORPUS, Guide, marks
 from harness.chance.requests import ELR_FEATURE
 from harness.chance.schedule import build
@@ -26,6 +26,7 @@ from harness.chance.world import first_world
 from harness.cli import random
 from harness.cli.main import main
 from harness.errors import UsageError
+from harness.known_releases import KNOWN
 from harness.scenario.model import MemberTrigger, Scenario, StepKind, StepSpec, Trigger
 from harness.scenario.parse import parse
 from harness.scenario.write import brief_text_of, text_of
@@ -200,7 +201,17 @@ def test_the_command_writes_a_file_that_can_be_run(tmp_path: Path, capsys: pytes
     out = tmp_path / "drawn.toml"
     assert main(["random", "--seed", "5", "--out", str(out)]) == 0
     assert main(["validate", str(out)]) == 0
-    assert f"ebbtide run {out}" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"ebbtide run {out}" in told
+    steps = len(draw(5, kafka=KNOWN[-1].version).steps)
+    assert steps > STEPS
+    assert f"seed 5: {steps} steps, those that wait for clients and heal included" in told
+
+
+def test_the_help_says_how_many_steps_are_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["random", "--help"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"(default {STEPS}); the wait that comes first and what heals come on top" in told
 
 
 def test_the_command_overwrites_no_file(
