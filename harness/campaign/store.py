@@ -113,6 +113,7 @@ class Store:
                 where=str(folder),
                 got=error.strerror,
                 allowed="a folder to write in",
+                next="name another folder with --store DIR",
             ) from None
 
     @contextlib.contextmanager

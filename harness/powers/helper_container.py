@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.host.processes import ProcessId, identify, is_alive
 from harness.places import cache_dir, state_dir
 
@@ -74,11 +74,19 @@ class Helper:
         """Run `command` as root in this process's folder, with its environment and terminal; returns its exit code.
 
         What root makes meanwhile in `folders` and in the user's own (cache, state, Maven's) becomes the user's.
-        Raises `HarnessError` when the container could not do it.
+        Raises `HarnessError` when the container could not do it, `UsageError` for a folder that cannot be made.
         """
         own = (*(folder.absolute() for folder in folders), cache_dir(), state_dir(), Path.home() / ".m2")
         for folder in own:
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                folder.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UsageError(
+                    "a folder cannot be made there",
+                    where=str(folder.parent),
+                    got=error.strerror,
+                    next="make it, or name another one",
+                ) from None
         ours, theirs = socket.socketpair()
         with ours, theirs, _passing_on(ours):
             order = Order(

@@ -1,11 +1,14 @@
-"""What the manifest says of the machine and the client libraries."""
+"""What the manifest says of the machine and the client libraries, and whether there is a place for a record."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import platform
 import shutil
+import tempfile
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from harness.errors import HarnessError, UsageError
 from harness.powers import held
 
 _FULL_BYTES = 8 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def client_versions() -> dict[str, str]:
@@ -41,11 +45,39 @@ def host_facts() -> dict[str, str]:
     }
 
 
-def require_space(folder: Path) -> None:
-    """Refuse a run that the disk has no room for; raises `HarnessError`."""
-    existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
-    if not existing.is_dir():
-        raise UsageError("records cannot be made there: it is no folder", where="--runs", got=str(existing))
+def require_folder(folder: Path) -> Path:
+    """The nearest of `folder` and those above that exists. Raises `UsageError` where nothing can be made in it."""
+    existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if os.path.exists(one))
+    with _records_to(existing):
+        tempfile.TemporaryFile(dir=existing).close()
+    return existing
+
+
+def make_record(record: Path) -> None:
+    """Make the folder of a record. Raises `UsageError` where it cannot be, `HarnessError` where space is short."""
+    _require_space(record.parent)
+    with _records_to(record.parent):
+        record.mkdir(parents=True)
+
+
+@contextlib.contextmanager
+def _records_to(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise
+        raise UsageError(
+            "records cannot be made there",
+            where="--runs",
+            got=f"{folder}: {error.strerror}",
+            allowed="a folder to write in",
+            next="name another folder with --runs DIR",
+        ) from None
+
+
+def _require_space(folder: Path) -> None:
+    existing = require_folder(folder)
     free = shutil.disk_usage(existing).free
     if free < FREE_DISK_BYTES:
         raise HarnessError(
@@ -63,7 +95,7 @@ def disk_is_full(error: Exception, folder: Path) -> bool:
     A node or client that died of it says so in its own words, and a volume whose image cannot grow fails with an
     input/output error.
     """
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, OSError) and error.errno in _FULL:
         return True
     # What a run that failed had taken may be free again by now.
     if os.strerror(errno.ENOSPC) in str(error):

@@ -11,6 +11,7 @@ import msgspec
 from harness.errors import HarnessError, UsageError
 from harness.known_releases import parse_version
 from harness.runner.gates import Gate
+from harness.runner.host import require_folder
 from harness.runner.run import RunRequest
 from harness.runtime.base import PowerLossMethod
 from harness.runtime.choose import Asked, Choice, check_wish, choose_runtime
@@ -73,6 +74,7 @@ def check(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> None:
     """Everything that can be refused before anything is made. Raises `UsageError`, or `HarnessError` for the host."""
     from harness.doctor import require_host
 
+    require_folder(wanted.runs)
     for release in releases:
         parse_version(release)
         check_features(release, scenario.cluster)

@@ -25,7 +25,7 @@ from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_tables
 from harness.runner.display import Display
 from harness.runner.draws import draw
 from harness.runner.gates import Gate
-from harness.runner.host import client_versions, disk_is_full, host_facts, require_space
+from harness.runner.host import client_versions, disk_is_full, host_facts, make_record
 from harness.runner.session import Session
 from harness.runtime.base import PowerLossMethod, Runtime
 from harness.runtime.choose import Choice, LocalChoice, open_runtime
@@ -189,8 +189,7 @@ class _Run:
             self.display.note(str(error))
 
     def _begin_record(self) -> None:
-        require_space(self.request.runs)
-        self.record.mkdir(parents=True)
+        make_record(self.record)
         write_verdict(self.record, not_finished(self.run_id))
         write_manifest(self.record, self.manifest)
         write_atomically(self.record / SCENARIO, text_of(self._as_run()).encode())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from harness.cli.main import main
 from harness.cli.scenario_file import check_place, write_scenario
 from harness.errors import ExitCode, UsageError
 from harness.runner import launch
+from harness.runner.host import make_record, require_folder
 from harness.shrink import shrinking
 from harness.shrink.shrinking import Shrunk
 
@@ -92,12 +95,61 @@ def test_what_was_searched_for_and_cannot_be_written_is_a_usage_error(
     assert f"where:   {out}" in told
 
 
-def test_a_file_is_no_folder_for_records(tmp_path: Path) -> None:
-    from harness.runner.host import require_space
+@pytest.mark.usefixtures("no_clusters")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "healthy"],
+        ["replay", str(LOST)],
+        ["shrink", str(LOST)],
+        ["random", "--run"],
+        ["cluster", "up", "--foreground"],
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EPERM, errno.EACCES])
+def test_records_that_cannot_be_made_are_refused_before_anything_is_made(
+    words: list[str], error: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(dir: Path) -> None:
+        raise OSError(error, os.strerror(error), str(dir / "x"))
 
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(launch, "prepare", lambda *_: pytest.fail("prepared before"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.chdir(tmp_path)
+    assert main([*words, "--runs", str(tmp_path / "no" / "runs")]) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert "records cannot be made there" in told
+    assert "where:   --runs" in told
+    assert f"got:     {tmp_path}: {os.strerror(error)}" in told
+    assert "next:    name another folder with --runs DIR" in told
+
+
+def test_a_file_is_no_folder_for_records(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="no folder"):
-        require_space(tmp_path / "file" / "runs")
+    with pytest.raises(UsageError, match="file: Not a directory") as refused:
+        require_folder(tmp_path / "file" / "runs")
+    assert refused.value.next is not None
+    require_folder(tmp_path / "runs")
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_shows_only_when_a_record_is_made_is_told_in_the_same_way(tmp_path: Path) -> None:
+    """A link that leads nowhere does not exist, and the folder that it lies in can be written to."""
+    (tmp_path / "runs").symlink_to(tmp_path / "gone" / "runs")
+    with pytest.raises(UsageError, match="records cannot be made there") as refused:
+        make_record(tmp_path / "runs" / "one")
+    assert refused.value.where == "--runs"
+
+
+def test_a_full_disk_is_not_told_as_a_wrong_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(dir: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(dir))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        make_record(tmp_path / "one")
 
 
 def test_a_search_says_what_it_was_allowed(capsys: pytest.CaptureFixture[str]) -> None:
