@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
+COMMAND_LINE = "the command line"
+"""Where the mistakes are of `Problems` that were typed."""
+
 
 class ExitCode(IntEnum):
     """Exit codes of the `ebbtide` command."""
@@ -61,6 +64,12 @@ class EbbtideError(Exception):
         """Say where, unless it says so already."""
         if self.where is None:
             self.where = where
+            self.args = (self.render(),)
+
+    def goes_on_with(self, next: str) -> None:
+        """Say what to type next, unless it says so already."""
+        if self.next is None:
+            self.next = next
             self.args = (self.render(),)
 
     def render(self) -> str:

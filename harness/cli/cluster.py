@@ -164,10 +164,16 @@ def _scenario(args: argparse.Namespace) -> Scenario:
     if args.keep_cluster and args.scenario is None:
         raise UsageError("a plain cluster has no run to be kept after", where="--keep-cluster")
     if args.scenario is not None:
-        for option in ("brokers", "controllers"):
-            if getattr(args, option) is not None:
-                raise UsageError(f"the scenario says how many {option}", where=f"--{option}", got=args.scenario)
         found = catalogue.find(args.scenario)
+        for option, said in (("brokers", found.cluster.brokers), ("controllers", found.cluster.controllers)):
+            if (got := getattr(args, option)) is not None:
+                raise UsageError(
+                    f"the scenario says how many {option}",
+                    where=f"--{option}",
+                    got=str(got),
+                    allowed=f"{said}, as {args.scenario} says",
+                    next=f"ebbtide cluster up {args.scenario}",
+                )
         kafka = args.kafka or found.kafka[0]
         parse_version(kafka)
         return msgspec.structs.replace(found, kafka=(kafka,), steps=())
@@ -242,7 +248,7 @@ def _exec(name: str | None, command: Sequence[str]) -> None:
 
     words = list(command[1:] if command[:1] == ["--"] else command)
     if not words:
-        raise UsageError("no command", allowed="ebbtide cluster exec -- CMD", next="ebbtide cluster --help")
+        raise UsageError("no command", allowed="ebbtide cluster exec -- CMD", next="ebbtide cluster exec --help")
     status = only(name)
     whole = [*prefix(status), *words]
     sys.stdout.flush()

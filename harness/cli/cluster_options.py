@@ -114,7 +114,7 @@ def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
 
     Raises `Problems` with every word that is none.
     """
-    from harness.errors import Problems
+    from harness.errors import COMMAND_LINE, Problems
     from harness.scenario.admin_meaning import feature_known
 
     levels: dict[str, int] = {}
@@ -128,7 +128,7 @@ def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
             allowed = "NAME=LEVEL, such as eligible.leader.replicas.version=0"
             problems.append(UsageError("not a feature level", where="--feature", got=repr(word), allowed=allowed))
     if problems:
-        raise Problems("the command line", problems)
+        raise Problems(COMMAND_LINE, problems)
     return with_levels(scenario, levels)
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from harness import __version__
-from harness.errors import EbbtideError, ExitCode, Problems, UsageError
+from harness.errors import COMMAND_LINE, EbbtideError, ExitCode, Problems, UsageError
 from harness.streams import outlive_readers
 
 VERBS: dict[str, str] = {
@@ -127,11 +127,22 @@ def _came_from_interrupt(error: BaseException) -> bool:
 
 def _run(argv: Sequence[str]) -> int:
     verb = next((word for word in argv if not word.startswith("-")), None)
+    parser = _parser(verb)
     try:
-        args = _parsed(_parser(verb), argv)
+        args = _parsed(parser, argv)
     except SystemExit as end:  # --help and --version have printed
         return int(end.code or 0)
     args.argv = tuple(argv)
+    try:
+        return _carry_out(args, argv)
+    except UsageError as error:
+        # What is wrong of an option is told as by the parser.
+        if error.where is not None and (error.where.startswith("--") or error.where == COMMAND_LINE):
+            error.goes_on_with(f"{_chosen(parser, args).prog} --help")
+        raise
+
+
+def _carry_out(args: argparse.Namespace, argv: Sequence[str]) -> int:
     module = _module(args.verb)
     wish = module.powers(args) if os.geteuid() != 0 and hasattr(module, "powers") else None
     if wish is not None:
@@ -169,7 +180,7 @@ def _all(mistakes: list[EbbtideError], next_: str | None) -> EbbtideError:
         return mistakes[0]
     for mistake in mistakes:
         mistake.next = None
-    return Problems("the command line", mistakes, next=next_)
+    return Problems(COMMAND_LINE, mistakes, next=next_)
 
 
 def _unknown(words: Sequence[str], meant: argparse.ArgumentParser) -> list[UsageError]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from harness.cli.cluster_options import add_jobs_option, budget_s_of, jobs_of, words_of
-from harness.errors import EbbtideError, ExitCode, Problems, UsageError
+from harness.errors import COMMAND_LINE, EbbtideError, ExitCode, Problems, UsageError
 from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _settings(args: argparse.Namespace) -> tuple[float, list[Target] | None, lis
     targets = None if args.kafka is None else _unless_wrong(wrong, "--kafka", lambda: _targets(args.kafka))
     scenarios = _unless_wrong(wrong, "--scenarios", lambda: _scenarios(args.scenarios))
     if seconds is None or scenarios is None or wrong:
-        raise wrong[0] if len(wrong) == 1 else Problems("the command line", wrong, next="ebbtide nightly --help")
+        raise wrong[0] if len(wrong) == 1 else Problems(COMMAND_LINE, wrong)
     return seconds, targets, scenarios
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.cli.cluster_options import words_of
 from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
 from harness.cli.spec_options import add_question, answer_to, bounds_of
-from harness.errors import ExitCode, Problems, UsageError
+from harness.errors import COMMAND_LINE, ExitCode, Problems, UsageError
 from harness.known_releases import parse_version
 
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     for release in releases:
         problems += put_at("--kafka", partial(parse_version, release))
     if problems:
-        raise Problems("the command line", [*problems])
+        raise Problems(COMMAND_LINE, [*problems])
     check_place(args.out)
     refuse_existing(args.out)
     bounds = bounds_of(args)

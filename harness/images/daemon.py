@@ -63,7 +63,7 @@ def _unusable(host: str, error: Exception) -> DockerError:
         return DockerError(
             "no Docker daemon at this address",
             where=where,
-            next="sudo systemctl start docker    (or install it: apt-get install docker.io), or --runtime local",
+            next="sudo systemctl start docker    (or install it: apt-get install docker.io)",
         )
     if any(isinstance(cause, TimeoutError | Timeout) for cause in causes):
         return DockerError(f"the Docker daemon does not answer within {ANSWER_TIMEOUT_S} s", where=where)

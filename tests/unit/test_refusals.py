@@ -16,6 +16,7 @@ from harness.cli.scenario_file import check_place, write_scenario
 from harness.errors import ExitCode, UsageError
 from harness.runner import launch
 from harness.runner.host import make_record, require_folder
+from harness.scenario import catalogue
 from harness.shrink import shrinking
 from harness.shrink.shrinking import Shrunk
 
@@ -50,6 +51,67 @@ def test_what_can_have_no_effect_is_refused(
     monkeypatch.setattr(spec_find, "answer_to", lambda *_: pytest.fail("searched before"))
     assert main(arguments) == 4
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_clusters")
+@pytest.mark.parametrize(
+    ("arguments", "where", "got", "next_"),
+    [
+        (["cluster", "up", "--brokers", "7"], "--brokers", "7", "ebbtide cluster up --help"),
+        (["cluster", "up", "healthy", "--brokers", "2"], "--brokers", "2", "ebbtide cluster up healthy"),
+        (["random", "--steps", "0"], "--steps", "0", "ebbtide random --help"),
+        (["random", "--without", "power-los"], "--without", "'power-los'", "ebbtide random --help"),
+        (["random", "--feature", "elr=1"], None, "elr", "ebbtide random --help"),
+        (["spec", "check", "--variant", "elr-44"], "--variant", "elr-44", "ebbtide spec check --help"),
+        (
+            ["spec", "check", "--variant", "elr-43", "--property", "hww"],
+            "--property",
+            "hww",
+            "ebbtide spec check --help",
+        ),
+        (["spec", "check", "--variant", "elr-43", "--kills", "-1"], "--kills", "-1", "ebbtide spec check --help"),
+        (
+            ["spec", "check", "--variant", "elr-43", "--admin", "1", "--admin-kinds", "mov"],
+            "--admin-kinds",
+            "mov",
+            "ebbtide spec check --help",
+        ),
+        (["spec", "find", "--variant", "elr-43", "--out", "X.toml"], None, "X", "ebbtide spec find --help"),
+        (["nightly", "--budget", "2"], "--budget", "'2'", "ebbtide nightly --help"),
+        (["nightly", "--budget", "2", "--times", "0"], "--budget", "'2'", "ebbtide nightly --help"),
+        (["cluster", "exec"], None, None, "ebbtide cluster exec --help"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, list) else "",
+)
+def test_a_mistake_of_the_command_line_says_what_was_typed_and_what_to_type_next(
+    arguments: list[str], where: str | None, got: str | None, next_: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == ExitCode.USAGE
+    told = [line.strip() for line in capsys.readouterr().err.splitlines()]
+    assert where is None or f"where:   {where}" in told
+    assert got is None or any(line.startswith("got:") and got in line for line in told)
+    assert f"next:    {next_}" in told
+
+
+def test_a_kind_of_step_that_is_nearly_one_is_told_which_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["random", "--without", "power-los"])
+    assert "did you mean 'power-loss'?" in capsys.readouterr().err
+
+
+def test_a_file_that_was_named_without_its_ending_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.toml").touch()
+    assert main(["run", "my"]) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert "did you mean my.toml?" in told
+    assert "acks-matrix-kill" not in told
+    (tmp_path / "healthy.toml").touch()
+    assert catalogue.find("healthy").name == "healthy"
+    (tmp_path / "my.toml").unlink()
+    assert main(["run", "my"]) == ExitCode.USAGE
+    assert "acks-matrix-kill" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("out", ["no/such/folder/x.toml", "/dev/null/x.toml", "/", "/proc/x.toml"])

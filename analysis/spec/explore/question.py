@@ -54,7 +54,9 @@ def variant_named(name: str) -> str:
         return key
     known = ", ".join(one.replace("_", "-") for one in VARIANTS)
     if not name[:1].isdigit():
-        raise UsageError("unknown protocol variant", got=name, allowed=f"{known}, or a Kafka release")
+        raise UsageError(
+            "unknown protocol variant", where="--variant", got=name, allowed=f"{known}, or a Kafka release"
+        )
     protocol = protocol_for(name, {})
     return next(key for key, one in VARIANTS.items() if one == protocol)
 
@@ -62,7 +64,7 @@ def variant_named(name: str) -> str:
 def property_named(name: str) -> Property:
     """The property; UsageError if there is none."""
     if name not in PROPERTIES:
-        raise UsageError("unknown property", got=name, allowed=", ".join(PROPERTIES))
+        raise UsageError("unknown property", where="--property", got=name, allowed=", ".join(PROPERTIES))
     return PROPERTIES[name]
 
 

@@ -76,7 +76,9 @@ def check_bounds(bounds: Bounds) -> None:
         _within("number of steps", bounds.steps, 1, 1000, "--steps")
     unknown = [kind for kind in bounds.admin_kinds if kind not in ADMIN_KINDS]
     if unknown:
-        raise UsageError("unknown administrative action", got=unknown[0], allowed=", ".join(ADMIN_KINDS))
+        raise UsageError(
+            "unknown administrative action", where="--admin-kinds", got=unknown[0], allowed=", ".join(ADMIN_KINDS)
+        )
     if bounds.admin_kinds and not bounds.admin:
         raise UsageError(
             "kinds of administrative requests, and none may be made",
