@@ -43,10 +43,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def powers(args: argparse.Namespace) -> Wish:
-    """A cluster takes them. Raises `UsageError` for a record that is none, before any are taken."""
-    from harness.replay.recorded import load_recorded
-
-    load_recorded(args.run)
+    """A cluster takes them. Raises `UsageError` for a record that cannot be replayed, before any are taken."""
+    _recorded(args.run)
     jobs_of(args)
     return Wish(runtime=args.runtime, folders=(args.runs,))
 
@@ -56,7 +54,6 @@ def run(args: argparse.Namespace) -> ExitCode:
     from rich.console import Console
 
     from harness.cli.judging import judging_together
-    from harness.replay.recorded import load_recorded
     from harness.replay.replaying import as_recorded, judged_together, otherwise, run_replays, summaries
     from harness.runner.display import PlainDisplay, display_for
     from harness.runner.launch import check, prepare
@@ -64,7 +61,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.times < 1:
         raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
     jobs = jobs_of(args)
-    original = load_recorded(args.run)
+    original = _recorded(args.run)
     releases = [original.manifest.kafka] if args.kafka is None else releases_of(args.kafka)
     wanted = as_recorded(original, wanted_of(args))
     check(wanted, original.scenario, releases)
@@ -91,6 +88,14 @@ def run(args: argparse.Namespace) -> ExitCode:
     else:
         _tell(original, replays, found)
     return ExitCode.worst(one.exit_code for one in found)
+
+
+def _recorded(folder: Path) -> Recorded:
+    from harness.replay.recorded import load_recorded, refuse_unbegun
+
+    recorded = load_recorded(folder)
+    refuse_unbegun(recorded)
+    return recorded
 
 
 @contextlib.contextmanager

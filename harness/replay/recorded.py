@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ import pyarrow.dataset as ds
 from analysis.judge.timeline import PartitionState, Timeline, load_timeline
 from analysis.verdict import Verdict, not_finished, read_verdict
 from harness.errors import UsageError
+from harness.record.files import JOURNAL_DIR
 from harness.record.manifest import LIST_RECORDS, Manifest, read_run
 from harness.record.steps import StepEntry, read_steps
 from harness.record.tables import table_files
@@ -19,6 +21,7 @@ from harness.runner.gates import standing
 from harness.scenario.model import Scenario
 from harness.scenario.parse import load
 from harness.scenario.write import SCENARIO
+from workloads.convert import JOURNAL_SUFFIX
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +74,24 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError("the table sends cannot be read", where=str(self.folder), got=str(error)) from None
         done = sends.filter(pc.equal(sends["status"], "acked"))["done_ns"]
         return [pc.sum(pc.less_equal(done, at_ns)).as_py() or 0 for at_ns in times_ns]
+
+
+def refuse_unbegun(recorded: Recorded) -> None:
+    """Raise `UsageError` where a run failed before any client was at work: nothing came about that could come again."""
+    manifest, folder = recorded.manifest, recorded.folder
+    if (
+        manifest.status != "failed"
+        or any(step.fired_ns is not None for step in recorded.steps)
+        or any((folder / JOURNAL_DIR).glob(f"*{JOURNAL_SUFFIX}"))
+        or recorded.acked_by([sys.maxsize]) != [0]
+    ):
+        return
+    raise UsageError(
+        "the run failed before its first step, and nothing was acked: there is nothing to repeat",
+        where=str(folder),
+        got=(manifest.failure or "no reason given").partition("\n")[0],
+        next=f"ebbtide run {folder / SCENARIO} --kafka {manifest.kafka}",
+    )
 
 
 def load_recorded(folder: Path) -> Recorded:

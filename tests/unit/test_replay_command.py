@@ -18,9 +18,12 @@ from analysis.verdict import Verdict, read_verdict, write_verdict
 from harness.cli import crash, judging
 from harness.cli.main import main
 from harness.errors import EbbtideError, ExitCode, UsageError
+from harness.record.manifest import Status, read_manifest, write_manifest
+from harness.record.steps import read_steps, write_steps
+from harness.record.tables import table_files
 from harness.replay import replaying
 from harness.replay.plan import plan
-from harness.replay.recorded import load_recorded
+from harness.replay.recorded import load_recorded, refuse_unbegun
 from harness.replay.replaying import Ran
 from harness.runner import launch
 
@@ -84,6 +87,39 @@ def test_a_replay_that_cannot_be_judged_leaves_the_rate_of_the_others(
     assert found["replays"][1]["failure"].startswith(f"{bad} could not be judged: ")
     assert f"error: {bad}: " in told.err
     assert ("internal error, a bug in ebbtide: KeyError" in told.err) is (broken is not UsageError)
+
+
+def test_a_run_that_failed_before_anything_came_about_is_refused_at_once(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = world.recorded
+    monkeypatch.setattr(launch, "prepare", lambda *_: pytest.fail("prepared before"))
+    failure = "topics ended by itself with exit code 3\n  where: logs"
+    write_manifest(record, msgspec.structs.replace(read_manifest(record), status="failed", failure=failure))
+    write_steps(record, [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(record) or []])
+    for table in table_files(record, "sends"):
+        table.unlink()
+    assert main(["replay", str(record)]) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert "there is nothing to repeat" in told
+    assert "got:     topics ended by itself with exit code 3\n" in told
+    assert f"next:    ebbtide run {record / 'scenario.toml'} --kafka 3.9.1\n" in told
+
+
+@pytest.mark.parametrize("came_about", ["a step", "an ack", "a client's journal", "its end"])
+def test_a_run_in_which_something_came_about_can_be_replayed(world: World, came_about: str) -> None:
+    record = world.recorded
+    status: Status = "complete" if came_about == "its end" else "failed"
+    write_manifest(record, msgspec.structs.replace(read_manifest(record), status=status))
+    if came_about != "a step":
+        write_steps(record, [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(record) or []])
+    if came_about != "an ack":
+        for table in table_files(record, "sends"):
+            table.unlink()
+    if came_about == "a client's journal":
+        (record / "journal").mkdir()
+        (record / "journal" / "producer-1.journal").touch()
+    refuse_unbegun(load_recorded(record))
 
 
 def test_an_interruption_says_which_records_there_are(world: World, capsys: pytest.CaptureFixture[str]) -> None:
