@@ -87,7 +87,7 @@ class EbbtideError(Exception):
 
 
 class UsageError(EbbtideError):
-    """The command line, a scenario file or a run record is wrong; nothing was started."""
+    """The command line, a scenario file or a run record is wrong. Kafka may say so of a scenario, when it is run."""
 
     exit_code = ExitCode.USAGE
 

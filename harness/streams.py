@@ -25,8 +25,10 @@ def outlive_readers() -> None:
     """Let nothing that is printed from now on fail because its reader has gone away."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        # Not what somebody else, as a test, put there; and none where it was closed.
-        if stream is None or stream is not getattr(sys, f"__{name}__"):
+        if stream is None:  # it was closed
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, for as long as the process lives
+            continue
+        if stream is not getattr(sys, f"__{name}__"):  # somebody else's, such as a test's
             continue
         stream.flush()
         outliving = io.TextIOWrapper(

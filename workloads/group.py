@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.errors import HarnessError, Problems, UsageError
+from harness.errors import HarnessError, UsageError
 from harness.record.files import JOURNAL_DIR, LOGS_DIR
 from harness.record.manifest import ACKS, FinalOffsets
 from harness.runtime.base import StartClient
@@ -46,9 +46,6 @@ _OUTSTANDING_BYTES = 64 << 20
 """Records, and their bytes, that a producer may have under way: kafka-python 3 has no buffer limit of its own."""
 
 _STARTED = (State.RUNNING, State.DONE, State.STOPPED)
-
-
-_MEND = "mend the names in the scenario file, and run it again"
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +100,7 @@ class Workload:
     def create_topics(self, timeout_s: float = 60.0) -> None:
         """Wait for every broker, create the topics, and learn the brokers' addresses.
 
-        Raises `HarnessError` with what the cluster last said, `Problems` with properties that Kafka does not know.
+        Raises `HarnessError` with what the cluster last said, `UsageError` with properties that Kafka does not know.
         """
         result = self._folder / "brokers.json"
         config = TopicsConfig(
@@ -123,7 +120,7 @@ class Workload:
         self._topic_maker.run_to_end(config, self._start_client, timeout_s)
         learnt = msgspec.json.decode(result.read_bytes(), type=TopicsResult)
         if learnt.unknown:
-            raise Problems("the scenario's properties", [_ignored(one) for one in learnt.unknown], next=_MEND)
+            raise _ignored(learnt.unknown)
         self._brokers = learnt.brokers
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -314,12 +311,14 @@ class Workload:
         )
 
 
-def _ignored(unknown: Unknown) -> UsageError:
+def _ignored(unknown: Sequence[Unknown]) -> UsageError:
+    names = ", ".join(one.name for one in unknown)
+    near = ", ".join(one.near for one in unknown if one.near)
     return UsageError(
-        f"Kafka does not know this {unknown.role} property, and would ignore it",
-        where=f"cluster.{unknown.role}_properties",
-        got=unknown.name,
-        allowed="the properties of this release" + (f" (did you mean {unknown.near}?)" if unknown.near else ""),
+        f"Kafka does not know {names}, and would ignore {'it' if len(unknown) == 1 else 'them'}",
+        where=", ".join(dict.fromkeys(f"cluster.{one.role}_properties" for one in unknown)),
+        allowed="what this release knows" + (f" (did you mean {near}?)" if near else ""),
+        next="mend it in the scenario file, and run it again",
     )
 
 

@@ -28,6 +28,15 @@ _DESCRIBE_CONFIGS_VERSION = 3
 """The first that tells types; every KRaft release speaks it."""
 _UNKNOWN_TYPE = 0
 _ANSWER_S = 5.0
+_READ_BY_CLASSES = (
+    "allow.everyone.if.no.acl.found",
+    "config.providers.",
+    "metrics.jmx.",
+    "rlmm.config.",
+    "rsm.config.",
+    "super.users",
+)
+"""Beginnings of properties that classes of Kafka's own read, and that are no configuration of a node's."""
 _NOT_YET = frozenset({-1, 5, 7, 8, 14, 15, 38, 41, 89})
 """Answers of a cluster that is still coming up: unknown server error, no leader or broker yet, timed out, no
 coordinator, too few brokers registered for the replication factor, controller elsewhere, throttled."""
@@ -58,7 +67,7 @@ def unknown_properties(given: GivenProperties) -> list[Unknown]:
     return [
         Unknown(role=given.role, name=name, near=next(iter(difflib.get_close_matches(name, sorted(known), n=1)), ""))
         for name in given.names
-        if known.isdisjoint(_spellings(name))
+        if known.isdisjoint(_spellings(name)) and not name.startswith(_READ_BY_CLASSES)
     ]
 
 

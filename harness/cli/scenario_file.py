@@ -22,7 +22,7 @@ def check_place(out: Path) -> None:
 
 def refuse_existing(out: Path) -> None:
     """Raise `UsageError` where a file would be overwritten."""
-    if out.exists():
+    if out.is_file():
         raise UsageError("there is a file already", where=str(out), next="--out with another name, or remove it")
 
 

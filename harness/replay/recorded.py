@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -90,7 +91,7 @@ def refuse_unbegun(recorded: Recorded) -> None:
         "the run failed before its first step, and nothing was acked: there is nothing to repeat",
         where=str(folder),
         got=(manifest.failure or "no reason given").partition("\n")[0],
-        next=f"ebbtide run {folder / SCENARIO} --kafka {manifest.kafka}",
+        next=f"ebbtide run {shlex.quote(str(folder / SCENARIO))}",
     )
 
 

@@ -50,7 +50,7 @@ def _plug_in(properties: Mapping[str, str]) -> str:
     """A class that is not Kafka's own; empty for none."""
     for name, value in properties.items():
         if ".class" in name or name.endswith("reporters"):
-            foreign = [one for one in value.split(",") if not one.strip().startswith(_KAFKAS_OWN)]
-            if foreign:
-                return foreign[0].strip()
+            for one in map(str.strip, value.split(",")):
+                if one and not one.startswith(_KAFKAS_OWN):
+                    return one
     return ""

@@ -66,13 +66,15 @@ def _records_to(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise
+            raise HarnessError(
+                "the disk is full", where=str(folder), next="make room, or name another folder"
+            ) from None
         raise UsageError(
             "records cannot be made there",
-            where="--runs",
-            got=f"{folder}: {error.strerror}",
+            where=str(folder),
+            got=error.strerror,
             allowed="a folder to write in",
-            next="name another folder with --runs DIR",
+            next="name another folder for records",
         ) from None
 
 

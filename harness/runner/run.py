@@ -79,8 +79,8 @@ def run_scenario(
 
     `drive` takes the session from `open` to `finish`. `hold` is given the cluster once the record is complete;
     the cluster ends when it returns. `ending` is called when the live part is over and nothing is left to disturb.
-    Raises `HarnessError` when the harness or its host failed; a record that was begun says so too, and what it holds
-    can be judged.
+    Raises `HarnessError` when the harness or its host failed, `UsageError` for what Kafka does not take; a record that
+    was begun says so too, and what it holds can be judged.
     """
     run = _Run(request, display)
     run.carry_out(drive, hold, ending)

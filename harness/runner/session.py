@@ -146,7 +146,7 @@ class Session:
     def open(self, *, tap_all: bool = False) -> None:
         """Start the cluster and its clients; `tap_all`: a proxy for every node, whatever the steps.
 
-        Raises `HarnessError`.
+        Raises `HarnessError`, or `UsageError` for a property that Kafka does not take.
         """
         with self.timed("prepare"):
             nodes = self.runtime.nodes
@@ -159,7 +159,7 @@ class Session:
         self.join()
 
     def join(self) -> None:
-        """Start the clients on a cluster that is up. Raises `HarnessError`."""
+        """Start the clients on a cluster that is up. Raises as `open` does."""
         self._up = True
         with self.timed("start clients"):
             self._workload.create_topics()

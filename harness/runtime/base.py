@@ -177,7 +177,10 @@ class Runtime(Protocol):
         """Where requests are held, delayed and dropped."""
 
     def prepare(self) -> None:
-        """Make namespaces and volumes and format them; starts nothing. Raises `HarnessError`."""
+        """Make namespaces and volumes and format them; starts nothing.
+
+        Raises `HarnessError`, or `UsageError` for a property that Kafka does not take.
+        """
 
     def start(self, node_ids: Sequence[int]) -> None:
         """Start the processes of nodes that are down; returns once they run, ready or not."""
@@ -185,7 +188,8 @@ class Runtime(Protocol):
     def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
         """Wait until each process runs and answers, and each broker is registered anew and unfenced.
 
-        Raises `HarnessError` with the end of its log when a process died, `WaitExpired` otherwise.
+        Raises `HarnessError` with the end of its log when a process died, `UsageError` when it died of a property of
+        the scenario's, `WaitExpired` otherwise.
         """
 
     def stop(self, node_id: int, timeout_s: float) -> None:

@@ -109,7 +109,7 @@ class HostRuntime(ABC):
         )
 
     def prepare(self) -> None:
-        """Make namespaces, volumes and the write-back hold, and format. Raises `HarnessError`."""
+        """Make namespaces, volumes and the write-back hold, and format. Raises as `Runtime.prepare` does."""
         self.network.open()
         self._client_namespace = self.network.add_namespace(CLIENTS)
         self.wire.open({CLIENTS: self._client_namespace})
@@ -144,7 +144,7 @@ class HostRuntime(ABC):
     def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
         """Wait until each process runs and answers, and each broker is registered anew and unfenced.
 
-        Raises `HarnessError` with the end of its log when a process died, `WaitExpired` otherwise.
+        Raises as `Runtime.wait_ready` does.
         """
         wait_until(
             lambda: not self._lacking(node_ids),

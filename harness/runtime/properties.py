@@ -95,9 +95,8 @@ def refused_value(spec: ClusterSpec, node: NodeInfo, log: str) -> UsageError | N
         name = refusal["name"]
         if name in wished:
             return UsageError(
-                f"Kafka does not take this value: {refusal['why']}",
-                where=f"cluster.{node.role}_properties.{name}",
-                got=wished[name],
+                f"Kafka does not take {name} = {wished[name]}: {refusal['why']}",
+                where=f"cluster.{node.role}_properties",
                 next="mend it in the scenario file, and run it again",
             )
     return None

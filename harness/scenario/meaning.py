@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -23,8 +23,6 @@ from harness.scenario.wire_meaning import held_trigger
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_ONE_LINE = "one line of printable ASCII"
-_PROPERTY = re.compile(r"[^\s=:#!\\]+")
 
 
 def meaning(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
@@ -82,7 +80,6 @@ def _cluster(scenario: Scenario) -> Iterator[UsageError]:
                 got=", ".join(owned),
                 allowed="any but " + ", ".join(sorted(HARNESS_OWNED)),
             )
-        yield from _written(getattr(cluster, f"{role}_properties"), f"cluster.{role}_properties")
     for name, level in cluster.features.items():
         yield from feature_known(name, f"cluster.features.{name}")
         yield from limit(f"cluster.features.{name}", level, 0)
@@ -93,20 +90,6 @@ def _cluster(scenario: Scenario) -> Iterator[UsageError]:
     yield from limit("cluster.session_timeout_s", cluster.session_timeout_s, 1, 60)
     yield from limit("cluster.replica_lag_max_s", cluster.replica_lag_max_s, 1, 60)
     yield from limit("settle_s", scenario.settle_s, 1)
-
-
-def _written(properties: Mapping[str, str], where: str) -> Iterator[UsageError]:
-    """What a .properties file would say otherwise than the scenario does: a line break begins another property."""
-    for name, value in properties.items():
-        if not (_PROPERTY.fullmatch(name) and _is_plain(name)):
-            allowed = "ASCII without blanks, and without = : # ! \\"
-            yield UsageError("not a property's name", where=where, got=repr(name), allowed=allowed)
-        elif not _is_plain(value):
-            yield UsageError("not a property's value", where=f"{where}.{name}", got=repr(value), allowed=_ONE_LINE)
-
-
-def _is_plain(text: str) -> bool:
-    return text.isascii() and text.isprintable()
 
 
 def _features(kafka: str, cluster: ClusterSpec) -> Iterator[UsageError]:

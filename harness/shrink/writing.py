@@ -54,7 +54,8 @@ def file_text(smaller: Smaller, recorded: Recorded, goal: Goal) -> str:
 def is_from(file: Path, run_id: str) -> bool:
     """Whether an earlier shrink of this run wrote the file, as its head says."""
     try:
-        return any(line.startswith(f"# {_origin(run_id)}") for line in file.read_text("utf-8").splitlines())
+        # Where a line is broken at it, the blank is gone.
+        return any(f"{line} ".startswith(f"# {_origin(run_id)}") for line in file.read_text("utf-8").splitlines())
     except (OSError, UnicodeDecodeError):
         return False
 

@@ -15,7 +15,7 @@ from live.clusters import CONTROLLER, READY_S, Cluster
 from analysis.evidence.segments import leo_of
 from faults import disk, network, process
 from faults.base import Effect
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.host.processes import state_of
 from harness.host.writeback import HELD
 from harness.runtime.base import CLIENTS, Cut, PowerLossMethod, Runtime
@@ -221,7 +221,7 @@ def test_a_property_that_kafka_refuses_is_reported_before_anything_starts(
 ) -> None:
     cluster = Cluster(name, "4.3.1", tmp_path, **{"num.io.threads": "-1"})
     try:
-        with pytest.raises(HarnessError, match="Invalid value -1 for configuration"):
+        with pytest.raises(UsageError, match=r"does not take num\.io\.threads = -1: Value must be at least 1"):
             cluster.runtime.prepare()
     finally:
         cluster.runtime.close()

@@ -299,6 +299,7 @@ def test_a_node_tells_which_properties_it_does_not_know(
         "listener.name.plaintext.max.conections",
         "listener.name.plaintext.scram-sha-256.sasl.jaas.config",
         "nothing-of-the-kind",
+        "super.users",
     )
     address = kafka_node.address if role == "broker" else kafka_node.controller
     unknown = unknown_properties(GivenProperties(role=role, names=names, node=1, address=address))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import subprocess
 import sys
 import types
@@ -202,6 +203,15 @@ def test_a_reader_that_goes_away_changes_neither_what_a_command_does_nor_its_exi
         if command.stderr is not None:
             assert command.stderr.read() == b"y\n" * 100
         assert command.wait(timeout=30) == ExitCode.CONTRADICTED
+
+
+def test_closed_streams_change_no_exit_code() -> None:
+    command = (
+        f"exec {shlex.quote(sys.executable)} -c 'import sys; from harness.cli.main import main; sys.exit(main({{}}))'"
+    )
+    for words, code in ((["scenarios"], ExitCode.AS_PREDICTED), (["scenarios", "show", "none"], ExitCode.USAGE)):
+        told = command.replace("{}", str(words).replace("'", '"'))
+        assert subprocess.run(["sh", "-c", f"{told} >&- 2>&-"], check=False).returncode == code
 
 
 def test_the_help_says_every_exit_code() -> None:
