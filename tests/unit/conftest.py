@@ -26,6 +26,16 @@ def spark() -> Iterator[SparkSession]:
         yield spark
 
 
+@pytest.fixture(autouse=True)
+def _no_real_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is started by mistake: it would change this host beside the tests that look at what is left on it."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a unit test would start a real cluster")
+
+    monkeypatch.setattr("harness.runner.run.open_runtime", refuse)
+
+
 @pytest.fixture
 def no_clusters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """None is up that the test has not started."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 from xml.etree import ElementTree
@@ -26,6 +27,7 @@ from harness.replay.recorded import load_recorded
 from harness.replay.replaying import run_replays
 from harness.runner.launch import Launch
 from harness.runner.run import RunRequest
+from harness.runner.side_by_side import run_in_turn
 from harness.runtime.choose import LocalChoice
 from harness.scenario import catalogue
 from harness.scenario.model import WIRE_KINDS
@@ -160,7 +162,8 @@ def test_no_replay_is_begun_when_the_time_is_over(tmp_path: Path, monkeypatch: p
     )
     clock = Mock(side_effect=[10.0, 20.0, 30.0])
     monkeypatch.setattr("harness.replay.replaying.time", Mock(time=clock))
-    monkeypatch.setattr("harness.runner.side_by_side.run_scenario", lambda *_: tmp_path / "record")
+    run = partial(run_in_turn, carry_out=lambda *_: tmp_path / "record")
+    monkeypatch.setattr("harness.replay.replaying.run_in_turn", run)
     ran = run_replays(load_recorded(LOST), ["3.9.1"], times=3, seed=None, launch=launch, display=Mock(), until_s=25.0)
     assert len(list(ran)) == 2
 
