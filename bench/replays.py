@@ -50,7 +50,7 @@ _BROKERS_AT_ONCE = 6
 _INTRO = """# How often runs come again
 
 Made by `python -m bench.replays RUNS` from recorded runs; do not edit. One recorded run of each scenario was replayed
-on its own release, two replays at once. *Same*: those with the same outcome and cause ([replay.md](replay.md)).
+on its own release, up to two replays at once. *Same*: those with the same outcome and cause ([replay.md](replay.md)).
 """
 
 
