@@ -6,12 +6,12 @@ Every client gets a status file to count in and a stop file whose appearance end
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from harness.errors import UsageError
-from harness.scenario.model import Isolation, OffsetReset
+from harness.scenario.model import Isolation, NodeRole, OffsetReset
 
 FINAL_CONSUMER = 0
 """The id under which the final read is journalled. Scenario consumers count from 1, so none can have it."""
@@ -128,7 +128,7 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class GivenProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Names of properties that a scenario gives the nodes of one role, and one of those nodes to ask about them."""
 
-    role: Literal["broker", "controller"]
+    role: NodeRole
     names: tuple[str, ...]
     node: int
     address: str
@@ -152,7 +152,7 @@ class TopicsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):
     """A property that Kafka does not know, and would ignore; `near` is a name that it knows, empty for none."""
 
-    role: Literal["broker", "controller"]
+    role: NodeRole
     name: str
     near: str
 

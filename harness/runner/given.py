@@ -29,10 +29,8 @@ def given_properties(scenario: Scenario, nodes: Iterable[NodeInfo]) -> Given:
     cluster, kafka = scenario.cluster, Version(scenario.kafka[0])
     first = {node.role: node for node in sorted(nodes, key=lambda node: node.id, reverse=True)}
     given = Given(asked=[], unasked=[])
-    for node, port, properties in (
-        (first["broker"], BROKER_PORT, cluster.broker_properties),
-        (first["controller"], CONTROLLER_PORT, cluster.controller_properties),
-    ):
+    for node, port in ((first["broker"], BROKER_PORT), (first["controller"], CONTROLLER_PORT)):
+        properties = cluster.given_to(node.role)
         if not properties:
             continue
         unasked = f"the names in cluster.{node.role}_properties are not checked: "

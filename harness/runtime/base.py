@@ -15,6 +15,7 @@ import msgspec
 from harness.host.slow_volume import Pulses
 from harness.host.volumes import Volume
 from harness.host.wire.messages import Command, Event
+from harness.scenario.model import NodeRole
 
 CLIENTS = 0
 """The node id that stands for the client namespace in network cuts and probes."""
@@ -26,7 +27,7 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One process of the cluster. `name` is `broker-1` or `controller-100`."""
 
     id: int
-    role: Literal["broker", "controller"]
+    role: NodeRole
     name: str
     address: str
 

@@ -70,7 +70,7 @@ def plan_cluster(spec: ClusterSpec, address_of: Callable[[int], str]) -> Cluster
 def properties_of(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str, str]:
     """The whole properties of `node`. Raises `UsageError` when the scenario sets what the harness owns."""
     broker = node.role == "broker"
-    wished = plan.spec.broker_properties if broker else plan.spec.controller_properties
+    wished = plan.spec.given_to(node.role)
     owned = sorted(HARNESS_OWNED & wished.keys())
     if owned:
         raise UsageError(
@@ -90,7 +90,7 @@ def render(properties: Mapping[str, str]) -> str:
 
 def refused_value(spec: ClusterSpec, node: NodeInfo, log: str) -> UsageError | None:
     """Where the end of a node's log says that Kafka does not take a value which the scenario gives: that."""
-    wished = spec.broker_properties if node.role == "broker" else spec.controller_properties
+    wished = spec.given_to(node.role)
     for refusal in _REFUSAL.finditer(log):
         name = refusal["name"]
         if name in wished:

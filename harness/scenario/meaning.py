@@ -15,7 +15,7 @@ from harness.runtime.properties import HARNESS_OWNED
 from harness.runtime.storage import check_features
 from harness.scenario.admin_meaning import feature_known
 from harness.scenario.client_meaning import clients
-from harness.scenario.model import ClusterSpec, Scenario, TopicSpec
+from harness.scenario.model import NODE_ROLES, ClusterSpec, Scenario, TopicSpec
 from harness.scenario.order import order
 from harness.scenario.references import MAX_BROKERS, Wrong, brokers_of, limit, put_at
 from harness.scenario.step_meaning import step_meaning
@@ -71,8 +71,8 @@ def _cluster(scenario: Scenario) -> Iterator[UsageError]:
         yield UsageError(
             "not a quorum size", where="cluster.controllers", got=str(cluster.controllers), allowed="1 or 3"
         )
-    for role in ("broker", "controller"):
-        owned = sorted(HARNESS_OWNED & getattr(cluster, f"{role}_properties").keys())
+    for role in NODE_ROLES:
+        owned = sorted(HARNESS_OWNED & cluster.given_to(role).keys())
         if owned:
             yield UsageError(
                 "a property that the harness sets itself",

@@ -70,6 +70,10 @@ AllowedCause = Literal[
 """Why Kafka may lose a record; a verdict knows one cause more, `unexplained`."""
 
 
+NodeRole = Literal["broker", "controller"]
+NODE_ROLES: tuple[NodeRole, ...] = ("broker", "controller")
+
+
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Processes: controllers and brokers are separate. Properties are Kafka's, added to the generated ones.
 
@@ -83,6 +87,10 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     features: dict[str, int] = {}
     session_timeout_s: float = 3.0
     replica_lag_max_s: float = 4.0
+
+    def given_to(self, role: NodeRole) -> dict[str, str]:
+        """The properties that nodes of this role are given."""
+        return self.broker_properties if role == "broker" else self.controller_properties
 
 
 class TopicSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
