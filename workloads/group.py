@@ -97,10 +97,10 @@ class Workload:
         self._slots = {item: index for index, item in enumerate(partitions_of(self._counts))}
         self._brokers: dict[int, str] = {}
 
-    def create_topics(self, timeout_s: float = 60.0) -> None:
-        """Wait for every broker, create the topics, and learn the brokers' addresses.
+    def create_topics(self, timeout_s: float = 60.0) -> tuple[Unknown, ...]:
+        """Wait for every broker, create the topics, and learn the brokers' addresses; returns what Kafka does not know.
 
-        Raises `HarnessError` with what the cluster last said, `UsageError` with properties that Kafka does not know.
+        Raises `HarnessError` with what the cluster last said.
         """
         result = self._folder / "brokers.json"
         config = TopicsConfig(
@@ -119,9 +119,8 @@ class Workload:
         )
         self._topic_maker.run_to_end(config, self._start_client, timeout_s)
         learnt = msgspec.json.decode(result.read_bytes(), type=TopicsResult)
-        if learnt.unknown:
-            raise _ignored(learnt.unknown)
         self._brokers = learnt.brokers
+        return learnt.unknown
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start sampler, consumers and producers together and wait until each is at work.
@@ -309,17 +308,6 @@ class Workload:
             max_outstanding=max(1, min(_OUTSTANDING, _OUTSTANDING_BYTES // spec.payload_bytes)),
             start_timeout_s=timeout_s,
         )
-
-
-def _ignored(unknown: Sequence[Unknown]) -> UsageError:
-    names = ", ".join(one.name for one in unknown)
-    near = ", ".join(one.near for one in unknown if one.near)
-    return UsageError(
-        f"Kafka does not know {names}, and would ignore {'it' if len(unknown) == 1 else 'them'}",
-        where=", ".join(dict.fromkeys(f"cluster.{one.role}_properties" for one in unknown)),
-        allowed="what this release knows" + (f" (did you mean {near}?)" if near else ""),
-        next="mend it in the scenario file, and run it again",
-    )
 
 
 def _end(clients: Sequence[Client], timeout_s: float) -> list[ClientEnd]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from packaging.version import Version
 
+from harness.errors import UsageError
 from harness.runtime.base import NodeInfo
 from harness.runtime.properties import BROKER_PORT, CONTROLLER_PORT
 from harness.scenario.model import Scenario
-from workloads.config import GivenProperties
+from workloads.config import GivenProperties, Unknown
 
 _CONTROLLERS_ANSWER_SINCE = Version("3.7.0")
 """The first release whose controllers answer clients (KIP-919)."""
@@ -42,6 +43,18 @@ def given_properties(scenario: Scenario, nodes: Iterable[NodeInfo]) -> Given:
             address = f"{node.address}:{port}"
             given.asked.append(GivenProperties(role=node.role, names=tuple(properties), node=node.id, address=address))
     return given
+
+
+def ignored(unknown: Sequence[Unknown]) -> UsageError:
+    """What is wrong with a scenario whose properties Kafka does not all know; `unknown` has at least one."""
+    names = ", ".join(one.name for one in unknown)
+    near = ", ".join(one.near for one in unknown if one.near)
+    return UsageError(
+        f"Kafka does not know {names}, and ignores {'it' if len(unknown) == 1 else 'them'}",
+        where=", ".join(dict.fromkeys(f"cluster.{one.role}_properties" for one in unknown)),
+        allowed="what this release knows" + (f" (did you mean {near}?)" if near else ""),
+        next="mend it in the scenario file, and run it again",
+    )
 
 
 def _plug_in(properties: Mapping[str, str]) -> str:

@@ -120,7 +120,14 @@ class _Run:
                 hold_write_back=self.request.hold_write_back,
             )
             session = Session(
-                self._as_run(), self.draws, runtime, self.run_id, self.record, self.display, self.request.gates
+                self._as_run(),
+                self.draws,
+                runtime,
+                self.run_id,
+                self.record,
+                self.display,
+                self.request.gates,
+                as_it_is=self.request.replay_of is not None,
             )
             self._amend(clients=self.manifest.clients | session.client_settings)
             ended = False

@@ -20,7 +20,7 @@ from harness.record.steps import StepEntry
 from harness.runner.display import Display, RunState
 from harness.runner.draws import Draws
 from harness.runner.gates import Gate
-from harness.runner.given import given_properties
+from harness.runner.given import given_properties, ignored
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView, describe
 from harness.runtime.base import CLIENTS, Runtime
@@ -57,7 +57,10 @@ class Session:
         record: Path,
         display: Display,
         gates: Mapping[int, Gate] | None = None,
+        *,
+        as_it_is: bool = False,
     ) -> None:
+        """`as_it_is`: the scenario is no file that a person could mend; a property that Kafka ignores is only told."""
         self.run_id = run_id
         self.record = record
         self.runtime = runtime
@@ -74,6 +77,7 @@ class Session:
         )
         given = given_properties(scenario, runtime.nodes.values())
         self._unasked = given.unasked
+        self._as_it_is = as_it_is
         self._workload = Workload(
             record=record,
             run_id=run_id,
@@ -162,7 +166,10 @@ class Session:
         """Start the clients on a cluster that is up. Raises as `open` does."""
         self._up = True
         with self.timed("start clients"):
-            self._workload.create_topics()
+            if unknown := self._workload.create_topics():
+                if not self._as_it_is:
+                    raise ignored(unknown)
+                self._display.note(ignored(unknown).what)
             for sentence in self._unasked:
                 self._display.note(sentence)
             if self._scenario.topics:

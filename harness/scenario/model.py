@@ -7,7 +7,7 @@ are resolved when the step fires.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -71,7 +71,8 @@ AllowedCause = Literal[
 
 
 NodeRole = Literal["broker", "controller"]
-NODE_ROLES: tuple[NodeRole, ...] = ("broker", "controller")
+NODE_ROLES: tuple[NodeRole, ...] = get_args(NodeRole)
+"""No process has both: a cluster's controllers and brokers are apart."""
 
 
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,10 +19,15 @@ LOST = Path(__file__).resolve().parents[1] / "data" / "runs" / "last-replica-sta
 
 
 def test_a_recorded_loss_comes_again_by_the_same_cause_on_the_recorded_states(tmp_path: Path) -> None:
+    """And a property of the record that this release does not know is told, and ends nothing."""
     ensure(["3.9.1"])
     recorded = Path(shutil.copytree(LOST, tmp_path / "recorded"))
+    scenario = recorded / "scenario.toml"
+    table = "[cluster.controller_properties]\n"
+    scenario.write_text(scenario.read_text().replace(table, f'{table}"of.another.release" = "1"\n'))
     done = ebbtide("replay", recorded, "--seed", "6", "--json", "--runs", tmp_path / "runs", *LOCAL)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "Kafka does not know of.another.release, and ignores it" in done.stderr
     (release,) = msgspec.json.decode(done.stdout)["releases"]
     assert (release["same"], release["times"]) == (1, 1)
     (record,) = records_in(tmp_path / "runs")

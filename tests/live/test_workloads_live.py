@@ -6,17 +6,18 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from live.single_node import SingleNode, kafka_node
+from live.single_node import VERSION, SingleNode, kafka_node
 
 from harness.errors import HarnessError
 from harness.host.children import start_child
 from harness.ledger import Ledger
 from harness.runtime.base import ClientProcess, StartClient
-from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
+from harness.scenario import catalogue
+from harness.scenario.model import NODE_ROLES, ConsumerSpec, NodeRole, ProducerSpec, TopicSpec
 from harness.waiting import pause, wait_until
 from workloads import group
 from workloads.config import FINAL_CONSUMER, GivenProperties, NewTopic
@@ -286,10 +287,8 @@ def test_a_topic_that_kafka_refuses_is_reported_with_its_words(kafka_node: Singl
         create_topics([kafka_node.address], {"refused-by-kafka": setup}, timeout_s=10)
 
 
-@pytest.mark.parametrize("role", ["broker", "controller"])
-def test_a_node_tells_which_properties_it_does_not_know(
-    kafka_node: SingleNode, role: Literal["broker", "controller"]
-) -> None:
+@pytest.mark.parametrize("role", NODE_ROLES)
+def test_a_node_tells_which_properties_it_does_not_know(kafka_node: SingleNode, role: NodeRole) -> None:
     names = (
         "log.dirs",
         "unclean.leader.election.enable",
@@ -308,6 +307,15 @@ def test_a_node_tells_which_properties_it_does_not_know(
         (role, "listener.name.plaintext.max.conections", ""),
         (role, "nothing-of-the-kind", ""),
     ]
+
+
+@pytest.mark.parametrize("role", NODE_ROLES)
+def test_kafka_knows_the_properties_of_the_catalogue(kafka_node: SingleNode, role: NodeRole) -> None:
+    scenarios = [catalogue.find(name) for name in catalogue.names()]
+    names = {name for one in scenarios if VERSION in one.kafka for name in one.cluster.given_to(role)}
+    assert names, "nothing to ask about"
+    address = kafka_node.address if role == "broker" else kafka_node.controller
+    assert unknown_properties(GivenProperties(role=role, names=tuple(names), node=1, address=address)) == []
 
 
 def test_creating_a_topic_again_finds_it(kafka_node: SingleNode) -> None:
