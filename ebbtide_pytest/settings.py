@@ -63,22 +63,43 @@ def read_settings(config: pytest.Config) -> Settings:
         word = config.getoption(f"ebbtide_{name}")
         return bool(config.getini(f"ebbtide_{name}") if word is None else word)
 
+    def refused(name: str, why: str) -> pytest.UsageError:
+        where = f"ebbtide_{name}" if config.getoption(f"ebbtide_{name}") is None else f"--ebbtide-{name}"
+        return pytest.UsageError(f"{where}: {why}")
+
     runtime = given("runtime") or "auto"
     if runtime not in RUNTIMES:
-        raise pytest.UsageError(f"--ebbtide-runtime: {runtime!r} is none of {', '.join(RUNTIMES)}")
+        raise refused("runtime", f"{runtime!r} is none of {', '.join(RUNTIMES)}")
     seed = given("seed")
     if seed is not None and not seed.isdigit():
-        raise pytest.UsageError(f"--ebbtide-seed: {seed!r} is no whole number")
+        raise refused("seed", f"{seed!r} is no whole number")
+    kafka = given("kafka")
+    if kafka is not None and (why := _no_release(kafka)) is not None:
+        raise refused("kafka", why)
     settings = Settings(
         runs=_folder(config, "runs", given("runs") or "runs"),
         seed=_new_seed(config) if seed is None else int(seed),
         runtime=runtime,
-        kafka=given("kafka"),
+        kafka=kafka,
         require=switched("require"),
         keep_cluster=switched("keep_cluster"),
     )
     replay = given("replay")
     return settings if replay is None else _replaying(settings, _folder(config, "replay", replay))
+
+
+def _no_release(kafka: str) -> str | None:
+    """Why this is no release of Kafka that can be run; None: it may be one, or each test that needs it fails anyway."""
+    if shadowed() is not None:
+        return None
+    from harness.errors import UsageError
+    from harness.known_releases import parse_version
+
+    try:
+        parse_version(kafka)
+    except UsageError as error:
+        return error.render()
+    return None
 
 
 def _folder(config: pytest.Config, name: str, given: str) -> Path:

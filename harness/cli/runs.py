@@ -26,8 +26,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> ExitCode:
-    """Print the list. Raises `UsageError` when there is no such folder, or two are named."""
+    """Print the list. Raises `UsageError` when there is no such folder, it is something else, or two are named."""
     from harness.errors import UsageError
+    from harness.record.manifest import MANIFEST
 
     if args.directory and args.runs and args.directory.resolve() != args.runs.resolve():
         raise UsageError(
@@ -37,6 +38,8 @@ def run(args: argparse.Namespace) -> ExitCode:
             next=f"ebbtide runs {shlex.quote(str(args.directory))}",
         )
     directory = args.directory or args.runs or Path("runs")
+    if (directory / MANIFEST).is_file():
+        raise UsageError("a run record", where=str(directory), next=f"ebbtide analyze {shlex.quote(str(directory))}")
     if not directory.is_dir():
         raise UsageError("no such folder", where=str(directory), next="ebbtide run last-replica-standing --kafka 3.9.1")
     if (directory / "history.jsonl").is_file() and (directory / "runs").is_dir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 
 from harness.errors import ExitCode
 
@@ -24,8 +25,14 @@ def run(args: argparse.Namespace) -> ExitCode:
             raise UsageError(
                 "show which scenario?", allowed=", ".join(catalogue.names()), next="ebbtide scenarios show healthy"
             )
+        if args.name.endswith(".toml"):
+            raise UsageError("a file, and not of the catalogue", got=args.name, next=f"cat {shlex.quote(args.name)}")
         print(catalogue.text_of(args.name), end="")
         return ExitCode.AS_PREDICTED
+    if args.name is not None:
+        raise UsageError(
+            "list takes no name", got=repr(args.name), next=f"ebbtide scenarios show {shlex.quote(args.name)}"
+        )
     width = max(map(len, catalogue.names()))
     for name in catalogue.names():
         scenario = catalogue.find(name)

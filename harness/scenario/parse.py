@@ -15,6 +15,8 @@ from harness.scenario.model import Scenario
 from harness.scenario.prediction_meaning import prediction_meaning
 from harness.scenario.property_meaning import property_meaning
 
+_CATALOGUE = "ebbtide scenarios    (lists the catalogue; `scenarios show NAME` prints a file)"
+
 
 def load(path: Path, *, next: str = "ebbtide scenarios show healthy", strict: bool = False) -> Scenario:
     """Read and check a scenario file; `strict` as in `parse`.
@@ -26,7 +28,7 @@ def load(path: Path, *, next: str = "ebbtide scenarios show healthy", strict: bo
         # Editors on Windows begin it with a byte order mark.
         text = path.read_text("utf-8-sig")
     except OSError as error:
-        again = next if path.exists() else "ebbtide scenarios    (lists the catalogue)"
+        again = next if path.exists() else _CATALOGUE
         raise UsageError("cannot read the scenario file", where=str(path), got=error.strerror, next=again) from None
     except UnicodeDecodeError as error:
         raise UsageError("the scenario file is not UTF-8", where=str(path), got=str(error), next=next) from None

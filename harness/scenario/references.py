@@ -26,8 +26,13 @@ def nothing_wrong(_path: str) -> bool:
 def limit(where: str, got: float, low: float, high: float | None = None) -> Iterator[UsageError]:
     """A number out of its range, both ends allowed."""
     if got < low or (high is not None and got > high):
-        allowed = f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
-        yield UsageError("out of range", where=where, got=f"{got:g}", allowed=allowed)
+        allowed = f"{_plain(low)} or more" if high is None else f"{_plain(low)} to {_plain(high)}"
+        yield UsageError("out of range", where=where, got=_plain(got), allowed=allowed)
+
+
+def _plain(number: float) -> str:
+    """As a person types it: 1048000, not 1.048e+06. A whole number may be larger than any float."""
+    return str(number) if isinstance(number, int) else f"{number:.15g}"
 
 
 def put_at(where: str, check: Callable[[], object]) -> Iterator[UsageError]:

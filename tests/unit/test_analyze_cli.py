@@ -254,6 +254,11 @@ def test_the_folder_of_runs_may_be_named_as_for_the_verbs_that_run(
     assert "two folders are named" in capsys.readouterr().err
 
 
+def test_a_record_is_no_folder_of_records(records: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", str(records["predicted"])]) == 4
+    assert f"ebbtide analyze {records['predicted']}" in capsys.readouterr().err
+
+
 def test_runs_never_cuts_a_record_and_leaves_out_what_a_narrow_terminal_cannot_show(
     records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,7 +21,12 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
 
 @pytest.mark.parametrize(
     ("option", "says"),
-    [("--ebbtide-seed=x", "*'x' is no whole number"), ("--ebbtide-runtime=podman", "*'podman' is none of auto, *")],
+    [
+        ("--ebbtide-seed=x", "*--ebbtide-seed: 'x' is no whole number"),
+        ("-oebbtide_seed=x", "* ebbtide_seed: 'x' is no whole number"),
+        ("--ebbtide-runtime=podman", "*'podman' is none of auto, *"),
+        ("--ebbtide-kafka=4.3", "*--ebbtide-kafka: not a Kafka release*"),
+    ],
 )
 def test_a_wrong_option_is_a_usage_error(project: Project, option: str, says: str) -> None:
     result = project.run("def test_it(): pass", option)

@@ -340,7 +340,7 @@ def test_a_package_in_front_of_ebbtides_own_is_named_and_other_tests_run(tmp_pat
     (tmp_path / "harness" / "__init__.py").touch()
     (tmp_path / "test_it.py").write_text("def test_plain(): pass\n\ndef test_cluster(kafka_cluster): pass\n")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "ebbtide_pytest.plugin", "-q"],
+        [sys.executable, "-m", "pytest", "-p", "ebbtide_pytest.plugin", "-q", "--ebbtide-kafka=4.3.1"],
         capture_output=True,
         text=True,
         check=False,

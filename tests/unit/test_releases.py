@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from harness.cli.main import main
 from harness.errors import ExitCode, HarnessError, UsageError
-from harness.known_releases import OLDEST, nearest, parse_version
+from harness.known_releases import KNOWN, OLDEST, nearest, parse_version
 from harness.releases import FetchEvent, cached, ensure, fetch, jars_of
 
 MAVEN = """#!/bin/bash
@@ -183,12 +184,17 @@ def test_each_way_in_which_maven_fails_has_its_own_sentence(
 def test_the_list_says_what_its_columns_mean_and_what_is_not_known_of_a_release(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fetch("3.6.2")
+    fetch("3.6.1")
     assert main(["kafka", "list"]) == ExitCode.AS_PREDICTED
     said = capsys.readouterr().out
-    (row,) = [line for line in said.splitlines() if line.startswith("3.6.2")]
+    (row,) = [line for line in said.splitlines() if line.startswith("3.6.1")]
     assert row.split()[-1] == "-"
     assert "measured: its clusters ran and were judged; protocol: what it does about lost replicas" in said
+
+
+def test_the_list_calls_those_releases_measured_of_which_there_are_figures() -> None:
+    rows = json.loads((Path(__file__).resolve().parents[2] / "docs" / "measured.json").read_text())
+    assert {known.version for known in KNOWN if known.measured} == {row["target"].partition(":")[0] for row in rows}
 
 
 def test_what_maven_does_not_have_is_answered_by_what_there_is(home: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.errors import Problems, UsageError
+from harness.cli.main import main
+from harness.errors import ExitCode, Problems, UsageError
 from harness.runner.draws import draw
 from harness.scenario import catalogue
 from harness.scenario.model import Scenario
@@ -241,6 +242,23 @@ def test_validating_suggests_a_shipped_file_and_running_suggests_to_validate(tmp
         catalogue.find(str(file))
     assert validating.value.next == "ebbtide scenarios show healthy"
     assert running.value.next == f"ebbtide validate {file}"
+
+
+def test_a_number_out_of_its_range_is_told_as_it_is_typed() -> None:
+    told = problems_of(TEN_MISTAKES.replace("count = 10", "payload_bytes = 2000000"))["producers[0].payload_bytes"]
+    assert "2000000" in told
+    assert "64 to 1048000" in told
+    beyond_floats = "1" + "0" * 400
+    told = problems_of(TEN_MISTAKES.replace("count = 10", f"payload_bytes = {beyond_floats}"))[
+        "producers[0].payload_bytes"
+    ]
+    assert beyond_floats in told
+
+
+def test_the_catalogue_lists_no_file_and_shows_none(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, next_ in ((["list", "healthy"], "ebbtide scenarios show healthy"), (["show", "my.toml"], "cat my.toml")):
+        assert main(["scenarios", *words]) == ExitCode.USAGE
+        assert next_ in capsys.readouterr().err
 
 
 def test_an_unknown_scenario_suggests_the_nearest() -> None:
