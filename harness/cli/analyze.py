@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 SIDE_BY_SIDE_MAX = 12
 """More runs than these are told in a line each, as they are judged."""
+
+_MASTER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
+"""What Spark takes for a master: it tells another one by the traceback of a JVM that does not start."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -47,11 +51,17 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> ExitCode:
-    """Judge each record; returns the worst exit code."""
+    """Judge each record once, however often it is named; returns the worst exit code. Raises `UsageError`."""
+    if args.master is not None and not _MASTER.fullmatch(args.master):
+        allowed = "local[N], spark://HOST:PORT, yarn or k8s://..."
+        raise UsageError("no Spark master", where="--master", got=repr(args.master), allowed=allowed)
     places = [place_of(named) for named in args.runs]
-    records = [record for place in places if isinstance(place, Path) for record in records_in(place)]
-    addresses = [place for place in places if isinstance(place, str)]
-    return judge_all(records, addresses=addresses, as_json=args.json, master=args.master)
+    found = [record for place in places if isinstance(place, Path) for record in records_in(place)]
+    records: dict[Path, Path] = {}
+    for record in found:
+        records.setdefault(record.resolve(), record)
+    addresses = list(dict.fromkeys(place for place in places if isinstance(place, str)))
+    return judge_all([*records.values()], addresses=addresses, as_json=args.json, master=args.master)
 
 
 def place_of(named: str) -> Path | str:

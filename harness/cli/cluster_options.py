@@ -120,8 +120,9 @@ def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
     levels: dict[str, int] = {}
     problems: list[EbbtideError] = []
     for word in words:
-        name, _, level = word.partition("=")
-        problems += feature_known(name, "--feature")
+        name, equals, level = word.partition("=")
+        if equals:
+            problems += feature_known(name, "--feature")
         if level.isdecimal():
             levels[name] = int(level)
         else:

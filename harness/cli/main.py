@@ -65,13 +65,22 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of exiting with argparse's own code."""
-        raise UsageError(message, next=f"{self.prog} --help")
+        under = next((one for one in self._actions if isinstance(one, argparse._SubParsersAction)), None)
+        lacks_verb = under is not None and message.endswith(f" {under.metavar}")
+        allowed = ", ".join(under.choices) if under is not None and lacks_verb else None
+        raise UsageError(message, allowed=allowed, next=f"{self.prog} --help")
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         try:
             return super()._get_value(action, arg_string)
         except argparse.ArgumentError as error:
-            self.mistakes.append(UsageError(str(error), next=f"{self.prog} --help"))
+            next_ = f"{self.prog} --help"
+            if action.type in (int, float):
+                kind = "a whole number" if action.type is int else "a number"
+                mistake = UsageError(f"not {kind}", where=error.argument_name, got=repr(arg_string), next=next_)
+            else:
+                mistake = UsageError(str(error), next=next_)
+            self.mistakes.append(mistake)
             return None
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

@@ -136,6 +136,30 @@ def test_a_folder_of_records_stands_for_all_of_them(
     assert "notes" not in err
 
 
+def test_a_record_that_is_named_twice_is_judged_once(
+    records: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = records["predicted"]
+    assert main(["analyze", str(record), f"{record.parent}/../{record.parent.name}/{record.name}", "--json"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[2]", "local[*]", "local[2, 3]", "spark://host:7077", "yarn", "k8s://a"]
+)
+def test_what_spark_takes_for_a_master_is_no_mistake(master: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", "no-such-record", "--master", master]) == 4
+    assert "--master" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("master", ["", "foo", "local[]", "spark://", "http://host"])
+def test_what_no_spark_takes_for_a_master_is_refused_before_one_is_started(
+    master: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["analyze", "no-such-record", "--master", master]) == 4
+    assert "no Spark master\n  where:   --master\n" in capsys.readouterr().err
+
+
 def test_a_record_may_be_named_by_a_file_address(records: dict[str, Path]) -> None:
     assert main(["analyze", records["predicted"].as_uri()]) == 0
 

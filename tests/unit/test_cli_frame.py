@@ -95,7 +95,11 @@ def test_a_mistyped_word_is_a_usage_error_with_a_suggestion(
         ("run --bogus", ("--bogus", "are required: SCENARIO"), "run "),
         ("run x --sed 7 --runtime dokcer", ("did you mean --seed?", "did you mean docker?"), "run "),
         ("run x --runtime dokcer --image", ("did you mean docker?", "--image: expected one argument"), "run "),
-        ("shrink --times x --bgous", ("--bgous", "invalid int value: 'x'", "are required: RUN"), "shrink "),
+        (
+            "shrink --times x --bgous",
+            ("--bgous", "not a whole number\n     where:   --times\n     got:     'x'", "are required: RUN"),
+            "shrink ",
+        ),
         ("kafka --jsn", ("--jsn", "are required: ACTION"), "kafka "),
         ("--jsn", ("--jsn", "are required: VERB"), ""),
     ],
@@ -122,7 +126,18 @@ def test_what_an_unknown_option_was_meant_for_is_not_read_from_the_value_of_anot
     assert frame._chosen(parser, args).prog == "p down"
 
 
-@pytest.mark.parametrize("line", ["", "kafka", "kafka fetch", "--verb", "doctor extra", "doctor --js"])
+@pytest.mark.parametrize(
+    ("line", "verb"), [("", "doctor"), ("kafka", "fetch"), ("cluster", "status"), ("fault", "kill")]
+)
+def test_a_verb_that_lacks_its_own_is_told_which_there_are(
+    capsys: pytest.CaptureFixture[str], line: str, verb: str
+) -> None:
+    assert main(line.split()) == ExitCode.USAGE
+    (allowed,) = [told for told in capsys.readouterr().err.splitlines() if "allowed:" in told]
+    assert verb in allowed
+
+
+@pytest.mark.parametrize("line", ["kafka fetch", "--verb", "doctor extra", "doctor --js"])
 def test_a_wrong_command_line_is_a_usage_error(capsys: pytest.CaptureFixture[str], line: str) -> None:
     assert main(line.split()) == ExitCode.USAGE
     assert capsys.readouterr().err.startswith("error: ")

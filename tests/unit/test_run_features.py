@@ -36,6 +36,11 @@ def test_every_word_that_is_no_level_is_told_at_once() -> None:
     assert ELR in told[0]
 
 
+def test_a_word_without_a_level_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["random", "--kafka", "4.3.1", "--feature", "foo"]) == ExitCode.USAGE
+    assert capsys.readouterr().err.count("'foo'") == 1
+
+
 def test_a_wrong_level_is_refused_before_anything_starts(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["run", "healthy", "--kafka", "4.3.1", "--feature", "elr=1"]
     assert main(arguments) == ExitCode.USAGE
