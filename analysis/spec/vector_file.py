@@ -280,7 +280,7 @@ def _mistakes(vector: Vector, where: str) -> list[EbbtideError]:
     if (
         isinstance(event, ControllerEvent)
         and (event.type, event.name) == ("setConfig", "min.insync.replicas")
-        and not event.value.isdigit()
+        and not event.value.isdecimal()
     ):
         mistakes.append(UsageError("min.insync.replicas is not a number", where=where, got=event.value))
     return mistakes

@@ -35,7 +35,7 @@ def parse_target(text: str) -> Target:
     features = {}
     for part in filter(None, levels.split("+")):
         name, _, level = part.partition("=")
-        if not name or not level.isdigit():
+        if not name or not level.isdecimal():
             raise UsageError(
                 "not a feature level",
                 where="--kafka",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from pathlib import Path
 
 from harness.errors import ExitCode
 
@@ -25,14 +26,13 @@ def run(args: argparse.Namespace) -> ExitCode:
             raise UsageError(
                 "show which scenario?", allowed=", ".join(catalogue.names()), next="ebbtide scenarios show healthy"
             )
-        if args.name.endswith(".toml"):
+        if Path(args.name).is_file():
             raise UsageError("a file, and not of the catalogue", got=args.name, next=f"cat {shlex.quote(args.name)}")
         print(catalogue.text_of(args.name), end="")
         return ExitCode.AS_PREDICTED
     if args.name is not None:
-        raise UsageError(
-            "list takes no name", got=repr(args.name), next=f"ebbtide scenarios show {shlex.quote(args.name)}"
-        )
+        shown = f" show {args.name}" if args.name in catalogue.names() else ""
+        raise UsageError("list takes no name", got=repr(args.name), next=f"ebbtide scenarios{shown}")
     width = max(map(len, catalogue.names()))
     for name in catalogue.names():
         scenario = catalogue.find(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib import resources
 from pathlib import Path
 
@@ -33,14 +34,14 @@ def find(name_or_path: str) -> Scenario:
     """A scenario, by the name of a shipped one or by path; a file is checked as one that its author wrote."""
     path = Path(name_or_path)
     if path.suffix == ".toml" or path.is_file():
-        return load(path, next=f"ebbtide validate {path}", strict=True)
+        return load(path, next=f"ebbtide validate {shlex.quote(str(path))}", strict=True)
     file = Path(f"{name_or_path}.toml")
     if name_or_path not in names() and file.is_file():
         raise UsageError(
             f"no scenario of the catalogue, did you mean {file}?",
             got=repr(name_or_path),
             allowed="a name that `ebbtide scenarios` lists, or the path of a .toml file",
-            next=f"ebbtide validate {file}",
+            next=f"ebbtide validate {shlex.quote(str(file))}",
         )
     return parse(text_of(name_or_path), file=f"{name_or_path}.toml")
 

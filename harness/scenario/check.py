@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import math
 from typing import Any, NamedTuple
 
 import msgspec
@@ -67,8 +68,7 @@ def _walk(value: Any, kind: inspect.Type, path: str, problems: list[UsageError],
         hint = suggestion(str(value), [str(word) for word in kind.values])
     if isinstance(kind, inspect.StrType) and isinstance(value, dict):
         hint = f' (dots make tables: a name with dots is quoted, "{_dotted(path.rpartition(".")[2], value)}")'
-    got = str(value).lower() if isinstance(value, bool) else repr(value)
-    problems.append(UsageError("wrong value", where=path, got=got, allowed=_describe(kind) + hint))
+    problems.append(UsageError("wrong value", where=path, got=_got(value), allowed=_describe(kind) + hint))
     return _stand_in(kind)
 
 
@@ -117,14 +117,28 @@ def _fits(value: Any, kind: inspect.Type) -> bool:
         case inspect.LiteralType(values=values):
             return value in values
         case inspect.IntType():
-            return isinstance(value, int) and not isinstance(value, bool)
+            return isinstance(value, int) and not isinstance(value, bool) and _is_64_bits(value)
+        case inspect.FloatType() if isinstance(value, int):
+            return not isinstance(value, bool) and _is_64_bits(value)
         case inspect.FloatType():
-            return isinstance(value, int | float) and not isinstance(value, bool)
+            return isinstance(value, float) and math.isfinite(value)
         case inspect.BoolType():
             return isinstance(value, bool)
         case inspect.StrType():
             return isinstance(value, str)
     return False
+
+
+def _is_64_bits(value: int) -> bool:
+    """As a whole number of TOML is; its decoder takes longer ones."""
+    return -(2**63) <= value < 2**63
+
+
+def _got(value: Any) -> str:
+    """As it stands in the file, or nearly."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "more than 64 bits" if isinstance(value, int) and not _is_64_bits(value) else repr(value)
 
 
 def _stand_in(kind: inspect.Type) -> Any:
@@ -153,7 +167,7 @@ def _describe(kind: inspect.Type) -> str:
         case inspect.IntType():
             return "a whole number"
         case inspect.FloatType():
-            return "a number"
+            return "a finite number"
         case inspect.BoolType():
             return "true or false"
         case inspect.VarTupleType():

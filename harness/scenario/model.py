@@ -7,6 +7,7 @@ are resolved when the step fires.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal, get_args
 
 import msgspec
@@ -92,6 +93,18 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def given_to(self, role: NodeRole) -> dict[str, str]:
         """The properties that nodes of this role are given."""
         return self.broker_properties if role == "broker" else self.controller_properties
+
+    def without(self, paths: Collection[str]) -> ClusterSpec:
+        """Without the properties at these paths, as in `cluster.broker_properties.NAME`."""
+        left = {
+            f"{role}_properties": {
+                name: value
+                for name, value in self.given_to(role).items()
+                if f"cluster.{role}_properties.{name}" not in paths
+            }
+            for role in NODE_ROLES
+        }
+        return msgspec.structs.replace(self, **left)
 
 
 class TopicSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

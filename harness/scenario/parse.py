@@ -45,7 +45,7 @@ def parse(text: str, *, file: str, next: str | None = None, strict: bool = False
     """
     try:
         raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # a TOMLDecodeError, or a number of more digits than Python reads
         raise Problems(file, [UsageError("not TOML", got=str(error))], next=next) from None
     checked = check(raw, Scenario)
     scenario = msgspec.convert(checked.value, Scenario)

@@ -9,6 +9,7 @@ from harness.scenario.admin_meaning import broker_config, resource_form
 from harness.scenario.check import suggestion
 from harness.scenario.model import Scenario
 from harness.scenario.roles import PARTITION_ROLES, parse_role
+from harness.scenario.words import whole_number
 
 MAX_BROKERS = 6
 """As many as a small machine carries, at some 300 MB each, and enough for RF 6 with min ISR 4. The specification's
@@ -31,7 +32,7 @@ def limit(where: str, got: float, low: float, high: float | None = None) -> Iter
 
 
 def _plain(number: float) -> str:
-    """As a person types it: 1048000, not 1.048e+06. A whole number may be larger than any float."""
+    """As a person types it: 1048000, not 1.048e+06."""
     return str(number) if isinstance(number, int) else f"{number:.15g}"
 
 
@@ -63,9 +64,10 @@ def partition_known(scenario: Scenario, text: str, where: str, wrong: Wrong) -> 
     known = scenario.topics.get(topic)
     if not scenario.topics or wrong("topics"):
         return
-    if known is not None and number.isdigit() and (known.partitions < 1 or wrong(f"topics.{topic}.partitions")):
+    index = whole_number(number)
+    if known is not None and index is not None and (known.partitions < 1 or wrong(f"topics.{topic}.partitions")):
         return
-    if known is None or not number.isdigit() or int(number) >= known.partitions:
+    if known is None or index is None or index >= known.partitions:
         names = [f"{name}-{index}" for name, spec in scenario.topics.items() for index in range(spec.partitions)]
         shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         yield UsageError("unknown partition", where=where, got=repr(text), allowed=shown + suggestion(text, names))

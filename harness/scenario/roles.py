@@ -13,6 +13,7 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.scenario.check import suggestion
+from harness.scenario.words import whole_number
 
 PARTITION_ROLES = ("leader", "followers", "isr", "elr", "replicas", "last-known-leader")
 PLAIN_ROLES = ("controller", "controllers", "brokers", "clients")
@@ -56,7 +57,7 @@ def parse_role(text: str) -> Role:
     kind, argument = (match[1], match[2]) if match else (text, None)
     wants_argument = (*PARTITION_ROLES, "broker", "step")
     known = kind in PLAIN_ROLES if argument is None else kind in wants_argument
-    if not known or (kind == "broker" and not str(argument).isdigit()):
+    if not known or (kind == "broker" and whole_number(str(argument)) is None):
         names = [form.split("(")[0] for form in ROLE_FORMS]
         raise UsageError("unknown role", got=repr(text), allowed=", ".join(ROLE_FORMS) + suggestion(kind, names))
     return Role(kind=kind, argument=argument)

@@ -13,6 +13,11 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?)([km])bit")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
 
 
+def whole_number(text: str) -> int | None:
+    """The number that up to nine digits make; None for any other text, such as a superscript two."""
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
+
+
 def duration_s(text: str) -> float:
     """Seconds of `500ms`, `2s`, `1.5m`; raises `UsageError`."""
     match = _DURATION.fullmatch(text.strip())

@@ -248,17 +248,43 @@ def test_a_number_out_of_its_range_is_told_as_it_is_typed() -> None:
     told = problems_of(TEN_MISTAKES.replace("count = 10", "payload_bytes = 2000000"))["producers[0].payload_bytes"]
     assert "2000000" in told
     assert "64 to 1048000" in told
-    beyond_floats = "1" + "0" * 400
-    told = problems_of(TEN_MISTAKES.replace("count = 10", f"payload_bytes = {beyond_floats}"))[
-        "producers[0].payload_bytes"
-    ]
-    assert beyond_floats in told
 
 
-def test_the_catalogue_lists_no_file_and_shows_none(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, next_ in ((["list", "healthy"], "ebbtide scenarios show healthy"), (["show", "my.toml"], "cat my.toml")):
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1" + "0" * 400, f"{2**63}"])
+@pytest.mark.parametrize(
+    ("where", "before"),
+    [("settle_s", "kafka = ["), ("cluster.session_timeout_s", "[topics.t]"), ("producers[0].rate_per_s", "count = ")],
+)
+def test_a_number_that_is_none_is_no_number_of_a_scenario(where: str, before: str, number: str) -> None:
+    table, _, key = where.rpartition(".")
+    added = f"[{table}]\n{key} = {number}\n" if table == "cluster" else f"{key} = {number}\n"
+    told = problems_of(catalogue.text_of("healthy").replace(before, added + before))
+    assert list(told) == [where]
+    assert "allowed: a finite number" in told[where]
+
+
+def test_a_number_of_more_digits_than_python_reads_is_a_mistake_of_the_file() -> None:
+    with pytest.raises(Problems, match="not TOML"):
+        parse(f"settle_s = {'1' * 5000}", file="f.toml")
+
+
+@pytest.mark.parametrize("target", ["broker(²)", "broker(99999999999)", "leader(t-²)", f"leader(t-{'9' * 5000})"])
+def test_what_python_takes_for_a_digit_is_not_always_one_of_a_role(target: str) -> None:
+    step = f'\n[[steps]]\nstep = "kill"\ntarget = "{target}"\n'
+    assert "steps[1].target" in problems_of(catalogue.text_of("healthy") + step)
+
+
+def test_the_catalogue_lists_no_file_and_shows_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "my own.toml"
+    mine.touch()
+    for words, next_ in (
+        (["list", "healthy"], "ebbtide scenarios show healthy"),
+        (["list", "my.toml"], "ebbtide scenarios"),
+        (["show", str(mine)], f"cat '{mine}'"),
+        (["show", "healthy.toml"], "ebbtide scenarios"),
+    ):
         assert main(["scenarios", *words]) == ExitCode.USAGE
-        assert next_ in capsys.readouterr().err
+        assert f"next:    {next_}\n" in capsys.readouterr().err
 
 
 def test_an_unknown_scenario_suggests_the_nearest() -> None:
