@@ -60,6 +60,10 @@ def in_short(run: RunRecord) -> str:
 def where_to_look(run: RunRecord) -> list[str]:
     """The record, its report, and the command that has the run again."""
     replayed = [] if run.fidelity is None else [f"  replay: fidelity {run.fidelity:.2f} to the recorded run"]
+    if run.ignored_properties:
+        replayed.append(
+            f"  without effect, since Kafka {run.kafka} does not know them: {', '.join(run.ignored_properties)}"
+        )
     return [
         *replayed,
         f"  record: {run.path}",

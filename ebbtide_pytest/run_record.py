@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 class RunRecord:
     """One judged run. `path` is its folder; `verdict` is verdict.json, decoded.
 
+    `ignored_properties`: of a replay, those of the scenario that had no effect, since this release does not know them.
     `fidelity`: of a replay, how far it agrees with the recorded run, from 0 to 1.
     """
 
@@ -22,6 +24,7 @@ class RunRecord:
     verdict: Verdict
     kafka: str
     seed: int | None
+    ignored_properties: tuple[str, ...] = ()
     fidelity: float | None = None
 
     @property
@@ -43,8 +46,16 @@ def read_record(path: Path) -> RunRecord:
 
     manifest, verdict = read_manifest(path), read_verdict(path)
     if verdict is None:
-        raise UsageError("the record has not been judged", where=str(path), next=f"ebbtide analyze {path}")
-    return RunRecord(path=path, verdict=verdict, kafka=manifest.kafka, seed=manifest.seed)
+        raise UsageError(
+            "the record has not been judged", where=str(path), next=f"ebbtide analyze {shlex.quote(str(path))}"
+        )
+    return RunRecord(
+        path=path,
+        verdict=verdict,
+        kafka=manifest.kafka,
+        seed=manifest.seed,
+        ignored_properties=manifest.ignored_properties,
+    )
 
 
 def prediction_of(run: RunRecord) -> Prediction | None:

@@ -71,7 +71,7 @@ def read_settings(config: pytest.Config) -> Settings:
     if runtime not in RUNTIMES:
         raise refused("runtime", f"{runtime!r} is none of {', '.join(RUNTIMES)}")
     seed = given("seed")
-    if seed is not None and not seed.isdigit():
+    if seed is not None and not seed.isdecimal():
         raise refused("seed", f"{seed!r} is no whole number")
     kafka = given("kafka")
     if kafka is not None and (why := _no_release(kafka)) is not None:

@@ -137,7 +137,7 @@ class GivenProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class TopicsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Topics to create once as many brokers are registered as `bootstrap` names.
 
-    `properties`: those that Kafka must know.
+    `properties`: those to ask Kafka about.
     `result` is where `TopicsResult` is written.
     """
 
@@ -150,11 +150,16 @@ class TopicsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):
-    """A property that Kafka does not know, and would ignore; `near` is a name that it knows, empty for none."""
+    """A property that Kafka does not know, and ignores; `near` is a name that it knows, empty for none."""
 
     role: NodeRole
     name: str
     near: str
+
+    @property
+    def table(self) -> str:
+        """Where it stands in the scenario."""
+        return f"cluster.{self.role}_properties"
 
 
 class TopicsResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -62,8 +62,8 @@ class Workload:
 
     `record` is the run folder: journals and the clients' small files go to `journal/`, their stderr to `logs/`.
     `start_client` is `Runtime.start_client`, `bootstrap` is `Runtime.bootstrap_servers()`, `assignments` are
-    each topic's replicas per partition, `properties` those that the scenario gives nodes and
-    that Kafka must know. Use one object from one thread.
+    each topic's replicas per partition, `properties` those that the scenario gives nodes, to ask Kafka about.
+    Use one object from one thread.
     """
 
     def __init__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -99,7 +100,9 @@ def records_in(path: Path) -> list[Path]:
     runs = [record for record in found if is_run(record)] or found or [path]
     going = [record for record in runs if is_going(record)]
     if len(going) == len(runs):
-        raise UsageError("every run in this folder is still going", where=str(path), next=f"ebbtide runs {path}")
+        raise UsageError(
+            "every run in this folder is still going", where=str(path), next=f"ebbtide runs {shlex.quote(str(path))}"
+        )
     for record in going:
         print(f"{record}: still going, and left out", file=sys.stderr)
     return [record for record in runs if record not in going]
@@ -216,4 +219,4 @@ def _tell(runs: list[Judged]) -> None:
         for sentence in one.verdict.why:
             print(f"  - {sentence}")
         print(f"  report: {one.record}/report.html")
-        print(f"  next:   ebbtide analyze {one.record} --json")
+        print(f"  next:   ebbtide analyze {shlex.quote(str(one.record))} --json")

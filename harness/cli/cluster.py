@@ -172,7 +172,7 @@ def _scenario(args: argparse.Namespace) -> Scenario:
                     where=f"--{option}",
                     got=str(got),
                     allowed=f"{said}, as {args.scenario} says",
-                    next=f"ebbtide cluster up {args.scenario}",
+                    next=f"ebbtide cluster up {shlex.quote(args.scenario)}",
                 )
         kafka = args.kafka or found.kafka[0]
         parse_version(kafka)

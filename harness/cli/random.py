@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.run:
         return _run(args, scenario, seed)
     if args.out is not None:
-        print(f"next: ebbtide run {args.out}")
+        print(f"next: ebbtide run {shlex.quote(str(args.out))}")
     return ExitCode.AS_PREDICTED
 
 

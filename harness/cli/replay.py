@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -105,7 +106,7 @@ def _telling_of(done: Sequence[Ran]) -> Iterator[None]:
         yield
     except BaseException:
         if records := [str(one.record) for one in done if one.record is not None]:
-            _note(f"replayed before, and not compared: ebbtide analyze {' '.join(records)}")
+            _note(f"replayed before, and not compared: ebbtide analyze {shlex.join(records)}")
         raise
 
 
@@ -133,6 +134,8 @@ def _tell(original: Recorded, replays: list[Replay], found: list[Summary]) -> No
         share = f"{summary.same} of {summary.times} with the same outcome and cause"
         fidelity = f", fidelity {summary.fidelity:.2f}" if summary.fidelity is not None else ""
         print(f"replayed on Kafka {summary.kafka}: {share}{fidelity}")
+        if ignored := {name for one in mine if one.run for name in one.run.manifest.ignored_properties}:
+            print(f"  without effect, since Kafka {summary.kafka} does not know them: {', '.join(sorted(ignored))}")
         for one in mine if len(mine) == 1 else [one for one in mine if not one.same]:
             _tell_one(one)
         if summary.answer is not None:
@@ -178,6 +181,7 @@ def _print_json(original: Recorded, replays: list[Replay], found: list[Summary])
             "kafka": one.kafka,
             "record": str(one.run.folder),
             "run_id": one.run.manifest.run_id,
+            "ignored_properties": one.run.manifest.ignored_properties,
             "fidelity": one.repetition.fidelity,
             "finding": finding(verdict) if verdict is not None else None,
             **msgspec.structs.asdict(one.repetition),

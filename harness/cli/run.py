@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -123,7 +124,7 @@ def _run_all(requests: list[RunRequest], display: Display, drive: Drive, spark: 
             records.append(run_scenario(request, display, drive, ending=ending))
     except BaseException:
         if records:
-            display.note(f"recorded before, and not judged: ebbtide analyze {' '.join(map(str, records))}")
+            display.note(f"recorded before, and not judged: ebbtide analyze {shlex.join(map(str, records))}")
         raise
     return records
 

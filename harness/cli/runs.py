@@ -43,7 +43,9 @@ def run(args: argparse.Namespace) -> ExitCode:
     if not directory.is_dir():
         raise UsageError("no such folder", where=str(directory), next="ebbtide run last-replica-standing --kafka 3.9.1")
     if (directory / "history.jsonl").is_file() and (directory / "runs").is_dir():
-        raise UsageError("a store of nights", where=str(directory), next=f"ebbtide runs {directory / 'runs'}")
+        raise UsageError(
+            "a store of nights", where=str(directory), next=f"ebbtide runs {shlex.quote(str(directory / 'runs'))}"
+        )
     folders = [folder for folder in directory.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
     rows = sorted(map(_row, folders), key=lambda row: row.start_ns or 0, reverse=True)
     if args.json:

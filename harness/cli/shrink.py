@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, budget_s_of, jobs_of, wanted_of
@@ -122,7 +123,7 @@ def run(args: argparse.Namespace) -> ExitCode:
             print("what is smaller yet showed the finding in half of its runs or fewer, and gave way to this; ", end="")
             print("the same command comes to the same")
         power_loss = f" --power-loss {wanted.power_loss}" if wanted.power_loss != "auto" else ""
-        print(f"next: ebbtide run {out} --kafka {kafka}{power_loss}")
+        print(f"next: ebbtide run {shlex.quote(str(out))} --kafka {kafka}{power_loss}")
     return ExitCode.AS_PREDICTED if smaller.shown * 2 > smaller.times else ExitCode.INCONCLUSIVE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from functools import partial
 from pathlib import Path
 
@@ -66,5 +67,5 @@ def run(args: argparse.Namespace) -> ExitCode:
     print(f"{args.out}: {len(scenario.steps)} steps, from a counterexample of {len(answer.trace.steps)}")
     for prediction in scenario.predictions:
         print(f"  {prediction.kafka:<14} committed loss: {prediction.loss.committed:<5} {prediction.clause}")
-    print(f"\nnext: ebbtide run {args.out} --kafka {','.join(releases)}")
+    print(f"\nnext: ebbtide run {shlex.quote(str(args.out))} --kafka {','.join(releases)}")
     return ExitCode.AS_PREDICTED

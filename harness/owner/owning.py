@@ -80,7 +80,7 @@ class Keeper:
         folder = standing.record / KEPT_DIR
         folder.mkdir()
         scenario, runtime, run_id = plain(self._kafka, standing.cluster), standing.runtime, standing.run_id
-        session = Session(scenario, Draws(assignments={}), runtime, run_id, folder, self._display, as_it_is=True)
+        session = Session(scenario, Draws(assignments={}), runtime, run_id, folder, self._display)
         session.join()
         owned = Owned(
             name=self._name,

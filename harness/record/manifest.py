@@ -81,13 +81,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     `raw_limit_bytes` is the size up to which a replica's segments were kept in raw/; `raw_omitted` names
     the `broker-N/topic-P` logs that exceeded it. `failure` says in a sentence why a run is not complete.
     `torn_journal_bytes`: of the clients' journals so much at the ends is no whole entry, and is in no table.
-    `replay_of` is the run id of the record whose schedule was run again.
+    `replay_of` is the run id of the record whose schedule was run again. `ignored_properties`, by their paths in the
+    scenario, had no effect: this release does not know them.
     """
 
     record_version: int = RECORD_VERSION
     run_id: str
     scenario: str = ""
     replay_of: str | None = None
+    ignored_properties: tuple[str, ...] = ()
     seed: int | None = None
     kafka: str = ""
     features: dict[str, int] = {}

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.verdict import EXIT_OF_OUTCOME, Verdict, write_verdict
+from analysis.verdict import EXIT_OF_OUTCOME, Verdict
 from harness.errors import EbbtideError, ExitCode, UsageError
 from harness.replay.answer import Answer, answer
 from harness.replay.compare import Repetition, compare
 from harness.replay.plan import Plan, plan
 from harness.replay.recorded import Recorded, load_recorded
+from harness.replay.stored import stored
 from harness.runner.display import Display
 from harness.runner.launch import Launch, Wanted
 from harness.runner.run import RunRequest, new_seed
@@ -100,8 +101,14 @@ def run_replays(
                     return
                 planned = plan(original, kafka=kafka, seed=None if seed is None else seed + number)
                 scenario = msgspec.structs.replace(planned.scenario, kafka=(kafka,))
-                run_id = original.manifest.run_id
-                request = launch.request(scenario, kafka, run_seed, replay_of=run_id, gates=planned.gates)
+                request = launch.request(
+                    scenario,
+                    kafka,
+                    run_seed,
+                    replay_of=original.manifest.run_id,
+                    as_it_is=True,
+                    gates=planned.gates,
+                )
                 yield (kafka, planned), request
 
     if jobs == 1 and log is None:
@@ -148,29 +155,32 @@ def judged_together(
         return original, [Replay(kafka=one.kafka, failure=one.failure) for one in done]
     again = anew or original.verdict is None
     # One that cannot be written would fail the jobs of all, which are then done again by halves.
-    writable = os.access(original.folder, os.W_OK)
-    ends = judge([*([original.folder] if again and writable else []), *records])
-    if again:
-        end = ends[original.folder] if writable else UsageError("no permission to write", where=str(original.folder))
-        original = _with(original, end, note)
+    judged_too = again and os.access(original.folder, os.W_OK)
+    with stored(original.folder) if judged_too else contextlib.nullcontext(lambda: None) as put_back:
+        ends = judge([*([original.folder] if judged_too else []), *records])
+        if again:
+            no_right = UsageError("no permission to write", where=str(original.folder))
+            original = _with(original, ends[original.folder] if judged_too else no_right, put_back, note)
     return original, [judged(original, one, ends.__getitem__) for one in done]
 
 
-def _with(original: Recorded, end: Verdict | EbbtideError, note: Callable[[str], None]) -> Recorded:
-    """The record with its new verdict, or with the one that it had.
+def _with(
+    original: Recorded, end: Verdict | EbbtideError, put_back: Callable[[], None], note: Callable[[str], None]
+) -> Recorded:
+    """The record with its new verdict, or with the one that it had, which then is `put_back`.
 
     One that proves nothing takes the place of none that did: the tables that it lacks may have been there then.
     """
-    stored = original.verdict
+    before = original.verdict
     if isinstance(end, Verdict):
-        if stored is None or end.outcome != "inconclusive" or stored.outcome == "inconclusive":
+        if before is None or end.outcome != "inconclusive" or before.outcome == "inconclusive":
             return msgspec.structs.replace(original, verdict=end)
-        write_verdict(original.folder, stored)
         why = f"proves nothing any more, judged anew ({'; '.join(end.why[:1])})"
-    elif stored is None:
+    elif before is None:
         raise end
     else:
         why = f"could not be judged anew ({end.what})"
+    put_back()
     note(f"the record {why}: the replays are compared with its stored verdict, which other rules may have made")
     return original
 

@@ -51,7 +51,7 @@ def ignored(unknown: Sequence[Unknown]) -> UsageError:
     near = ", ".join(one.near for one in unknown if one.near)
     return UsageError(
         f"Kafka does not know {names}, and ignores {'it' if len(unknown) == 1 else 'them'}",
-        where=", ".join(dict.fromkeys(f"cluster.{one.role}_properties" for one in unknown)),
+        where=", ".join(dict.fromkeys(one.table for one in unknown)),
         allowed="what this release knows" + (f" (did you mean {near}?)" if near else ""),
         next="mend it in the scenario file, and run it again",
     )

@@ -54,9 +54,10 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         seed: int,
         *,
         replay_of: str | None = None,
+        as_it_is: bool = False,
         gates: Mapping[int, Gate] | None = None,
     ) -> RunRequest:
-        """One run of `scenario` on `kafka`, a release that this launch was prepared for."""
+        """One run of `scenario` on `kafka`, for which this launch was prepared; the rest as in `RunRequest`."""
         return RunRequest(
             scenario=scenario,
             kafka=kafka,
@@ -66,6 +67,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
             power_loss_method=self.power_loss_method,
             hold_write_back=self.hold_write_back,
             replay_of=replay_of,
+            as_it_is=as_it_is,
             gates=gates or {},
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -40,7 +41,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One scenario on one Kafka release; the record is made in `runs`.
 
     `hold_write_back` false lets the kernel save what a power loss should take, as `--keep-write-back` asks for.
-    `replay_of`: the run id whose schedule this is, and per step the `gates` it waits for.
+    `replay_of`: the run id whose schedule this is, and per step the `gates` it waits for. `as_it_is`: the scenario is
+    that of a record, no file that a person could mend; a property that Kafka ignores is noted, and ends nothing.
     """
 
     scenario: Scenario
@@ -51,6 +53,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     power_loss_method: PowerLossMethod = "fs-shutdown"
     hold_write_back: bool = True
     replay_of: str | None = None
+    as_it_is: bool = False
     gates: Mapping[int, Gate] = {}
 
 
@@ -127,7 +130,7 @@ class _Run:
                 self.record,
                 self.display,
                 self.request.gates,
-                as_it_is=self.request.replay_of is not None,
+                as_it_is=self.request.as_it_is,
             )
             self._amend(clients=self.manifest.clients | session.client_settings)
             ended = False
@@ -156,6 +159,7 @@ class _Run:
             omitted = collect_raw(runtime, self.scenario.topics, self.record)
         self._amend(
             features=dict(session.features),
+            ignored_properties=session.ignored,
             raw_limit_bytes=RAW_LIMIT_BYTES,
             raw_omitted=omitted,
             end_ns=time.time_ns(),
@@ -227,7 +231,7 @@ class _Run:
         except (KeyboardInterrupt, SystemExit):
             with contextlib.suppress(OSError):
                 self._amend(status="interrupted", failure="interrupted by a signal")
-            self.display.note(f"what was seen until then: ebbtide analyze {self.record}")
+            self.display.note(f"what was seen until then: ebbtide analyze {shlex.quote(str(self.record))}")
             raise
 
     def _amend(self, **changes: Any) -> None:

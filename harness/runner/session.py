@@ -60,7 +60,7 @@ class Session:
         *,
         as_it_is: bool = False,
     ) -> None:
-        """`as_it_is`: the scenario is no file that a person could mend; a property that Kafka ignores is only told."""
+        """`as_it_is`: as in `RunRequest`."""
         self.run_id = run_id
         self.record = record
         self.runtime = runtime
@@ -101,6 +101,7 @@ class Session:
             gates=gates,
         )
         self._up = False
+        self.ignored: tuple[str, ...] = ()
         self.end = End(why_no_final_read="the run ended before it")
 
     @property
@@ -163,12 +164,16 @@ class Session:
         self.join()
 
     def join(self) -> None:
-        """Start the clients on a cluster that is up. Raises as `open` does."""
+        """Start the clients on a cluster that is up; `ignored` then has the properties without effect.
+
+        Raises as `open` does.
+        """
         self._up = True
         with self.timed("start clients"):
             if unknown := self._workload.create_topics():
                 if not self._as_it_is:
                     raise ignored(unknown)
+                self.ignored = tuple(f"{one.table}.{one.name}" for one in unknown)
                 self._display.note(ignored(unknown).what)
             for sentence in self._unasked:
                 self._display.note(sentence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 
 import msgspec
@@ -41,7 +42,7 @@ def goal_from(recorded: Recorded, *, keep_all: bool = False) -> Goal:
         raise UsageError(
             "there is nothing to keep while shrinking: the record shows no loss, no anomaly and no violation",
             where=str(recorded.folder),
-            next=f"ebbtide analyze {recorded.folder}",
+            next=f"ebbtide analyze {shlex.quote(str(recorded.folder))}",
         )
     keep = found.facts if keep_all else (gravest(found, recorded.verdict),)
     return goal_of(found, recorded.manifest.kafka, f"shown by run {recorded.manifest.run_id}", keep=keep)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
 
 from analysis.verdict import Verdict
-from harness.record.manifest import ACKS_SPELLED
+from harness.errors import EbbtideError
+from harness.record.manifest import ACKS_SPELLED, read_manifest
 from harness.replay.plan import plan
 from harness.replay.recorded import Recorded
 from harness.replay.replaying import otherwise
@@ -103,6 +105,7 @@ def shrink(
         starts = [by_clock] if waiting is None else [Start(scenario=waiting[0], was=waiting[1]), by_clock]
         smaller = search.carry_out(starts, guesses(recorded), blamed, times)
         ran = journal.runs()
+        smaller = _without_ignored(smaller, [Path(one.record) for one in ran if one.record is not None])
         return Shrunk(
             smaller=smaller,
             goal=goal,
@@ -110,6 +113,17 @@ def shrink(
             runs=len(ran),
             took_s=sum(one.took_s for one in ran),
         )
+
+
+def _without_ignored(smaller: Smaller, records: Iterable[Path]) -> Smaller:
+    """Without the properties that Kafka ignored in these runs: `ebbtide run` refuses a file that has them."""
+    ignored: set[str] = set()
+    for record in records:
+        with contextlib.suppress(EbbtideError):  # a person removed it
+            ignored.update(read_manifest(record).ignored_properties)
+    scenario = smaller.scenario
+    scenario = msgspec.structs.replace(scenario, cluster=scenario.cluster.without(ignored))
+    return msgspec.structs.replace(smaller, scenario=scenario)
 
 
 def _blamed(recorded: Recorded, goal: Goal) -> Blamed | None:

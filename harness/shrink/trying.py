@@ -77,7 +77,7 @@ class Trying:
                 number, key, scenario = one
                 began[number] = time.monotonic()
                 launch = msgspec.structs.replace(self._launch, runs=self._launch.runs / key)
-                yield one, launch.request(hurried(scenario), self._kafka, self._seed)
+                yield one, launch.request(hurried(scenario), self._kafka, self._seed, as_it_is=True)
 
         if not self._apart:
             ends = run_in_turn(requests(), self._display, carry_out_or_stop)

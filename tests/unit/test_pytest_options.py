@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,6 +10,9 @@ import pytest
 from fake_runner import ENDS, write_record
 from unit.plugin_project import Project
 
+from ebbtide_pytest import settings
+from ebbtide_pytest.judgement import where_to_look
+from ebbtide_pytest.run_record import read_record
 from harness.scenario import catalogue
 
 pytest_plugins = "pytester"
@@ -23,6 +27,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     ("option", "says"),
     [
         ("--ebbtide-seed=x", "*--ebbtide-seed: 'x' is no whole number"),
+        ("--ebbtide-seed=²", "*--ebbtide-seed: '²' is no whole number"),
         ("-oebbtide_seed=x", "* ebbtide_seed: 'x' is no whole number"),
         ("--ebbtide-runtime=podman", "*'podman' is none of auto, *"),
         ("--ebbtide-kafka=4.3", "*--ebbtide-kafka: not a Kafka release*"),
@@ -32,6 +37,22 @@ def test_a_wrong_option_is_a_usage_error(project: Project, option: str, says: st
     result = project.run("def test_it(): pass", option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([says])
+
+
+def test_behind_a_package_that_shadows_ebbtides_a_release_is_not_checked_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settings, "shadowed", lambda: None)
+    assert settings._no_release("4.3") is not None
+    monkeypatch.setattr(settings, "shadowed", lambda: "a package in front of it")
+    assert settings._no_release("4.3") is None
+
+
+def test_a_replay_says_what_kafka_ignored(project: Project) -> None:
+    run = read_record(_record(project, "holds"))
+    told = "  without effect, since Kafka 3.9.1 does not know them: cluster.broker_properties.old"
+    assert told not in where_to_look(run)
+    assert told in where_to_look(replace(run, ignored_properties=("cluster.broker_properties.old",)))
 
 
 def test_the_ini_file_has_the_same_settings(project: Project) -> None:

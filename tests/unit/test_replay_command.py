@@ -14,10 +14,12 @@ import pytest
 from replay_records import LOST
 
 from analysis.judge import many
+from analysis.report.html import REPORT
 from analysis.verdict import Verdict, read_verdict, write_verdict
 from harness.cli import crash, judging
 from harness.cli.main import main
 from harness.errors import EbbtideError, ExitCode, UsageError
+from harness.record.files import ANOMALIES_DIR
 from harness.record.manifest import Status, read_manifest, write_manifest
 from harness.record.steps import read_steps, write_steps
 from harness.record.tables import table_files
@@ -54,9 +56,14 @@ class World:
 
     def judge(self, records: Sequence[Path], *_: object) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
         self.judged += records
+        """As the real one it writes more than a verdict."""
         for record in records:
             if isinstance(end := self.ends[record], Verdict):
                 write_verdict(record, end)
+                (record / REPORT).write_text(end.outcome)
+                shutil.rmtree(record / ANOMALIES_DIR, ignore_errors=True)
+                (record / ANOMALIES_DIR).mkdir()
+                (record / ANOMALIES_DIR / "new.parquet").touch()
             yield record, end
 
 
@@ -153,14 +160,33 @@ def test_a_record_that_cannot_be_judged_anew_is_compared_by_its_stored_verdict_w
     assert "could not be judged anew" in capsys.readouterr().err
 
 
-def test_a_record_that_proves_nothing_any_more_keeps_its_verdict_and_is_compared_by_it(
-    world: World, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("had", [True, False])
+def test_a_record_that_proves_nothing_any_more_keeps_what_judging_had_written_and_is_compared_by_it(
+    world: World, capsys: pytest.CaptureFixture[str], *, had: bool
 ) -> None:
     stored = verdict_of(world.recorded)
+    report, anomaly = world.recorded / REPORT, world.recorded / ANOMALIES_DIR / "old.parquet"
+    if had:
+        report.write_text("the report")
+        anomaly.parent.mkdir()
+        anomaly.write_text("an anomaly")
     world.ends[world.recorded] = msgspec.structs.replace(stored, outcome="inconclusive", why=["watermarks is missing"])
     assert main(["replay", str(world.recorded)]) == ExitCode.AS_PREDICTED
     assert "proves nothing any more, judged anew (watermarks is missing)" in capsys.readouterr().err
     assert verdict_of(world.recorded) == stored
+    assert [one.read_text() for one in (report, anomaly) if one.exists()] == ["the report", "an anomaly"] * had
+    assert not (anomaly.parent / "new.parquet").exists()
+
+
+def test_what_kafka_ignored_in_the_replays_is_told(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    ignored = "cluster.broker_properties.old"
+    for record in world.replayed[:2]:
+        write_manifest(record, msgspec.structs.replace(read_manifest(record), ignored_properties=(ignored,)))
+    assert main(["replay", str(world.recorded)]) == ExitCode.AS_PREDICTED
+    assert capsys.readouterr().out.count(f"without effect, since Kafka 3.9.1 does not know them: {ignored}\n") == 1
+    assert main(["replay", str(world.recorded), "--json"]) == ExitCode.AS_PREDICTED
+    told = [one["ignored_properties"] for one in json.loads(capsys.readouterr().out)["replays"]]
+    assert told == [[ignored], [ignored], []]
 
 
 def test_a_record_without_any_verdict_is_an_error_that_says_which_replays_there_are(

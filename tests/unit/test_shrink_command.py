@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -17,7 +17,7 @@ from harness.cli.main import main
 from harness.errors import ExitCode, HarnessError, UsageError
 from harness.images import Image
 from harness.record.manifest import read_manifest, write_manifest
-from harness.replay.recorded import load_recorded
+from harness.replay.recorded import Recorded, load_recorded
 from harness.runner import launch as launching
 from harness.runner.launch import Launch, Wanted
 from harness.runtime.base import PowerLossMethod
@@ -41,15 +41,20 @@ class Host:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.shows: set[str] = set()
         self.runs: dict[str, int] = {}
+        self.record: str | None = None
+        self.needs: Callable[[Scenario], bool] = lambda _: True
         monkeypatch.setattr(shrinking, "Trying", self.trying)
 
     def trying(self, *, launch: Launch, **_: Any) -> Any:
         told = launch.told(KAFKA)
 
         def decide(wanted: Iterable[Asked]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
-            for number, _, _ in wanted:
+            for number, _, scenario in wanted:
                 self.runs[told] = self.runs.get(told, 0) + 1
-                yield number, Decision(shows=told in self.shows, took_s=1.0)
+                yield (
+                    number,
+                    Decision(shows=told in self.shows and self.needs(scenario), took_s=1.0, record=self.record),
+                )
 
         return decide
 
@@ -65,8 +70,9 @@ def launched(
     return Launch(runs=runs, runtimes={KAFKA: choice or LocalChoice()}, power_loss_method=method, hold_write_back=hold)
 
 
-def shrunk(launch: Launch, display: Any = None) -> Shrunk:
-    return shrink(load_recorded(LOST), launch=launch, judge=Mock(), display=display or Mock(), budget_s=1000.0, times=3)
+def shrunk(launch: Launch, display: Any = None, recorded: Recorded | None = None) -> Shrunk:
+    recorded = recorded or load_recorded(LOST)
+    return shrink(recorded, launch=launch, judge=Mock(), display=display or Mock(), budget_s=1000.0, times=3)
 
 
 def image(id: str) -> DockerChoice:
@@ -125,6 +131,22 @@ def test_a_call_that_runs_candidates_unlike_the_record_says_so(host: Host, tmp_p
     shrunk(launch, display := Mock())
     told = [call.args[0] for call in display.note.call_args_list]
     assert "not as in the record: power is lost by truncate, there by fs-shutdown" in told
+
+
+def test_what_kafka_ignored_in_the_runs_is_not_written(host: Host, tmp_path: Path) -> None:
+    launch = launched(tmp_path / "runs")
+    host.shows.add(launch.told(KAFKA))
+    host.record = str(shutil.copytree(LOST, tmp_path / "shown"))
+    ignored = ("cluster.broker_properties.old",)
+    write_manifest(Path(host.record), msgspec.structs.replace(read_manifest(LOST), ignored_properties=ignored))
+    recorded = load_recorded(LOST)
+    cluster = msgspec.structs.replace(recorded.scenario.cluster, broker_properties={"old": "1"})
+    scenario = msgspec.structs.replace(recorded.scenario, cluster=cluster)
+    # Extras go anyway where the finding shows without them: here whatever is left out is missed.
+    host.needs = lambda asked: asked.cluster.broker_properties == {"old": "1"}
+    done = shrunk(launch, recorded=msgspec.structs.replace(recorded, scenario=scenario))
+    assert "old" not in done.text
+    assert done.smaller.scenario.cluster.broker_properties == {}
 
 
 def test_a_second_shrink_of_a_record_is_refused_while_the_first_goes_on(

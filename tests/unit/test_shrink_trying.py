@@ -117,6 +117,19 @@ def test_only_a_step_that_is_not_optional_must_have_fired(
     assert decision.why.startswith(why)
 
 
+def test_a_property_that_kafka_ignores_ends_no_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[RunRequest] = []
+
+    def run(request: RunRequest, *_: object) -> Path:
+        asked.append(request)
+        return SAVED
+
+    monkeypatch.setattr("harness.shrink.trying.run_scenario", run)
+    tried(tmp_path)
+    [request] = asked
+    assert request.as_it_is
+
+
 def test_without_a_final_read_nothing_is_ruled_out(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
     shutil.rmtree(folder / "polls")
