@@ -37,6 +37,7 @@ from harness.runner.display import PlainDisplay
 from harness.runner.launch import Wanted, check, prepare
 from harness.scenario.catalogue import names
 from harness.scenario.recorded import spelled
+from harness.scenario.references import MAX_BROKERS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 MEASURED = DOCS / "replayed.json"
@@ -45,7 +46,6 @@ AIM_PERCENT = 95
 TIMES = 20
 AT_ONCE = 2
 """Replays at once: what two cores carry, of clusters of up to three brokers."""
-_BROKERS_AT_ONCE = 6
 
 _INTRO = """# How often runs come again
 
@@ -213,7 +213,7 @@ def measure(
     check(wanted, original.scenario, [kafka])
     with PlainDisplay(Console(stderr=True)) as display:
         launch = prepare(wanted, [kafka], display.note)
-        jobs = max(1, min(AT_ONCE, _BROKERS_AT_ONCE // original.scenario.cluster.brokers))
+        jobs = min(AT_ONCE, MAX_BROKERS // original.scenario.cluster.brokers)
         ran = list(run_replays(original, [kafka], times=times, seed=None, launch=launch, display=display, jobs=jobs))
     original, replays = judged_together(original, ran, judge, _note, anew=anew)
     for run, same in ((one.run, one.same) for one in replays if one.run is not None):

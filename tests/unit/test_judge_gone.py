@@ -158,6 +158,15 @@ def test_without_its_leader_epoch_a_vanished_record_is_inconclusive_or_explained
     assert story.judged().outcome == "as-predicted"
 
 
+@pytest.mark.parametrize(("epoch", "outcome"), [(0, "as-predicted"), (None, "inconclusive")])
+def test_a_disk_that_failed_before_the_poll_explains_only_a_record_of_a_known_leader_epoch(
+    tmp_path: Path, epoch: int | None, outcome: str
+) -> None:
+    story = last_one(tmp_path)  # broker 1 loses its log at 12 s, and epoch 0 goes on until 15 s
+    story.vanish(200, 204, epoch=epoch, read_s=13)
+    assert story.judged().outcome == outcome
+
+
 def test_an_epoch_that_the_timeline_lacks_is_inconclusive(tmp_path: Path) -> None:
     story = failover(tmp_path)
     story.vanish(500, 504, epoch=7, read_s=15)

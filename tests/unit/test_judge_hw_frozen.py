@@ -69,6 +69,15 @@ def test_a_leader_whose_reads_of_the_metadata_log_were_stopped_did_not_know(
     assert status(story) == "not-exercised"
 
 
+@pytest.mark.parametrize(("api", "direction"), [("ApiVersions", "request"), ("FetchSnapshot", "response")])
+def test_a_leader_that_could_not_connect_or_get_the_snapshot_had_no_metadata_log_to_read(
+    tmp_path: Path, api: str, direction: str
+) -> None:
+    story = raised(tmp_path)
+    fault(story, "hold-request", 1, api=api, to=["controllers"], direction=direction)
+    assert status(story) == "not-exercised"
+
+
 @pytest.mark.parametrize(
     ("step", "node", "parameters"),
     [

@@ -229,6 +229,15 @@ def test_a_disk_that_kept_the_record_explains_no_join_without_it(tmp_path: Path)
     assert blamed(story.judged())[0] == "unexplained"
 
 
+def test_a_disk_that_was_replaced_only_after_the_election_explains_no_join_without_the_record(tmp_path: Path) -> None:
+    story = clean_restart(tmp_path)
+    story.broker(19, 1)
+    story.state(20, isr=[1, 2])
+    story.state(22, leader=1)
+    story.step(24, "wipe-disk", 2)
+    assert blamed(story.judged()) == ("unexplained", 2, 1)
+
+
 def test_without_steps_a_join_before_kip_903_has_no_cause(tmp_path: Path) -> None:
     story = clean_restart(tmp_path)
     story.steps = None
@@ -295,5 +304,17 @@ def test_acks_1_that_every_later_leader_held_has_no_cause(tmp_path: Path) -> Non
     story.state(10, leader=2, isr=[2, 3])
     story.tables["replicas"].clear()
     story.log(2, (0, 0, 79), (1, 80, 90))
+    verdict = story.judged()
+    assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
+
+
+def test_acks_1_that_every_later_leader_held_was_not_lost_by_a_disk_that_failed_before_the_ack(tmp_path: Path) -> None:
+    story = one_leader(tmp_path)
+    story.power_loss(3, 2, end=40)
+    story.state(4, isr=[1, 3])
+    story.state(6, isr=[1, 2, 3])
+    story.state(10, leader=2, isr=[2, 3])
+    story.tables["replicas"].clear()
+    story.log(2, (0, 0, 79), (1, 80, 90))  # so broker 2 had fetched again what it lost, and more, when it was elected
     verdict = story.judged()
     assert (verdict.losses, verdict.outcome) == ([], "inconclusive")

@@ -235,6 +235,26 @@ def test_a_replay_that_cannot_be_judged_is_kept_and_the_others_are_counted(
     assert folder.exists() is not asked
 
 
+@pytest.mark.parametrize(("brokers", "at_once"), [(2, 2), (3, 2), (4, 1), (6, 1)])
+def test_replays_run_two_at_once_unless_that_were_more_than_six_brokers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brokers: int, at_once: int
+) -> None:
+    original = load_recorded(LOST)
+    cluster = msgspec.structs.replace(original.scenario.cluster, brokers=brokers)
+    scenario = msgspec.structs.replace(original.scenario, cluster=cluster)
+    asked: list[int] = []
+
+    def run_replays(*_: object, jobs: int, **__: object) -> list[Ran]:
+        asked.append(jobs)
+        return []
+
+    carried_out(monkeypatch)
+    monkeypatch.setattr(replays, "load_recorded", lambda _: msgspec.structs.replace(original, scenario=scenario))
+    monkeypatch.setattr(replays, "run_replays", run_replays)
+    measure(LOST, tmp_path, 2, None, lambda _: {}, anew=False)
+    assert asked == [at_once]
+
+
 def test_an_interruption_says_where_the_replays_lie(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with contextlib.suppress(KeyboardInterrupt), replays.replaying_in(tmp_path, None) as folder:
         shutil.copytree(LOST, folder / "whole")
