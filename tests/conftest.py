@@ -11,7 +11,12 @@ import signal
 from collections.abc import Generator
 from typing import Any
 
+import hypothesis
 import pytest
+
+# How long an example takes on a busy host says nothing of the code.
+hypothesis.settings.register_profile("ebbtide", deadline=None)
+hypothesis.settings.load_profile("ebbtide")
 
 collect_ignore = ["sample_project"]
 """A project of its own, which is tested as a whole."""
@@ -61,9 +66,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            if file.startswith(("tests/live/", "tests/root/")):
+            text = (config.rootpath / file).read_text("utf-8")
+            if file.startswith(("tests/live/", "tests/root/")) or "mark.root" in text:
                 return "host"
-            return "spark" if "mark.spark" in (config.rootpath / file).read_text("utf-8") else file
+            return "spark" if "mark.spark" in text else file
 
     return Scheduling(config, log)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -73,8 +74,9 @@ def _admin() -> KafkaAdminClient | None:
         admin = KafkaAdminClient(bootstrap_servers=BROKERS, request_timeout_ms=5000)
     except KafkaError:
         return None
-    if len(admin.describe_cluster()["brokers"]) == len(BROKERS):
-        return admin
+    with contextlib.suppress(KafkaError):
+        if len(admin.describe_cluster()["brokers"]) == len(BROKERS):
+            return admin
     admin.close()
     return None
 

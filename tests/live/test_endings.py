@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from live.commands import EBBTIDE, Demo, command, ebbtide, records_in
 from analysis.verdict import read_verdict
 from harness.record.manifest import read_manifest
 from harness.scenario import catalogue
-from harness.waiting import pause
+from harness.waiting import pause, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -55,17 +56,26 @@ def test_a_run_goes_on_when_the_reader_of_its_output_is_gone(tmp_path: Path) -> 
     assert verdict.outcome == "as-predicted"
 
 
-@pytest.mark.parametrize("after_s", [0.5, 2.0, 4.0])
+def _has_jvm(pid: int) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return any(child.name() == "java" for child in psutil.Process(pid).children(recursive=True))
+    return False
+
+
+@pytest.mark.parametrize("after_s", [0.5, 2.0, None])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_judgement_says_so_and_leaves_no_process(
-    demo: Demo, after_s: float, number: signal.Signals, tmp_path: Path
+    demo: Demo, after_s: float | None, number: signal.Signals, tmp_path: Path
 ) -> None:
+    """`after_s` None: a second after Spark's JVM has started."""
     copy = tmp_path / "copy"
     shutil.copytree(demo.records["3.9.1"], copy)
     judging = subprocess.Popen(
         [*EBBTIDE, "analyze", str(copy)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    pause(after_s)
+    if after_s is None:
+        wait_until(lambda: _has_jvm(judging.pid), awaited="Spark's JVM", timeout_s=30)
+    pause(1.0 if after_s is None else after_s)
     children = psutil.Process(judging.pid).children(recursive=True)
     judging.send_signal(number)
     _, errors = judging.communicate(timeout=90)

@@ -22,7 +22,7 @@ from harness.waiting import pause, wait_until
 from workloads import group
 from workloads.config import FINAL_CONSUMER, GivenProperties, NewTopic
 from workloads.convert import convert_journals
-from workloads.frames import POLLED, unpack_polled
+from workloads.frames import POLLED, Polled, unpack_polled
 from workloads.group import Workload
 from workloads.journal import JournalReader
 from workloads.payload import value_at
@@ -83,10 +83,20 @@ def _rows(record: Path, file: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _polled(record: Path) -> int:
-    """Records that consumer 1 has returned so far, repeated reads included."""
+def _polls(record: Path) -> Iterator[Polled]:
+    """What consumer 1 has returned so far."""
     journal = JournalReader(record / "journal" / "consumer-1.journal")
-    return sum(len(unpack_polled(payload).offsets) for kind, payload in journal.frames() if kind == POLLED)
+    return (unpack_polled(payload) for kind, payload in journal.frames() if kind == POLLED)
+
+
+def _polled(record: Path) -> int:
+    """How many records it has returned, repeated reads included."""
+    return sum(len(one.offsets) for one in _polls(record))
+
+
+def _last_polled(record: Path) -> int:
+    """The offset of the last one, of a topic with one partition."""
+    return [int(one.offsets[-1]) for one in _polls(record)][-1]
 
 
 def _short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,6 +128,7 @@ def test_a_hundred_thousand_records_at_full_speed_are_journalled_read_and_final(
     )
     assert [end.clean for end in workload.stop_producers()] == [True]
     final = workload.final_read()
+    wait_until(lambda: _polled(tmp_path) == 100_000, awaited="the consumer to have read all", timeout_s=30)
     assert {key: (end.log_start, end.high_watermark) for key, end in final.items()} == {
         "full-0": (0, 50_000),
         "full-1": (0, 50_000),
@@ -156,7 +167,9 @@ def test_each_kind_of_acks_at_a_rate_until_told_to_stop(make: Make, tmp_path: Pa
     final = {row["value"] for row in _rows(tmp_path, "polls/consumer-0")}
     for id_, acks in kinds.items():
         sends = _rows(tmp_path, f"sends/producer-{id_}")
-        assert 200 <= len(sends) <= 600
+        span_s = (sends[-1]["sent_ns"] - sends[0]["sent_ns"]) / 1e9
+        assert span_s > 1
+        assert abs(len(sends) - 200 * span_s) <= 50
         assert {row["status"] for row in sends} == {"acked"}
         assert all((row["offset"] is None) == (acks == "0") for row in sends)
         assert {row["value"] for row in sends} <= final
@@ -263,8 +276,12 @@ def test_a_tailing_consumer_outlives_a_truncation_in_a_new_session(
     workload.stop_producers()
     final = workload.final_read()["cut-0"].high_watermark
     workload.check()
-    wait_until(lambda: _polled(tmp_path) > 3_500, awaited="the consumer to go on", timeout_s=10)
-    pause(1.0)
+    wait_until(
+        lambda: _last_polled(tmp_path) == final - 1,
+        awaited=f"the consumer to have read offset {final - 1}",
+        timeout_s=30,
+        last_seen=lambda: _last_polled(tmp_path),
+    )
     workload.stop()
     convert_journals(tmp_path)
 

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.root
 HARNESS = """
 import sys, time
 from harness.host.slow_volume import Pulses, Slowness
-Pulses(Slowness(folder=sys.argv[1]), 60.0, 61.0)
-print("up", flush=True)
+assert Pulses(Slowness(folder=sys.argv[1]), 60.0, 61.0).froze(20)
+print("frozen", flush=True)
 time.sleep(60)
 """
 
@@ -49,19 +49,6 @@ def slowest_s(volume: Volume, within_s: float, enough_s: float = 10.0) -> float:
     return slowest
 
 
-def await_frozen(volume: Volume) -> None:
-    """Until a write does not end at once."""
-
-    def waits() -> bool:
-        try:
-            timed_write(Path(volume.folder), 0.3)
-        except TimeoutError:
-            return True
-        return False
-
-    wait_until(waits, awaited="a frozen volume", timeout_s=10)
-
-
 def test_a_write_waits_once_in_every_period_and_not_after_the_end(volume: Volume) -> None:
     pulses = Pulses(Slowness(folder=volume.folder), delay_s=0.6, period_s=0.7)
     assert pulses.froze(20)
@@ -76,7 +63,7 @@ def test_reads_go_on_while_writes_wait(volume: Volume) -> None:
     file = Path(volume.folder) / "file"
     file.write_bytes(b"log")
     pulses = Pulses(Slowness(folder=volume.folder), delay_s=60.0, period_s=61.0)
-    await_frozen(volume)
+    assert pulses.froze(20)
     assert file.read_bytes() == b"log"
     with pytest.raises(TimeoutError):
         timed_write(Path(volume.folder), 0.3)
@@ -86,8 +73,9 @@ def test_reads_go_on_while_writes_wait(volume: Volume) -> None:
 def test_a_killed_harness_leaves_no_volume_frozen(volume: Volume) -> None:
     with subprocess.Popen([sys.executable, "-c", HARNESS, volume.folder], stdout=subprocess.PIPE) as harness:
         assert harness.stdout is not None
-        harness.stdout.readline()
-        await_frozen(volume)
+        assert harness.stdout.readline() == b"frozen\n"
+        with pytest.raises(TimeoutError):
+            timed_write(Path(volume.folder), 0.3)
         harness.send_signal(signal.SIGKILL)
         harness.wait()
     timed_write(Path(volume.folder), 20.0)
@@ -99,7 +87,7 @@ def test_where_the_process_that_thaws_was_killed_too_the_ledger_thaws(volume: Vo
     ledger = Ledger.open("slow", tmp_path, ledgers=tmp_path / "ledger")
     ledger.record(slowness)
     pulses = Pulses(slowness, delay_s=60.0, period_s=61.0)
-    await_frozen(volume)
+    assert pulses.froze(20)
     os.kill(pulses._popen.pid, signal.SIGKILL)
     pulses._popen.wait()
     assert pulses.ended() == -signal.SIGKILL

@@ -50,7 +50,6 @@ def test_drawn_walks_keep_the_invariants(variant: str) -> None:
         settings=settings(
             max_examples=40,
             stateful_step_count=30,
-            deadline=None,
             derandomize=True,
             database=None,
             suppress_health_check=list(HealthCheck),

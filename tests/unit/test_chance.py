@@ -54,13 +54,13 @@ def test_every_kind_of_step_is_drawn() -> None:
     assert set(drawn) == set(KINDS)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(SEEDS, st.sampled_from(RELEASES), st.integers(1, 40))
 def test_what_is_drawn_is_valid_and_ends_healed(seed: int, kafka: str, steps: int) -> None:
     sound(draw(seed, kafka=kafka, steps=steps))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(SEEDS, SEEDS, SEEDS)
 def test_children_are_as_valid_as_their_parents(mother: int, father: int, seed: int) -> None:
     parents = [draw(one, kafka="4.3.1", steps=20) for one in (mother, father)]
@@ -70,7 +70,7 @@ def test_children_are_as_valid_as_their_parents(mother: int, father: int, seed: 
     assert len(child.steps) <= 1 + 2 * 18 + 12
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS, st.lists(SEEDS, min_size=1, max_size=6))
 def test_steps_of_anywhere_in_any_order_become_valid_or_are_left_out(seed: int, others: list[int]) -> None:
     genes = [step for one in others for step in draw(one, kafka="4.3.1").steps]

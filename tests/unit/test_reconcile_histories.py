@@ -56,7 +56,6 @@ def _examples(strategy: SearchStrategy[T], number: int, told: Callable[[T], str]
         phases=[Phase.generate],
         derandomize="EBBTIDE_HISTORIES" not in os.environ,
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
     @given(strategy)

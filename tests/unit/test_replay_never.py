@@ -128,7 +128,7 @@ BROKERS = st.frozensets(st.sampled_from(sorted(EVERYBODY)))
     elr=st.none() | BROKERS,
     alike=BROKERS,
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_not_waited_for_is_what_no_state_of_the_partition_could_be(
     there: list[frozenset[int]],
     here: list[frozenset[int]],

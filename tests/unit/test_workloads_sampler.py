@@ -226,7 +226,7 @@ def _describer(address: str) -> tuple[BrokerDescriber, deque[Described], threadi
         brokers={2: address},
         topics={"t": 1},
         describe_interval_ms=5,
-        request_timeout_ms=300,
+        request_timeout_ms=5_000,
     )
     answers: deque[Described] = deque()
     stopping = threading.Event()
