@@ -20,6 +20,22 @@ Outcome = Literal["as-predicted", "contradicted", "inconclusive"]
 PropertyStatus = Literal["holds", "violated", "unknown", "not-exercised"]
 Cause = Literal[AllowedCause, "unexplained"]
 
+KINDS = (
+    "lost",
+    "unseen",
+    "vanished",
+    "inconsistent-offset",
+    "duplicate",
+    "aborted-read",
+    "dirty-order",
+    "poll-skip",
+    "poll-back",
+    "hw-regression",
+    "replica-divergence",
+    "damaged",
+)
+"""Of anomalies, as in `analysis.reconcile`, which takes Spark to be read."""
+
 EXIT_OF_OUTCOME: dict[Outcome, ExitCode] = {
     "as-predicted": ExitCode.AS_PREDICTED,
     "contradicted": ExitCode.CONTRADICTED,

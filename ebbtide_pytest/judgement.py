@@ -23,12 +23,25 @@ def complaint(run: RunRecord, expected: Sequence[str] | None) -> str | None:
     facts and kinds of anomaly the run must show one of them, and nothing else that is wrong.
     """
     if run.outcome == "inconclusive":
-        return "\n".join([f"inconclusive: {_first(run.verdict.why)}", *_rest(run)])
+        return "\n".join([f"inconclusive: {_first(run.verdict.why)}", *_rest(run, told=1)])
     if expected is not None:
         return _unexpected(run, expected)
     if run.outcome == "as-predicted":
         return None
-    return "\n".join([f"contradicted: {_first(run.verdict.why)}", *_rest(run)])
+    return "\n".join([f"contradicted: {_first(run.verdict.why)}", *_rest(run, told=1)])
+
+
+def expectable() -> tuple[Sequence[str], Sequence[str]]:
+    """What `expected` may name: causes; then properties, coverage facts, and kinds of anomaly that have no cause."""
+    from typing import get_args
+
+    from analysis.judge.facts import FACTS
+    from analysis.judge.invariants import CLAUSES
+    from analysis.judge.prediction import APART
+    from analysis.verdict import KINDS, Cause
+
+    kinds = [kind for kind in KINDS if kind not in APART]
+    return get_args(Cause), [*(clause.name for clause in CLAUSES), *FACTS, *kinds]
 
 
 def facts(run: RunRecord) -> list[tuple[str, str | int]]:
@@ -85,7 +98,7 @@ def _unexpected(run: RunRecord, expected: Sequence[str]) -> str | None:
         heading = f"contradicted: expected {wanted} only, and there also was {', '.join(others)}"
     else:
         heading = f"contradicted: expected {wanted}, and there was {', '.join(others)}"
-    return "\n".join([heading, *(f"  - {sentence}" for sentence in run.verdict.why[:_SHOWN_MAX]), *_rest(run)])
+    return "\n".join([heading, *_rest(run, told=0)])
 
 
 def _wrongs(run: RunRecord, expected: Sequence[str]) -> list[str]:
@@ -109,10 +122,10 @@ def _first(sentences: Sequence[str]) -> str:
     return sentences[0] if sentences else "no reason is given"
 
 
-def _rest(run: RunRecord) -> list[str]:
-    """The further reasons, the losses, worst first, and where to look on."""
+def _rest(run: RunRecord, *, told: int) -> list[str]:
+    """The reasons but for the first ones that are told already, the losses, worst first, and where to look on."""
     losses = sorted(run.verdict.losses, key=lambda loss: -loss.count)
-    lines = [f"  - {sentence}" for sentence in run.verdict.why[1:_SHOWN_MAX]]
+    lines = [f"  - {sentence}" for sentence in run.verdict.why[told:_SHOWN_MAX]]
     lines += [f"  lost:   {_told(loss)}" for loss in losses[:_SHOWN_MAX]]
     if len(losses) > _SHOWN_MAX:
         lines.append(f"  lost:   and {len(losses) - _SHOWN_MAX} more like these")

@@ -14,6 +14,7 @@ from ebbtide_pytest.markers import (
     WrongMarker,
     chaos_of,
     expected_of,
+    misspelt,
     needs_of,
     releases_in,
     scenario_in,
@@ -83,7 +84,10 @@ def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest
 
 def _idle_replay(plugin: Plugin, items: Sequence[pytest.Item]) -> list[str]:
     scenario = plugin.settings.scenario
-    wishes = [wish for item in items if (wish := scenario_of(item)) is not None]
+    try:
+        wishes = [wish for item in items if (wish := scenario_of(item)) is not None]
+    except WrongMarker:  # of a test that is not made by pytest_generate_tests: told before it runs
+        return []
     if scenario is None or any(plugin.replays(wish.name) for wish in wishes):
         return []
     return [f"ebbtide: no test here has the recorded scenario {scenario}: only release and seed are the record's"]
@@ -147,6 +151,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if uses_clusters(item):
         _refuse(why_not(item.config))
     try:
+        scenario_of(item)
+        expected_of(item)
         needs = needs_of(item)
         lacking = {need: why for need in needs if (why := plugin.lacking(need)) is not None}
     except (WrongMarker, Failed) as error:
@@ -274,7 +280,8 @@ def run_record(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[R
     mark = item.get_closest_marker("scenario")
     if mark is None:
         pytest.fail(
-            "run_record needs @pytest.mark.scenario; the record of chaos is judged after the test", pytrace=False
+            f"run_record needs @pytest.mark.scenario; the record of chaos is judged after the test{misspelt(item)}",
+            pytrace=False,
         )
     wish, settings = scenario_in(mark), plugin.settings
     record = settings.replay if plugin.replays(wish.name) else None

@@ -61,7 +61,10 @@ def read_settings(config: pytest.Config) -> Settings:
 
     def switched(name: str) -> bool:
         word = config.getoption(f"ebbtide_{name}")
-        return bool(config.getini(f"ebbtide_{name}") if word is None else word)
+        try:
+            return bool(config.getini(f"ebbtide_{name}") if word is None else word)
+        except (pytest.UsageError, ValueError) as error:  # before pytest 9 the latter, and neither says of which key
+            raise pytest.UsageError(f"ebbtide_{name}: {error}; allowed: true or false") from None
 
     def refused(name: str, why: str) -> pytest.UsageError:
         where = f"ebbtide_{name}" if config.getoption(f"ebbtide_{name}") is None else f"--ebbtide-{name}"
@@ -74,7 +77,7 @@ def read_settings(config: pytest.Config) -> Settings:
     if seed is not None and not seed.isdecimal():
         raise refused("seed", f"{seed!r} is no whole number")
     kafka = given("kafka")
-    if kafka is not None and (why := _no_release(kafka)) is not None:
+    if kafka is not None and (why := no_release(kafka)) is not None:
         raise refused("kafka", why)
     settings = Settings(
         runs=_folder(config, "runs", given("runs") or "runs"),
@@ -88,7 +91,7 @@ def read_settings(config: pytest.Config) -> Settings:
     return settings if replay is None else _replaying(settings, _folder(config, "replay", replay))
 
 
-def _no_release(kafka: str) -> str | None:
+def no_release(kafka: str) -> str | None:
     """Why this is no release of Kafka that can be run; None: it may be one, or each test that needs it fails anyway."""
     if shadowed() is not None:
         return None

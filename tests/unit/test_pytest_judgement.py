@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +15,16 @@ from fake_runner import ENDS, LOST, write_record
 
 from analysis.judge.outcome import decide
 from analysis.judge.prediction import Seen, compare
-from analysis.verdict import AnomalyCount, Loss, Regression
-from ebbtide_pytest.judgement import complaint
+from analysis.reconcile import reconciling
+from analysis.verdict import KINDS, AnomalyCount, Loss, Regression
+from ebbtide_pytest.judgement import complaint, expectable
 from ebbtide_pytest.run_record import RunRecord
 from ebbtide_pytest.runner import scenario_text
 from harness.record.manifest import read_manifest
 from harness.scenario import catalogue
 from harness.scenario.parse import load
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
@@ -107,3 +112,27 @@ def test_a_chaos_run_passes_only_if_it_shows_the_violation_that_is_expected(
 def test_a_chaos_run_that_acked_nothing_proves_no_expected_violation(tmp_path: Path) -> None:
     told = complaint(chaos_run(tmp_path / "run", [STANDING], [], [], acked=0), [STANDING])
     assert str(told).startswith("inconclusive: no record was acked")
+
+
+def test_each_reason_is_told_once_where_an_expected_violation_did_not_come(tmp_path: Path) -> None:
+    run = chaos_run(tmp_path / "run", [STANDING], [], [])
+    run = replace(run, verdict=msgspec.structs.replace(run.verdict, why=["predicted: a loss", "seen: none is lost"]))
+    lines = str(complaint(run, [STANDING])).splitlines()
+    assert lines[1:4] == ["  - predicted: a loss", "  - seen: none is lost", f"  record: {run.path}"]
+
+
+def test_what_can_be_expected_is_what_a_verdict_can_say() -> None:
+    causes, others = expectable()
+    assert {STANDING, HARMLESS, "unexplained"} < set(causes)
+    assert {"no-aborted-read", "elections", "poll-skip"} < set(others)
+    # They have causes, and are named by these.
+    assert {"lost", "hw-regression"}.isdisjoint(others)
+    assert tuple(kind.KIND for kind in reconciling.KINDS) == KINDS
+
+
+def test_what_can_be_expected_is_known_without_spark() -> None:
+    script = (
+        "import sys; from ebbtide_pytest.judgement import expectable; expectable(); print('pyspark' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "False\n"

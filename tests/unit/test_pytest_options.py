@@ -31,6 +31,8 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
         ("-oebbtide_seed=x", "* ebbtide_seed: 'x' is no whole number"),
         ("--ebbtide-runtime=podman", "*'podman' is none of auto, *"),
         ("--ebbtide-kafka=4.3", "*--ebbtide-kafka: not a Kafka release*"),
+        ("-oebbtide_keep_cluster=maybe", "* ebbtide_keep_cluster: invalid truth value 'maybe'; allowed: true or false"),
+        ("-oebbtide_require=maybe", "* ebbtide_require: *; allowed: true or false"),
     ],
 )
 def test_a_wrong_option_is_a_usage_error(project: Project, option: str, says: str) -> None:
@@ -43,9 +45,9 @@ def test_behind_a_package_that_shadows_ebbtides_a_release_is_not_checked_at_the_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(settings, "shadowed", lambda: None)
-    assert settings._no_release("4.3") is not None
+    assert settings.no_release("4.3") is not None
     monkeypatch.setattr(settings, "shadowed", lambda: "a package in front of it")
-    assert settings._no_release("4.3") is None
+    assert settings.no_release("4.3") is None
 
 
 def test_a_replay_says_what_kafka_ignored(project: Project) -> None:
