@@ -56,8 +56,9 @@ def test_a_wire_step_has_the_keys_of_its_kind(step: str, where: str) -> None:
 
 
 def test_a_release_with_nothing_armed_is_refused() -> None:
-    again = '\n[[steps]]\nstep = "release"\n\n# At once'
-    assert "nothing to release" in _problems("\n# At once", again)["steps[7].step"]
+    kill = '\n[[steps]]\nname = "leader-dies"'
+    again = '\n[[steps]]\nstep = "release"\n'
+    assert "nothing to release" in _problems(kill, again + kill)["steps[8].step"]
 
 
 class FakeWire:
