@@ -32,6 +32,7 @@ def test_a_recorded_loss_comes_again_by_the_same_cause_on_the_recorded_states(tm
     assert (release["same"], release["times"]) == (1, 1)
     (record,) = records_in(tmp_path / "runs")
     assert read_manifest(record).replay_of == read_manifest(recorded).run_id
+    assert read_manifest(record).ignored_properties == ("cluster.controller_properties.of.another.release",)
     states = [entry.state for entry in read_steps(record) or []]
     assert [state["reached"] for state in states] == [True] * 4
     # The leader that lost power in the record was broker 2, and has another name here.
