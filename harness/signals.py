@@ -34,6 +34,11 @@ def unwinding() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether `error` is one, or was raised while one unwound the stack, as by a library that was cut short."""
+    return error is not None and (isinstance(error, KeyboardInterrupt | SystemExit) or is_interrupt(error.__context__))
+
+
 @contextlib.contextmanager
 def held_back() -> Iterator[None]:
     """While inside, SIGINT, SIGTERM and SIGHUP are noted; the first is delivered on leaving."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.cluster_options import add_cluster_options, wanted_of
+from harness.cli.cluster_options import add_cluster_options, release_of, wanted_of
 from harness.errors import ExitCode, HarnessError, UsageError
 from harness.powers.choice import Wish
 
@@ -155,7 +155,7 @@ def _scenario(args: argparse.Namespace) -> Scenario:
     """What to bring up, without steps, on one release. Raises `UsageError`."""
     import msgspec
 
-    from harness.known_releases import KNOWN, parse_version
+    from harness.known_releases import KNOWN
     from harness.owner.plain import plain
     from harness.scenario import catalogue
     from harness.scenario.model import ClusterSpec
@@ -174,11 +174,9 @@ def _scenario(args: argparse.Namespace) -> Scenario:
                     allowed=f"{said}, as {args.scenario} says",
                     next=f"ebbtide cluster up {shlex.quote(args.scenario)}",
                 )
-        kafka = args.kafka or found.kafka[0]
-        parse_version(kafka)
+        kafka = found.kafka[0] if args.kafka is None else release_of(args.kafka)
         return msgspec.structs.replace(found, kafka=(kafka,), steps=())
-    kafka = args.kafka or KNOWN[-1].version
-    parse_version(kafka)
+    kafka = KNOWN[-1].version if args.kafka is None else release_of(args.kafka)
     brokers = 3 if args.brokers is None else args.brokers
     controllers = 1 if args.controllers is None else args.controllers
     if not 1 <= brokers <= MAX_BROKERS:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from harness.errors import EbbtideError, UsageError
+from harness.known_releases import parse_version
 
 if TYPE_CHECKING:
     from harness.runner.launch import Wanted
@@ -101,12 +102,26 @@ def words_of(text: str, where: str) -> list[str]:
 
 
 def releases_of(text: str) -> list[str]:
-    """The releases of a comma separated list, each once. Raises `UsageError` when it names none."""
+    """The releases of a comma separated list, each once. Raises `UsageError` when it names none, or what is none."""
     releases = words_of(text, "--kafka")
     if not releases:
         # An unset variable of a script must not start clusters of releases that nobody named.
         raise UsageError("no Kafka release is named", where="--kafka", got=repr(text), allowed="such as 3.9.1,4.3.1")
+    for release in releases:
+        release_of(release)
     return releases
+
+
+def release_of(text: str) -> str:
+    """The one release of --kafka. Raises `UsageError` for several, and for what is none."""
+    if "," in text:
+        raise UsageError("several releases", where="--kafka", got=repr(text), allowed="one release, such as 4.3.1")
+    try:
+        parse_version(text)
+    except UsageError as error:
+        error.happened_at("--kafka")
+        raise
+    return text
 
 
 def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:

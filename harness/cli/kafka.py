@@ -23,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="download releases into the cache",
         description="Download releases with Maven. One that is here and intact is left alone, a damaged one replaced.",
     )
-    fetch_.add_argument("versions", nargs="+", metavar="VERSION", help="a Kafka release such as 4.3.1")
+    fetch_.add_argument("versions", nargs="+", metavar="VERSION", help="a Kafka release such as 4.3.1, or several")
     list_ = actions.add_parser(
         "list",
         help="the cached and the known releases",
@@ -40,7 +40,9 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 
 def _fetch(versions: list[str]) -> ExitCode:
-    wanted = list(dict.fromkeys(versions))
+    # Other verbs take them separated by commas.
+    words = " ".join(versions).replace(",", " ").split()
+    wanted = list(dict.fromkeys(words or versions))
     for version in wanted:
         parse_version(version)
     for version in wanted:

@@ -14,12 +14,14 @@ import contextlib
 import errno
 import importlib
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from harness import __version__
 from harness.errors import COMMAND_LINE, EbbtideError, ExitCode, Problems, UsageError
+from harness.signals import is_interrupt
 from harness.streams import outlive_readers
 
 VERBS: dict[str, str] = {
@@ -51,6 +53,8 @@ start here:
   ebbtide doctor
   ebbtide run last-replica-standing --kafka 3.9.1,4.3.1
 """
+
+_SURPLUS_SHOWN = 3
 
 
 class Parser(argparse.ArgumentParser):
@@ -114,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain("interrupted")
         return ExitCode.HARNESS_FAILED
     except Exception as error:
-        if _came_from_interrupt(error):
+        if is_interrupt(error):
             _complain("interrupted")
         elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             _complain(f"error: no space left on the disk\n  where:   {error.filename or os.getcwd()}\n  next:    df -h")
@@ -124,14 +128,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             _complain(report(error))
         return ExitCode.HARNESS_FAILED
     return code
-
-
-def _came_from_interrupt(error: BaseException) -> bool:
-    """Whether `error` was raised while an interrupt unwound the stack, as by a library that was cut short."""
-    context = error.__context__
-    return context is not None and (
-        isinstance(context, KeyboardInterrupt | SystemExit) or _came_from_interrupt(context)
-    )
 
 
 def _run(argv: Sequence[str]) -> int:
@@ -177,7 +173,7 @@ def _parsed(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
         except UsageError:  # what follows cannot be read
             raise _all([*_mistakes(parser), error], next_=error.next) from None
     meant = _chosen(parser, args)
-    mistakes = [*_unknown(unknown, meant), *_mistakes(parser), *missing]
+    mistakes = [*_unknown(unknown, meant, args), *_mistakes(parser), *missing]
     if mistakes:
         raise _all(mistakes, next_=f"{meant.prog} --help")
     return args
@@ -192,13 +188,35 @@ def _all(mistakes: list[EbbtideError], next_: str | None) -> EbbtideError:
     return Problems(COMMAND_LINE, mistakes, next=next_)
 
 
-def _unknown(words: Sequence[str], meant: argparse.ArgumentParser) -> list[UsageError]:
+def _unknown(words: Sequence[str], meant: argparse.ArgumentParser, args: argparse.Namespace) -> list[UsageError]:
     """What is wrong with words that `meant` does not know; a word behind an unknown option may be its value."""
-    told = [word for at, word in enumerate(words) if _is_option(word) or not any(map(_is_option, words[:at]))]
+    at = next((at for at, word in enumerate(words) if _is_option(word)), len(words))
+    options = _options(meant)
+    surplus = [word for word in words[:at] if not _did_you_mean(word, options)]
+    told = [word for word in words[:at] if word not in surplus] + [word for word in words[at:] if _is_option(word)]
     return [
-        UsageError(f"unknown argument{_did_you_mean(word, _options(meant))}", got=word, next=f"{meant.prog} --help")
-        for word in told
+        *([_surplus(surplus, meant, args)] if surplus else []),
+        *(
+            UsageError(f"unknown argument{_did_you_mean(word, options)}", got=word, next=f"{meant.prog} --help")
+            for word in told
+        ),
     ]
+
+
+def _surplus(words: Sequence[str], meant: argparse.ArgumentParser, args: argparse.Namespace) -> UsageError:
+    """One error for words that no option of `meant` goes with, such as the files that a shell found for a pattern."""
+    kafka = next((action for action in meant._actions if "--kafka" in action.option_strings), None)
+    single = [one for one in meant._actions if not one.option_strings and one.nargs in (None, "?")]
+    what, allowed = "unknown argument", None
+    if kafka is not None and all(re.match(r"\d+\.\d", word) for word in words):
+        releases = ",".join(word.strip(",") for word in (args.kafka, *words) if word)
+        several = f"--kafka {releases}    (several are separated by commas)"
+        allowed = "one release" if kafka.metavar == "RELEASE" else several
+    elif single:
+        what = f"{meant.prog} takes one {single[0].metavar or single[0].dest} at a time"
+    more = f" and {len(words) - _SURPLUS_SHOWN} more" if len(words) > _SURPLUS_SHOWN else ""
+    got = ", ".join(words[:_SURPLUS_SHOWN]) + more
+    return UsageError(what, got=got, allowed=allowed, next=f"{meant.prog} --help")
 
 
 def _is_option(word: str) -> bool:

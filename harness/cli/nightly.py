@@ -73,9 +73,16 @@ def powers(args: argparse.Namespace) -> Wish:
 def run(args: argparse.Namespace) -> ExitCode:
     """Run the night, or go on with the one that was killed; the worst outcome is the exit code."""
     from harness.campaign.store import Store
+    from harness.doctor import require_host
+    from harness.runner.launch import Wanted, prepare
 
     settings = _settings(args)
     at_once = jobs_of(args)
+    require_host(())
+    _, targets, _ = settings
+    if targets is not None:
+        # A release that there is not, or that cannot be had, would only fail run by run.
+        prepare(Wanted(runtime=args.runtime), [target.kafka for target in targets], _tell)
     store = Store(args.store)
     with store.held():
         return _run(args, store, settings, at_once)
@@ -95,11 +102,10 @@ def _run(
     from harness.chance.table import KINDS
     from harness.clean import clean
     from harness.cli.night_work import carrier, follower, judge_of
-    from harness.doctor import check_host, require_host
+    from harness.doctor import check_host
     from harness.known_releases import KNOWN
 
     budget_s, targets, scenarios = settings
-    require_host(())
     impossible = lacking(check_host())
     jobs, skipped = split(catalogue_jobs(scenarios, targets, args.runtime, args.times), scenarios, impossible)
     for outcome in clean():
@@ -169,8 +175,12 @@ def _plan(
     plan = store.unfinished()
     if plan is not None and (plan.settings != settings or plan.started_s + budget_s <= time.time()):
         _tell(f"closing night {plan.night}, which was killed")
-        adopt(plan)
-        _close(store, plan, args.keep)
+        try:
+            adopt(plan)
+            _close(store, plan, args.keep)
+        except (EbbtideError, KeyboardInterrupt, SystemExit):
+            _tell(f"the same command goes on with closing night {plan.night} in {store.folder}")
+            raise
         plan = None
     if plan is None:
         plan = Plan(night=f"{datetime.now(UTC):%Y%m%dT%H%M%S}", settings=settings, started_s=time.time())
@@ -209,11 +219,14 @@ def _unless_wrong(wrong: list[EbbtideError], where: str, parse: Callable[[], Par
 def _targets(text: str) -> list[Target]:
     from harness.campaign.job import parse_target
     from harness.runtime.storage import check_features
+    from harness.scenario.admin_meaning import feature_known
     from harness.scenario.model import ClusterSpec
 
     targets = [parse_target(word) for word in _words(text, "--kafka")]
     for target in targets:
-        check_features(target.kafka, ClusterSpec(features=target.features))
+        for error in (one for name in target.features for one in feature_known(name, "--kafka")):
+            raise error
+        check_features(target.kafka, ClusterSpec(features=target.features), where="--kafka")
     return targets
 
 

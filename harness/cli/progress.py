@@ -22,6 +22,13 @@ FIRST_TIME = "the first time with this installation takes half a minute or more"
 _LOOK_EVERY_S = 0.5
 
 
+def judging_told() -> str:
+    """That it begins, and how long it takes where it is the first time."""
+    from analysis.reconcile.session import is_first_session
+
+    return f"judging ({FIRST_TIME})" if is_first_session() else "judging"
+
+
 class Progress(Protocol):
     """Hears how an analysis goes on."""
 

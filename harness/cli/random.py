@@ -8,16 +8,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.cluster_options import add_cluster_options, wanted_of, with_features, words_of
+from harness.cli.cluster_options import add_cluster_options, release_of, wanted_of, with_features, words_of
 from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
 from harness.errors import ExitCode, UsageError
-from harness.known_releases import KNOWN, parse_version
+from harness.known_releases import KNOWN
 from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
     from harness.scenario.model import Scenario, StepKind
 
 _NEWEST = KNOWN[-1].version
+_OF_A_RUN = ("--runs", "--runtime", "--image", "--power-loss", "--keep-write-back")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +64,9 @@ def run(args: argparse.Namespace) -> ExitCode:
     """Draw, write, and run. Raises `UsageError` for a number of steps that is none, and for a file that is there."""
     from harness.scenario.write import brief_text_of
 
+    given = [word for word in args.argv if word.partition("=")[0] in _OF_A_RUN]
+    if given and not args.run:
+        raise UsageError("options of a run go with --run", got=", ".join(given), next="--run")
     if args.out is not None:
         check_place(args.out)
         refuse_existing(args.out)
@@ -100,7 +104,7 @@ def _require_release(args: argparse.Namespace) -> None:
     """Raises `UsageError` for a release that there is not; one that nobody has met yet is fetched to find out."""
     from harness.releases import ensure
 
-    parse_version(args.kafka)
+    release_of(args.kafka)
     # A run sees to it by itself, and takes an image where there is one.
     if not args.run and args.kafka not in {known.version for known in KNOWN}:
         ensure([args.kafka], lambda event: print(f"Kafka {event.version}: {event.phase}", file=sys.stderr))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, releases_of, wanted_of
-from harness.cli.progress import FIRST_TIME
+from harness.cli.progress import judging_told
 from harness.errors import ExitCode, UsageError
 from harness.powers.choice import Wish
 
@@ -78,9 +78,7 @@ def run(args: argparse.Namespace) -> ExitCode:
             )
             for one in ran:
                 done.append(one)
-            from analysis.reconcile.session import is_first_session
-
-            display.note(f"judging ({FIRST_TIME})" if is_first_session() else "judging")
+            display.note(judging_told())
         with judging_together() as judge:
             original, replays = judged_together(original, done, judge, _note)
     found = summaries(original, replays)

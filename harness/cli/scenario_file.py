@@ -40,4 +40,5 @@ def _refused(out: Path, got: str | None) -> UsageError:
         where=str(out),
         got=got,
         allowed="a file in a folder that exists and can be written to",
+        next="name another file with --out",
     )

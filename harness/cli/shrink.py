@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shlex
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, budget_s_of, jobs_of, wanted_of
+from harness.cli.progress import judging_told
 from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
 from harness.errors import ExitCode, UsageError
 from harness.powers.choice import Wish
+from harness.signals import is_interrupt
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -79,8 +84,9 @@ def run(args: argparse.Namespace) -> ExitCode:
     check(wanted, recorded.scenario, [kafka])
     # JSON is alone on stdout.
     screen = PlainDisplay(Console(stderr=True)) if args.json else display_for(Console())
-    with judging([recorded.folder]) as judge, screen as display:
+    with _telling_that_it_goes_on(), judging([recorded.folder]) as judge, screen as display:
         if recorded.verdict is None:
+            display.note(judging_told())
             judge(recorded.folder)
             recorded = load_recorded(args.run)
         goal_from(recorded)
@@ -125,6 +131,17 @@ def run(args: argparse.Namespace) -> ExitCode:
         power_loss = f" --power-loss {wanted.power_loss}" if wanted.power_loss != "auto" else ""
         print(f"next: ebbtide run {shlex.quote(str(out))} --kafka {kafka}{power_loss}")
     return ExitCode.AS_PREDICTED if smaller.shown * 2 > smaller.times else ExitCode.INCONCLUSIVE
+
+
+@contextlib.contextmanager
+def _telling_that_it_goes_on() -> Iterator[None]:
+    """Say so where the search is interrupted."""
+    try:
+        yield
+    except BaseException as error:
+        if is_interrupt(error):
+            print("what its runs have said is kept; next: the same command goes on", file=sys.stderr)
+        raise
 
 
 def _out(args: argparse.Namespace, scenario: str) -> Path:

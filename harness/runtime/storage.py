@@ -83,8 +83,11 @@ def cluster_id_in(data_dir: Path) -> str | None:
     return next((line.removeprefix("cluster.id=") for line in lines if line.startswith("cluster.id=")), None)
 
 
-def check_features(kafka: str, cluster: ClusterSpec) -> None:
-    """Raises `UsageError` when release `kafka` cannot be formatted with the cluster's levels, as far as is known."""
+def check_features(kafka: str, cluster: ClusterSpec, *, where: str = "cluster.features, or --feature") -> None:
+    """Raises `UsageError` when release `kafka` cannot be formatted with the cluster's levels, as far as is known.
+
+    `where`: where the levels were named.
+    """
     known = levels_of(kafka)
     properties = (cluster.controller_properties, cluster.broker_properties)
     if known is not None and not any(one.get(_UNSTABLE) == "true" for one in properties):
@@ -92,7 +95,7 @@ def check_features(kafka: str, cluster: ClusterSpec) -> None:
         if wrong:
             raise UsageError(
                 f"Kafka {kafka} cannot be formatted with {'this level' if len(wrong) == 1 else 'these levels'}",
-                where="cluster.features, or --feature",
+                where=where,
                 got=", ".join(f"{name} = {level}" for name, level in wrong.items()),
                 allowed="; ".join(_allowed(name, known.get(name)) for name in wrong),
                 next="ebbtide kafka list",

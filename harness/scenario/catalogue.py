@@ -36,12 +36,20 @@ def find(name_or_path: str) -> Scenario:
     if path.suffix == ".toml" or path.is_file():
         return load(path, next=f"ebbtide validate {shlex.quote(str(path))}", strict=True)
     file = Path(f"{name_or_path}.toml")
-    if name_or_path not in names() and file.is_file():
+    named = name_or_path in names()
+    if not named and file.is_file():
         raise UsageError(
             f"no scenario of the catalogue, did you mean {file}?",
             got=repr(name_or_path),
             allowed="a name that `ebbtide scenarios` lists, or the path of a .toml file",
             next=f"ebbtide validate {shlex.quote(str(file))}",
+        )
+    if not named and path.is_dir():
+        raise UsageError(
+            "a folder, and no scenario",
+            got=repr(name_or_path),
+            allowed="a name that `ebbtide scenarios` lists, or the path of a .toml file",
+            next="ebbtide scenarios",
         )
     return parse(text_of(name_or_path), file=f"{name_or_path}.toml")
 

@@ -103,6 +103,10 @@ def shrink(
         by_clock = Start(scenario=starting_point(plan(recorded).scenario, recorded, goal), was=as_recorded(recorded))
         waiting = by_state(by_clock.scenario, recorded, blamed.partition if blamed is not None else None)
         starts = [by_clock] if waiting is None else [Start(scenario=waiting[0], was=waiting[1]), by_clock]
+        display.note(
+            f"running parts of the {len(by_clock.scenario.steps)} steps, then all, on Kafka {recorded.manifest.kafka}: "
+            "a run is told once it is judged"
+        )
         smaller = search.carry_out(starts, guesses(recorded), blamed, times)
         ran = journal.runs()
         smaller = _without_ignored(smaller, [Path(one.record) for one in ran if one.record is not None])

@@ -115,6 +115,26 @@ def test_all_mistakes_of_a_command_line_are_told_at_once(
     assert error.count("next:") == 1
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("run x --kafka 3.9.1 4.3.1", "got: 4.3.1 allowed: --kafka 3.9.1,4.3.1 (several are separated by commas)"),
+        ("nightly --kafka 3.9.1, 4.3.1", "allowed: --kafka 3.9.1,4.3.1 (several"),
+        ("random --kafka 3.9.1 4.3.1", "got: 4.3.1 allowed: one release"),
+        ("replay a b c d e", "error: ebbtide replay takes one RUN at a time got: b, c, d and 1 more"),
+        ("run a b", "error: ebbtide run takes one SCENARIO at a time got: b"),
+        ("doctor extra words", "error: unknown argument got: extra, words"),
+    ],
+)
+def test_words_too_many_are_told_once_and_what_there_may_be(
+    line: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(line.split()) == ExitCode.USAGE
+    error = " ".join(capsys.readouterr().err.split())
+    assert told in error
+    assert error.count("got:") == 1
+
+
 def test_what_an_unknown_option_was_meant_for_is_not_read_from_the_value_of_another() -> None:
     parser = frame.Parser(prog="p")
     parser.add_argument("--name")

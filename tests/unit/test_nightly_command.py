@@ -15,7 +15,9 @@ from harness.campaign.job import Job
 from harness.campaign.store import Done, Followup, Plan
 from harness.cli.main import main
 from harness.doctor import VOLUMES, Check
-from harness.errors import EbbtideError, HarnessError
+from harness.errors import EbbtideError, HarnessError, UsageError
+from harness.images import Image
+from harness.runtime.choose import DockerChoice
 
 CarryOut = Callable[[Iterable[Job]], Generator[tuple[Job, Path | EbbtideError], None, None]]
 
@@ -28,6 +30,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     host = [Check(name="loop mounts", status="missing", detail="no device", disables=(VOLUMES,))]
     monkeypatch.setattr("harness.doctor.check_host", lambda: host)
     monkeypatch.setattr("harness.doctor.require_host", lambda _: None)
+    monkeypatch.setattr("harness.doctor.why_no_volumes", lambda: None)
+    monkeypatch.setattr("harness.releases.ensure", lambda *_: [])
     monkeypatch.setattr("harness.clean.clean", list)
     monkeypatch.setattr("harness.cli.nightly.powers", lambda _: None)
     monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: world.carry_out)
@@ -96,6 +100,54 @@ def test_a_host_that_can_do_none_is_refused_and_begins_no_night(
     assert world.store.unfinished() is None
 
 
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(UsageError("no such Kafka release"), 4), (HarnessError("no Maven client"), 3)],
+    ids=lambda one: one.what if isinstance(one, EbbtideError) else "",
+)
+def test_a_release_that_cannot_be_had_is_told_before_there_is_a_night_or_a_store(
+    error: EbbtideError,
+    code: int,
+    world: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ensure = Mock(side_effect=error)
+    monkeypatch.setattr("harness.releases.ensure", ensure)
+    new = str(tmp_path / "new")
+    assert nightly(world, "--kafka", "4.3.1,9.9.9", "--scenarios", "healthy", "--no-random", "--store", new) == code
+    assert f"error: {error.what}\n" in capsys.readouterr().err
+    assert ensure.call_args.args[0] == ["4.3.1", "9.9.9"]
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_night_in_containers_of_an_image_that_is_there_fetches_no_jars(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = DockerChoice(image=Image(reference="kafka", id="sha256:1", why="on this host"), daemon="27")
+    monkeypatch.setattr("harness.runner.launch.choose_runtime", lambda *_: choice)
+    monkeypatch.setattr("harness.releases.ensure", fetched := Mock())
+    assert nightly(world, "--scenarios", "healthy", "--no-random", "--runtime", "docker") == 0
+    assert fetched.call_args.args[0] == []
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("4.0.2:eligible.leader.replica.version=1", "(did you mean 'eligible.leader.replicas.version'?)"),
+        ("3.9.1:eligible.leader.replicas.version=1", "which this release does not have"),
+    ],
+)
+def test_a_feature_level_that_no_release_has_is_told_of_the_option(
+    target: str, told: str, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert nightly(world, "--kafka", target, "--scenarios", "healthy", "--no-random") == 4
+    error = capsys.readouterr().err
+    assert "where:   --kafka\n" in error
+    assert told in error
+
+
 def test_a_night_killed_among_its_random_runs_loses_none_that_was_complete(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +190,21 @@ def test_a_night_of_other_options_judges_first_what_could_not_be_judged(
         assert nightly(world, "--scenarios", "healthy", "--no-random", "--keep", "0") == 3
     judged.side_effect = judge
     assert nightly(world, "--scenarios", "rolling-kill", "--no-random", "--keep", "0") == 0
+    assert [one.job.scenario for one in world.store.history()] == ["healthy", "rolling-kill"]
+
+
+def test_who_interrupts_the_closing_of_a_killed_night_is_told_that_the_same_command_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed = Plan(night="20010101T010000", settings={"runtime": "local", "times": "1"}, started_s=1.0)
+    world.store.save(killed)
+    world.record(job(), name="20010101T010500-healthy-4.3.1-aaaa")
+    judge = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: judge)
+    assert nightly(world, "--scenarios", "rolling-kill", "--no-random") == 3
+    assert "the same command goes on with closing night 20010101T010000" in capsys.readouterr().err
+    judge.side_effect = world.judge
+    assert nightly(world, "--scenarios", "rolling-kill", "--no-random") == 0
     assert [one.job.scenario for one in world.store.history()] == ["healthy", "rolling-kill"]
 
 

@@ -80,17 +80,45 @@ def test_what_can_have_no_effect_is_refused(
         (["nightly", "--budget", "2"], "--budget", "'2'", "ebbtide nightly --help"),
         (["nightly", "--budget", "2", "--times", "0"], "--budget", "'2'", "ebbtide nightly --help"),
         (["cluster", "exec"], None, None, "ebbtide cluster exec --help"),
+        (["run", "healthy", "--kafka", "4.3.1,3.9"], "--kafka", "'3.9'", "ebbtide kafka list"),
+        (["cluster", "up", "--kafka", "3.9"], "--kafka", "'3.9'", "ebbtide kafka list"),
+        (["random", "--kafka", "3.9"], "--kafka", "'3.9'", "ebbtide kafka list"),
+        (["random", "--runtime=local", "--image", "x"], None, "--runtime=local, --image", "--run"),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, list) else "",
 )
 def test_a_mistake_of_the_command_line_says_what_was_typed_and_what_to_type_next(
-    arguments: list[str], where: str | None, got: str | None, next_: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    where: str | None,
+    got: str | None,
+    next_: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert main(arguments) == ExitCode.USAGE
     told = [line.strip() for line in capsys.readouterr().err.splitlines()]
     assert where is None or f"where:   {where}" in told
     assert got is None or any(line.startswith("got:") and got in line for line in told)
     assert f"next:    {next_}" in told
+
+
+@pytest.mark.usefixtures("no_clusters")
+@pytest.mark.parametrize("words", [["cluster", "up"], ["cluster", "up", "healthy"], ["random"]], ids=" ".join)
+def test_several_releases_where_one_goes_are_told_so(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "--kafka", "3.9.1,4.3.1"]) == ExitCode.USAGE
+    assert "allowed: one release, such as 4.3.1\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["random"], ["spec", "find", "--variant", "elr-43"], ["shrink", str(LOST)]], ids=" ".join
+)
+def test_who_names_a_file_in_no_folder_is_told_what_to_do(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert main([*words, "--out", "/nowhere/x.toml"]) == ExitCode.USAGE
+    assert "next:    name another file with --out" in capsys.readouterr().err
 
 
 def test_a_kind_of_step_that_is_nearly_one_is_told_which_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,13 +131,18 @@ def test_a_file_that_was_named_without_its_ending_is_told(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.toml").touch()
+    (tmp_path / "my").mkdir()
     assert main(["run", "my"]) == ExitCode.USAGE
     told = capsys.readouterr().err
     assert "did you mean my.toml?" in told
     assert "acks-matrix-kill" not in told
     (tmp_path / "healthy.toml").touch()
+    (tmp_path / "healthy").mkdir()
     assert catalogue.find("healthy").name == "healthy"
     (tmp_path / "my.toml").unlink()
+    assert main(["run", "my"]) == ExitCode.USAGE
+    assert "a folder, and no scenario" in capsys.readouterr().err
+    (tmp_path / "my").rmdir()
     assert main(["run", "my"]) == ExitCode.USAGE
     assert "acks-matrix-kill" in capsys.readouterr().err
 

@@ -81,6 +81,17 @@ def test_a_fetched_release_is_used_again_without_maven(home: Path) -> None:
     assert all(path.is_file() for path in jars_of("4.3.1"))
 
 
+@pytest.mark.parametrize("words", [["3.9.1", "4.3.1"], ["3.9.1,4.3.1"], ["3.9.1,", "4.3.1", "3.9.1"]], ids=" ".join)
+def test_releases_to_fetch_are_separated_by_spaces_or_commas(home: Path, words: list[str]) -> None:
+    assert main(["kafka", "fetch", *words]) == ExitCode.AS_PREDICTED
+    assert [release.version for release in cached()] == ["3.9.1", "4.3.1"]
+
+
+@pytest.mark.parametrize("word", ["", ","])
+def test_no_release_to_fetch_is_a_mistake(home: Path, word: str) -> None:
+    assert main(["kafka", "fetch", word]) == ExitCode.USAGE
+
+
 def test_progress_counts_the_jars_of_a_fetch_and_says_when_nothing_was_needed(home: Path) -> None:
     events: list[FetchEvent] = []
     fetch("4.3.1", events.append)

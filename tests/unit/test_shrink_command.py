@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -185,6 +186,7 @@ class Command:
         recorded = load_recorded(LOST)
         self.smaller = Smaller(scenario=recorded.scenario, shown=3, times=3, finished=True)
         self._goal = goal_from(recorded)
+        self.ends: BaseException | None = None
         monkeypatch.setattr(launching, "check", lambda *_: None)
         monkeypatch.setattr(launching, "prepare", self._prepare)
         monkeypatch.setattr(shrinking, "shrink", self._shrink)
@@ -195,6 +197,8 @@ class Command:
 
     def _shrink(self, *_: object, **__: object) -> Shrunk:
         self.searches += 1
+        if self.ends is not None:
+            raise self.ends
         text = file_text(self.smaller, load_recorded(LOST), self._goal)
         return Shrunk(smaller=self.smaller, goal=self._goal, text=text, runs=5, took_s=60.0)
 
@@ -268,3 +272,66 @@ def test_a_search_that_was_cut_short_goes_on_and_one_whose_result_gave_way_does_
     command(LOST, "--json")
     found = msgspec.json.decode(capsys.readouterr().out)
     assert (found["finished"], found["gave_way"]) == (finished, gave_way)
+
+
+def _cut_short() -> RuntimeError:
+    """What a library raises that an interrupt cut short."""
+    error = RuntimeError("the gateway is gone")
+    error.__context__ = KeyboardInterrupt()
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (KeyboardInterrupt(), True),
+        (SystemExit(143), True),
+        (_cut_short(), True),
+        (NotReproduced("the finding did not come"), False),
+    ],
+    ids=["Ctrl-C", "SIGTERM", "what Ctrl-C cut short", "an answer"],
+)
+def test_who_interrupts_a_shrink_is_told_that_the_same_command_goes_on(
+    error: BaseException, told: bool, command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.ends = error
+    assert command(LOST) == (ExitCode.HARNESS_FAILED if told else ExitCode.INCONCLUSIVE)
+    said = capsys.readouterr().err
+    assert ("next: the same command goes on" in said) == told
+    assert ("interrupted" in said) == told
+
+
+def test_a_shrink_says_what_it_runs_before_it_runs_it(host: Host, tmp_path: Path) -> None:
+    launch = launched(tmp_path)
+    host.shows.add(launch.told(KAFKA))
+    display = Mock()
+    before: list[list[Any]] = []
+
+    def needs(_: Scenario) -> bool:
+        before.append([call.args[0] for call in display.note.call_args_list])
+        return True
+
+    host.needs = needs
+    shrunk(launch, display)
+    steps = len(load_recorded(LOST).scenario.steps)
+    assert (
+        f"running parts of the {steps} steps, then all, on Kafka {KAFKA}: a run is told once it is judged" in before[0]
+    )
+
+
+def test_a_shrink_says_that_it_judges_a_record_first(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = Path(shutil.copytree(LOST, tmp_path / "run"))
+    verdict = (record / "verdict.json").rename(tmp_path / "verdict.json")
+
+    def judge(folder: Path) -> None:
+        assert "judging" in capsys.readouterr().out
+        verdict.rename(folder / "verdict.json")
+
+    @contextlib.contextmanager
+    def judging(_: object) -> Iterator[Callable[[Path], None]]:
+        yield judge
+
+    monkeypatch.setattr("harness.cli.judging.judging", judging)
+    assert command(record) == ExitCode.AS_PREDICTED
