@@ -27,7 +27,7 @@ from workloads.wire import BrokerConnection, WireError
 
 VERSION = os.environ.get("EBBTIDE_TEST_KAFKA", "4.3.1")
 
-_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 
 
 class SingleNode:
@@ -37,7 +37,8 @@ class SingleNode:
     """
 
     def __init__(self, folder: Path, jars: list[Path], properties: dict[str, str] | None = None) -> None:
-        broker_port, controller_port = _free_port(), _free_port()
+        broker_port, controller_port = _free_ports(2)
+        self._folder = folder
         self.address = f"127.0.0.1:{broker_port}"
         self.controller = f"127.0.0.1:{controller_port}"
         self.data_dir = folder / "data"
@@ -93,7 +94,8 @@ class SingleNode:
         self._process.send_signal(number)
 
     def _jvm(self, arguments: list[str]) -> list[str]:
-        return [self._java, *_JVM, "-cp", self._class_path, *arguments]
+        # Killed, it leaves the codecs' libraries where it had put them.
+        return [self._java, *_JVM, f"-Djava.io.tmpdir={self._folder}", "-cp", self._class_path, *arguments]
 
     def _answers(self) -> bool:
         assert self._process is not None
@@ -122,10 +124,13 @@ def kafka_node() -> Iterator[SingleNode]:
         yield node
 
 
-def _free_port() -> int:
-    """Below those that the kernel gives outgoing connections: Kafka binds it seconds later."""
+def _free_ports(count: int) -> list[int]:
+    """Below those that the kernel gives outgoing connections: Kafka binds them seconds later."""
+    found: list[int] = []
     for port in random.sample(range(20_000, 32_000), 100):
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("no port is free")
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise AssertionError("too few ports are free")
