@@ -59,16 +59,16 @@ def read_settings(config: pytest.Config) -> Settings:
         word = config.getoption(f"ebbtide_{name}")
         return word if word is not None else config.getini(f"ebbtide_{name}") or None
 
+    def refused(name: str, why: str) -> pytest.UsageError:
+        where = f"ebbtide_{name}" if config.getoption(f"ebbtide_{name}") is None else f"--ebbtide-{name}"
+        return pytest.UsageError(f"{where}: {why}")
+
     def switched(name: str) -> bool:
         word = config.getoption(f"ebbtide_{name}")
         try:
             return bool(config.getini(f"ebbtide_{name}") if word is None else word)
         except (pytest.UsageError, ValueError) as error:  # before pytest 9 the latter, and neither says of which key
-            raise pytest.UsageError(f"ebbtide_{name}: {error}; allowed: true or false") from None
-
-    def refused(name: str, why: str) -> pytest.UsageError:
-        where = f"ebbtide_{name}" if config.getoption(f"ebbtide_{name}") is None else f"--ebbtide-{name}"
-        return pytest.UsageError(f"{where}: {why}")
+            raise refused(name, f"{error}; allowed: true or false") from None
 
     runtime = given("runtime") or "auto"
     if runtime not in RUNTIMES:

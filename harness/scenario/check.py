@@ -116,9 +116,7 @@ def _fits(value: Any, kind: inspect.Type) -> bool:
     match kind:
         case inspect.LiteralType(values=values):
             return value in values
-        case inspect.IntType():
-            return isinstance(value, int) and not isinstance(value, bool) and _is_64_bits(value)
-        case inspect.FloatType() if isinstance(value, int):
+        case inspect.IntType() | inspect.FloatType() if isinstance(value, int):
             return not isinstance(value, bool) and _is_64_bits(value)
         case inspect.FloatType():
             return isinstance(value, float) and math.isfinite(value)

@@ -41,3 +41,9 @@ class Project:
     @property
     def folder(self) -> Path:
         return self._pytester.path
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """For a module that has `pytester`."""
+    return Project(pytester, monkeypatch)

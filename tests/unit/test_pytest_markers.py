@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from unit.plugin_project import Project
+from unit.plugin_project import Project, project
 
 from ebbtide_pytest import settings
 from ebbtide_pytest.markers import releases_in
 
+__all__ = ["project"]
 pytest_plugins = "pytester"
 
 RUNS = "@pytest.mark.scenario('holds', kafka='4.3.1')"
 LOSES = "@pytest.mark.scenario('loses', kafka='4.3.1')"
-
-
-@pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    return Project(pytester, monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,15 @@ from xml.etree import ElementTree
 
 import pytest
 from fake_runner import ENDS, write_record
-from unit.plugin_project import Project
+from unit.plugin_project import Project, project
 
 from ebbtide_pytest import settings
 from ebbtide_pytest.judgement import where_to_look
 from ebbtide_pytest.run_record import read_record
 from harness.scenario import catalogue
 
+__all__ = ["project"]
 pytest_plugins = "pytester"
-
-
-@pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    return Project(pytester, monkeypatch)
 
 
 @pytest.mark.parametrize(

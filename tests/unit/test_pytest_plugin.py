@@ -10,16 +10,12 @@ from xml.etree import ElementTree
 import pytest
 import runner_contract
 from fake_runner import FakeRunner
-from unit.plugin_project import Project
+from unit.plugin_project import Project, project
 
 from ebbtide_pytest.settings import Settings
 
+__all__ = ["project"]
 pytest_plugins = "pytester"
-
-
-@pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    return Project(pytester, monkeypatch)
 
 
 def _scenario(name: str, more: str = "", body: str = "pass", arguments: str = "") -> str:

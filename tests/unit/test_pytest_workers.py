@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from unit.plugin_project import Project
+from unit.plugin_project import Project, project
 
+__all__ = ["project"]
 pytest_plugins = "pytester"
 
 _EXTENDS = """
@@ -19,11 +20,6 @@ def kafka_cluster(kafka_cluster):
 def test_it(kafka_cluster): pass
 """
 _ASKS_LATE = "def test_it(request): request.getfixturevalue({name!r})"
-
-
-@pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    return Project(pytester, monkeypatch)
 
 
 def _in_one_of_four_workers(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
