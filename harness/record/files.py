@@ -8,6 +8,7 @@ import fcntl
 import os
 import secrets
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -57,6 +58,27 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     part.unlink(missing_ok=True)
     with _in_place_at_the_end(path, part) as file:
         yield file
+
+
+@contextlib.contextmanager
+def new_folder(record: Path, name: str) -> Iterator[Path]:
+    """A folder to fill that becomes the folder `name` of the record when the context ends without an exception.
+
+    Else nothing is left of it, and what was there before stays. What killed writers left is removed. Raises `OSError`,
+    and `UsageError` when the folder is a link.
+    """
+    target = own_folder(record, name)
+    for left in record.glob(f".{name}.*.part"):
+        shutil.rmtree(left)
+    part = record / f".{name}.{secrets.token_hex(8)}.part"
+    part.mkdir()
+    try:
+        yield part
+        if target.is_dir():
+            shutil.rmtree(target)
+        part.rename(target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 @contextlib.contextmanager

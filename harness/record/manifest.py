@@ -15,6 +15,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.record.decoding import decoded
 from harness.record.files import check_ended, write_atomically
+from harness.record.run_id import RUN_ID_ALLOWED, is_run_id
 from harness.record.tables import RECORD_VERSION
 from harness.scenario.model import Acks
 
@@ -149,7 +150,8 @@ def read_run(record: Path) -> Manifest:
 def read_manifest(record: Path) -> Manifest:
     """The manifest of a record.
 
-    Raises `UsageError` when `record` is no run record, is damaged, or is of a newer record version.
+    Raises `UsageError` when `record` is no run record, is damaged, is of a newer record version, or has a run id that
+    could not name a folder.
     """
     path = record / MANIFEST
     again = f"copy the record again from where it was made, or remove {record}"
@@ -190,7 +192,16 @@ def read_manifest(record: Path) -> Manifest:
             next="judge it with the Ebbtide that made it, or a newer one",
         )
     try:
-        return msgspec.convert(head, Manifest)
+        manifest = msgspec.convert(head, Manifest)
     except msgspec.ValidationError as error:
         what = "manifest.json does not fit the record format"
         raise UsageError(what, where=str(path), got=str(error), next=again) from None
+    if not is_run_id(manifest.run_id):
+        raise UsageError(
+            "manifest.json carries no run id: folders and files are named by it",
+            where=str(path),
+            got=repr(manifest.run_id),
+            allowed=RUN_ID_ALLOWED,
+            next=again,
+        )
+    return manifest

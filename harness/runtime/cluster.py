@@ -27,6 +27,7 @@ from harness.host.volumes import Volume
 from harness.host.wire.tap import Taps
 from harness.host.writeback import WriteBackHold
 from harness.ledger import Ledger, shared_dir
+from harness.properties_file import render
 from harness.record.files import LOGS_DIR
 from harness.runtime import storage
 from harness.runtime.base import CLIENTS, DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
@@ -38,7 +39,6 @@ from harness.runtime.properties import (
     plan_cluster,
     properties_of,
     refused_value,
-    render,
 )
 from harness.runtime.truncate import cut_to_recovery_points
 from harness.scenario.model import ClusterSpec
@@ -127,7 +127,7 @@ class HostRuntime(ABC):
             self.data_dir(node.id).mkdir(parents=True)
             properties = self._properties_file(node)
             properties.parent.mkdir(exist_ok=True)
-            properties.write_text(render(properties_of(self._plan, node, self.data_dir(node.id))))
+            properties.write_text(render(properties_of(self._plan, node, self.data_dir(node.id))), "ascii")
         self._format(tuple(self.nodes))
 
     def start(self, node_ids: Sequence[int]) -> None:

@@ -31,6 +31,7 @@ _NEWEST: Mapping[tuple[int, int], Mapping[str, int]] = {
     (4, 1): {METADATA_VERSION: 27, **_IN_4_0, "share.version": 1, "streams.version": 0},
     (4, 2): {METADATA_VERSION: 29, **_IN_4_0, "share.version": 1, "streams.version": 1},
     (4, 3): {METADATA_VERSION: 30, **_IN_4_0, "share.version": 1, "streams.version": 1},
+    (4, 4): {METADATA_VERSION: 33, **_IN_4_0, "share.version": 2, "streams.version": 1},
 }
 
 

@@ -21,6 +21,7 @@ from harness.errors import HarnessError
 from harness.host.children import Child, start_child
 from harness.java import Java, require_java
 from harness.ledger import Ledger
+from harness.properties_file import render
 from harness.record.files import to_read
 from harness.releases import LOG_OPTIONS, jars_of
 from harness.runtime import storage
@@ -125,7 +126,7 @@ def ensure_class_archive(installation: Installation) -> Path:
 def _train(installation: Installation, scratch: Path) -> Path:
     log, made = scratch / "node.log", scratch / "classes.jsa"
     properties = scratch / "server.properties"
-    properties.write_text(_training_properties(scratch))
+    properties.write_text(render(_training_properties(scratch)), "ascii")
     run = f"class-archive-{os.getpid()}"
     with Ledger.open(run, scratch) as ledger:
         cluster = storage.cluster_id(run)
@@ -160,17 +161,19 @@ def _training_died(what: str, status: int | None, log: Path) -> HarnessError:
     return died("the node that the class archive is made from", what, status, log, kept=False)
 
 
-def _training_properties(scratch: Path) -> str:
+def _training_properties(scratch: Path) -> dict[str, str]:
     """A node that is broker and controller at once: it loads the classes of both."""
     with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
         broker, controller = first.getsockname()[1], second.getsockname()[1]
-    return (
-        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
-        f"controller.quorum.voters=1@127.0.0.1:{controller}\n"
-        f"listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}\n"
-        f"advertised.listeners=PLAINTEXT://127.0.0.1:{broker}\n"
-        f"log.dirs={scratch / 'data'}\n"
-    )
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{broker}",
+        "log.dirs": str(scratch / "data"),
+    }
 
 
 def died(who: str, what: str, status: int | None, log: Path, *, kept: bool = True) -> HarnessError:

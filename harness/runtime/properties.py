@@ -37,6 +37,11 @@ HARNESS_OWNED = frozenset(
 )
 """What ties a node to its namespace and volume; a scenario cannot set these."""
 
+_OUTWARD = frozenset({"kafka.metrics.reporters", "kafka.csv.metrics.dir"})
+"""KafkaCSVMetricsReporter, which every release has, removes the folder that it is told, and fills it again."""
+_CODE = ".class.path"
+"""The end of names that say where Kafka loads a plug-in's code from, such as remote.log.storage.manager.class.path."""
+
 
 FIRST_CONTROLLER = 100
 """Controllers are 100, 101, ...; brokers 1, 2, ...: an id says the role."""
@@ -67,25 +72,25 @@ def plan_cluster(spec: ClusterSpec, address_of: Callable[[int], str]) -> Cluster
     return ClusterPlan(spec=spec, nodes={node.id: node for node in nodes})
 
 
+def leads_out(name: str) -> bool:
+    """Whether Kafka would write to, or run, what this property names anywhere on the host; a scenario cannot set it."""
+    return name in _OUTWARD or name.endswith(_CODE)
+
+
 def properties_of(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str, str]:
-    """The whole properties of `node`. Raises `UsageError` when the scenario sets what the harness owns."""
+    """The whole properties of `node`. Raises `UsageError` when the scenario sets what it cannot set."""
     broker = node.role == "broker"
     wished = plan.spec.given_to(node.role)
-    owned = sorted(HARNESS_OWNED & wished.keys())
+    owned = sorted(name for name in wished if name in HARNESS_OWNED or leads_out(name))
     if owned:
         raise UsageError(
-            "a property that the harness sets itself",
+            "a property that a scenario cannot set",
             where=f"cluster.{node.role}_properties",
             got=", ".join(owned),
-            next="leave it out: it ties the node to its network and volume",
+            next="leave it out: the node is tied to its network and volume",
         )
     generated = _common(plan, node, data_dir) | (_broker(plan, node) if broker else _controller(plan, node))
     return generated | wished
-
-
-def render(properties: Mapping[str, str]) -> str:
-    """The text of a .properties file (backslashes doubled, as java.util.Properties unescapes them)."""
-    return "".join(f"{name}={value.replace(chr(92), chr(92) * 2)}\n" for name, value in sorted(properties.items()))
 
 
 def refused_value(spec: ClusterSpec, node: NodeInfo, log: str) -> UsageError | None:

@@ -1,4 +1,4 @@
-"""Kafka's API keys by name, as `org.apache.kafka.common.protocol.ApiKeys` of 3.4.1 and 4.3.1 has them.
+"""Kafka's API keys by name, as `org.apache.kafka.common.protocol.ApiKeys` of 3.4.1 and 4.4.0 has them.
 
 What an administrative client asks of a broker reaches the controller in an `Envelope`.
 """
@@ -99,6 +99,8 @@ API_KEYS: dict[str, int] = {
     "DescribeShareGroupOffsets": 90,
     "AlterShareGroupOffsets": 91,
     "DeleteShareGroupOffsets": 92,
+    "StreamsGroupTopologyDescriptionUpdate": 93,
+    "UnregisterController": 94,
 }
 
 API_NAMES: dict[int, str] = {key: name for name, key in reversed(API_KEYS.items())}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -11,18 +10,16 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from harness.errors import UsageError
 from harness.known_releases import parse_version
-from harness.runtime.properties import HARNESS_OWNED
 from harness.runtime.storage import check_features
 from harness.scenario.admin_meaning import feature_known
 from harness.scenario.client_meaning import clients
-from harness.scenario.model import NODE_ROLES, ClusterSpec, Scenario, TopicSpec
+from harness.scenario.model import ClusterSpec, Scenario, TopicSpec
 from harness.scenario.order import order
+from harness.scenario.property_meaning import property_meaning
 from harness.scenario.references import MAX_BROKERS, Wrong, brokers_of, limit, put_at
+from harness.scenario.safety import check_name, topic_name
 from harness.scenario.step_meaning import step_meaning
 from harness.scenario.wire_meaning import held_trigger
-
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def meaning(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
@@ -54,12 +51,6 @@ def meaning(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
         yield from _predictions(scenario)
 
 
-def check_name(name: str) -> None:
-    """Raise `UsageError` unless a scenario may be called so."""
-    if not _NAME.fullmatch(name):
-        raise UsageError("not a scenario name", got=repr(name), allowed="a-z, 0-9 and -, 1 to 64 of them")
-
-
 def _cluster(scenario: Scenario) -> Iterator[UsageError]:
     yield from put_at("name", partial(check_name, scenario.name))
     if not scenario.kafka:
@@ -71,15 +62,7 @@ def _cluster(scenario: Scenario) -> Iterator[UsageError]:
         yield UsageError(
             "not a quorum size", where="cluster.controllers", got=str(cluster.controllers), allowed="1 or 3"
         )
-    for role in NODE_ROLES:
-        owned = sorted(HARNESS_OWNED & cluster.given_to(role).keys())
-        if owned:
-            yield UsageError(
-                "a property that the harness sets itself",
-                where=f"cluster.{role}_properties",
-                got=", ".join(owned),
-                allowed="any but " + ", ".join(sorted(HARNESS_OWNED)),
-            )
+    yield from property_meaning(cluster)
     for name, level in cluster.features.items():
         yield from feature_known(name, f"cluster.features.{name}")
         yield from limit(f"cluster.features.{name}", level, 0)
@@ -107,8 +90,7 @@ def _topics(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
 
 def topic_meaning(name: str, topic: TopicSpec, where: str, brokers: int, wrong: Wrong) -> Iterator[UsageError]:
     """What cannot be of one topic on a cluster of so many brokers."""
-    if not _TOPIC.fullmatch(name):
-        yield UsageError("not a topic name", where=where, got=repr(name), allowed="1 to 64 of A-Z a-z 0-9 . _ -")
+    yield from topic_name(name, where)
     yield from limit(f"{where}.partitions", topic.partitions, 1, 100)
     yield from limit(f"{where}.replication_factor", topic.replication_factor, 1, brokers)
     yield from limit(f"{where}.min_isr", topic.min_isr, 1)

@@ -13,7 +13,6 @@ from harness.scenario.futile_steps import futile_steps
 from harness.scenario.meaning import meaning
 from harness.scenario.model import Scenario
 from harness.scenario.prediction_meaning import prediction_meaning
-from harness.scenario.property_meaning import property_meaning
 
 _CATALOGUE = "ebbtide scenarios    (lists the catalogue; `scenarios show NAME` prints a file)"
 
@@ -38,8 +37,7 @@ def load(path: Path, *, next: str = "ebbtide scenarios show healthy", strict: bo
 def parse(text: str, *, file: str, next: str | None = None, strict: bool = False) -> Scenario:
     """Check the text of a scenario file; `file` names it in errors.
 
-    `strict`: as its author wrote it, and with a run before it. Then it may hold nothing that a run would do in vain,
-    and no property that Kafka would read otherwise.
+    `strict`: as its author wrote it, and with a run before it. Then it may hold nothing that a run would do in vain.
     The scenario of a record has been run, maybe on other releases, with other levels or shorter deadlines than its
     author gave it, and what came of it is there to be judged.
     """
@@ -54,7 +52,6 @@ def parse(text: str, *, file: str, next: str | None = None, strict: bool = False
     if strict:
         found += futile_steps(scenario, checked.wrong)
         found += prediction_meaning(scenario, checked.wrong)
-        found += property_meaning(scenario)
     problems += [one for one in found if not checked.wrong(str(one.where))]
     if problems:
         raise Problems(file, problems, next=next)

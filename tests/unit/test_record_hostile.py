@@ -156,10 +156,10 @@ def test_a_record_that_is_named_by_a_link_is_completed(record: Path, tmp_path: P
 
 
 def test_a_table_that_cannot_be_written_is_one_clear_error(record: Path) -> None:
-    (record / "replicas" / "broker-1.parquet.part").mkdir(parents=True)
+    (record / "replicas").write_text("no folder")
     with pytest.raises(HarnessError, match="a table of the record cannot be made") as failed:
         write_replicas(record, lambda _: None)
-    assert failed.value.where == str(record / "replicas" / "broker-1.parquet")
+    assert failed.value.where == str(record / "replicas")
 
 
 def test_what_a_table_is_made_from_and_cannot_be_read_is_told_as_that(record: Path) -> None:
