@@ -49,6 +49,7 @@ KNOWN: tuple[KnownRelease, ...] = (
     KnownRelease(version="4.2.1", protocol=_ELR, measured=True),
     KnownRelease(version="4.3.0", protocol=_ELR),
     KnownRelease(version="4.3.1", protocol=_ELR, measured=True),
+    KnownRelease(version="4.4.0", protocol=_ELR, measured=True),
 )
 
 

@@ -1,6 +1,6 @@
 """KIP-966 as its text has it, with the unclean recovery that no release ships.
 
-Differences to the shipped first phase (Kafka 4.3): LastKnownElr and LastKnownLeader are two fields; unclean
+Differences to the shipped first phase (Kafka 4.3 and 4.4): LastKnownElr and LastKnownLeader are two fields; unclean
 elections are replaced by the unclean recovery, which asks replicas for their logs; a min ISR change clears the
 ELR only where the ISR meets the new value; reassignments keep to min ISR and to the final replicas.
 """

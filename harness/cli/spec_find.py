@@ -31,9 +31,9 @@ def run(args: argparse.Namespace) -> ExitCode:
     from analysis.spec.explore.question import RELEASE_OF, variant_named
     from analysis.spec.generate import scenario_of
     from analysis.spec.generate_schedule import Playable
-    from harness.scenario.meaning import check_name
     from harness.scenario.parse import parse
     from harness.scenario.references import MAX_BROKERS, put_at
+    from harness.scenario.safety import check_name
     from harness.scenario.write import brief_text_of
 
     variant = variant_named(args.variant)

@@ -27,7 +27,9 @@ from harness.waiting import pause
 
 pytestmark = pytest.mark.live
 
-VERSIONS = ("3.4.1", "3.9.1", "4.3.1")
+VERSIONS = ("3.4.1", "3.9.1", "4.3.1", "4.4.0")
+# kafka-tools 4.4.0 cannot be resolved everywhere; the tool of 4.3.1 knows every record that this node writes.
+DUMPED_BY = {"4.4.0": "4.3.1"}
 POLLS_WITH_NEWS_MIN = 10
 
 # Changed or dropped without a new version, because no controller of those releases ever wrote them.
@@ -35,9 +37,12 @@ NEVER_WRITTEN = ("AccessControlRecord", "UserScramCredentialRecord", "Delegation
 
 
 class Written(msgspec.Struct, frozen=True):
-    """A node's data after everything was written, and what a follower saw and mirrored meanwhile."""
+    """A node's data after everything was written, and what a follower saw and mirrored meanwhile.
 
-    version: str
+    `dump_tool`: the release whose tool dumps it.
+    """
+
+    dump_tool: str
     data: Path
     followed: list[Followed]
     polls_with_news: int
@@ -48,7 +53,8 @@ class Written(msgspec.Struct, frozen=True):
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
     """One node of a release, written to while its metadata log is followed, then killed."""
     version = request.param
-    ensure([version])
+    dump_tool = DUMPED_BY.get(version, version)
+    ensure([version, dump_tool])
     folder = tmp_path_factory.mktemp(version)
     node = SingleNode(folder, jars_of(version), PROPERTIES)
     try:
@@ -67,18 +73,18 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     finally:
         node.kill()
     followed += follower.poll()
-    return Written(version, node.data_dir, followed, news, folder / "mirror")
+    return Written(dump_tool, node.data_dir, followed, news, folder / "mirror")
 
 
 def test_every_metadata_record_is_what_the_dump_tool_prints(written: Written) -> None:
-    records = assert_metadata_agrees(written.version, written.data / METADATA_FOLDER)
+    records = assert_metadata_agrees(written.dump_tool, written.data / METADATA_FOLDER)
     assert records > 150
 
 
 @pytest.mark.parametrize("topic", topics())
 def test_every_record_of_a_topic_is_what_the_dump_tool_prints(written: Written, topic: str) -> None:
     folder = written.data / f"{topic}-0"
-    assert assert_segments_agree(written.version, folder) == leo_of(folder)
+    assert assert_segments_agree(written.dump_tool, folder) == leo_of(folder)
     assert leo_of(folder) >= 300
 
 

@@ -262,7 +262,8 @@ def test_a_release_without_kraft_for_production_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "known"), [("9.9.9", "4.3.1"), ("4.4.0", "4.3.1"), ("3.9.7", "3.9.2"), ("4.1.7", "4.1.2")]
+    ("asked", "known"),
+    [("9.9.9", "4.4.0"), ("4.5.0", "4.4.0"), ("4.4.7", "4.4.0"), ("3.9.7", "3.9.2"), ("4.1.7", "4.1.2")],
 )
 def test_the_nearest_known_release_is_suggested(asked: str, known: str) -> None:
     assert nearest(asked) == known

@@ -25,8 +25,8 @@ RELEASE_OF: dict[str, str] = {
     "elr_40": "4.0.2",
     "elr_410": "4.1.0",
     "elr_41": "4.2.1",
-    "elr_43": "4.3.1",
-    "kip966": "4.3.1",
+    "elr_43": "4.4.0",
+    "kip966": "4.4.0",
 }
 """A release of each variant, for its feature levels; no release runs `kip966`, which takes the newest levels."""
 
