@@ -40,7 +40,6 @@ lint:
 	$(BIN)/mypy
 
 bench: setup-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@for name in $(BENCHES); do echo "bench.$$name"; $(BIN)/python -m bench.$$name || exit; done
 
 clean-host:

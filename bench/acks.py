@@ -65,6 +65,10 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     silence_s: float
 
 
+Runs = defaultdict[str, defaultdict[str, list[dict[str, Cell]]]]
+"""By scenario and target, the cells of each run."""
+
+
 def cells(record: Path) -> dict[str, Cell]:
     """Per topic what its one producer was told, and what became of it. A run without a final read has none."""
     final = read_manifest(record).final_consumer
@@ -92,14 +96,9 @@ def cells(record: Path) -> dict[str, Cell]:
     return found
 
 
-def page(stores: Sequence[Path]) -> str:
-    """The whole page."""
-    return "\n".join(_lines(stores))
-
-
-def _lines(stores: Sequence[Path]) -> Iterator[str]:
-    yield _HEAD
-    runs: dict[str, dict[str, list[dict[str, Cell]]]] = defaultdict(lambda: defaultdict(list))
+def judged_runs(stores: Sequence[Path]) -> Runs:
+    """The cells of all runs of these stores that were judged and proved something."""
+    runs: Runs = defaultdict(lambda: defaultdict(list))
     for folder in stores:
         store = Store(folder)
         for done in store.history():
@@ -109,6 +108,16 @@ def _lines(stores: Sequence[Path]) -> Iterator[str]:
                 and done.ended in ("as-predicted", "contradicted")
             ):
                 runs[done.job.scenario][str(done.job.target)].append(cells(store.runs / done.run_id))
+    return runs
+
+
+def page(runs: Runs) -> str:
+    """The whole page."""
+    return "\n".join(_lines(runs))
+
+
+def _lines(runs: Runs) -> Iterator[str]:
+    yield _HEAD
     for scenario, what in FAULTS.items():
         yield f"## {what[0].upper()}{what[1:]}\n"
         yield "| Kafka | producer | told written | lost | twice | longest silence, s |"
@@ -135,9 +144,14 @@ def _range(counts: Sequence[int]) -> str:
 
 def main(argv: Sequence[str]) -> int:
     """Write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.acks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("stores", nargs="+", type=Path, metavar="STORE")
-    PAGE.write_text(page(parser.parse_args(argv).stores))
+    runs = judged_runs(parser.parse_args(argv).stores)
+    if not runs:
+        parser.error(f"no STORE has judged runs of {', '.join(FAULTS)}: {PAGE.name} stays as it is")
+    PAGE.write_text(page(runs))
     print(f"{PAGE} written")
     return 0
 

@@ -1,7 +1,8 @@
 """Makes a run record of any size with a known number of anomalies, with numpy and pyarrow, in bounded memory.
 
 A sixth of the events are sends, a third polls (a consumer's and the final read's), half are rows of three replicas.
-Times, ids and sizes of files are those of a real run; anomalies stand in the last rows of each partition.
+Times, ids and sizes of files are those of a real run: a broker's answers for a partition lie in the order in which
+they came. Anomalies stand in the last rows of each partition.
 """
 
 from __future__ import annotations
@@ -18,11 +19,28 @@ from harness.record.tables import TABLES
 FINAL, CONSUMER = 0, 1
 PARTITIONS, PRODUCERS, REPLICAS = 6, 3, 3
 PLANTED = 12
-"""How many anomalies of each kind each partition gets."""
+"""How many records of each partition each kind of anomaly is planted in."""
+ITEMS = {
+    "aborted-read": PLANTED * PARTITIONS,
+    "damaged": PLANTED * PARTITIONS,
+    # Of each two records that changed places, one stands before the other.
+    "dirty-order": PLANTED // 2 * PARTITIONS,
+    "duplicate": PLANTED * PARTITIONS,
+    "hw-regression": PLANTED * PARTITIONS,
+    "lost": PLANTED * PARTITIONS,
+    "poll-back": PLANTED * PARTITIONS,
+    # One jump over all records that the consumer did not see.
+    "poll-skip": PARTITIONS,
+    "replica-divergence": PLANTED * PARTITIONS,
+    "unseen": PLANTED * PARTITIONS,
+}
+"""How many items of each kind a record has, whatever its size; none of another kind."""
 
 _CHUNK = 100_000
 _START_NS = 1_700_000_000_000_000_000
 _ROWS_OF_A_GROUP = 250_000
+_TAIL = 9 * PLANTED
+"""The last rows of a partition, where anomalies stand; all in one chunk."""
 
 Column = np.ndarray | pa.Array
 
@@ -33,9 +51,10 @@ def make_record(record: Path, events: int) -> int:
     written = 0
     writers = {table: _Writer(record, table) for table in ("sends", "polls", "watermarks", "replicas", "partitions")}
     for partition in range(PARTITIONS):
-        for first in range(0, each, _CHUNK):
-            offsets = np.arange(first, min(first + _CHUNK, each), dtype=np.int64)
-            written += _chunk(writers, partition, offsets, each)
+        firsts = list(range(0, each - _TAIL, _CHUNK))
+        for first, end in zip(firsts, [*firsts[1:], each], strict=True):
+            written += _chunk(writers, partition, np.arange(first, end, dtype=np.int64), each)
+        written += _end(writers, partition, each)
     for writer in writers.values():
         writer.close()
     write_manifest(
@@ -56,13 +75,13 @@ def _chunk(writers: dict[str, _Writer], partition: int, offsets: np.ndarray, eac
     sequences = offsets // PRODUCERS
     values = (producers.astype(np.int64) << 40) | (sequences * PARTITIONS + partition)
     times = _START_NS + offsets * 20_000
-    tail = offsets >= each - 9 * PLANTED
-    part = np.where(tail, (offsets - (each - 9 * PLANTED)) // PLANTED, -1)
+    in_tail = offsets - (each - _TAIL)
+    part = np.where(in_tail >= 0, in_tail // PLANTED, -1)
     lost, unseen, damaged, failed, disorder, diverged, back = (part == kind for kind in range(7))
     where = {"topic": _text("t", len(offsets)), "partition": np.full(len(offsets), partition, np.int32)}
 
-    # Neighbours of one producer that changed places.
-    swapped = np.where(disorder, sequences + np.where((offsets // PRODUCERS) % 2 == 0, 1, -1), sequences)
+    # Two neighbours of one producer change places, then the next two.
+    swapped = np.where(disorder, sequences + np.where(in_tail % PLANTED // PRODUCERS % 2 == 0, 1, -1), sequences)
     rows = writers["sends"].add(
         **where,
         value=values,
@@ -111,20 +130,18 @@ def _chunk(writers: dict[str, _Writer], partition: int, offsets: np.ndarray, eac
             control=np.zeros(len(at), bool),
             timestamp_ms=times[kept] // 10**6,
         )
-    if offsets[-1] == each - 1:
-        rows += _end(writers, partition, each)
     return rows + _observed(writers, partition, offsets)
 
 
 def _observed(writers: dict[str, _Writer], partition: int, offsets: np.ndarray) -> int:
-    """One HW observation for each 1,000 records."""
+    """One HW observation for each 1,000 records: just above the record that was sent last."""
     at = offsets[::1000]
     times = _START_NS + at * 20_000
-    return _watermarks(writers, partition, at, times, "list_offsets", np.ones(len(at), np.int32))
+    return _watermarks(writers, partition, at + 1, times, "list_offsets", np.ones(len(at), np.int32))
 
 
 def _end(writers: dict[str, _Writer], partition: int, each: int) -> int:
-    """Values that stand twice, HWs that went back, checkpoints, and who leads."""
+    """Values that stand twice, HWs that went back after all others, checkpoints, and who leads."""
     again = np.arange(PLANTED, dtype=np.int64)
     at = each + again
     values = ((again % PRODUCERS + 1) << 40) | (again // PRODUCERS * PARTITIONS + partition)
@@ -143,7 +160,7 @@ def _end(writers: dict[str, _Writer], partition: int, each: int) -> int:
             polled_ns=np.full(PLANTED, _START_NS + 10**14),
         )
     late = np.full(PLANTED, _START_NS + 10**15) + again * 10**6
-    rows += _watermarks(writers, partition, np.zeros(PLANTED, np.int64) - 0, late, "list_offsets", np.ones(PLANTED))
+    rows += _watermarks(writers, partition, np.zeros(PLANTED, np.int64), late, "list_offsets", np.ones(PLANTED))
     brokers = np.arange(1, REPLICAS + 1)
     hw = np.full(REPLICAS, each, np.int64)
     rows += _watermarks(writers, partition, hw, np.full(REPLICAS, late[-1] + 1), "checkpoint", brokers)

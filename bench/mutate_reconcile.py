@@ -5,9 +5,9 @@ modules; with `lost-3`, the third of that module.
 
 A mutant is a module with one change of its text, run in place of the module in this process; no file is written to.
 It has to find other items than were planted, or than the reference checker finds in random histories, or to tell
-otherwise than that what was committed or which drop of the HW an item is in. One that does not has survived. One that
-Spark cannot plan shows nothing of the tests and is broken. With either the exit code is 1. The unspoilt modules have
-to agree first.
+otherwise than that what was committed, which drop of the HW an item is in, or in which group a duplicate is. One that
+does not has survived. One that Spark cannot plan shows nothing of the tests and is broken. With either the exit code
+is 1. The unspoilt modules have to agree first.
 """
 
 from __future__ import annotations
@@ -41,11 +41,15 @@ from analysis.reconcile import (
     reconcile_all,
     reconciling,
     replica_divergence,
+    summary,
     unseen,
     vanished,
 )
 from analysis.reconcile.session import session
 from harness.signals import unwinding
+
+HISTORIES = 5
+"""How many random histories each mutant is tried on."""
 
 Mutant = tuple[ModuleType, str, str]
 """A module, what stands in its text once, and what stands there instead."""
@@ -74,6 +78,12 @@ MUTANTS: tuple[Mutant, ...] = (
     (vanished, '_in_final_read(F.col("last_final.final_ns")) | _later', "_later"),
     (inconsistent_offset, 'F.col("values_in_all") > 1', 'F.col("values_in_all") > 2'),
     (duplicate, 'F.col("places_in_all") > 1', 'F.col("places_in_all") > 2'),
+    (duplicate, 'F.col("standing") > 1', 'F.col("standing") > 0'),
+    (duplicate, 'F.col("unreadable") > 0', 'F.col("unreadable") > 1'),
+    (duplicate, "facts.idempotent == producers", "True"),
+    (summary, "(*_PARTITION, *by)", "(*_PARTITION)"),
+    (summary, 'first = F.min(F.struct("offset"', 'first = F.max(F.struct("offset"'),
+    (summary, 'items.where(F.col("kind") == kind)', 'items.where(F.col("kind") != kind)'),
     (aborted_read, "seen & failed", "shown & failed"),
     (aborted_read, "shown & aborted", "seen & aborted"),
     (crowds, 'F.desc_nulls_first("epoch")', 'F.asc_nulls_first("epoch")'),
@@ -107,17 +117,25 @@ MUTANTS: tuple[Mutant, ...] = (
 
 
 class Suite:
-    """Planted and random histories, and what must be found in them; reconciled whole, and narrowed."""
+    """Planted histories and so many random ones, and what must be found in them.
 
-    def __init__(self, folder: Path) -> None:
+    They are reconciled whole and then narrowed, or only whole.
+    """
+
+    def __init__(self, folder: Path, histories: int = HISTORIES, *, narrowed: bool = True) -> None:
         from reconcile_oracle import anomalies, committed_lost
+        from reconcile_oracle_groups import groups
         from reconcile_planted import planted_run
         from test_reconcile_random import Dice, run
 
+        self._narrowed = narrowed
         planted = [planted_run(random.Random(seed)) for seed in range(2)]
         self._planted = [{topic: kinds for topic, kinds in found.items() if kinds} for _, found in planted]
-        drawn = [run(Dice(seed)) for seed in range(5)]
+        drawn = [run(Dice(seed)) for seed in range(histories)]
         self._drawn = [anomalies(builder.tables, builder.manifest()) for builder in drawn]
+        self._groups = [
+            groups(items, builder.tables, builder.manifest()) for items, builder in zip(self._drawn, drawn, strict=True)
+        ]
         self._committed = [len(committed_lost(builder.tables, builder.manifest())) for builder in drawn]
         builders = [builder for builder, _ in planted] + drawn
         self._records = [
@@ -127,9 +145,10 @@ class Suite:
     def differs(self, spark: SparkSession) -> str | None:
         """What shows that something is wrong; None: all is as it must be. Raises `AnalysisException`: no plan."""
         from reconcile_oracle import unnamed_drops
+        from reconcile_oracle_groups import told as told_groups
         from test_reconcile_planted import by_topic
 
-        for narrows in (False, True):
+        for narrows in (False, True) if self._narrowed else (False,):
             reconciling.is_small = lambda _, small=not narrows: small  # type: ignore[assignment]
             try:
                 found = reconcile_all(spark, self._records)
@@ -140,14 +159,16 @@ class Suite:
             if [by_topic(one) for one in found[: len(self._planted)]] != self._planted:
                 return "planted"
             first = len(self._planted)
-            drawn = zip(self._records[first:], found[first:], self._drawn, self._committed, strict=True)
-            for (record, _), told, expected, committed in drawn:
+            drawn = zip(self._records[first:], found[first:], self._drawn, self._committed, self._groups, strict=True)
+            for (record, _), told, expected, committed, grouped in drawn:
                 rows = pq.read_table(record / "anomalies").to_pylist()
                 items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in rows]
                 if sorted(items, key=repr) != expected:
                     return "random histories"
                 if sum(one.count for one in told.lost if one.committed) != committed:
                     return "what was committed"
+                if told_groups(told) != grouped:
+                    return "groups of duplicates"
                 if unnamed_drops(rows, told.regressions):
                     return "drops of the HW"
         return None
@@ -189,8 +210,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="a module, or a mutant of it: lost, lost-3")
+    parser.add_argument(
+        "--histories", type=int, default=HISTORIES, help="random histories (default %(default)s; fewer see less)"
+    )
+    parser.add_argument("--whole", action="store_true", help="do not reconcile narrowed too; takes half the time")
+    args = parser.parse_args(argv)
     try:
-        mutants = chosen(parser.parse_args(argv).names)
+        mutants = chosen(args.names)
     except ValueError as error:
         parser.error(str(error))
     # Before minutes of work, not in the middle of them.
@@ -201,7 +227,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # The tests' helpers are no package: pytest finds them in the folders of the tests.
     sys.path[:0] = ["tests", "tests/unit"]
     with unwinding(), tempfile.TemporaryDirectory() as folder, session() as spark:
-        return _run(Suite(Path(folder)), spark, mutants)
+        return _run(Suite(Path(folder), args.histories, narrowed=not args.whole), spark, mutants)
 
 
 def _run(suite: Suite, spark: SparkSession, mutants: dict[str, Mutant]) -> int:

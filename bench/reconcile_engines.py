@@ -41,7 +41,9 @@ class Clock:
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of one engine; `found` counts items by kind, `cpu_s` is user and system time of all its processes.
+    """One run of one engine; `found` counts items by kind, `unknown` says of which kinds it cannot tell, and why.
+
+    `cpu_s` is user and system time of all its processes.
 
     `failure` says in one line why there is no result, `out_of_memory` whether it was for want of memory; `time_s` is
     then how long it took to fail.
@@ -51,6 +53,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     cpu_s: float = 0.0
     start_s: float = 0.0
     found: dict[str, int] | None = None
+    unknown: dict[str, str] = {}
     peak_bytes: int = 0
     failure: str | None = None
     out_of_memory: bool = False
@@ -87,9 +90,11 @@ def _run(engine: str, record: Path, scratch: Path, memory: str) -> Measured:
             start_s = time.monotonic() - began
             clock = Clock()
             found: dict[str, int] = {}
-            for one in reconcile(spark, record, read_manifest(record)).anomalies:
+            reconciled = reconcile(spark, record, read_manifest(record))
+            for one in reconciled.anomalies:
                 found[one.kind] = found.get(one.kind, 0) + one.count
-            return clock.measured(found, start_s)
+            measured = clock.measured(found, start_s)
+            return msgspec.structs.replace(measured, unknown=dict(reconciled.unknown))
     if engine == "duckdb":
         from bench.reconcile_duckdb import count_anomalies as with_duckdb
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -59,11 +59,19 @@ class Size:
         """A row for each engine; `limits` are those of their memory, for the engines that have one."""
         return [self._row(engine, limits.get(engine)) for engine in self.runs]
 
-    def disagreement(self) -> list[dict[str, int]]:
-        """What was found, where it is not the same everywhere; an engine that failed found nothing to compare."""
-        told = [one.found for runs in self.runs.values() for one in runs if one.found is not None]
-        different = [found for number, found in enumerate(told) if found not in told[:number]]
-        return different if len(different) > 1 else []
+    def mistakes(self, planted: Mapping[str, int]) -> list[str]:
+        """In which kinds an engine told of other items than were planted, in a sentence each.
+
+        An engine that failed told of none. A kind that is unknown to an engine is a mistake, planted or not.
+        """
+        found = [
+            f"{engine} {told}"
+            for engine, runs in self.runs.items()
+            for one in runs
+            if one.found is not None
+            for told in _mistakes(one.found, one.unknown, planted)
+        ]
+        return list(dict.fromkeys(found))
 
     def broken(self) -> list[str]:
         """The engines that failed, unless for want of memory: that is a result, except for Ebbtide."""
@@ -120,6 +128,15 @@ def _growth(engine: str, smaller: Size, larger: Size) -> Growth:
         events=larger.rows / smaller.rows,
         time=after / before,
     )
+
+
+def _mistakes(found: Mapping[str, int], unknown: Mapping[str, str], planted: Mapping[str, int]) -> Iterator[str]:
+    for kind in sorted({*found, *unknown, *planted}):
+        has = f"{kind}, of which the record has {planted.get(kind, 0)}"
+        if kind in unknown:
+            yield f"cannot tell of {has}: {unknown[kind]}"
+        elif found.get(kind, 0) != planted.get(kind, 0):
+            yield f"finds {found.get(kind, 0)} items of {has}"
 
 
 def _failure(failure: Measured, limit: str | None) -> str:

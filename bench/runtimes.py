@@ -35,7 +35,9 @@ def main() -> int:
                 command = [sys.executable, "-m", "harness.cli.main", "run", "last-replica-standing"]
                 command += ["--kafka", ",".join(RELEASES), "--runtime", name, "--runs", str(runs)]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
-                wrong += done.returncode != 0
+                if done.returncode != 0:
+                    wrong += 1
+                    print(f"{name}: exit code {done.returncode}: {done.stderr.strip()}", file=sys.stderr)
                 for record in sorted(runs.iterdir()) if runs.is_dir() else ():
                     manifest, verdict = read_manifest(record), read_verdict(record)
                     assert manifest.runtime == name
@@ -48,9 +50,13 @@ def main() -> int:
                     )
     print(f"{'':<16}" + "".join(f"{kafka:>12} start {'run':>8}" for kafka in RELEASES))
     for name in RUNTIMES:
-        figures = (f"{median(starts[name, k]):>15.1f} s {median(wholes[name, k]):>8.1f} s" for k in RELEASES)
+        figures = (f"{_median(starts[name, k]):>15} s {_median(wholes[name, k]):>8} s" for k in RELEASES)
         print(f"{name:<16}" + "".join(figures))
     return 1 if wrong else 0
+
+
+def _median(times_s: list[float]) -> str:
+    return f"{median(times_s):.1f}" if times_s else "no run"
 
 
 if __name__ == "__main__":

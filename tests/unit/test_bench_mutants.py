@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import cast
 
@@ -9,6 +11,8 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from analysis.reconcile import reconciling
+from bench import mutate_reconcile
 from bench.mutate_reconcile import MUTANTS, Suite, _run, chosen, main, named
 
 
@@ -60,3 +64,15 @@ def test_what_a_mutant_changes_stands_in_its_module_once(name: str) -> None:
     module, before, after = named()[name]
     assert Path(module.__file__ or "").read_text().count(before) == 1
     assert after != before
+
+
+@pytest.mark.spark
+def test_a_spoilt_checker_is_caught_by_few_histories(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Of this process, which the benchmark takes for its own.
+    monkeypatch.setattr(mutate_reconcile, "session", lambda: nullcontext(spark))
+    monkeypatch.setattr(reconciling, "is_small", reconciling.is_small)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert main(["damaged-1", "--histories", "1", "--whole"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "1 of 1 mutants caught"

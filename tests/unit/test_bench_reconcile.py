@@ -1,4 +1,4 @@
-"""What bench.reconcile makes of its measurements, without an engine, and that it leaves nothing behind."""
+"""What bench.reconcile makes of its measurements, what it plants and finds, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import argparse
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import psutil
+import pyarrow.dataset as ds
 import pytest
+from benches import ROOT, assert_ended_well, run_bench
 
+from analysis.reconcile.clock import went_back
+from analysis.reconcile.files import TableFile, check_files
+from bench import made_record
+from bench.made_record import ITEMS, make_record
 from bench.reconcile import Maker, engines, events, kept_record, main
-from bench.reconcile_engines import Measured, failed
+from bench.reconcile_engines import ENGINES, Measured, failed
 from bench.reconcile_table import Growth, Size, growths, spread
 from harness.waiting import wait_until
 
-ROOT = Path(__file__).resolve().parents[2]
+PLANTED = {"lost": 72, "unseen": 72}
 OUT_OF_MEMORY = Measured(time_s=12.3, failure="could not allocate | 4.0 GiB used", out_of_memory=True)
 
 
@@ -66,10 +73,9 @@ def test_a_size_at_which_an_engine_failed_or_did_not_run_has_no_growth() -> None
     assert steps(growths(sizes)) == [("duckdb", 2_000_000, 200_000_000, 3.0)]
 
 
-def test_out_of_memory_is_told_with_the_limit_and_is_no_disagreement() -> None:
-    found = {"lost": 72}
-    one = size(200_000_000, ebbtide=took(9.0, found=found), duckdb=[OUT_OF_MEMORY])
-    assert one.disagreement() == []
+def test_out_of_memory_is_told_with_the_limit_and_is_no_mistake() -> None:
+    one = size(200_000_000, ebbtide=took(9.0, found=PLANTED), duckdb=[OUT_OF_MEMORY])
+    assert one.mistakes(PLANTED) == []
     assert one.broken() == []
     row = one.table({"duckdb": "4GiB"})[1]
     assert "| out of memory (limit 4GiB) after 12.3 s: could not allocate / 4.0 GiB used |" in row
@@ -95,11 +101,33 @@ def test_only_another_engine_may_fail_and_only_for_want_of_memory(
     assert size(200_000, **{engine: [failure]}).broken() == broken
 
 
-def test_engines_that_find_other_items_disagree_also_between_rounds() -> None:
-    first, second = took(1.0, found={"lost": 72}), took(1.0, found={})
-    assert size(200_000, ebbtide=first, duckdb=second).disagreement() == [{"lost": 72}, {}]
-    assert size(200_000, ebbtide=[*first, *second]).disagreement() == [{"lost": 72}, {}]
-    assert size(200_000, ebbtide=first, **{"read once": took(1.0)}).disagreement() == []
+def test_engines_that_find_what_was_planted_make_no_mistake() -> None:
+    one = size(200_000, ebbtide=took(1.0, 2.0, found=PLANTED), duckdb=took(1.0, found=PLANTED))
+    assert one.mistakes(PLANTED) == []
+    assert size(200_000, **{"read once": took(1.0)}).mistakes(PLANTED) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"lost": 72, "unseen": 71}, "duckdb finds 71 items of unseen, of which the record has 72"),
+        ({"lost": 72}, "duckdb finds 0 items of unseen, of which the record has 72"),
+        (PLANTED | {"vanished": 1}, "duckdb finds 1 items of vanished, of which the record has 0"),
+    ],
+)
+def test_an_engine_that_finds_other_items_than_were_planted_is_told_also_of_one_round(
+    found: dict[str, int], said: str
+) -> None:
+    runs = [*took(1.0, found=PLANTED), *took(1.0, 1.0, found=found)]
+    assert size(200_000, duckdb=runs).mistakes(PLANTED) == [said]
+
+
+@pytest.mark.parametrize(("kind", "has"), [("unseen", 72), ("vanished", 0)])
+def test_a_kind_that_an_engine_cannot_tell_of_is_a_mistake_with_the_reason(kind: str, has: int) -> None:
+    runs = [Measured(time_s=1.0, found=PLANTED, unknown={kind: "the clock was set back"})]
+    assert size(200_000, ebbtide=runs).mistakes(PLANTED) == [
+        f"ebbtide cannot tell of {kind}, of which the record has {has}: the clock was set back"
+    ]
 
 
 class OutOfMemoryException(Exception):
@@ -172,7 +200,7 @@ def test_a_record_is_made_once_and_then_taken_from_its_folder(tmp_path: Path) ->
         return _make(record, asked)
 
     for _ in range(2):
-        assert kept_record(tmp_path, 200, tmp_path / "scratch", Maker(make=make, digest="a")) == (
+        assert kept_record(tmp_path, 200, tmp_path / "scratch", Maker(make=make, digest="a", planted={})) == (
             tmp_path / "record-200",
             201,
         )
@@ -181,9 +209,9 @@ def test_a_record_is_made_once_and_then_taken_from_its_folder(tmp_path: Path) ->
 
 def test_a_record_that_was_begun_is_made_again(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        kept_record(tmp_path, 200, tmp_path / "scratch-1", Maker(make=_interrupted, digest="a"))
+        kept_record(tmp_path, 200, tmp_path / "scratch-1", Maker(make=_interrupted, digest="a", planted={}))
     assert not (tmp_path / "record-200").exists()
-    assert kept_record(tmp_path, 200, tmp_path / "scratch-2", Maker(make=_make, digest="a"))[1] == 201
+    assert kept_record(tmp_path, 200, tmp_path / "scratch-2", Maker(make=_make, digest="a", planted={}))[1] == 201
 
 
 @pytest.mark.parametrize("left", ["another maker's", "somebody's"])
@@ -192,11 +220,44 @@ def test_what_was_not_made_by_this_maker_is_neither_used_nor_touched(tmp_path: P
     if left == "somebody's":
         record.mkdir()
     else:
-        kept_record(tmp_path, 200, tmp_path / "scratch", Maker(make=_make, digest="b"))
+        kept_record(tmp_path, 200, tmp_path / "scratch", Maker(make=_make, digest="b", planted={}))
     before = sorted(record.iterdir())
     with pytest.raises(FileExistsError, match="was not made by this"):
-        kept_record(tmp_path, 200, tmp_path / "scratch", Maker(make=_make, digest="a"))
+        kept_record(tmp_path, 200, tmp_path / "scratch", Maker(make=_make, digest="a", planted={}))
     assert sorted(record.iterdir()) == before
+
+
+def served(record: Path) -> list[TableFile]:
+    return check_files(record)["watermarks"]
+
+
+@pytest.mark.parametrize("asked", [200, 20_000, 200_000])
+def test_a_made_record_has_the_answers_of_a_broker_in_the_order_in_which_they_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: int
+) -> None:
+    monkeypatch.setattr(made_record, "_CHUNK", 2_000)
+    make_record(tmp_path / "record", asked)
+    assert not went_back(served(tmp_path / "record"))
+
+
+@pytest.mark.parametrize("asked", [200, 20_000])
+def test_the_high_watermarks_of_a_made_record_go_back_as_often_as_its_items_say(tmp_path: Path, asked: int) -> None:
+    make_record(tmp_path / "record", asked)
+    rows = ds.dataset([str(file.path) for file in served(tmp_path / "record")]).to_table().to_pylist()
+    highest: Counter[int] = Counter()
+    items = 0
+    for row in rows:
+        if row["source"] == "list_offsets":
+            items += row["high_watermark"] < highest[row["partition"]]
+            highest[row["partition"]] = max(highest[row["partition"]], row["high_watermark"])
+    assert items == ITEMS["hw-regression"]
+
+
+@pytest.mark.spark
+def test_every_engine_finds_what_is_planted_in_a_small_record() -> None:
+    done = run_bench("reconcile", "1e4")
+    assert_ended_well(done)
+    assert [line.split("|")[2].strip() for line in done.stdout.splitlines()[2:]] == list(ENGINES)
 
 
 _WITHOUT_END = """
@@ -208,7 +269,7 @@ def make(record, asked):
     record.mkdir(parents=True)
     return asked
 
-reconcile._maker = lambda: reconcile.Maker(make=make, digest="a")
+reconcile._maker = lambda: reconcile.Maker(make=make, digest="a", planted={})
 reconcile.engine_command = lambda *_: ["sh", "-c", "sleep 600 & wait"]
 reconcile.end_as_a_shell_tells(lambda: reconcile.main(["200", "--engines", "duckdb", "--folder", sys.argv[1]]))
 """

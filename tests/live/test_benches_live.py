@@ -1,0 +1,25 @@
+"""The benchmarks that start Kafka or need root, of one round, with targets that a busy host reaches."""
+
+from __future__ import annotations
+
+import pytest
+from benches import assert_ended_well, run_bench
+from single_node import VERSION
+
+pytestmark = pytest.mark.live
+
+
+def test_the_wire_proxy_is_measured_and_a_missed_target_ends_with_one() -> None:
+    assert_ended_well(run_bench("wire_proxy", "1", "--max-added-ms", "100", "--min-mb-per-s", "1"))
+    missed = run_bench("wire_proxy", "1", "--min-mb-per-s", "1e9")
+    assert (missed.returncode, missed.stderr) == (1, "")
+    assert "MISSED" in missed.stdout
+
+
+def test_a_producer_with_a_journal_is_measured_beside_a_bare_one() -> None:
+    options = ("--rounds", "1", "--count", "2000", "--min-ratio", "0.01")
+    assert_ended_well(run_bench("journal_cost", *options))
+
+
+def test_the_start_of_one_cluster_is_measured_beside_a_bare_one() -> None:
+    assert_ended_well(run_bench("cluster_start", "1", "--kafka", VERSION, "--brokers", "1", "--max-ratio", "20"))
