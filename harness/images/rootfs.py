@@ -17,7 +17,7 @@ from harness.java import find_java
 JDK_INSTALL = "apt-get install --no-install-recommends openjdk-17-jdk-headless"
 BUSYBOX_INSTALL = "apt-get install --no-install-recommends busybox-static"
 
-# What brokers and controllers of 3.3 to 4.3 load, by jdeps and by trying; java.desktop for java.beans.
+# What brokers and controllers of 3.3 to 4.4 load, by jdeps and by trying; java.desktop for java.beans.
 _MODULES = (
     "java.base",
     "java.desktop",

@@ -18,6 +18,7 @@ from harness import __version__
 from harness.doctor import FREE_DISK_BYTES
 from harness.errors import HarnessError, UsageError
 from harness.powers import held
+from harness.properties_file import is_writable
 
 _FULL_BYTES = 8 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -46,11 +47,23 @@ def host_facts() -> dict[str, str]:
 
 
 def require_folder(folder: Path) -> Path:
-    """The nearest of `folder` and those above that exists. Raises `UsageError` where nothing can be made in it."""
+    """The nearest of `folder` and those above that exists. Raises `UsageError` where no record can be made in it."""
+    _check_path(folder.absolute())
     existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if os.path.exists(one))
     with _records_to(existing):
         tempfile.TemporaryFile(dir=existing).close()
     return existing
+
+
+def _check_path(folder: Path) -> None:
+    """Raise `UsageError` for a path that a node's properties cannot name: log.dirs is a list, with commas."""
+    if "," in str(folder) or not is_writable(str(folder)):
+        raise UsageError(
+            "Kafka cannot be told to keep its logs below this folder",
+            where=repr(str(folder)),
+            allowed="a path without commas and control characters",
+            next="name another folder for records",
+        )
 
 
 def make_record(record: Path) -> None:

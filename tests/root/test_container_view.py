@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -27,23 +28,55 @@ def container(tmp_path: Path) -> Iterator[NodeContainer]:
     client.close()
 
 
-def test_the_same_folder_is_accepted(container: NodeContainer, tmp_path: Path) -> None:
-    container.check_sees(tmp_path, os.getpid())
+@pytest.fixture
+def volume(tmp_path: Path) -> Iterator[Path]:
+    """A mounted file system with two folders. The mount is private: what a namespace mounts on it stays there."""
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
+    try:
+        subprocess.run(["mount", "--make-private", folder], check=True)
+        (folder / "data").mkdir()
+        (folder / "other").mkdir()
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
 
 
-@pytest.mark.parametrize("below", [".", "new"])
-def test_another_file_system_or_no_folder_at_all_is_refused(
-    below: str, container: NodeContainer, tmp_path: Path
-) -> None:
-    folder = tmp_path / "data"
-    (folder / below).mkdir(parents=True)
-    script = f"mount -t tmpfs none {folder} && echo mounted && cat"
-    with subprocess.Popen(
-        ["unshare", "--mount", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as elsewhere:
-        assert elsewhere.stdout is not None
-        assert elsewhere.stdout.readline() == b"mounted\n"
+@contextlib.contextmanager
+def elsewhere(mount: str) -> Iterator[int]:
+    """A process in a mount namespace of its own, in which `mount` was done; yields its pid.
+
+    The propagation of all other mounts is left alone: in a chroot `/` may be no mount point, and has none to change.
+    """
+    command = ["unshare", "--mount", "--propagation", "unchanged", "sh", "-c", f"{mount} && echo mounted && cat"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        try:
+            assert process.stdout.readline() == b"mounted\n"
+            yield process.pid
+        finally:
+            process.stdin.close()
+
+
+def test_the_same_folder_is_accepted(container: NodeContainer, volume: Path) -> None:
+    container.check_sees(volume / "data", os.getpid())
+    with elsewhere("true") as pid:
+        container.check_sees(volume / "data", pid)
+
+
+@pytest.mark.parametrize(
+    ("mount", "seen"),
+    [
+        ("mount -t tmpfs none {volume}", "."),
+        ("mount --bind {volume}/other {volume}/data", "data"),
+        ("mount -t tmpfs none {volume}", "data"),
+    ],
+    ids=["another-file-system-with-the-same-inode", "another-folder-of-the-same-file-system", "no-folder"],
+)
+def test_another_folder_or_none_is_refused(mount: str, seen: str, container: NodeContainer, volume: Path) -> None:
+    with elsewhere(mount.format(volume=volume)) as pid:
+        assert sorted(path.name for path in volume.iterdir()) == ["data", "other"], "it was mounted here, too"
         with pytest.raises(HarnessError, match="where this process can break them"):
-            container.check_sees(folder / below, elsewhere.pid)
-        assert elsewhere.stdin is not None
-        elsewhere.stdin.close()
+            container.check_sees(volume / seen, pid)
