@@ -30,7 +30,7 @@ DESCRIBES_SINCE = Version("3.8")
 """The first release whose brokers answer DescribeTopicPartitions (KAFKA-15585)."""
 
 _KEPT_MAX = 20
-"""Mismatches that are kept as evidence."""
+"""Mismatches that are kept as evidence; all are counted."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,10 +58,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """All answers of a run laid onto its metadata log; `facts` counts them."""
+    """All answers of a run laid onto its metadata log; `facts` counts them.
+
+    `differing` of them fit no state; the first of these are the `mismatches`.
+    """
 
     facts: dict[str, int]
     mismatches: tuple[Row, ...] = ()
+    differing: int = 0
 
 
 class _Place(msgspec.Struct, kw_only=True):
@@ -82,6 +86,7 @@ def compare_answers(record: Path, evidence: Evidence) -> Compared | None:
         dict.fromkeys(("described-answers", "described-elr", "described-last-known-elr", "described-as-in-force"), 0)
     )
     mismatches: list[Row] = []
+    differing = 0
     for answer in _answers(record):
         states = timeline.states(answer.topic, answer.partition)
         if not states:
@@ -99,9 +104,11 @@ def compare_answers(record: Path, evidence: Evidence) -> Compared | None:
             place.at = found
             in_force = _up_to(states, answer.asked_ns)
             facts["described-as-in-force"] += in_force > 0 and answer.tells(states[in_force - 1])
-        elif len(mismatches) < _KEPT_MAX:
+            continue
+        differing += 1
+        if differing <= _KEPT_MAX:
             mismatches.append(_mismatch(answer, states[:known], place.at))
-    return Compared(facts=dict(facts), mismatches=tuple(mismatches))
+    return Compared(facts=dict(facts), mismatches=tuple(mismatches), differing=differing)
 
 
 def api_agrees_with_log(compared: Compared | None, evidence: Evidence) -> Finding:
@@ -115,10 +122,11 @@ def api_agrees_with_log(compared: Compared | None, evidence: Evidence) -> Findin
     if compared is None or not compared.facts["described-answers"]:
         return unknown("there are no answers to compare (described)")
     timeline = evidence.timeline
-    if compared.mismatches and (timeline.torn or timeline.gaps or "brokers" in timeline.missing):
+    if compared.differing and (timeline.torn or timeline.gaps or "brokers" in timeline.missing):
         why = "the metadata timeline may lack states, or registrations of brokers"
         return finding(exercised=1, violations=(), unknown=[{**row, "why": why} for row in compared.mismatches])
-    return finding(exercised=compared.facts["described-answers"], violations=compared.mismatches)
+    answers = compared.facts["described-answers"]
+    return finding(exercised=answers, violations=compared.mismatches, cases=compared.differing)
 
 
 def _answers(record: Path) -> Iterator[Answer]:

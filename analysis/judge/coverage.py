@@ -27,7 +27,7 @@ _OF_BROKERS = (
 """What rests on the registrations of brokers: not known without them."""
 
 
-def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None) -> dict[str, int]:
+def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None, controllers: Sequence[int] = ()) -> dict[str, int]:
     """Facts and how often they came about; one that never did is listed with 0, one that is not known is not."""
     facts: Counter[str] = Counter()
     timeline, rules = evidence.timeline, evidence.rules
@@ -70,7 +70,7 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None) -> dict[str,
     if "brokers" in timeline.missing:
         for fact in _OF_BROKERS:
             del facts[fact]
-    return dict(facts) | dict(rare_facts(evidence, steps)) | dict(workload_facts(evidence.record))
+    return dict(facts) | dict(rare_facts(evidence, steps, controllers)) | dict(workload_facts(evidence.record))
 
 
 def _one_way(step: StepEntry) -> bool:

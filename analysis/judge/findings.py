@@ -16,16 +16,25 @@ Row = dict[str, Any]
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of a check on some part of the run, with the rows that show it."""
+    """The status of a check on some part of the run, with the rows that show it.
+
+    `cases`: how many they are, where a row stands for several or not all are rows; None: each row is one.
+    """
 
     status: PropertyStatus
     evidence: tuple[Row, ...] = ()
+    cases: int | None = None
 
 
-def finding(*, exercised: int, violations: Sequence[Row], unknown: Sequence[Row] = ()) -> Finding:
-    """The finding of a check that looked at `exercised` cases; the rows of the worst status are the evidence."""
+def finding(
+    *, exercised: int, violations: Sequence[Row], unknown: Sequence[Row] = (), cases: int | None = None
+) -> Finding:
+    """The finding of a check that looked at `exercised` cases; the rows of the worst status are the evidence.
+
+    `cases`: how many violations there are, where that is not the number of the rows.
+    """
     if violations:
-        return Finding(status="violated", evidence=tuple(violations))
+        return Finding(status="violated", evidence=tuple(violations), cases=cases)
     if unknown:
         return Finding(status="unknown", evidence=tuple(unknown))
     return Finding(status="holds" if exercised else "not-exercised")

@@ -20,6 +20,7 @@ import msgspec
 
 from analysis.judge.causes import attribute, cuts_of
 from analysis.judge.evidence import Attribution, Evidence, Gone
+from analysis.judge.lost_offsets import lowest_between
 from analysis.judge.outcome_checks import Blamed
 
 if TYPE_CHECKING:
@@ -45,15 +46,26 @@ def blamed_gone(evidence: Evidence, reconciliation: Reconciliation) -> list[Blam
 
 
 def _attributed(evidence: Evidence, gone: GoneRange) -> Attribution:
-    """The gravest that any offset of the range has: the first and the last are gone, and all where none is left out."""
+    """The gravest that any of the range's items has.
+
+    Between two cuts all have the same one. Where anomalies/ does not say which stretches a range with holes has items
+    in, its first and its last decide, which surely are items.
+    """
     states = evidence.timeline.states(gone.topic, gone.partition)
     if any(after.follows_recreation(before) for before, after in pairwise(states)):
         return Attribution(cause=None, election=None, why="its topic was deleted and made again")
-    is_whole = gone.count == gone.last_offset - gone.first_offset + 1
-    offsets = {gone.first_offset, *(cuts_of(evidence, gone) if is_whole else ()), gone.last_offset}
+    offsets = {gone.first_offset, *_first_of_each_stretch(evidence, gone), gone.last_offset}
     of_offset = _read if gone.kind == READ else _diverged
     found = [of_offset(evidence, gone, offset) for offset in sorted(offsets)]
     return min(found, key=lambda one: _GRAVEST.index(one.cause) if one.cause in _GRAVEST else len(_GRAVEST))
+
+
+def _first_of_each_stretch(evidence: Evidence, gone: GoneRange) -> list[int]:
+    """The lowest item of the range in each stretch between cuts that has any, as far as that is known."""
+    cuts = cuts_of(evidence, gone)
+    if not cuts or gone.count == gone.last_offset - gone.first_offset + 1:
+        return cuts
+    return lowest_between(evidence.record, gone, cuts) or []
 
 
 def _read(evidence: Evidence, gone: GoneRange, offset: int) -> Attribution:

@@ -156,6 +156,8 @@ def hw_frozen_below_min_isr(
     )
     if not intervals:
         return Finding(status="not-exercised")
+    if steps is None:
+        return unknown("steps.jsonl is missing, so it is not known whether a leader knew that it was below min ISR")
     if in_force is None:
         return unknown("the Kafka release is not known")
     if not table_files(record, "watermarks"):

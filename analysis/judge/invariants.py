@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from analysis.evidence.wholeness import OF_LOSSES, TIMELINE, Gap
 from analysis.judge import partition_checks as states
 from analysis.judge.api_check import Compared, api_agrees_with_log
 from analysis.judge.broker_checks import no_join_with_an_old_broker_epoch, unclean_broker_leaves_isr_and_elr
@@ -23,11 +25,17 @@ from analysis.judge.outcome_checks import (
 from analysis.judge.trace.results import Trace
 from analysis.judge.trace_check import every_transition_allowed
 from analysis.judge.witness_check import witness_agrees
-from analysis.verdict import AnomalyCount, Property
+from analysis.verdict import Property
+from analysis.witness.table import WITNESS_DIR
 from harness.record.manifest import Manifest
 from harness.record.steps import StepEntry
 
+if TYPE_CHECKING:
+    from analysis.reconcile.model import AbortedReads, Duplicates
+
 EVIDENCE_ROWS_MAX = 20
+"""How many rows of evidence a property shows; what it found is decided before."""
+CHECKER_FAILED = "the checker failed: "
 
 NO_COMMITTED_LOSS = "no-committed-loss-unless-allowed"
 NO_HW_REGRESSION = "no-hw-regression-unless-allowed"
@@ -56,28 +64,41 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     losses: Sequence[Blamed] = ()
     regressions: Sequence[Blamed] = ()
     gone: Sequence[Blamed] = ()
-    anomalies: Sequence[AnomalyCount] = ()
+    duplicates: Sequence[Duplicates] = ()
+    aborted_reads: Sequence[AbortedReads] = ()
     acked: int = 0
     failed: int = 0
     unknown_kinds: dict[str, str] = {}
     hw_observed: bool = False
+    gaps: Sequence[Gap] = ()
 
 
 class Clause(msgspec.Struct, frozen=True, kw_only=True):
-    """One clause; `timeline`: it cannot be checked without partitions.parquet. `text` is what the KIP says."""
+    """One clause; `timeline`: it cannot be checked without partitions.parquet. `text` is what the KIP says.
+
+    `parts`: the parts of the record that it is checked on; where one of them has a gap, it is unknown.
+    """
 
     name: str
     kip: str
     text: str
     timeline: bool
+    parts: frozenset[str]
     check: Callable[[Case], Finding]
 
 
 def _clause(
-    name: str, kip: str, said_by: Callable[..., Finding], check: Callable[[Case], Finding], *, timeline: bool = True
+    name: str,
+    kip: str,
+    said_by: Callable[..., Finding],
+    check: Callable[[Case], Finding],
+    *,
+    timeline: bool = True,
+    parts: Collection[str] = (),
 ) -> Clause:
     text = " ".join((said_by.__doc__ or "").partition("\n\n")[0].split())
-    return Clause(name=name, kip=kip, text=text, timeline=timeline, check=check)
+    of_all = {*TIMELINE, "manifest", "steps", "scenario", "evidence"}
+    return Clause(name=name, kip=kip, text=text, timeline=timeline, parts=frozenset({*of_all, *parts}), check=check)
 
 
 def _on_states(name: str, kip: str, check: Callable[[Evidence], Finding]) -> Clause:
@@ -93,6 +114,7 @@ CLAUSES: tuple[Clause, ...] = (
             case.losses, case.gone, acked=case.acked, lost_unknown=case.unknown_kinds.get("lost")
         ),
         timeline=False,
+        parts=OF_LOSSES,
     ),
     _clause(
         NO_HW_REGRESSION,
@@ -102,24 +124,27 @@ CLAUSES: tuple[Clause, ...] = (
             case.regressions, observed=case.hw_observed, regression_unknown=case.unknown_kinds.get("hw-regression")
         ),
         timeline=False,
+        parts=OF_LOSSES,
     ),
     _clause(
         "no-aborted-read",
         "KIP-98",
         no_aborted_read,
         lambda case: no_aborted_read(
-            case.anomalies, case.manifest, failed=case.failed, unknown_kinds=case.unknown_kinds
+            case.aborted_reads, case.manifest, failed=case.failed, unknown_kinds=case.unknown_kinds
         ),
         timeline=False,
+        parts=OF_LOSSES,
     ),
     _clause(
         "no-duplicate-of-an-idempotent-producer",
         "KIP-98",
         no_duplicate_of_an_idempotent_producer,
         lambda case: no_duplicate_of_an_idempotent_producer(
-            case.anomalies, case.manifest, unknown_kinds=case.unknown_kinds
+            case.duplicates, case.manifest, unknown_kinds=case.unknown_kinds
         ),
         timeline=False,
+        parts=OF_LOSSES,
     ),
     _clause(
         HW_FROZEN,
@@ -128,6 +153,7 @@ CLAUSES: tuple[Clause, ...] = (
         lambda case: hw_frozen_below_min_isr(
             case.record, case.evidence, case.steps, case.controllers, case.session_timeout_s
         ),
+        parts=("watermarks",),
     ),
     _on_states("isr-and-elr-disjoint", "KIP-966", states.isr_elr_disjoint),
     _on_states("elr-only-below-min-isr", "KIP-966", states.elr_only_below_min_isr),
@@ -148,6 +174,7 @@ CLAUSES: tuple[Clause, ...] = (
         "KIP-903",
         no_join_with_an_old_broker_epoch,
         lambda case: no_join_with_an_old_broker_epoch(case.evidence, stale_join_rows([*case.losses, *case.gone])),
+        parts=OF_LOSSES,
     ),
     _clause(
         TRANSITIONS,
@@ -160,6 +187,7 @@ CLAUSES: tuple[Clause, ...] = (
         "KIP-966",
         api_agrees_with_log,
         lambda case: api_agrees_with_log(case.answers(), case.evidence),
+        parts=("described",),
     ),
     _on_states("partition-epoch-rises-by-one", "KIP-631", states.partition_epoch_rises_by_one),
     _on_states("leader-epoch-rises-by-one", "KIP-631", states.leader_epoch_rises_by_one),
@@ -172,15 +200,17 @@ WITNESS = _clause(
     witness_agrees,
     lambda case: witness_agrees(case.record, case.manifest),
     timeline=False,
+    parts=(WITNESS_DIR, "polls"),
 )
 """No clause of a KIP: checked only where the run had a witness."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """`found` as it stands in the verdict; `threw`: the check itself failed."""
+    """`found` as it stands in the verdict; `threw`: the check itself failed; `cases`: what it found, not capped."""
 
     found: Property
     threw: bool = False
+    cases: int = 0
 
     @property
     def why(self) -> str:
@@ -198,12 +228,16 @@ def _checked(case: Case, clause: Clause) -> Checked:
     threw = False
     if clause.timeline and "partitions" in case.evidence.timeline.missing:
         found = unknown("the metadata timeline is missing (partitions.parquet)")
+    elif gap := next((one for one in case.gaps if one.part in clause.parts), None):
+        found = unknown(gap.why)
     else:
         try:
             found = clause.check(case)
         except Exception as error:  # a checker must never take the run's other results with it
-            found, threw = unknown(f"the checker failed: {type(error).__name__}: {error}"), True
+            found, threw = unknown(f"{CHECKER_FAILED}{type(error).__name__}: {error}"), True
     evidence = list(found.evidence[:EVIDENCE_ROWS_MAX])
     return Checked(
-        found=Property(name=clause.name, kip=clause.kip, status=found.status, evidence=evidence), threw=threw
+        found=Property(name=clause.name, kip=clause.kip, status=found.status, evidence=evidence),
+        threw=threw,
+        cases=found.cases if found.cases is not None else len(found.evidence),
     )

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from analysis.evidence.report import EVIDENCE, ControllerLog, TimelineReport
+from analysis.evidence.report import ControllerLog, TimelineReport, report_of
 from harness.errors import UsageError
 from harness.record.tables import TABLES, table_files
 
@@ -145,7 +145,7 @@ def rows(record: Path, table: str) -> list[dict[str, object]]:
 def load_timeline(record: Path) -> Timeline:
     """Read the timeline of a record; tables that are missing or empty are named, not refused."""
     partition_rows, broker_rows, config_rows = (rows(record, name) for name in ("partitions", "brokers", "configs"))
-    report = _report(record)
+    report = report_of(record, "timeline", TimelineReport)
     by_partition: dict[TopicPartition, list[PartitionState]] = {}
     for row in partition_rows:
         state = msgspec.convert(row, PartitionState)
@@ -161,15 +161,6 @@ def load_timeline(record: Path) -> Timeline:
         torn=report is not None and any(log.damage is not None for log in _used(report)),
         gaps=report is None or bool(report.skipped) or any(log.start_offset > 0 for log in _used(report)),
     )
-
-
-def _report(record: Path) -> TimelineReport | None:
-    """What evidence.json says of the metadata logs; None when it says nothing."""
-    try:
-        parts = msgspec.json.decode((record / EVIDENCE).read_bytes(), type=dict[str, msgspec.Raw])
-        return msgspec.json.decode(parts["timeline"], type=TimelineReport)
-    except (OSError, KeyError, msgspec.DecodeError):
-        return None
 
 
 def _used(report: TimelineReport) -> list[ControllerLog]:

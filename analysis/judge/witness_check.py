@@ -15,6 +15,7 @@ from harness.record.tables import table_files
 
 _PLACE = ["topic", "partition", "offset"]
 _ROWS_MAX = 20
+"""Places that are kept as evidence; all are counted."""
 
 
 def witness_agrees(record: Path, manifest: Manifest) -> Finding:
@@ -40,6 +41,7 @@ def witness_agrees(record: Path, manifest: Manifest) -> Finding:
     }
     violations: list[Row] = []
     unsure: list[Row] = []
+    cases = 0
     for batch in differing.to_batches():
         for row in batch.to_pylist():
             lowest = first.get((row["topic"], row["partition"]), 0)
@@ -48,9 +50,10 @@ def witness_agrees(record: Path, manifest: Manifest) -> Finding:
                 kept, row["why"] = unsure, why
             else:
                 kept = violations
+                cases += 1
             if len(kept) < _ROWS_MAX:
                 kept.append(row)
-    return finding(exercised=final.num_rows + seen.num_rows, violations=violations, unknown=unsure)
+    return finding(exercised=final.num_rows + seen.num_rows, violations=violations, unknown=unsure, cases=cases)
 
 
 def _differing(final: pa.Table, seen: pa.Table) -> pa.Table:

@@ -3,7 +3,7 @@
 The rule: a value is unique in a run, so an offset more is an append more. One item a value, whoever produced
 it. It is a fault only where the producer was idempotent, which the details say, as they say at how many of the
 places it still stands (in the final read or the last leader's log), and how many are `unreadable`: below the log
-start, or in a partition whose final offsets are not known.
+start, or in a partition whose final offsets are not known. The judge gets all items, grouped by these three.
 
 The data: acked sends with an offset, and polls with a value, the final read's too. Never unknown or failed
 sends.
@@ -48,6 +48,9 @@ def items(runs: Sequence[Facts]) -> Column:
                 "producer": F.col("producer"),
                 "idempotent": idempotent(runs),
             },
+            idempotent=idempotent(runs),
+            stands_twice=F.col("standing") > 1,
+            unreadable=F.col("unreadable") > 0,
         ),
     )
 

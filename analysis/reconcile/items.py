@@ -1,7 +1,7 @@
 """The common shape of anomalies: one row an item, whatever its kind.
 
 `kind`, `topic`, `partition`, `offset`, `value` and `details` (JSON) are what anomalies/ holds. The rest is what
-records that are gone and HW regressions are grouped by for the judge.
+items are grouped by for the judge.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ GROUPING = {
     "broker": "int",
     "also_lost": "boolean",
     "earlier": "struct<high_watermark:bigint,at_ns:bigint,leader_epoch:int>",
+    "idempotent": "boolean",
+    "stands_twice": "boolean",
+    "unreadable": "boolean",
 }
 ITEM = RUN | PUBLIC | GROUPING
 

@@ -24,8 +24,9 @@ or a consumer says so.
 
 When it cannot tell: without sends, polls or a final read, or when the run is not complete; for a partition that
 the final read does not name; for acked records without an offset, or with one below the final log start: what stood
-there is gone from every log, whatever moved the start, and nothing tells whether it was lost before. No row of the
-final read is a read of nothing only where the final offsets say that the log is empty.
+there is gone from every log, whatever moved the start, and nothing tells whether it was lost before; where a replica's
+log is damaged below its HW (the module damaged_logs). No row of the final read is a read of nothing only where the
+final offsets say that the log is empty.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def why_unknown(facts: Facts) -> str | None:
         return why
     if facts.compacted:
         return f"topic {facts.compacted[0].topic} is compacted: what it lacks may be compacted away"
-    return facts.without_final_read() or facts.without_offsets() or facts.without_log()
+    return facts.without_final_read() or facts.without_offsets() or facts.without_log() or facts.with_damage()
 
 
 def is_lost(runs: Sequence[Facts]) -> Column:

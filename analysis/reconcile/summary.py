@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from analysis.reconcile import hw_regression, lost, replica_divergence, vanished
-from analysis.reconcile.model import GoneRange, HwRegression, LostRange
+from analysis.reconcile import aborted_read, duplicate, hw_regression, lost, replica_divergence, vanished
+from analysis.reconcile.model import AbortedReads, Duplicates, GoneRange, HwRegression, LostRange
 from analysis.verdict import AnomalyCount
 
 EXAMPLES_MAX = 20
+"""How many items of a kind and partition are shown; nothing is decided from them."""
+
+_G = TypeVar("_G", Duplicates, AbortedReads)
 
 _PARTITION = ["run", "topic", "partition"]
 _KIND = ["kind", "topic", "partition"]
@@ -34,6 +37,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     lost: list[LostRange] = []
     regressions: list[HwRegression] = []
     gone: list[GoneRange] = []
+    duplicates: list[Duplicates] = []
+    aborted_reads: list[AbortedReads] = []
 
 
 class _Example(msgspec.Struct, frozen=True):
@@ -53,7 +58,14 @@ class _Drop(msgspec.Struct, frozen=True):
     later: dict[str, int]
 
 
-_SECTIONS: dict[str, type[msgspec.Struct]] = {"example": _Example, "lost": LostRange, "drop": _Drop, "gone": GoneRange}
+_SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "example": _Example,
+    "lost": LostRange,
+    "drop": _Drop,
+    "gone": GoneRange,
+    "duplicate": Duplicates,
+    "aborted": AbortedReads,
+}
 _GONE = (vanished.KIND, replica_divergence.KIND)
 
 
@@ -77,6 +89,10 @@ def summarize(items: DataFrame, runs: int) -> list[Summary]:
         sections["drop"] = _drops(items)
     if not kinds.isdisjoint(_GONE):
         sections["gone"] = _gone_ranges(items)
+    if duplicate.KIND in kinds:
+        sections["duplicate"] = _with_first(items, duplicate.KIND, "idempotent", "stands_twice", "unreadable")
+    if aborted_read.KIND in kinds:
+        sections["aborted"] = _with_first(items, aborted_read.KIND)
     union = reduce(
         DataFrame.union,
         [
@@ -95,6 +111,8 @@ def summarize(items: DataFrame, runs: int) -> list[Summary]:
             lost=sorted(one["lost"], key=lambda one: (one.topic, one.partition, one.first_offset, one.acks)),
             regressions=_regressions(one["drop"]),
             gone=sorted(one["gone"], key=lambda one: (one.topic, one.partition, one.first_offset, one.kind)),
+            duplicates=sorted(map(_shown, one["duplicate"]), key=_place),
+            aborted_reads=sorted(map(_shown, one["aborted"]), key=_place),
         )
         for of_run, one in zip(counts, found, strict=True)
     ]
@@ -141,13 +159,35 @@ def _drops(items: DataFrame) -> DataFrame:
     )
 
 
+def _with_first(items: DataFrame, kind: str, *by: str) -> DataFrame:
+    """All items of a kind whose items have an offset and a value, a group a partition and what is `by`."""
+    first = F.min(F.struct("offset", "value", "details"))
+    return (
+        items.where(F.col("kind") == kind)
+        .groupBy(*_PARTITION, *by)
+        .agg(F.count("*").alias("count"), first.alias("first"))
+    )
+
+
+def _shown(group: _G) -> _G:
+    """The group with its first item as anomalies/ has it."""
+    first = dict(group.first)
+    return msgspec.structs.replace(group, first=first | msgspec.json.decode(first.pop("details")))
+
+
+def _place(group: Duplicates | AbortedReads) -> tuple[Any, ...]:
+    return group.topic, group.partition, group.first["offset"], group.first["value"]
+
+
 def _anomalies(counts: dict[_Kind, int], examples: list[_Example]) -> list[AnomalyCount]:
     shown: dict[_Kind, list[dict[str, Any]]] = {}
     for one in sorted(examples, key=lambda example: example.number):
         place = {name: number for name, number in (("offset", one.offset), ("value", one.value)) if number is not None}
         shown.setdefault(_Kind(one.kind, one.topic, one.partition), []).append(place | msgspec.json.decode(one.details))
     return [
-        AnomalyCount(kind=group.kind, topic=group.topic, partition=group.partition, count=count, examples=shown[group])
+        AnomalyCount(
+            kind=group.kind, topic=group.topic, partition=group.partition, count=count, examples=shown.get(group, [])
+        )
         for group, count in sorted(counts.items())
     ]
 

@@ -67,7 +67,9 @@ def items(runs: Sequence[Facts]) -> Column:
         & ~_hidden(runs)
     )
     below = F.col("offset") < F.col("log_start")
+    also_lost = F.coalesce(lost.is_lost(runs), F.lit(False))
     in_doubt = F.coalesce("in_transaction", F.lit(False)) & ~F.coalesce("in_committed", F.lit(False))
+    committed = ~F.coalesce("stands_in_partition", F.lit(False)) & ~in_doubt
     is_vanished = F.col("read_ns").isNotNull() & ~F.coalesce(below, F.lit(False)) & (replaced | gone)
     return F.when(
         is_vanished,
@@ -76,16 +78,19 @@ def items(runs: Sequence[Facts]) -> Column:
             offset=F.col("offset"),
             value=F.col("value"),
             details={
+                "committed": committed,
+                "also_lost": F.when(also_lost, also_lost),
+                "leader_epoch": F.col("epoch"),
                 "consumer": F.col("reader"),
                 "polled_ns": F.col("read_ns"),
                 "in_final_read": F.coalesce("in_final", F.lit(False)),
                 "replaced_by": F.when(replaced, _replacing()),
                 "others_in_all": F.when(replaced, F.col("others_in_all")),
             },
-            committed=~F.coalesce("stands_in_partition", F.lit(False)) & ~in_doubt,
+            committed=committed,
             leader_epoch=F.col("epoch"),
             at_ns=F.col("read_ns"),
-            also_lost=F.coalesce(lost.is_lost(runs), F.lit(False)),
+            also_lost=also_lost,
         ),
     )
 

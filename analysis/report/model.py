@@ -13,8 +13,10 @@ import msgspec
 
 from analysis.judge.elections import elections_of
 from analysis.judge.invariants import CLAUSES
+from analysis.judge.prediction import prediction_of
 from analysis.judge.timeline import PartitionState, Timeline, TopicPartition, load_timeline
 from analysis.report import words
+from analysis.report.protocol import in_a_line, protocol
 from analysis.verdict import Loss, Regression, Verdict, acked_by_brokers
 from harness.record.manifest import Manifest
 from harness.record.steps import StepEntry
@@ -200,6 +202,7 @@ def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[
         ("lost, committed", words.lost(verdict, committed=True)),
         ("lost, not committed", words.lost(verdict, committed=False)),
         ("answers with a lower HW", words.went_back(verdict)),
+        ("protocol", in_a_line(protocol(verdict, prediction_of(record, manifest)))),
         ("took", words.duration(manifest.start_ns, manifest.end_ns)),
     )
 

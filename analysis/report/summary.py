@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.judge.elections import all_elections
-from analysis.judge.invariants import NO_COMMITTED_LOSS, NO_HW_REGRESSION
+from analysis.judge.prediction import prediction_of
 from analysis.judge.timeline import load_timeline
 from analysis.report import words
-from analysis.verdict import Election, Loss, Verdict, acked_by_brokers, counts_by_kind
+from analysis.report.protocol import in_a_line, protocol
+from analysis.verdict import Election, Loss, Verdict, acked_by_brokers
 from harness.record.manifest import Manifest, read_manifest
 
 _STYLE = {"as-predicted": "green", "contradicted": "bold red", "inconclusive": "yellow"}
@@ -24,7 +25,8 @@ _CAUSES_MAX = 3
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """A judged run: where its record lies, what it was, the verdict, and the elections that ELR made possible.
 
-    `acked`: how many records were, as it is shown; `target`: the release, and the feature levels that were asked for.
+    `acked`: how many records were, as it is shown; `target`: the release, and the feature levels that were asked for;
+    `protocol`: what the specification says of the run (`analysis.report.protocol`).
     """
 
     record: str
@@ -32,6 +34,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     acked: str
     target: str
+    protocol: str
     from_elr: tuple[Election, ...] = ()
 
 
@@ -48,6 +51,7 @@ def judged(record: Path, verdict: Verdict, *, named: str | None = None) -> Judge
         verdict=verdict,
         acked=words.sent(record, verdict, acked_by_brokers(verdict.counts, verdict.coverage)),
         target=words.target(record, manifest) or "unknown",
+        protocol=protocol(verdict, prediction_of(record, manifest)),
         from_elr=from_elr,
     )
 
@@ -66,7 +70,7 @@ def facts(run: Judged) -> list[tuple[str, str]]:
         ("guilty election", words.election(worst.election if worst else None) + _more(_elections(verdict))),
         ("elected from ELR", "\n".join(map(words.election, run.from_elr)) or "-"),
         ("HW went back", _hw(verdict)),
-        ("protocol", _protocol(verdict)),
+        ("protocol", run.protocol),
         ("took", _took(run.manifest)),
         ("outcome", verdict.outcome),
         ("record", run.record),
@@ -94,9 +98,7 @@ def summary_text(runs: Sequence[Judged]) -> str:
     columns = [[("Kafka", run.target), *facts(run)] for run in runs]
     if not columns:
         return ""
-    rows = [
-        [name, *(column[at][1].replace("\n", "; ") for column in columns)] for at, (name, _) in enumerate(columns[0])
-    ]
+    rows = [[name, *(in_a_line(column[at][1]) for column in columns)] for at, (name, _) in enumerate(columns[0])]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -126,18 +128,6 @@ def _causes(verdict: Verdict) -> list[str]:
     more = len(ordered) - _CAUSES_MAX
     shown = [cause if len(ordered) == 1 else f"{cause} ({count:,})" for cause, count in ordered[:_CAUSES_MAX]]
     return shown + ([f"and {more} more"] if more > 0 else [])
-
-
-def _protocol(verdict: Verdict) -> str:
-    """What the specification says of the run, whatever its scenario predicted."""
-    violated = [one.name for one in verdict.properties if one.status == "violated"]
-    if violated:
-        return "\n".join(["violated:", *violated])
-    fell = "hw-regression" in counts_by_kind(verdict.anomalies)
-    needed = [NO_COMMITTED_LOSS, *([NO_HW_REGRESSION] if fell else [])]
-    if not verdict.properties or any(words.undecided(verdict, clause) for clause in needed):
-        return "cannot tell"
-    return "allows the loss" if any(one.committed for one in verdict.losses) else "nothing violated"
 
 
 def _took(manifest: Manifest) -> str:

@@ -28,8 +28,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     facts: tuple[str, ...]
 
     def told(self) -> str:
-        """In a clause."""
-        return f"{self.outcome}, {', '.join(self.facts) or 'nothing lost'}"
+        """In a clause. Of a run that proved nothing it is not known that nothing was lost."""
+        nothing = "nothing found" if self.outcome == "inconclusive" else "nothing lost"
+        return f"{self.outcome}, {', '.join(self.facts) or nothing}"
 
     def again_in(self, replayed: Finding) -> bool:
         """Whether a replay shows the same, but for what a producer's retries make.

@@ -14,9 +14,6 @@ import msgspec
 
 from analysis.judge.timeline import PartitionState, Timeline
 
-MAX_FULLY_MATCHED = 12
-"""So many namings are matched in order; they are those that have the most states in common, whatever their order."""
-
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """What of a partition state is compared; leader -1 is none. `preferred`: the first of the replicas."""
@@ -151,8 +148,12 @@ def best_naming(
         )
         return states + steps_agreed(naming)
 
-    likely = sorted(named, key=in_common, reverse=True)[:MAX_FULLY_MATCHED]
-    return max(
-        likely,
-        key=lambda naming: (matched(renamed(one, naming), other)[0] + steps_agreed(naming), naming == dict(planned)),
-    )
+    # What is in common in any order is at least what is in common in this order: the rest need not be matched.
+    best, most = named[0], (-1, False)
+    for common, naming in sorted(((in_common(naming), naming) for naming in named), key=lambda pair: -pair[0]):
+        if common < most[0]:
+            break
+        agreed = matched(renamed(one, naming), other)[0] + steps_agreed(naming)
+        if (agreed, naming == dict(planned)) > most:
+            best, most = naming, (agreed, naming == dict(planned))
+    return best

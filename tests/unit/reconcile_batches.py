@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from reconcile_histories import History, Row, Setup
 from reconcile_oracle import Item, anomalies, committed_lost, unnamed_drops
+from reconcile_oracle_groups import groups, told
 from records import FINAL_CONSUMER, RecordBuilder
 
 from analysis.reconcile import reconcile_all
@@ -55,7 +56,7 @@ def compare(spark: SparkSession, folder: Path, histories: Sequence[History]) -> 
         assert stored[ANCHOR] == [], "what agrees in everything has no anomaly"
         for place, number in enumerate(by_setup[setup]):
             of_topic = {table: [*rows[ANCHOR], *rows[f"h{place}"]] for table, rows in tables.items()}
-            compared[number] = _compared(run, of_topic, stored[f"h{place}"], found, histories[number])
+            compared[number] = _compared(run, of_topic, stored[f"h{place}"], found, histories[number], f"h{place}")
     return [compared[number] for number in range(len(histories))]
 
 
@@ -131,7 +132,12 @@ def _by_topic(rows: Sequence[Row]) -> defaultdict[str, list[Row]]:
 
 
 def _compared(
-    run: RecordBuilder, tables: dict[str, list[Row]], stored: list[Row], found: Reconciliation, history: History
+    run: RecordBuilder,
+    tables: dict[str, list[Row]],
+    stored: list[Row],
+    found: Reconciliation,
+    history: History,
+    topic: str,
 ) -> Compared:
     manifest = run.manifest()
     items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in stored]
@@ -146,6 +152,8 @@ def _compared(
         wrong = f"planted: {history.planted}, found: {dict(kinds)}"
     elif committed != was_committed:
         wrong = f"lost, and committed by one of the two only: {_own(committed ^ was_committed)}"
+    elif (grouped := told(found, [topic])) != (expected_groups := groups(items, tables, manifest)):
+        wrong = f"groups of duplicates and aborted reads: {grouped}, not {expected_groups}"
     elif drops := unnamed_drops(stored, found.regressions):
         wrong = f"drops of the HW that are not named: {drops}"
     return Compared(kinds=frozenset(kinds), wrong=wrong)

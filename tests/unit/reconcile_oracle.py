@@ -124,14 +124,14 @@ def _was_committed(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -
     bounds = []
     for value in {other["value"] for other in here} - {row["value"]}:
         epoch = _lowest_epoch(value, here)
-        if _stands_at(row, value, tables, manifest):
+        if stands_at(row, value, tables, manifest):
             bounds.append(0 if epoch is None else epoch)
         elif epoch is None:
             bounds.append(0 if era is None else era + 1)
         elif era is None or epoch >= era:
             bounds.append(epoch)
     # Nobody returns a control record; what stands there unseen is of an epoch that nobody knows.
-    unseen = not any(_stands_at(row, other["value"], tables, manifest) for other in here)
+    unseen = not any(stands_at(row, other["value"], tables, manifest) for other in here)
     final_hw = manifest.final_offsets[f"{row['topic']}-{row['partition']}"].high_watermark
     if has_transactions(tables, manifest) and unseen and row["offset"] < final_hw:
         return False
@@ -150,7 +150,7 @@ def _lowest_epoch(value: int | None, here: list[Row]) -> int | None:
     return min((epoch for epoch in epochs if epoch is not None), default=None)
 
 
-def _stands_at(row: Row, value: int | None, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+def stands_at(row: Row, value: int | None, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
     """Whether the final log has the value at the offset of the row."""
     final = [poll for poll in tables["polls"] if _is_final(poll, manifest) and _at(poll) == _at(row)]
     logs = [*final, *_leader_logs(tables)[_at(row)]]
@@ -167,7 +167,7 @@ def _was_replaced(poll: Row, tables: dict[str, list[Row]], manifest: Manifest) -
     polls = [row for row in here if "polled_ns" in row]
     same = [row["polled_ns"] for row in polls if row["value"] == poll["value"] and _is_final(row, manifest)]
     epochs = {value: _lowest_epoch(value, here) for value in {row["value"] for row in here}}
-    epoch, stands = epochs[poll["value"]], _stands_at(poll, poll["value"], tables, manifest)
+    epoch, stands = epochs[poll["value"]], stands_at(poll, poll["value"], tables, manifest)
     for other in polls:
         if other["value"] is None or other["value"] == poll["value"]:
             continue
@@ -217,7 +217,7 @@ def _vanished(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
     return list(items)
 
 
-def _places(tables: dict[str, list[Row]]) -> set[tuple[str, int, int, int]]:
+def places_of(tables: dict[str, list[Row]]) -> set[tuple[str, int, int, int]]:
     acked = [row for row in tables["sends"] if row["status"] == "acked" and row["offset"] is not None]
     polled = [row for row in tables["polls"] if row["value"] is not None]
     return {(*_at(row), row["offset"], row["value"]) for row in [*acked, *polled]}
@@ -225,14 +225,14 @@ def _places(tables: dict[str, list[Row]]) -> set[tuple[str, int, int, int]]:
 
 def _inconsistent(tables: dict[str, list[Row]]) -> list[Item]:
     values: dict[tuple[str, int, int], set[int]] = defaultdict(set)
-    for topic, partition, offset, value in _places(tables):
+    for topic, partition, offset, value in places_of(tables):
         values[topic, partition, offset].add(value)
     return [("inconsistent-offset", *place, None) for place, held in values.items() if len(held) > 1]
 
 
 def _duplicates(tables: dict[str, list[Row]]) -> list[Item]:
     places: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
-    for topic, partition, offset, value in _places(tables):
+    for topic, partition, offset, value in places_of(tables):
         places[value].append((topic, partition, offset))
     return [("duplicate", *min(stood), value) for value, stood in places.items() if len(stood) > 1]
 

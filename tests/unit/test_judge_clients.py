@@ -7,6 +7,7 @@ from typing import Any
 
 from judge_records import Story, by_name
 
+from analysis.reconcile.model import AbortedReads, Duplicates
 from analysis.verdict import AnomalyCount, Counts, Verdict
 from harness.record.manifest import FinalOffsets, ProducerSetup
 
@@ -26,17 +27,29 @@ def healthy(record: Path, *, idempotent: bool = True, transactional: bool = Fals
     return story
 
 
-def found(story: Story, kind: str, *examples: dict[str, Any], count: int | None = None) -> Verdict:
-    story.anomalies.append(
-        AnomalyCount(kind=kind, topic="t", partition=0, count=count or len(examples), examples=list(examples))
-    )
+def found(story: Story, *duplicates: Duplicates) -> Verdict:
+    """The verdict on these duplicates, of which no example is shown: a rule must not need one."""
+    story.duplicates += duplicates
+    count = sum(one.count for one in duplicates)
+    story.anomalies.append(AnomalyCount(kind="duplicate", topic="t", partition=0, count=count))
     return story.judged()
 
 
-def twice(*, standing: int = 2, idempotent: bool = True, unreadable: int = 0) -> dict[str, Any]:
+def twice(
+    *, standing: int = 2, idempotent: bool = True, unreadable: int = 0, count: int = 1, stood: int | None = None
+) -> Duplicates:
     places = [{"topic": "t", "partition": 0, "offset": offset} for offset in (10, 20)]
-    counts = {"standing": standing, "unreadable": unreadable}
-    return {"offset": 10, "value": 7, "places": places, "idempotent": idempotent, **counts}
+    first = {"offset": 10, "value": 7, "places": places, "idempotent": idempotent}
+    first |= {"standing": standing, "unreadable": unreadable} | ({} if stood is None else {"stood": stood})
+    return Duplicates(
+        topic="t",
+        partition=0,
+        idempotent=idempotent,
+        stands_twice=standing > 1,
+        unreadable=unreadable > 0,
+        count=count,
+        first=first,
+    )
 
 
 def evidence(verdict: Verdict, name: str) -> Any:
@@ -66,11 +79,14 @@ def test_a_kind_that_is_unknown_leaves_its_clause_unknown(tmp_path: Path) -> Non
 
 
 def test_an_aborted_read_is_a_violation_by_itself(tmp_path: Path) -> None:
-    verdict = found(healthy(tmp_path, transactional=True), "aborted-read", {"offset": 10, "value": 7})
+    story = healthy(tmp_path, transactional=True)
+    first = {"offset": 10, "value": 7}
+    story.aborted_reads = [AbortedReads(topic="t", partition=at, count=45, first=first) for at in (0, 1)]
+    verdict = story.judged()
     assert by_name(verdict)[ABORTED] == "violated"
-    assert evidence(verdict, ABORTED) == [{"topic": "t", "partition": 0, "count": 1, "offset": 10, "value": 7}]
+    assert evidence(verdict, ABORTED)[0] == {"topic": "t", "partition": 0, "count": 45, "offset": 10, "value": 7}
     assert verdict.outcome == "contradicted"
-    assert any("no-aborted-read (1 case, first: t-0)" in why for why in verdict.why), verdict.why
+    assert any("no-aborted-read (90 cases, first: t-0)" in why for why in verdict.why), verdict.why
 
 
 def test_sends_that_failed_for_certain_exercise_it_too(tmp_path: Path) -> None:
@@ -80,38 +96,44 @@ def test_sends_that_failed_for_certain_exercise_it_too(tmp_path: Path) -> None:
 
 
 def test_a_value_that_stands_twice_is_a_violation_by_itself(tmp_path: Path) -> None:
-    verdict = found(healthy(tmp_path), "duplicate", twice(idempotent=False), twice())
+    verdict = found(healthy(tmp_path), twice(idempotent=False, count=40), twice(count=3))
     assert by_name(verdict)[TWICE] == "violated"
-    assert len(evidence(verdict, TWICE)) == 1
+    (row,) = evidence(verdict, TWICE)
+    assert (row["count"], row["offset"], row["value"]) == (3, 10, 7)
     assert verdict.outcome == "contradicted"
+    assert any(f"{TWICE} (3 cases, first: t-0)" in why for why in verdict.why), verdict.why
 
 
 def test_a_duplicate_of_a_producer_without_idempotence_is_none(tmp_path: Path) -> None:
-    assert by_name(found(healthy(tmp_path), "duplicate", twice(idempotent=False)))[TWICE] == "holds"
+    verdict = found(healthy(tmp_path), twice(idempotent=False, count=1_000), twice(idempotent=False, unreadable=1))
+    assert by_name(verdict)[TWICE] == "holds"
+    assert verdict.outcome == "as-predicted", verdict.why
 
 
 def test_a_value_whose_first_place_was_cut_off_was_written_once(tmp_path: Path) -> None:
-    assert by_name(found(healthy(tmp_path), "duplicate", twice(standing=1)))[TWICE] == "holds"
+    assert by_name(found(healthy(tmp_path), twice(standing=1, count=30)))[TWICE] == "holds"
 
 
 def test_a_place_that_cannot_be_read_leaves_it_unknown(tmp_path: Path) -> None:
-    below = found(healthy(tmp_path / "below"), "duplicate", twice(standing=1, unreadable=1))
+    below = found(healthy(tmp_path / "below"), twice(standing=1, unreadable=1))
     assert by_name(below)[TWICE] == "unknown"
     assert evidence(below, TWICE)[0]["why"].startswith("a duplicate stood at a place where nothing can be read")
     story = healthy(tmp_path / "unread")
     story.unknown = {"vanished": "there was no final read"}
-    assert by_name(found(story, "duplicate", twice(standing=0)))[TWICE] == "unknown"
+    assert by_name(found(story, twice(standing=0)))[TWICE] == "unknown"
 
 
 def test_places_that_are_not_listed_are_judged_as_those_that_are(tmp_path: Path) -> None:
-    cut_off = found(healthy(tmp_path / "cut-off"), "duplicate", twice(standing=1) | {"stood": 3_000})
+    cut_off = found(healthy(tmp_path / "cut-off"), twice(standing=1, stood=3_000))
     assert by_name(cut_off)[TWICE] == "holds"
-    below = found(healthy(tmp_path / "below"), "duplicate", twice(standing=1, unreadable=2_000) | {"stood": 3_000})
+    below = found(healthy(tmp_path / "below"), twice(standing=1, unreadable=2_000, stood=3_000))
     assert by_name(below)[TWICE] == "unknown"
     assert evidence(below, TWICE)[0]["why"].startswith("a duplicate stood at 2,000 places where nothing can be read")
 
 
-def test_duplicates_beyond_the_examples_leave_it_unknown(tmp_path: Path) -> None:
-    verdict = found(healthy(tmp_path), "duplicate", twice(idempotent=False), count=30)
+def test_many_duplicates_at_such_places_are_one_row_that_counts_them(tmp_path: Path) -> None:
+    verdict = found(healthy(tmp_path), twice(standing=1, unreadable=1, count=45))
     assert by_name(verdict)[TWICE] == "unknown"
-    assert evidence(verdict, TWICE)[0]["why"] == "of 30 duplicates of t-0 the first 1 were seen"
+    (row,) = evidence(verdict, TWICE)
+    assert row["count"] == 45
+    assert row["why"].startswith("45 duplicates, the first of them stood at a place where nothing can be read")

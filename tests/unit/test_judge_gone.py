@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from judge_records import ELR_ON, Story, by_name, last_replica_standing
 
+from analysis.reconcile.store import ANOMALY_SCHEMA
 from analysis.verdict import Verdict
 
 NO_LOSS = "no-committed-loss-unless-allowed"
@@ -203,7 +207,14 @@ def test_the_gravest_end_of_a_range_with_gaps_decides(tmp_path: Path) -> None:
 def test_one_that_only_a_clean_election_cut_off_accuses_whatever_else_its_range_has(
     tmp_path: Path, first: int, last: int, count: int, outcome: str
 ) -> None:
-    story = unclean(tmp_path)  # broker 3, leader epoch 2, cuts off what stood at 500 and above
+    story = three_elections(tmp_path)
+    story.vanish(first, last, epoch=0, read_s=4, count=count)
+    assert story.judged().outcome == outcome
+
+
+def three_elections(record: Path) -> Story:
+    """Only the one in the middle is clean: what it cut off, from 350 up to 499, nothing explains."""
+    story = unclean(record)  # broker 3, leader epoch 2, cuts off what stood at 500 and above
     story.state(20, leader=3, isr=[3, 2], leader_recovery_state=0)
     story.state(30, leader=2, isr=[2])  # cleanly, and cuts off what stood at 350 and above
     story.state(40, leader=1, isr=[1], leader_recovery_state=1)  # and this one at 150 and above
@@ -211,7 +222,31 @@ def test_one_that_only_a_clean_election_cut_off_accuses_whatever_else_its_range_
     story.log(1, (0, 0, 149), (epochs[2], 150, 160))
     story.log(2, (0, 0, 349), (epochs[1], 350, 360))
     story.log(3, (0, 0, 499), (2, 500, 510))
-    story.vanish(first, last, epoch=0, read_s=4, count=count)
+    return story
+
+
+@pytest.mark.parametrize(
+    ("offsets", "outcome"),
+    [
+        ([200, *range(500, 507), 600], "as-predicted"),
+        ([200, *range(340, 347), 600], "as-predicted"),
+        ([200, *range(494, 501), 600], "contradicted"),
+        ([200, 250, 360, 370, 380, 390, 400, 500, 600], "contradicted"),
+    ],
+)
+def test_every_stretch_of_a_range_with_gaps_that_has_an_item_decides(
+    tmp_path: Path, offsets: list[int], outcome: str
+) -> None:
+    story = three_elections(tmp_path)
+    story.vanish(200, 600, epoch=0, read_s=4, count=len(offsets))
+    details = {"committed": True, "leader_epoch": 0}
+    others = [{"committed": True, "leader_epoch": 1}, {"committed": False, "leader_epoch": 0}]
+    others.append({**details, "also_lost": True})
+    rows = [(offset, details) for offset in offsets] + [(400, other) for other in others]
+    item = {"kind": "vanished", "topic": "t", "partition": 0, "value": 1}
+    table = [{**item, "offset": offset, "details": msgspec.json.encode(told).decode()} for offset, told in rows]
+    (tmp_path / "anomalies").mkdir()
+    pq.write_table(pa.Table.from_pylist(table, schema=ANOMALY_SCHEMA), tmp_path / "anomalies" / "part.parquet")
     assert story.judged().outcome == outcome
 
 

@@ -17,8 +17,14 @@ from harness.replay.compare import compare
 from harness.replay.finding import Finding, facts_of, finding
 from harness.replay.recorded import Recorded, load_recorded
 from harness.replay.replaying import Replay, as_recorded, otherwise, summaries, unreached
+from harness.replay.sequences import Sequences, Shape, Timed, best_naming
 from harness.runner.launch import Launch, Wanted
 from harness.runtime.choose import LocalChoice
+
+
+def test_of_a_run_that_proved_nothing_it_is_not_said_that_nothing_was_lost() -> None:
+    assert Finding(outcome="as-predicted", facts=()).told() == "as-predicted, nothing lost"
+    assert Finding(outcome="inconclusive", facts=()).told() == "inconclusive, nothing found"
 
 
 def test_a_run_repeats_itself_wholly() -> None:
@@ -33,6 +39,18 @@ def test_the_same_run_on_brokers_of_other_ids_is_the_same_run(tmp_path: Path, na
     assert repetition.fidelity == 1.0
     assert repetition.naming == {**naming, 100: 100}
     assert repetition.departures == ()
+
+
+def test_the_naming_is_found_though_every_other_has_as_many_states_in_common() -> None:
+    brokers = (1, 2, 3, 4, 5)
+
+    def led_by(*leaders: int) -> Sequences:
+        shapes = [Shape(leader=one, preferred=-1, replicas=frozenset(), isr=frozenset({one})) for one in leaders]
+        return {"t-0": tuple(Timed(shape=shape, at_ns=0) for shape in shapes)}
+
+    as_planned = {broker: broker for broker in brokers}
+    naming = best_naming(led_by(*brokers), led_by(5, 3, 1, 2, 4), brokers, as_planned, lambda _: 0)
+    assert naming == {1: 5, 2: 3, 3: 1, 4: 2, 5: 4}
 
 
 def test_a_run_whose_brokers_change_places_halfway_is_not_the_same_under_any_name(tmp_path: Path) -> None:

@@ -11,13 +11,15 @@ import msgspec
 import pytest
 from judge_records import Story, last_replica_standing
 
-from analysis.judge.invariants import NO_COMMITTED_LOSS
+from analysis.judge.invariants import CHECKER_FAILED, CLAUSES, NO_COMMITTED_LOSS, TRANSITIONS
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
-from analysis.report.summary import Judged, facts, judged, summary_table, summary_text
+from analysis.report.protocol import in_a_line, protocol
+from analysis.report.summary import Judged, judged, summary_table, summary_text
 from analysis.report.words import acks_0, headline
 from analysis.verdict import Counts, Property, PropertyStatus, Verdict, read_verdict
 from harness.record.steps import StepEntry
+from harness.scenario.model import Prediction
 
 _VOID = {"meta", "br"}
 
@@ -251,13 +253,61 @@ def test_the_summary_says_what_the_protocol_says_whatever_was_predicted(side_by_
 
     def said(status: PropertyStatus | None, **changes: object) -> str:
         properties = [Property(name=NO_COMMITTED_LOSS, kip="KIP-966", status=status)] if status is not None else []
-        verdict = msgspec.structs.replace(one.verdict, properties=properties, **changes)
-        return dict(facts(msgspec.structs.replace(one, verdict=verdict)))["protocol"]
+        return protocol(msgspec.structs.replace(one.verdict, properties=properties, **changes), None)
 
     assert said("violated") == f"violated:\n{NO_COMMITTED_LOSS}"
     assert said("holds") == "allows the loss"
-    assert said("unknown") == said("unknown", losses=[], anomalies=[]) == said(None) == "cannot tell"
+    assert said("unknown") == said("unknown", losses=[], anomalies=[]) == f"cannot tell:\n{NO_COMMITTED_LOSS}"
+    assert said(None) == "cannot tell"
     assert said("holds", losses=[], anomalies=[]) == "nothing violated"
+    assert said("holds", losses=[]) == "cannot tell:\nwhy 1,000 records are lost"
+    unexplained = msgspec.structs.replace(one.verdict.losses[0], committed=False, cause="unexplained")
+    assert said("holds", losses=[unexplained]) == "does not allow the loss"
+
+
+TWICE = "no-duplicate-of-an-idempotent-producer"
+
+
+def properties(**statuses: PropertyStatus) -> list[Property]:
+    """Clauses by name with their status, all others hold."""
+    by_name = {name.replace("_", "-"): status for name, status in statuses.items()}
+    return [Property(name=one.name, kip=one.kip, status=by_name.get(one.name, "holds")) for one in CLAUSES]
+
+
+def test_nothing_is_said_to_be_violated_while_a_needed_clause_is_unknown(tmp_path: Path) -> None:
+    silent = Prediction(kafka=">=3", clause="c")
+    speaks = msgspec.structs.replace(silent, hw_regression="none")
+    verdict = Verdict(run_id="r", outcome="inconclusive")
+
+    def said(prediction: Prediction | None = silent, **statuses: PropertyStatus) -> str:
+        return protocol(msgspec.structs.replace(verdict, properties=properties(**statuses)), prediction)
+
+    assert said() == "nothing violated"
+    assert said(**{TWICE.replace("-", "_"): "unknown"}) == f"cannot tell:\n{TWICE}"
+    # Those that a run may leave open, as docs/verdicts.md lists them.
+    assert said(every_transition_is_one_the_protocol_allows="unknown") == "nothing violated"
+    assert (
+        said(hw_frozen_below_min_isr="unknown") == said(None, hw_frozen_below_min_isr="unknown") == "nothing violated"
+    )
+    assert said(speaks, hw_frozen_below_min_isr="unknown") == "cannot tell:\nhw-frozen-below-min-isr"
+    threw = Property(name=TRANSITIONS, kip="-", status="unknown", evidence=[{"why": f"{CHECKER_FAILED}KeyError: 1"}])
+    assert protocol(msgspec.structs.replace(verdict, properties=[threw]), None) == f"cannot tell:\n{TRANSITIONS}"
+    both = said(no_aborted_read="violated", leader_in_isr="unknown")
+    assert both == "violated:\nno-aborted-read\ncannot tell:\nleader-in-isr"
+    assert in_a_line(both) == "violated: no-aborted-read; cannot tell: leader-in-isr"
+
+
+@pytest.mark.parametrize("status", ["holds", "unknown"])
+def test_the_table_and_the_page_say_the_same_of_the_protocol(tmp_path: Path, status: PropertyStatus) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.predict("")
+    verdict = story.judged()
+    clauses = [msgspec.structs.replace(one, status=status) if one.name == TWICE else one for one in verdict.properties]
+    verdict = msgspec.structs.replace(verdict, properties=clauses)
+    said = "nothing violated" if status == "holds" else f"cannot tell: {TWICE}"
+    assert ("protocol", said) in report_of(story, verdict).figures
+    assert re.search(rf"^protocol +{said}$", summary_text([judged(tmp_path, verdict)]), re.MULTILINE)
 
 
 def test_the_summary_says_how_many_more_elections_and_falls_there_are(side_by_side: list[Judged]) -> None:
