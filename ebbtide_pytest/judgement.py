@@ -93,7 +93,10 @@ def _unexpected(run: RunRecord, expected: Sequence[str]) -> str | None:
     wanted = ", ".join(expected)
     if not found:
         beside = f" but by {_HARMLESS}" if run.lost else ""
+        unknown = _unknown(run)
         heading = f"not violated: expected {wanted}, and nothing was lost{beside} or violated"
+        if unknown:
+            heading = f"inconclusive: expected {wanted}, which did not show, and unknown: {', '.join(unknown)}"
     elif len(others) < len(found):
         heading = f"contradicted: expected {wanted} only, and there also was {', '.join(others)}"
     else:
@@ -116,6 +119,13 @@ def _wrongs(run: RunRecord, expected: Sequence[str]) -> list[str]:
     if prediction is not None:
         others = ruled_out(prediction, facts=verdict.coverage, kinds=counts_by_kind(verdict.anomalies))
     return list(dict.fromkeys([*map(str, causes), *violated, *others]))
+
+
+def _unknown(run: RunRecord) -> list[str]:
+    """The properties that are needed and could not be decided."""
+    from analysis.judge.needed import needed_and_unknown
+
+    return needed_and_unknown(run.verdict, prediction_of(run))
 
 
 def _first(sentences: Sequence[str]) -> str:

@@ -60,13 +60,7 @@ def read_record(path: Path) -> RunRecord:
 
 def prediction_of(run: RunRecord) -> Prediction | None:
     """What its scenario predicts of the run; None: nothing that can be read, as the verdict says."""
-    from analysis.judge.prediction import fitting
-    from harness.errors import EbbtideError
+    from analysis.judge import prediction
     from harness.record.manifest import read_manifest
-    from harness.scenario.parse import load
-    from harness.scenario.write import SCENARIO
 
-    try:
-        return fitting(load(run.path / SCENARIO), read_manifest(run.path))
-    except EbbtideError:
-        return None
+    return prediction.prediction_of(run.path, read_manifest(run.path))

@@ -9,7 +9,6 @@ and does the same (`harness.clean`). Every undo may be repeated and touches only
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from harness.host.slow_volume import Slowness
 from harness.host.volumes import Volume
 from harness.host.writeback import WriteBackHold
 from harness.places import state_dir
+from harness.record.run_id import RUN_ID_ALLOWED, is_run_id
 from harness.signals import held_back, unwinding
 
 Entry = Namespace | Volume | Slowness | WriteBackHold | OwnedProcess | Container
@@ -89,10 +89,8 @@ class Ledger:
         Raises `UsageError` for a run id that cannot name things, `HarnessError` when a ledger of that name
         is there already or the folder of ledgers cannot be written.
         """
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", run_id):
-            raise UsageError(
-                "a run id names namespaces and files", got=repr(run_id), allowed="letters, digits, `.`, `_` and `-`"
-            )
+        if not is_run_id(run_id):
+            raise UsageError("a run id names namespaces and files", got=repr(run_id), allowed=RUN_ID_ALLOWED)
         home = ledgers or ledgers_dir()
         path = home / f"{run_id}.jsonl"
         part = home / f".{run_id}.{os.getpid()}.part"

@@ -11,7 +11,7 @@ from pathlib import Path
 from analysis.evidence.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
 from analysis.evidence.report import CheckpointsReport, manifest_or_none, node_folders, save
 from analysis.evidence.segments import INTERNAL_PREFIX, leo_of
-from analysis.evidence.table_file import new_table
+from analysis.evidence.table_file import new_table_part
 from harness.record.files import RAW_DIR
 from harness.record.manifest import Manifest
 
@@ -27,7 +27,7 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
     expected = set(manifest.topology.brokers) if manifest is not None else set()
     missing = [f"{RAW_DIR}/broker-{node}/{HIGH_WATERMARKS}" for node in sorted(expected - folders.keys())]
     problems = []
-    with new_table(record, "watermarks", "checkpoint") as table:
+    with new_table_part(record, "watermarks", "checkpoint") as table:
         for broker, folder in folders.items():
             path = folder / HIGH_WATERMARKS
             if not path.is_file():

@@ -13,7 +13,7 @@ from analysis.evidence.codecs import UndecodableError
 from analysis.evidence.report import LogFileDamage, ReplicaLog, ReplicasReport, manifest_or_none, node_folders, save
 from analysis.evidence.scan import Damage, scan_file
 from analysis.evidence.segments import INTERNAL_PREFIX, TopicPartition, partition_folders, segment_files
-from analysis.evidence.table_file import TableFile, new_table
+from analysis.evidence.table_file import TableFile, new_table_file, new_table_folder
 from harness.record.files import RAW_DIR
 from harness.record.manifest import Manifest
 
@@ -21,18 +21,19 @@ ValueOf = Callable[[bytes | None], int | None]
 
 
 def write_replicas(record: Path, value_of: ValueOf) -> ReplicasReport:
-    """Write `replicas/broker-N.parquet` for every broker in raw/.
+    """Write `replicas/broker-N.parquet` for every broker in raw/, all of them or none.
 
     `value_of` takes the value out of a payload, null where it is none of this run's; control records have
     none either. Damaged parts of a log yield no rows; each is in the report, as is what is missing.
     """
     folders = node_folders(record, "broker")
     logs = []
-    for broker, folder in folders.items():
-        with new_table(record, "replicas", f"broker-{broker}") as table:
-            for partition, replica in partition_folders(folder).items():
-                if not partition.topic.startswith(INTERNAL_PREFIX):
-                    logs.append(_write_log(record, broker, partition, replica, value_of, table))
+    with new_table_folder(record, "replicas") as whole:
+        for broker, folder in folders.items():
+            with new_table_file(whole / f"broker-{broker}.parquet", "replicas") as table:
+                for partition, replica in partition_folders(folder).items():
+                    if not partition.topic.startswith(INTERNAL_PREFIX):
+                        logs.append(_write_log(record, broker, partition, replica, value_of, table))
     report = ReplicasReport(logs=tuple(logs), missing=_missing(manifest_or_none(record), folders))
     save(record, "replicas", report)
     return report
@@ -43,18 +44,22 @@ def _write_log(
 ) -> ReplicaLog:
     segments = segment_files(folder)
     before = table.rows
-    start = end = min(segments, default=0)
+    start = end = readable = min(segments, default=0)
     damages: list[LogFileDamage] = []
     for base, path in segments.items():
         end = end if damages else max(end, base)
+        if base > readable and not damages:
+            damages.append(LogFileDamage(file=_named(record, path), damage=_hole(readable, base), from_offset=readable))
+            readable = base
         for item in _contents(path):
             if isinstance(item, Damage):
-                damages.append(LogFileDamage(file=str(path.relative_to(record)), damage=item))
+                damages.append(LogFileDamage(file=_named(record, path), damage=item, from_offset=readable))
                 continue
             batch, rows = item
             for row in rows:
                 table.add(_row(broker, partition, batch, row, value_of))
             end = end if damages else batch.next_offset
+            readable = batch.next_offset
     return ReplicaLog(
         broker=broker,
         topic=partition.topic,
@@ -65,6 +70,16 @@ def _write_log(
         log_end_offset=end,
         damages=tuple(damages),
     )
+
+
+def _named(record: Path, path: Path) -> str:
+    return str(path.relative_to(record))
+
+
+def _hole(end: int, base: int) -> Damage:
+    """What a missing segment leaves: each segment but the first begins where the one before it ends."""
+    detail = f"the segment begins at offset {base}, the one before it ends at {end}"
+    return Damage(position=0, size=0, kind="hole", detail=detail, tail=False, base_offset=end)
 
 
 def _contents(path: Path) -> Iterator[Damage | tuple[Batch, list[Record]]]:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from analysis.evidence.scan import Damage
+from harness.record.decoding import decoded
 from harness.record.files import RAW_DIR, write_atomically
 from harness.record.manifest import MANIFEST, Manifest, read_manifest
 
 EVIDENCE = "evidence.json"
 
+T = TypeVar("T")
+
 
 class LogFileDamage(msgspec.Struct, frozen=True, kw_only=True):
-    """A damage and the file, relative to the record, that has it."""
+    """A damage and the file, relative to the record, that has it.
+
+    `from_offset`: what stands below it in the log is whole. Null in a record of before this was noted.
+    """
 
     file: str
     damage: Damage
+    from_offset: int | None = None
 
 
 class ControllerLog(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +98,15 @@ def save(record: Path, part: str, report: TimelineReport | ReplicasReport | Chec
         parts = {}
     parts[part] = msgspec.Raw(msgspec.json.encode(report))
     write_atomically(path, msgspec.json.format(msgspec.json.encode(parts), indent=2) + b"\n")
+
+
+def report_of(record: Path, part: str, kind: type[T]) -> T | None:
+    """What evidence.json says of one part (`timeline`, `replicas`, `checkpoints`); None when it says nothing."""
+    try:
+        parts = decoded((record / EVIDENCE).read_bytes(), dict[str, msgspec.Raw])
+        return decoded(bytes(parts[part]), kind)
+    except (OSError, KeyError, msgspec.DecodeError):
+        return None
 
 
 def manifest_or_none(record: Path) -> Manifest | None:

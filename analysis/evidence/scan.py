@@ -16,7 +16,7 @@ import msgspec
 
 from analysis.evidence.batches import HEADER_SIZE, LENGTH_END, MAGIC, Batch, parse_header
 
-DamageKind = Literal["torn", "zeros", "header", "checksum", "order", "records"]
+DamageKind = Literal["torn", "zeros", "header", "checksum", "order", "records", "hole"]
 
 WINDOW_BYTES = 4 << 20
 _MAGIC_AT = 16
@@ -27,7 +27,8 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
 
     `kind`: torn (fewer bytes than the batch claims), zeros (the file was extended and never written),
     header (no batch starts here), checksum, order (offsets do not go up), records (the batch is intact,
-    its content is not). `tail`: nothing readable follows. `base_offset` is what the header says, where
+    its content is not), hole (a segment is missing before this one).
+    `tail`: nothing readable follows. `base_offset` is what the header says, where
     there is one.
     """
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
-from harness.record.files import new_file, own_folder
+from harness.record.files import new_file, new_folder, own_folder
 from harness.record.tables import TABLES
 
 ROW_GROUP_ROWS = 100_000
@@ -44,19 +44,52 @@ class TableFile:
 
 
 @contextlib.contextmanager
-def new_table(record: Path, name: str, file: str | None = None) -> Iterator[TableFile]:
-    """A table of a record to fill: `NAME.parquet`, or, of several files, `NAME/FILE.parquet`.
+def new_table(record: Path, name: str) -> Iterator[TableFile]:
+    """The table `NAME.parquet` of a record to fill.
 
     It appears under its name when the context ends without an exception; else nothing is left. Raises `HarnessError`
-    when it cannot be written, or what it is made from cannot be read, and `UsageError` when the folder is a link.
+    when it cannot be written, or what it is made from cannot be read.
     """
-    path = record / f"{name}.parquet" if file is None else own_folder(record, name) / f"{file}.parquet"
+    path = record / f"{name}.parquet"
+    with _told_of(path), new_table_file(path, name) as table:
+        yield table
+
+
+@contextlib.contextmanager
+def new_table_part(record: Path, name: str, file: str) -> Iterator[TableFile]:
+    """One file `NAME/FILE.parquet` of a table, beside those that other writers make. Otherwise as `new_table`.
+
+    Raises `UsageError` when the table's folder is a link.
+    """
+    path = own_folder(record, name) / f"{file}.parquet"
+    with _told_of(path), new_table_file(path, name) as table:
+        yield table
+
+
+@contextlib.contextmanager
+def new_table_folder(record: Path, name: str) -> Iterator[Path]:
+    """A folder to fill with `new_table_file`s, which becomes the table as a whole when the context ends well.
+
+    Raises as `new_table_part` does.
+    """
+    with _told_of(record / name), new_folder(record, name) as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def new_table_file(path: Path, name: str) -> Iterator[TableFile]:
+    """A file of the table `name` to fill, which appears when the context ends well. Raises `OSError`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with new_file(path) as part, pq.ParquetWriter(part, TABLES[name], compression="zstd") as writer:
+        table = TableFile(writer, TABLES[name])
+        yield table
+        table.flush()
+
+
+@contextlib.contextmanager
+def _told_of(path: Path) -> Iterator[None]:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with new_file(path) as part, pq.ParquetWriter(part, TABLES[name], compression="zstd") as writer:
-            table = TableFile(writer, TABLES[name])
-            yield table
-            table.flush()
+        yield
     except OSError as error:
         raise HarnessError(
             "a table of the record cannot be made",

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from analysis.evidence.wholeness import OF_LOSSES, Gap
 from analysis.judge.causes import attribute_loss, attribute_regression
-from analysis.judge.evidence import Evidence
+from analysis.judge.evidence import Attribution, Evidence
 from analysis.judge.gone import READ
 from analysis.judge.outcome_checks import Blamed, by_election, election_of
 from analysis.verdict import Cause, Election, Loss, Regression
@@ -47,6 +50,15 @@ def blamed_regressions(evidence: Evidence, reconciliation: Reconciliation) -> li
         )
         for back in reconciliation.regressions
     ]
+
+
+def believed(blamed: Sequence[Blamed], gaps: Sequence[Gap]) -> list[Blamed]:
+    """The same, without a cause where a part of the record has a gap in which the cause may stand."""
+    gap = next((one for one in gaps if one.part in OF_LOSSES), None)
+    if gap is None:
+        return list(blamed)
+    unknown = Attribution(cause=None, election=None, why=f"the record is not whole: {gap.why}")
+    return [msgspec.structs.replace(one, attribution=unknown) for one in blamed]
 
 
 def losses_of(blamed: Sequence[Blamed]) -> list[Loss]:

@@ -7,13 +7,14 @@ judging a record again replaces it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.evidence.wholeness import OF_LOSSES, TIMELINE, is_of_replicas, is_of_timeline, is_raw_whole
 from analysis.judge.api_check import compare_answers
-from analysis.judge.blame import blamed_losses, blamed_regressions, losses_of, reasons_of, regressions_of
+from analysis.judge.blame import believed, blamed_losses, blamed_regressions, losses_of, reasons_of, regressions_of
 from analysis.judge.client_facts import client_facts
 from analysis.judge.coverage import coverage
 from analysis.judge.elections import all_elections
@@ -24,7 +25,7 @@ from analysis.judge.hw_check import Touch
 from analysis.judge.invariants import API_AGREES, TRANSITIONS, WITNESS, Case, Checked, check_all
 from analysis.judge.log_losses import log_losses
 from analysis.judge.outcome import decide, unproven
-from analysis.judge.prediction import Comparison, Seen, compare, known, told, told_seen
+from analysis.judge.prediction import Comparison, Seen, compare, known, told, told_seen, without_proof
 from analysis.judge.requests import requests
 from analysis.judge.rules import Rules
 from analysis.judge.timeline import load_timeline
@@ -36,6 +37,7 @@ from harness.errors import EbbtideError, Problems
 from harness.record.files import JOURNAL_DIR, RAW_DIR, check_ended
 from harness.record.manifest import Manifest, read_manifest
 from harness.record.steps import StepEntry, elementary, read_steps
+from harness.record.sums import read_sums, update_sums, write_sums
 from harness.record.tables import table_files
 from harness.scenario.model import Scenario
 from harness.scenario.write import SCENARIO
@@ -67,7 +69,7 @@ def ready(record: Path) -> Manifest:
     """
     check_ended(record)
     manifest = read_manifest(record)
-    complete_tables(record, manifest.run_id)
+    complete_tables(record, manifest.run_id, is_complete=manifest.status == "complete")
     return manifest
 
 
@@ -82,21 +84,33 @@ def conclude(record: Path, manifest: Manifest, reconciliation: Reconciliation, *
     return verdict
 
 
-def complete_tables(record: Path, run_id: str) -> None:
-    """Decode what an interrupted run left undecoded: its journals, and the logs under raw/."""
-    if (record / JOURNAL_DIR).is_dir():
+def complete_tables(record: Path, run_id: str, *, is_complete: bool = True) -> None:
+    """Decode what an interrupted run left undecoded: its journals, and the logs under raw/.
+
+    The tables of the metadata log are made together. Of a run that `is_complete` they were there once: where one is
+    left, the others were taken away, which is a gap (`wholeness`) and not made good.
+    """
+    was_cut_short = (record / JOURNAL_DIR).is_dir()
+    if was_cut_short:
         from workloads.convert import convert_journals
 
         convert_journals(record)
-    if (record / RAW_DIR).is_dir():
+    has = any if is_complete else all
+    without_timeline = not has(table_files(record, table) for table in TIMELINE)
+    without_replicas = not table_files(record, "replicas")
+    if (without_timeline or without_replicas) and (record / RAW_DIR).is_dir() and is_raw_whole(record):
         from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
         from workloads.payload import value_of
 
-        if not table_files(record, "partitions"):
+        if without_timeline:
             write_timeline(record)
-        if not table_files(record, "replicas"):
+            update_sums(record, is_of_timeline)
+        if without_replicas:
             write_replicas(record, value_of(run_id))
             write_checkpoints(record)
+            update_sums(record, is_of_replicas)
+    if was_cut_short and read_sums(record) is None:
+        write_sums(record)
 
 
 def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation) -> Verdict:
@@ -107,9 +121,12 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     checked = check_all(case)
     if (record / WITNESS_DIR).is_dir():
         checked += check_all(case, [WITNESS])
-    facts = _facts(case, checked)
+    kinds = counts_by_kind(reconciliation.anomalies)
+    facts = _facts(case, checked, kinds)
     seen = _seen(case, reconciliation, facts)
     comparison = compare(scenario, manifest, seen) if scenario is not None else None
+    if comparison is not None and any(one.part in OF_LOSSES for one in case.gaps):
+        comparison = without_proof(comparison)
     outcome, why = decide(
         checked=checked,
         losses=case.losses,
@@ -117,7 +134,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         gone=case.gone,
         comparison=comparison,
         no_scenario=no_scenario,
-        faulty=unproven(manifest, scenario, recorded),
+        faulty=[*(one.why for one in case.gaps), *unproven(manifest, scenario, recorded)],
     )
     counts = reconciliation.counts
     return Verdict(
@@ -168,10 +185,12 @@ def _case(
         steps=steps,
         controllers=manifest.topology.controllers,
         session_timeout_s=scenario.cluster.session_timeout_s if scenario is not None else KAFKA_SESSION_TIMEOUT_S,
-        losses=blamed_losses(evidence, reconciliation),
-        regressions=blamed_regressions(evidence, reconciliation),
-        gone=blamed_gone(evidence, reconciliation),
-        anomalies=reconciliation.anomalies,
+        losses=believed(blamed_losses(evidence, reconciliation), reconciliation.gaps),
+        regressions=believed(blamed_regressions(evidence, reconciliation), reconciliation.gaps),
+        gone=believed(blamed_gone(evidence, reconciliation), reconciliation.gaps),
+        gaps=reconciliation.gaps,
+        duplicates=reconciliation.duplicates,
+        aborted_reads=reconciliation.aborted_reads,
         acked=reconciliation.counts.acked - handed_over(record),
         failed=reconciliation.counts.failed,
         unknown_kinds={**early, **reconciliation.unknown},
@@ -199,16 +218,19 @@ def _at(scenario: Path, problem: EbbtideError) -> str | None:
     return f"at {problem.where}" if problem.where not in (None, str(scenario)) else None
 
 
-def _facts(case: Case, checked: Sequence[Checked]) -> dict[str, int]:
-    """The coverage facts; those of the trace and of brokers' answers are left out where these could not be read."""
+def _facts(case: Case, checked: Sequence[Checked], kinds: Mapping[str, int]) -> dict[str, int]:
+    """The coverage facts; those of the trace and of brokers' answers are left out where these could not be read.
+
+    `kinds`: how many anomalies of each kind there are.
+    """
     threw = {one.found.name for one in checked if one.threw}
     touch = Touch(steps=tuple(case.steps or ()), controllers=case.controllers, session_s=case.session_timeout_s)
-    facts = coverage(case.evidence, case.steps)
+    facts = coverage(case.evidence, case.steps, case.controllers)
     if TRANSITIONS not in threw:
         facts |= seen_actions(case.trace())
     facts |= client_facts(case.record, case.evidence, touch)
     if "vanished" not in case.unknown_kinds:
-        facts["records-read-then-gone"] = sum(one.count for one in case.anomalies if one.kind == "vanished")
+        facts["records-read-then-gone"] = kinds.get("vanished", 0)
     if API_AGREES not in threw and (compared := case.answers()) is not None:
         facts |= compared.facts
     return facts
@@ -232,7 +254,7 @@ def _seen(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> 
         uncommitted_lost=sum(one.count for one in case.losses if not one.committed),
         causes=causes,
         vanished=vanished,
-        kinds=counts_by_kind(case.anomalies),
+        kinds=counts_by_kind(reconciliation.anomalies),
         unknown_kinds=case.unknown_kinds,
         elected_from_elr=sum(one.road == "elr" for one in all_elections(timeline)) if known else None,
         facts=facts if known else {},

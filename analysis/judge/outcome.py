@@ -9,15 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.judge.invariants import (
-    API_AGREES,
-    HW_FROZEN,
-    NO_COMMITTED_LOSS,
-    NO_HW_REGRESSION,
-    NO_STALE_JOIN,
-    TRANSITIONS,
-    Checked,
-)
+from analysis.judge.invariants import NO_COMMITTED_LOSS, NO_HW_REGRESSION, Checked
+from analysis.judge.needed import is_needed
 from analysis.judge.outcome_checks import Blamed, by_election
 from analysis.judge.prediction import Comparison
 from analysis.verdict import Outcome
@@ -26,11 +19,6 @@ from harness.record.steps import StepEntry
 from harness.scenario.model import CUT_KINDS, Scenario
 
 _SHOWN_MAX = 20
-_NOT_NEEDED = frozenset({NO_STALE_JOIN, TRANSITIONS, API_AGREES})
-"""Clauses that may stay unknown: of the first no record can carry the whole evidence; the second needs a release that
-the model knows, and speaks in detail of what the clauses beside it say in general; the third needs answers of brokers,
-which records made elsewhere need not have."""
-_OF_THE_HW = frozenset({HW_FROZEN, NO_HW_REGRESSION})
 
 
 def unproven(manifest: Manifest, scenario: Scenario | None, steps: Sequence[StepEntry] | None) -> list[str]:
@@ -63,21 +51,10 @@ def unproven(manifest: Manifest, scenario: Scenario | None, steps: Sequence[Step
     return found
 
 
-def needed(checked: Checked, comparison: Comparison | None, regressions: Sequence[Blamed]) -> bool:
-    """Whether a run cannot end as predicted while this clause is unknown.
-
-    Those on the HW are needed where the scenario speaks of it, and where a HW went back that nothing allows. A checker
-    that failed always counts: what it would have found is not known.
-    """
-    if checked.threw:
-        return True
-    name = checked.found.name
-    if name == NO_HW_REGRESSION and any(one.attribution.cause is None for one in regressions):
-        return True
-    if name in _OF_THE_HW:
-        prediction = comparison.prediction if comparison is not None else None
-        return prediction is not None and prediction.hw_regression != "any"
-    return name not in _NOT_NEEDED
+def _is_needed(checked: Checked, comparison: Comparison | None, regressions: Sequence[Blamed]) -> bool:
+    prediction = comparison.prediction if comparison is not None else None
+    fell = any(one.attribution.cause is None for one in regressions)
+    return is_needed(checked.found.name, prediction, threw=checked.threw, fell=fell)
 
 
 def decide(
@@ -108,7 +85,7 @@ def decide(
         return "contradicted", [*against, *faulty, *(comparison.open if comparison is not None else ())]
     open_ = [*faulty]
     open_ += _unknown(
-        [one for one in checked if one.found.status == "unknown" and needed(one, comparison, regressions)]
+        [one for one in checked if one.found.status == "unknown" and _is_needed(one, comparison, regressions)]
     )
     # Of committed ones their clause says it.
     unattributed = sum(one.count for one in losses if not one.committed and one.attribution.cause is None)
@@ -151,7 +128,7 @@ def _shown(one: Checked) -> str:
     where = [f"{key.replace('_', ' ')} {first[key]}" for key in ("metadata_offset", "broker") if key in first]
     if "topic" in first:
         where.insert(0, f"{first['topic']}-{first['partition']}")
-    count = f"{len(rows)} case{'s' if len(rows) != 1 else ''}"
+    count = f"{one.cases:,} case{'s' if one.cases != 1 else ''}"
     return f"{count}, first: {', '.join(where)}" if where else count
 
 

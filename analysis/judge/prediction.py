@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from analysis.judge.facts import unexercised
+from harness.errors import EbbtideError
 from harness.record.manifest import Manifest
 from harness.scenario.model import LossExpectation, Prediction, Scenario
+from harness.scenario.write import SCENARIO
 
 FROM_ELR = "elections-from-elr"
 APART = ("lost", "hw-regression")
@@ -66,6 +69,16 @@ def fitting(scenario: Scenario, manifest: Manifest) -> Prediction | None:
     return None
 
 
+def prediction_of(record: Path, manifest: Manifest) -> Prediction | None:
+    """What the scenario of a record predicts of its run; None: nothing that can be read, as the verdict says."""
+    from harness.scenario.parse import load
+
+    try:
+        return fitting(load(record / SCENARIO), manifest)
+    except EbbtideError:
+        return None
+
+
 def compare(scenario: Scenario, manifest: Manifest, seen: Seen) -> Comparison:
     """What the fitting prediction says against what was seen."""
     prediction = fitting(scenario, manifest)
@@ -94,6 +107,12 @@ def compare(scenario: Scenario, manifest: Manifest, seen: Seen) -> Comparison:
     return Comparison(
         prediction=prediction, broken=tuple(broken), unless_faulty=tuple(unless_faulty), open=tuple(open_)
     )
+
+
+def without_proof(comparison: Comparison) -> Comparison:
+    """The comparison where the evidence is not whole: what it breaks is open."""
+    broken = [f"{one}; but the record is not whole" for one in (*comparison.broken, *comparison.unless_faulty)]
+    return msgspec.structs.replace(comparison, broken=(), unless_faulty=(), open=(*comparison.open, *broken))
 
 
 def ruled_out(prediction: Prediction, *, facts: Mapping[str, int], kinds: Mapping[str, int]) -> dict[str, str]:

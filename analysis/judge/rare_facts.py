@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,20 +14,22 @@ from harness.record.steps import StepEntry
 from harness.scenario.order import HEALED_BY
 
 _REJECTED = b"Rejecting AlterPartition request"
-"""What `ReplicationControlManager` logs, at INFO, for each reason it has (3.9.1, 4.3.1)."""
+"""What `ReplicationControlManager` logs, at INFO, for each reason it has (3.9.1, 4.3.1, 4.4.0)."""
 
 
-def rare_facts(evidence: Evidence, steps: Sequence[StepEntry] | None) -> Iterator[tuple[str, int]]:
+def rare_facts(
+    evidence: Evidence, steps: Sequence[StepEntry] | None, controllers: Sequence[int]
+) -> Iterator[tuple[str, int]]:
     """`elr-of-two`: the ELR grew to two members or more; `faults-while-recovering`: faults that fell on a RECOVERING
-    partition; `alter-partitions-rejected`, where the controllers' logs are there."""
+    partition; `alter-partitions-rejected`, where the logs of all `controllers` are there and whole."""
     pairs = evidence.timeline.pairs()
     yield "elr-of-two", sum(len(after.elr) >= 2 > len(before.elr) for before, after in pairs)
     spans = list(_recovering(evidence.timeline))
     faults = [step.effect_ns for step in steps or () if step.step in HEALED_BY and step.effect_ns is not None]
     yield "faults-while-recovering", sum(any(start <= at < end for start, end in spans) for at in faults)
-    logs = sorted((evidence.record / LOGS_DIR).glob("controller-*.log*"))
-    if logs:
-        yield "alter-partitions-rejected", sum(map(_rejected, logs))
+    counts = [_rejected(log) for log in _logs(evidence.record, controllers)]
+    if counts and None not in counts:
+        yield "alter-partitions-rejected", sum(filter(None, counts))
 
 
 def _recovering(timeline: Timeline) -> Iterator[tuple[int, float]]:
@@ -43,13 +46,17 @@ def _recovering(timeline: Timeline) -> Iterator[tuple[int, float]]:
             yield began.at_ns, float("inf")
 
 
-def _rejected(log: Path) -> int:
-    """A log that is cut short is counted as far as it goes."""
-    count = 0
-    with gzip.open(log) if log.suffix == ".gz" else log.open("rb") as lines:
-        try:
-            for line in lines:
-                count += _REJECTED in line
-        except (EOFError, gzip.BadGzipFile):
-            return count
-    return count
+def _logs(record: Path, controllers: Sequence[int]) -> list[Path]:
+    """The logs of the controllers; none where that of one is missing."""
+    logs = sorted((record / LOGS_DIR).glob("controller-*.log*"))
+    there = {log.name.partition(".")[0] for log in logs}
+    return logs if all(f"controller-{node}" in there for node in controllers) else []
+
+
+def _rejected(log: Path) -> int | None:
+    """None: the log is damaged or cut short, so that more may have stood in it."""
+    try:
+        with gzip.open(log) if log.suffix == ".gz" else log.open("rb") as lines:
+            return sum(_REJECTED in line for line in lines)
+    except (EOFError, OSError, zlib.error):
+        return None

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from analysis.reconcile.blocks import PARTITION
 from analysis.reconcile.checks import flaw, misfit, refuse_count, refuse_flaw
 from analysis.reconcile.clock import went_back
+from analysis.reconcile.damaged_logs import damaged_logs
 from analysis.reconcile.facts import (
     CheckpointFacts,
     EpochFacts,
@@ -93,6 +94,8 @@ def _facts(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
         idempotent=tuple(int(name) for name, producer in manifest.producers.items() if producer.idempotent),
         transactional=any(producer.transactional for producer in manifest.producers.values()),
         clock_went_back=went_back(run.files["watermarks"]),
+        gaps=run.gaps,
+        damaged_logs=damaged_logs(run.record, found["checkpoints"]),
         compacted=compacted({name.rpartition("-")[0] for name in named}, policies, by_default),
         **found,
     )

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from analysis.evidence.wholeness import OF_LOSSES, Gap
 from analysis.verdict import Counts
 from harness.record.manifest import FinalOffsets
 
@@ -103,10 +104,20 @@ class CompactedFacts(msgspec.Struct, frozen=True):
     topic: str
 
 
+class DamagedLog(msgspec.Struct, frozen=True):
+    """One replica whose log is damaged below the HW that it checkpointed; `why` says how, and from which offset on."""
+
+    topic: str
+    partition: int
+    broker: int
+    why: str
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All facts of one run, and what its manifest says of its end. `run` is its index among those read together.
 
-    `clock_went_back`: see the module clock.
+    `clock_went_back`: see the module clock. `gaps`: what of the record is not as the run left it. `damaged_logs`: the
+    replicas whose log is damaged below its checkpointed HW.
     """
 
     run: int = 0
@@ -124,6 +135,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     idempotent: tuple[int, ...]
     transactional: bool
     clock_went_back: bool = False
+    gaps: tuple[Gap, ...] = ()
+    damaged_logs: tuple[DamagedLog, ...] = ()
 
     @property
     def counts(self) -> Counts:
@@ -166,6 +179,21 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         """How many acked records have no offset, as a sentence; None when all have one."""
         unplaced = sum(one.unplaced for one in self.sends if one.status == "acked")
         return f"{unplaced:,} acked record{'s have' if unplaced != 1 else ' has'} no offset" if unplaced else None
+
+    def not_whole(self) -> str | None:
+        """What is missing of what anomalies are found in, as a sentence; None when nothing is."""
+        return "; ".join(one.why for one in self.gaps if one.part in OF_LOSSES) or None
+
+    def with_damage(self) -> str | None:
+        """Which replicas are damaged below their HW, as a sentence; None when none is known to be."""
+        if not self.damaged_logs:
+            return None
+        named = {f"{one.topic}-{one.partition} of broker {one.broker}" for one in self.damaged_logs}
+        first = self.damaged_logs[0]
+        return (
+            f"committed records cannot be read in {len(named)} replica{'s' if len(named) != 1 else ''}: "
+            f"{_listed(named)} ({first.why})"
+        )
 
     def without_log(self) -> str | None:
         """Of which acked offsets the final log says nothing, since it begins above them; None: of none."""

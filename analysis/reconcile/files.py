@@ -58,8 +58,6 @@ def check_files(record: Path, manifest: Manifest | None = None) -> dict[str, lis
     tables = {}
     for table in TABLES:
         found = table_files(record, table)
-        if manifest is not None and table == "sends":
-            _check_producers(record, manifest, found, problems)
         files = [_check_file(path, table, problems) for path in found if _can_be_read(record, path, problems)]
         tables[table] = [file for file in files if file is not None]
     if problems:
@@ -108,21 +106,6 @@ def _is_number(text: str) -> bool:
 
 def _short(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}...")
-
-
-def _check_producers(record: Path, manifest: Manifest, found: list[Path], problems: list[EbbtideError]) -> None:
-    """Where sends has a file a producer, as Ebbtide writes it, each producer of a run that is complete has one.
-
-    A producer that sent nothing has a file without rows. Of files that are cut in another way nothing is concluded.
-    """
-    if manifest.status != "complete":
-        return
-    named = {f"producer-{name}.parquet" for name in manifest.producers}
-    there = {path.name for path in found}
-    if named & there:
-        for name in sorted(named - there):
-            where = str(record / "sends" / name)
-            problems.append(UsageError("a producer's file is missing", where=where, allowed="a file for each producer"))
 
 
 def _can_be_read(record: Path, path: Path, problems: list[EbbtideError]) -> bool:

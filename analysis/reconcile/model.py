@@ -1,9 +1,12 @@
-"""What reconciling a run yields: anomalies, and what the judge attributes: lost or gone ranges, and HW regressions."""
+"""What reconciling a run yields: anomalies to show, and groups of all items, from which the judge decides."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
+from analysis.evidence.wholeness import Gap
 from analysis.verdict import AnomalyCount, Counts
 
 
@@ -66,11 +69,38 @@ class HwRegression(msgspec.Struct, frozen=True, kw_only=True):
     earlier_leader_epoch: int
 
 
+class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
+    """All duplicates of one partition that are alike in what the judge asks of them.
+
+    `idempotent`: their producers were; `stands_twice`: each stands at two places or more in the end; `unreadable`: each
+    was at a place that nobody can read any more. `first` is the one at the lowest offset, as anomalies/ has it.
+    """
+
+    topic: str
+    partition: int
+    idempotent: bool
+    stands_twice: bool
+    unreadable: bool
+    count: int
+    first: dict[str, Any]
+
+
+class AbortedReads(msgspec.Struct, frozen=True, kw_only=True):
+    """All aborted reads of one partition; `first` is the one at the lowest offset, as anomalies/ has it."""
+
+    topic: str
+    partition: int
+    count: int
+    first: dict[str, Any]
+
+
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     """Everything at once.
 
     `unknown` says, per kind, why it could not be judged, or not everywhere: what was found of it stands, what
-    was not found proves nothing.
+    was not found proves nothing. `anomalies` have examples, which are only shown; the lists after `unknown`
+    stand for every item. `gaps`: what of the record is not as
+    the run left it.
     """
 
     counts: Counts
@@ -79,3 +109,6 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     lost: list[LostRange]
     regressions: list[HwRegression]
     gone: list[GoneRange] = []
+    gaps: tuple[Gap, ...] = ()
+    duplicates: list[Duplicates] = []
+    aborted_reads: list[AbortedReads] = []

@@ -137,10 +137,13 @@ def _reconciled(
         Reconciliation(
             counts=one.counts,
             anomalies=summary.anomalies,
-            unknown={kind.KIND: why for kind in KINDS if (why := kind.why_unknown(one)) is not None},
+            unknown={kind.KIND: why for kind in KINDS if (why := one.not_whole() or kind.why_unknown(one)) is not None},
             lost=summary.lost,
             regressions=summary.regressions,
             gone=summary.gone,
+            gaps=one.gaps,
+            duplicates=summary.duplicates,
+            aborted_reads=summary.aborted_reads,
         )
         for one, summary in zip(facts, summaries, strict=True)
     ]

@@ -9,7 +9,8 @@ Why it is sound: what is below a replica's HW was below the leader's, and commit
 log. The checkpoint lags behind, which only leaves offsets out. A record without a value (a control record)
 differs from one with a value.
 
-When it cannot tell: without replicas or checkpoints; a replica without a checkpoint row is not compared.
+When it cannot tell: without replicas or checkpoints; where a replica's log is damaged below its HW (the module
+damaged_logs). A replica without a checkpoint row is not compared.
 
 How: of many rows, blocks of offsets are compared first, by how many records each replica has in them and by the
 records' hashes taken together, as `xor` and `sum` (see the module blocks); only the blocks that differ are compared
@@ -52,7 +53,7 @@ def why_unknown(facts: Facts) -> str | None:
         return lacking
     if not facts.checkpoints:
         return "no replica's checkpointed HW is known (watermarks of source checkpoint)"
-    return None
+    return facts.with_damage()
 
 
 def differing_blocks(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
@@ -74,7 +75,7 @@ def differing_blocks(spark: SparkSession, tables: RecordTables, runs: Sequence[F
 
 def _committed(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
     """The rows below each replica's last checkpointed HW; None: nothing can be judged."""
-    if tables.replicas is None or all(why_unknown(facts) for facts in runs):
+    if tables.replicas is None or not any(facts.checkpoints for facts in runs):
         return None
     checkpoints = [
         {
@@ -115,6 +116,6 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
     )
     shown = F.slice(F.array_distinct(F.concat("proof", "held")), 1, crowds.LISTED)
     stood = F.when(F.size("held") > crowds.LISTED, F.size("held"))
-    details = {"replicas": F.array_sort(shown), "stood": stood}
+    details = {"leader_epoch": F.col("older"), "replicas": F.array_sort(shown), "stood": stood}
     row = item(KIND, offset=F.col("offset"), details=details, committed=F.lit(False), leader_epoch=F.col("older"))
     return offsets.where("differs").select(row.alias("item")).select("item.*")

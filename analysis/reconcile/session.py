@@ -29,6 +29,7 @@ from analysis.reconcile.class_archive import class_archive
 from harness.errors import HarnessError
 from harness.host.scratch import Scratch
 from harness.java import require_java
+from harness.properties_file import render
 from harness.signals import held_back
 
 LOCAL_MASTER = "local[2]"
@@ -53,16 +54,16 @@ _LATE_COMPILER = " ".join(
 """Ten times the defaults: the slow compiler then takes the loops over rows, and leaves planning alone."""
 _QUICK_ROWS_MAX = 3_000_000
 """From so many rows on, the slow compiler's code repays its making: at 20 million it halves the work."""
-_LOGGING = """\
-status = off
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d %p %c: %m%n%ex
-"""
+_LOGGING = {
+    "status": "off",
+    "rootLogger.level": "error",
+    "rootLogger.appenderRef.stderr.ref": "stderr",
+    "appender.stderr.type": "Console",
+    "appender.stderr.name": "stderr",
+    "appender.stderr.target": "SYSTEM_ERR",
+    "appender.stderr.layout.type": "PatternLayout",
+    "appender.stderr.layout.pattern": "%d %p %c: %m%n%ex",
+}
 
 
 def spark_session(master: str | None = None) -> SparkSession:
@@ -144,7 +145,7 @@ class Jvm:
         }
         if _is_local(master):
             environment["SPARK_LOCAL_IP"] = "127.0.0.1"
-        (self._scratch.path / "log4j2.properties").write_text(_LOGGING)
+        (self._scratch.path / "log4j2.properties").write_text(render(_LOGGING), "ascii")
         said = self._scratch.path / "stderr.log"
         try:
             # A Ctrl-C in the middle would leave a JVM that nobody knows of. In the main thread SparkContext takes it

@@ -11,6 +11,7 @@ import pyarrow.types as pt
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from analysis.evidence.wholeness import Gap, gaps
 from analysis.reconcile.files import TableFile, check_files
 from analysis.remote.record import RemoteRecord
 from harness.record.manifest import Manifest
@@ -25,13 +26,14 @@ _RUN_OF_FILE = pa.schema([pa.field("path", pa.string()), pa.field("run", pa.int3
 class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
     """A run whose files have been checked: its folder, its manifest, and the files of each table.
 
-    `remote`: the record that the folder is a copy of, which Spark reads in its place.
+    `remote`: the record that the folder is a copy of, which Spark reads in its place. `gaps`: what is missing of it.
     """
 
     record: Path
     manifest: Manifest
     files: dict[str, list[TableFile]]
     remote: RemoteRecord | None = None
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def rows(self) -> dict[str, int]:
@@ -50,7 +52,8 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_files(record: Path, manifest: Manifest, remote: RemoteRecord | None = None) -> RunFiles:
     """The files of a run, by their footers. Raises `Problems` (a `UsageError`) with all that is wrong with them."""
-    return RunFiles(record=record, manifest=manifest, files=check_files(record, manifest), remote=remote)
+    files = check_files(record, manifest)
+    return RunFiles(record=record, manifest=manifest, files=files, remote=remote, gaps=gaps(record, manifest))
 
 
 class RecordTables(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from analysis.verdict import EXIT_OF_OUTCOME, Verdict
 from harness.campaign.job import Job, Runtime, Target, random_job
 from harness.campaign.store import Done, Plan, Store
 from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
+from harness.known_releases import parse_version
 from harness.record.manifest import Manifest, read_manifest, records_of
 from harness.scenario import catalogue
 from harness.scenario.parse import load
@@ -131,6 +132,7 @@ class Night:
                 begun = manifest.start_ns is not None and manifest.start_ns >= self._plan.started_s * 1e9
                 if manifest.status != "complete" or manifest.replay_of is not None or not begun:
                     continue
+                parse_version(manifest.kafka)
                 of_record = list(self._jobs_of(manifest, load(record / SCENARIO).cluster.features))
             except UsageError:
                 continue

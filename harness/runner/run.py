@@ -19,9 +19,11 @@ import msgspec
 
 from analysis.verdict import not_finished, write_verdict
 from harness.errors import EbbtideError, HarnessError
+from harness.known_releases import parse_version
 from harness.ledger import Ledger
 from harness.record.files import going, write_atomically
-from harness.record.manifest import ACKS, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
+from harness.record.manifest import ACKS, MANIFEST, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
+from harness.record.sums import update_sums, write_sums
 from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_tables
 from harness.runner.display import Display
 from harness.runner.draws import draw
@@ -33,6 +35,7 @@ from harness.runtime.choose import Choice, LocalChoice, open_runtime
 from harness.runtime.jvm import ensure_class_archive, installation_of
 from harness.runtime.properties import FIRST_CONTROLLER
 from harness.scenario.model import ClusterSpec, ProducerSpec, Scenario
+from harness.scenario.safety import refuse_unsafe
 from harness.scenario.write import SCENARIO, text_of
 from workloads.config import FINAL_CONSUMER
 
@@ -83,7 +86,8 @@ def run_scenario(
     `drive` takes the session from `open` to `finish`. `hold` is given the cluster once the record is complete;
     the cluster ends when it returns. `ending` is called when the live part is over and nothing is left to disturb.
     Raises `HarnessError` when the harness or its host failed, `UsageError` for what Kafka does not take; a record that
-    was begun says so too, and what it holds can be judged.
+    was begun says so too, and what it holds can be judged. Raises `UsageError` before anything is made for a scenario
+    that could write outside of the record.
     """
     run = _Run(request, display)
     run.carry_out(drive, hold, ending)
@@ -92,6 +96,8 @@ def run_scenario(
 
 class _Run:
     def __init__(self, request: RunRequest, display: Display) -> None:
+        refuse_unsafe(request.scenario)
+        parse_version(request.kafka)
         self.request = request
         self.scenario = request.scenario
         self.display = display
@@ -179,6 +185,7 @@ class _Run:
             torn_journal_bytes=torn_bytes,
             timings_s=session.timings_s,
         )
+        write_sums(self.record)
         self._going.close()
         self.display.note(f"recorded in {self.record}")
 
@@ -238,6 +245,7 @@ class _Run:
         """Replace the manifest by one that knows more."""
         self.manifest = msgspec.structs.replace(self.manifest, **changes)
         write_manifest(self.record, self.manifest)
+        update_sums(self.record, MANIFEST.__eq__)
 
     def _first_manifest(self, started: datetime) -> Manifest:
         cluster = self.scenario.cluster

@@ -18,6 +18,7 @@ from harness.errors import EbbtideError, HarnessError, StepImpossible
 from harness.record.files import write_atomically
 from harness.record.manifest import read_manifest
 from harness.record.steps import read_steps
+from harness.record.sums import update_sums
 from harness.record.tables import table_files
 from harness.replay.finding import finding
 from harness.runner.display import Display
@@ -114,6 +115,7 @@ class Trying:
         # Hurrying is no part of the experiment: what is kept and judged is what will be written.
         as_written = msgspec.structs.replace(scenario, kafka=(self._kafka,))
         write_atomically(record / SCENARIO, text_of(as_written).encode())
+        update_sums(record, SCENARIO.__eq__)
         verdict = self._judge(record)
         found = finding(verdict)
         shown = set(self._goal.facts) <= set(found.facts)

@@ -14,6 +14,7 @@ from analysis.evidence.segments import METADATA_FOLDER
 from analysis.verdict import Verdict, read_verdict
 from harness.record.manifest import read_manifest
 from harness.record.steps import read_steps
+from harness.record.sums import SUMS
 
 pytestmark = pytest.mark.live
 
@@ -111,6 +112,7 @@ def test_a_prediction_turned_round_is_contradicted_by_the_evidence(demo: Demo, t
     text = scenario.read_text()
     assert 'committed = "some"' in text
     scenario.write_text(text.replace('committed = "some"', 'committed = "none"').replace("at_least = 1000\n", ""))
+    (copy / SUMS).unlink()
     done = ebbtide("analyze", copy)
     assert done.returncode == 1, done.stdout + done.stderr
     assert verdict_of(copy).outcome == "contradicted"

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from analysis.judge.facts import FACTS
 from analysis.judge.judging import verdict_of
-from analysis.reconcile.model import GoneRange, HwRegression, LostRange, Reconciliation
+from analysis.reconcile.model import AbortedReads, Duplicates, GoneRange, HwRegression, LostRange, Reconciliation
 from analysis.verdict import AnomalyCount, Counts, Loss, Verdict
 from harness.record.manifest import Manifest, TopicSetup, Topology, write_manifest
 from harness.record.steps import StepEntry, write_steps
@@ -52,6 +52,8 @@ class Story:
         self.lost: list[LostRange] = []
         self.regressions: list[HwRegression] = []
         self.gone: list[GoneRange] = []
+        self.duplicates: list[Duplicates] = []
+        self.aborted_reads: list[AbortedReads] = []
         self.anomalies: list[AnomalyCount] = []
         self.unknown: dict[str, str] = {}
         self.counts = Counts(sends=1000, acked=1000, polls=2000)
@@ -276,6 +278,8 @@ class Story:
             lost=self.lost,
             regressions=self.regressions,
             gone=self.gone,
+            duplicates=self.duplicates,
+            aborted_reads=self.aborted_reads,
         )
         verdict = verdict_of(self.record, self.manifest, reconciliation)
         assert verdict.coverage.keys() <= FACTS.keys()

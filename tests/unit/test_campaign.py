@@ -39,7 +39,11 @@ def test_every_scenario_is_run_on_each_of_its_releases_before_any_is_repeated() 
         ("last-replica-standing", 2),
     ]
     everywhere = list(catalogue_jobs(scenarios, None, "local", times=1))
-    assert {one.target.kafka for one in everywhere if one.scenario == "last-replica-standing"} == {"3.9.1", "4.3.1"}
+    assert {one.target.kafka for one in everywhere if one.scenario == "last-replica-standing"} == {
+        "3.9.1",
+        "4.3.1",
+        "4.4.0",
+    }
 
 
 def test_a_scenario_that_fixes_a_feature_level_is_not_run_at_another() -> None:

@@ -202,7 +202,27 @@ def test_a_table_that_failed_half_way_leaves_no_file(record: Path) -> None:
 
     with pytest.raises(KeyError):
         write_replicas(record, fails)
-    assert list((record / "replicas").iterdir()) == []
+    assert not list(record.rglob("*replicas*"))
+
+
+def test_replicas_that_are_interrupted_after_the_first_broker_leave_the_table_as_it_was(record: Path) -> None:
+    replica(record, 1, "t-0", build.plain(0, b"1"))
+    replica(record, 2, "t-0", build.plain(0, b"2"))
+
+    def interrupted(value: bytes | None) -> int | None:
+        if value == b"2":
+            raise KeyboardInterrupt
+        return 1
+
+    with pytest.raises(KeyboardInterrupt):
+        write_replicas(record, interrupted)
+    assert table_files(record, "replicas") == []
+    write_replicas(record, number)
+    before = [path.read_bytes() for path in table_files(record, "replicas")]
+    with pytest.raises(KeyboardInterrupt):
+        write_replicas(record, interrupted)
+    assert [path.read_bytes() for path in table_files(record, "replicas")] == before
+    assert len(before) == 2
 
 
 def test_a_checkpoint_becomes_a_watermark_of_each_replica(record: Path) -> None:

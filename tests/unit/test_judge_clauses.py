@@ -259,7 +259,7 @@ def test_a_checker_that_throws_is_unknown_and_the_run_inconclusive_whichever_it_
     def broken(case: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    clause = Clause(name=NO_STALE_JOIN, kip="KIP-903", text="", timeline=True, check=broken)  # type: ignore[arg-type]
+    clause = Clause(name=NO_STALE_JOIN, kip="KIP-903", text="", timeline=True, parts=frozenset(), check=broken)  # type: ignore[arg-type]
     check_all = judging.check_all
     monkeypatch.setattr(judging, "check_all", lambda case: check_all(case, (clause,)))
     story = Story(tmp_path, features=ELR_OFF)

@@ -185,9 +185,17 @@ def test_only_tables_that_are_missing_are_decoded_from_raw(tmp_path: Path, monke
         (tmp_path / folder).mkdir()
     judging.complete_tables(tmp_path, "run-1")
     assert done == ["journals", "write_replicas", "write_checkpoints"]
-    (tmp_path / "partitions.parquet").unlink()
     story.log(1, (0, 0, 4))
+    (tmp_path / "partitions.parquet").unlink()
     story.write(missing=("partitions",))
+    done.clear()
+    judging.complete_tables(tmp_path, "run-1")
+    assert done == ["journals"], "a timeline that lacks one of its tables is left as it is"
+    done.clear()
+    judging.complete_tables(tmp_path, "run-1", is_complete=False)
+    assert done == ["journals", "write_timeline"], "a run that was cut short never had it"
+    for table in ("brokers", "configs"):
+        (tmp_path / f"{table}.parquet").unlink(missing_ok=True)
     done.clear()
     judging.complete_tables(tmp_path, "run-1")
     assert done == ["journals", "write_timeline"]

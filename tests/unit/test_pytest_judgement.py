@@ -16,7 +16,7 @@ from fake_runner import ENDS, LOST, write_record
 from analysis.judge.outcome import decide
 from analysis.judge.prediction import Seen, compare
 from analysis.reconcile import reconciling
-from analysis.verdict import KINDS, AnomalyCount, Loss, Regression
+from analysis.verdict import KINDS, AnomalyCount, Loss, Property, Regression
 from ebbtide_pytest.judgement import complaint, expectable
 from ebbtide_pytest.run_record import RunRecord
 from ebbtide_pytest.runner import scenario_text
@@ -112,6 +112,14 @@ def test_a_chaos_run_passes_only_if_it_shows_the_violation_that_is_expected(
 def test_a_chaos_run_that_acked_nothing_proves_no_expected_violation(tmp_path: Path) -> None:
     told = complaint(chaos_run(tmp_path / "run", [STANDING], [], [], acked=0), [STANDING])
     assert str(told).startswith("inconclusive: no record was acked")
+
+
+def test_an_expected_violation_that_could_not_be_decided_is_not_said_to_be_absent(tmp_path: Path) -> None:
+    run = chaos_run(tmp_path / "run", [STANDING], [], [])
+    open_ = [Property(name="no-aborted-read", kip="KIP-98", status="unknown")]
+    run = replace(run, verdict=msgspec.structs.replace(run.verdict, outcome="contradicted", properties=open_))
+    told = str(complaint(run, [STANDING])).splitlines()[0]
+    assert told == f"inconclusive: expected {STANDING}, which did not show, and unknown: no-aborted-read"
 
 
 def test_each_reason_is_told_once_where_an_expected_violation_did_not_come(tmp_path: Path) -> None:

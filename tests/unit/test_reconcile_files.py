@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from analysis.reconcile import reconcile
 from analysis.reconcile.files import check_files, rows_of
 from analysis.reconcile.tables import load, run_files
 from harness.errors import HarnessError, Problems, UsageError
-from harness.record.manifest import Manifest, ProducerSetup, Status
+from harness.record.manifest import Manifest
 from harness.record.tables import TABLES
 
 
@@ -115,24 +114,6 @@ def test_the_footers_do_not_tell_of_nulls_without_statistics(record: Path) -> No
     pq.write_table(pq.read_table(path), path, write_statistics=False)
     required = {field.name for field in TABLES["sends"] if not field.nullable}
     assert check_files(record)["sends"][0].untold == required
-
-
-@pytest.mark.parametrize(
-    ("name", "status", "missing"),
-    [
-        ("producer-1.parquet", "complete", True),
-        ("producer-1.parquet", "interrupted", False),
-        ("part-0.parquet", "complete", False),
-    ],
-)
-def test_a_producer_without_a_file_is_told_where_each_has_one(
-    record: Path, name: str, status: Status, missing: bool
-) -> None:
-    (record / "sends" / "part-0.parquet").rename(record / "sends" / name)
-    setups = {id_: ProducerSetup(acks=-1) for id_ in ("1", "2")}
-    manifest = Manifest(run_id="r", status=status, producers=setups)
-    with pytest.raises(Problems, match="producer-2") if missing else contextlib.nullcontext():
-        check_files(record, manifest)
 
 
 @pytest.mark.spark

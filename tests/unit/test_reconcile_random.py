@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from reconcile_oracle import Item, anomalies, committed_lost, unnamed_drops
+from reconcile_oracle_groups import groups, told
 from records import FINAL_CONSUMER, RecordBuilder
 
 from analysis.reconcile import crowds, reconcile_all, reconciling
@@ -264,16 +265,19 @@ def test_spark_and_plain_python_agree(
     found = reconcile_all(
         spark, [(record, builder.manifest()) for record, builder in zip(records, builders, strict=True)]
     )
-    kinds = set()
+    kinds, judged_by = set(), set()
     for record, builder, reconciliation in zip(records, builders, found, strict=True):
         stored = sorted((_item(row) for row in pq.read_table(record / "anomalies").to_pylist()), key=repr)
         assert stored == anomalies(builder.tables, builder.manifest())
+        assert told(reconciliation) == groups(stored, builder.tables, builder.manifest())
+        judged_by |= {key[3:] for key in told(reconciliation) if key[0] == "duplicate"}
         assert sum(one.count for one in reconciliation.anomalies) == len(stored)
         assert not unnamed_drops(pq.read_table(record / "anomalies").to_pylist(), reconciliation.regressions)
         committed = [one for one in reconciliation.lost if one.committed]
         assert sum(one.count for one in committed) == len(committed_lost(builder.tables, builder.manifest()))
         kinds |= {item[0] for item in stored}
     assert kinds == KINDS
+    assert len(judged_by) == 8, "a group of duplicates that no history has"
 
 
 def _item(row: dict[str, Any]) -> Item:

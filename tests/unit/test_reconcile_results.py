@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from reconcile_oracle import unnamed_drops
 from records import RecordBuilder
 
+from analysis.judge.lost_offsets import lowest_between
 from analysis.reconcile import reconcile, reconciling
 from analysis.reconcile.model import GoneRange, HwRegression, LostRange, Reconciliation
 from analysis.reconcile.store import ANOMALY_SCHEMA
@@ -239,6 +240,10 @@ def test_what_was_read_and_is_gone_is_told_to_the_judge_unless_it_is_lost_anyway
         read_ns=60,
     )
     assert nobody_knew in found
+    # What the judge reads of each range from anomalies/ is the range.
+    assert [lowest_between(tmp_path / "run", one, [one.last_offset]) for one in found] == [
+        sorted({one.first_offset, one.last_offset}) for one in found
+    ]
     assert {one.kind for one in found if "epoch" in one.topic} == {"vanished", "replica-divergence"}
 
 

@@ -206,6 +206,8 @@ def test_tables_that_a_killed_run_left_undone_are_completed_in_the_record_itself
     story = last_replica_standing(record)
     story.write()
     (record / "partitions.parquet").rename(kept)
+    for table in ("brokers", "configs"):
+        (record / f"{table}.parquet").unlink(missing_ok=True)
     for folder in ("raw", "journal"):
         (record / folder).mkdir()
         (record / folder / "some").write_text("x")

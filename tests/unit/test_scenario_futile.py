@@ -104,7 +104,8 @@ def test_coverage_facts_are_known_by_name() -> None:
         (">=4.0", ELR, -1, "0 or more"),
         (">=4.0", ELR, 2, "a level of eligible.leader.replicas.version that one of 4.0.0, "),
         ("<4.0", ELR, 1, "3.9.2 has"),
-        (">=4.4", ELR, 2, None),  # a release that is not known here may have it
+        (">=4.4", ELR, 2, "one of 4.4.0 has"),
+        (">=4.5", ELR, 2, None),  # a release that is not known here may have it
         (">=4.0", "kraft.version", 1, None),  # none is formatted with it, and some can be upgraded to it
         ("<3.5", "metadata.version", 9, "one of 3.3.2, 3.4.1 has"),
         (">=3.5", "metadata.version", 9, None),

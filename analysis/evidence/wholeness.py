@@ -1,0 +1,247 @@
+"""What a record once had and has no more: half a table proves nothing, so nothing is concluded from it.
+
+Four witnesses say what must be there. Any of them may be missing itself:
+
+- SHA256SUMS lists every file that the run left, with its checksum.
+- The manifest names the brokers and clients. Ebbtide gives each of them a file of its own in a table.
+- evidence.json counts the rows of the tables that were made of the metadata log.
+- scenario.toml and the table configs say what the manifest must say.
+
+A record that was made elsewhere may lack any table: what none of the witnesses speaks of is no gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from packaging.version import InvalidVersion, Version
+
+from analysis.evidence.report import EVIDENCE, TimelineReport, report_of
+from harness.errors import EbbtideError
+from harness.record.clients import CLIENTS_DIR
+from harness.record.decoding import decoded
+from harness.record.files import RAW_DIR
+from harness.record.manifest import ACKS, MANIFEST, Manifest
+from harness.record.steps import STEPS
+from harness.record.sums import changed_files, missing_files, read_sums
+from harness.record.tables import TABLES, table_files
+from harness.scenario.model import Scenario
+from harness.scenario.parse import load
+from harness.scenario.write import SCENARIO
+
+TIMELINE = ("partitions", "brokers", "configs")
+"""The tables that are made together, of the metadata log."""
+
+OF_LOSSES = frozenset(
+    {*TIMELINE, "sends", "polls", "watermarks", "replicas", "steps", "manifest", "scenario", "evidence"}
+)
+"""The parts in which losses, falls of the HW and their causes are found."""
+
+_DESCRIBES_SINCE = Version("3.8")
+_KEYS = (
+    "status",
+    "torn_journal_bytes",
+    "kafka",
+    "features",
+    "topology",
+    "topics",
+    "producers",
+    "final_consumer",
+    "final_offsets",
+)
+"""Keys of the manifest that Ebbtide always writes and that a verdict rests on."""
+_NEWER_KEY = "ignored_properties"
+"""A manifest with this key is of a version that writes all of `_KEYS`, and a file for each client and broker."""
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """What is not as the run left it: of one `part`, a table or a file by its name without the ending.
+
+    `what`: the file, or the entry of a file. `why` is a sentence.
+    """
+
+    part: str
+    what: str
+    why: str
+
+
+def gaps(record: Path, manifest: Manifest) -> tuple[Gap, ...]:
+    """All gaps of a record, each once. Raises `UsageError` when SHA256SUMS is damaged."""
+    found = [*_by_sums(record)]
+    keys = _keys(record)
+    if manifest.status == "complete" or "status" not in keys:
+        is_newer = _NEWER_KEY in keys and "ebbtide" in manifest.clients
+        found += _by_names(record, manifest, all_there=is_newer)
+        found += _by_counts(record)
+        if is_newer:
+            found += _by_keys(keys)
+            found += _by_scenario(record, manifest)
+            found += _by_configs(record, manifest)
+    return tuple({one.what: one for one in reversed(found)}.values())[::-1]
+
+
+def is_raw_whole(record: Path) -> bool:
+    """Whether raw/ is as the run left it, as far as SHA256SUMS says."""
+    sums = read_sums(record) or {}
+    raw = {name: digest for name, digest in sums.items() if name.startswith(f"{RAW_DIR}/")}
+    return not missing_files(record, raw) and not changed_files(record, raw)
+
+
+def is_of_timeline(name: str) -> bool:
+    """Whether a file of a record, by its name, is made of the metadata logs in raw/."""
+    return name in {EVIDENCE, *(f"{table}.parquet" for table in TIMELINE)}
+
+
+def is_of_replicas(name: str) -> bool:
+    """Whether a file of a record, by its name, is made of the replicas' logs in raw/."""
+    return name in {EVIDENCE, "watermarks/checkpoint.parquet"} or name.startswith("replicas/")
+
+
+def _by_sums(record: Path) -> Iterator[Gap]:
+    """Of all files but those in raw/, which are read only where a table is missing."""
+    sums = {name: digest for name, digest in (read_sums(record) or {}).items() if not name.startswith(f"{RAW_DIR}/")}
+    for name in missing_files(record, sums):
+        yield Gap(_part(name), name, f"{name} is missing, which the run left (SHA256SUMS)")
+    for name in changed_files(record, sums):
+        yield Gap(_part(name), name, f"{name} is not as the run left it (SHA256SUMS)")
+    if sums:
+        new = {str(path.relative_to(record)) for table in TABLES for path in table_files(record, table)} - sums.keys()
+        for name in sorted(new):
+            yield Gap(_part(name), name, f"{name} is none of the files that the run left (SHA256SUMS)")
+
+
+def _part(name: str) -> str:
+    return Path(name).parts[0].partition(".")[0]
+
+
+def _by_names(record: Path, manifest: Manifest, *, all_there: bool) -> Iterator[Gap]:
+    """Tables in files of other names are not held against the manifest; where not `all_there`, none but sends is."""
+    for part, names in _expected(manifest).items():
+        missing = missing_files(record, names)
+        is_begun = len(missing) < len(names)
+        if missing and ((all_there and not table_files(record, part)) or (is_begun and (all_there or part == "sends"))):
+            for name in missing:
+                yield Gap(part, name, f"{name} is missing, and the manifest says that it was there")
+
+
+def _expected(manifest: Manifest) -> dict[str, list[str]]:
+    """The files that Ebbtide writes for a run that is complete, by part."""
+    producers = [f"producer-{name}" for name in manifest.producers]
+    consumers = [name for name in manifest.clients if name.startswith("consumer-")]
+    if manifest.final_consumer is not None:
+        consumers.append(f"consumer-{manifest.final_consumer}")
+    files = {
+        "sends": [f"sends/{name}.parquet" for name in producers],
+        "polls": [f"polls/{name}.parquet" for name in consumers],
+        CLIENTS_DIR: [f"{CLIENTS_DIR}/{name}.jsonl" for name in (*producers, *consumers)],
+        "replicas": [f"replicas/broker-{broker}.parquet" for broker in manifest.topology.brokers],
+        "watermarks": ["watermarks/sampler.parquet", "watermarks/checkpoint.parquet"],
+        **{table: [f"{table}.parquet"] for table in TIMELINE},
+        "evidence": [EVIDENCE],
+        "steps": [STEPS],
+        "scenario": [SCENARIO],
+    }
+    try:
+        if Version(manifest.kafka) >= _DESCRIBES_SINCE:
+            files["described"] = ["described/describer.parquet"]
+    except InvalidVersion:
+        pass
+    return files
+
+
+def _by_counts(record: Path) -> Iterator[Gap]:
+    report = report_of(record, "timeline", TimelineReport)
+    for table, rows in ((report.rows if report is not None else None) or {}).items():
+        if rows and table in TIMELINE and _rows(record, table) == 0:
+            yield Gap(
+                table,
+                f"{table}.parquet",
+                f"the table {table} has no rows, and {rows} were made of the metadata log (evidence.json)",
+            )
+
+
+def _rows(record: Path, table: str) -> int | None:
+    """How many rows a table has; None where a file cannot be read, which is an error of its own."""
+    try:
+        return sum(int(pq.read_metadata(path).num_rows) for path in table_files(record, table) if path.is_file())
+    except (OSError, pa.ArrowException):
+        return None
+
+
+def _keys(record: Path) -> frozenset[str]:
+    path = record / MANIFEST
+    return frozenset(decoded(path.read_bytes(), dict[str, msgspec.Raw]) if path.is_file() else ())
+
+
+def _by_keys(keys: frozenset[str]) -> Iterator[Gap]:
+    for key in _KEYS:
+        if key not in keys:
+            yield Gap("manifest", key, f"manifest.json has no {key}, which Ebbtide always writes")
+
+
+def _by_scenario(record: Path, manifest: Manifest) -> Iterator[Gap]:
+    """A scenario that cannot be read is no witness: that it cannot is a reason of its own to be inconclusive."""
+    try:
+        scenario = load(record / SCENARIO)
+    except EbbtideError:
+        return
+    for what, there, asked in _compared(scenario, manifest):
+        if there != asked:
+            yield Gap("manifest", what, f"manifest.json and scenario.toml differ in {what}")
+    if manifest.final_consumer is not None:
+        deleted = {step.topic for step in scenario.steps if step.step == "delete-topic"}
+        for topic, setup in scenario.topics.items():
+            for partition in range(setup.partitions):
+                if topic not in deleted and f"{topic}-{partition}" not in manifest.final_offsets:
+                    what = f"final offsets of {topic}-{partition}"
+                    yield Gap("manifest", what, f"manifest.json has no {what}")
+
+
+def _compared(scenario: Scenario, manifest: Manifest) -> Iterator[tuple[str, object, object]]:
+    yield "the Kafka release", manifest.kafka, scenario.kafka[0]
+    cluster, nodes = scenario.cluster, manifest.topology
+    yield "the nodes", (len(nodes.controllers), len(nodes.brokers)), (cluster.controllers, cluster.brokers)
+    yield (
+        "the topics",
+        {name: (one.partitions, one.replication_factor, one.min_isr) for name, one in manifest.topics.items()},
+        {name: (one.partitions, one.replication_factor, one.min_isr) for name, one in scenario.topics.items()},
+    )
+    yield (
+        "the producers",
+        {name: (one.acks, one.idempotent, one.transactional) for name, one in manifest.producers.items()},
+        {
+            str(one.id): (ACKS[one.acks], one.idempotent or one.transactional, one.transactional)
+            for one in scenario.producers
+        },
+    )
+    yield (
+        "the consumers",
+        {name for name in manifest.clients if name.startswith("consumer-")},
+        {f"consumer-{one.id}" for one in scenario.consumers},
+    )
+
+
+def _by_configs(record: Path, manifest: Manifest) -> Iterator[Gap]:
+    """The feature levels: the manifest has those that the metadata log set last."""
+    if len(files := table_files(record, "configs")) != 1:
+        return
+    try:
+        rows = pq.read_table(files[0], columns=["metadata_offset", "resource", "value"]).sort_by("metadata_offset")
+    except (OSError, pa.ArrowException, KeyError):
+        return
+    levels = {
+        row["resource"].removeprefix("feature:"): row["value"]
+        for row in rows.to_pylist()
+        if str(row["resource"]).startswith("feature:")
+    }
+    lacking = [name for name in levels if name not in manifest.features]
+    if lacking:
+        yield Gap(
+            "manifest",
+            "feature levels",
+            f"manifest.json lacks the level of {', '.join(lacking)}, which the metadata log has",
+        )

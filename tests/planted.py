@@ -1,0 +1,79 @@
+"""Plants what no run shows by itself into a copy of a real record, as if the run had left it so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.record.manifest import read_manifest, write_manifest
+from harness.record.tables import TABLES
+
+Row = dict[str, Any]
+
+
+def plant_divergence(record: Path) -> None:
+    """Broker 3 has other values than the others at 439 offsets."""
+
+    def spoilt(rows: list[Row]) -> list[Row]:
+        values = [row for row in rows if row["value"] is not None]
+        for row in values[10 : 10 + 439]:
+            row["value"] += 1_000_000_000
+        return rows
+
+    _rewrite(record / "replicas" / "broker-3.parquet", "replicas", spoilt)
+
+
+def plant_lost_tail(record: Path) -> None:
+    """The last 100 records are gone from the final read and from every log, though nothing happened to a disk."""
+    manifest = read_manifest(record)
+    (name, ends), *_ = manifest.final_offsets.items()
+    topic, _, partition = name.rpartition("-")
+    end = ends.high_watermark - 100
+
+    def cut(rows: list[Row]) -> list[Row]:
+        of_it = (topic, int(partition))
+        return [row for row in rows if (row["topic"], row["partition"]) != of_it or row["offset"] < end]
+
+    _rewrite(record / "polls" / f"consumer-{manifest.final_consumer}.parquet", "polls", cut)
+    for path in sorted((record / "replicas").glob("*.parquet")):
+        _rewrite(path, "replicas", cut)
+    ended = msgspec.structs.replace(ends, high_watermark=end)
+    write_manifest(record, msgspec.structs.replace(manifest, final_offsets={**manifest.final_offsets, name: ended}))
+
+
+def plant_duplicate(record: Path) -> None:
+    """The value of the first record stands at the second offset too, for every consumer and in every log."""
+
+    def doubled(rows: list[Row]) -> list[Row]:
+        first = {(row["topic"], row["partition"]): row["value"] for row in rows if row["offset"] == 0}
+        for row in rows:
+            if row["offset"] == 1:
+                row["value"] = first[row["topic"], row["partition"]]
+        return rows
+
+    for table in ("polls", "replicas"):
+        for path in sorted((record / table).glob("*.parquet")):
+            _rewrite(path, table, doubled)
+
+
+def plant_aborted_read(record: Path) -> None:
+    """A transaction that a read_committed consumer saw is said to have been aborted."""
+
+    def aborted(rows: list[Row]) -> list[Row]:
+        txn = next(row["txn"] for row in rows if row["txn_outcome"] == "committed")
+        for row in rows:
+            if row["txn"] == txn:
+                row["txn_outcome"] = "aborted"
+        return rows
+
+    _rewrite(next(iter(sorted((record / "sends").glob("*.parquet")))), "sends", aborted)
+
+
+def _rewrite(path: Path, table: str, change: Callable[[list[Row]], list[Row]]) -> None:
+    rows = change(pq.read_table(path, schema=TABLES[table]).to_pylist())
+    pq.write_table(pa.Table.from_pylist(rows, schema=TABLES[table]), path, compression="zstd")

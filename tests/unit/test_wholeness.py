@@ -1,0 +1,189 @@
+"""What a record says that it must hold: a missing or changed part is a gap, whichever witness speaks of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from damage import damages
+from real_records import NAMES, unpacked
+
+from analysis.evidence.wholeness import gaps, is_raw_whole
+from analysis.judge.judging import ready
+from harness.errors import UsageError
+from harness.record.manifest import MANIFEST, read_manifest
+from harness.record.sums import SUMS, read_sums, update_sums, write_sums
+from harness.record.tables import table_files
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    """A run as it is left now, SHA256SUMS and all."""
+    found = unpacked("last-replica-standing-4.4.0", tmp_path)
+    write_sums(found)
+    return found
+
+
+def whys(record: Path) -> list[str]:
+    return [one.why for one in gaps(record, read_manifest(record))]
+
+
+def unsummed(record: Path) -> Path:
+    (record / SUMS).unlink()
+    return record
+
+
+def change_manifest(record: Path, change: Callable[[dict[str, object]], object]) -> None:
+    manifest = json.loads((record / MANIFEST).read_text())
+    change(manifest)
+    (record / MANIFEST).write_text(json.dumps(manifest))
+
+
+def test_a_whole_record_has_no_gap_with_checksums_or_without(record: Path) -> None:
+    assert whys(record) == []
+    assert whys(unsummed(record)) == []
+
+
+def test_sha256sum_reads_the_checksums(record: Path) -> None:
+    check = ["sha256sum", "--check", "--quiet", SUMS]
+    assert subprocess.run(check, cwd=record, check=False).returncode == 0
+    (record / "steps.jsonl").write_text("")
+    assert subprocess.run(check, cwd=record, check=False, capture_output=True).returncode == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "replicas/broker-3.parquet",
+        "polls/consumer-1.parquet",
+        "sends/producer-1.parquet",
+        "watermarks/checkpoint.parquet",
+        "watermarks/sampler.parquet",
+        "described/describer.parquet",
+        "clients/consumer-1.jsonl",
+        "partitions.parquet",
+        "brokers.parquet",
+        "configs.parquet",
+        "steps.jsonl",
+        "evidence.json",
+    ],
+)
+@pytest.mark.parametrize("with_sums", [True, False])
+def test_a_missing_file_is_a_gap(record: Path, name: str, with_sums: bool) -> None:
+    if not with_sums:
+        unsummed(record)
+    (record / name).unlink()
+    assert any(name in why or name.removesuffix(".parquet") in why for why in whys(record))
+
+
+def test_a_changed_byte_is_a_gap_of_its_table(record: Path) -> None:
+    path = record / "polls" / "consumer-1.parquet"
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    assert [one.part for one in gaps(record, read_manifest(record))] == ["polls"]
+    assert whys(record) == ["polls/consumer-1.parquet is not as the run left it (SHA256SUMS)"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_damage_to_what_is_judged_is_seen_at_fifty_places_of_each_kind(name: str, tmp_path: Path) -> None:
+    record = unpacked(name, tmp_path)
+    write_sums(record)
+    for damage in damages(record, seed=19, count=50):
+        path = record / damage.file
+        content = path.read_bytes()
+        damage.apply(record)
+        # Zeros may be written where zeros were; and checksums of what is not judged do not matter.
+        is_judged = not damage.file.startswith(("raw/", "logs/")) and path.read_bytes() != content
+        try:
+            is_seen = bool(gaps(record, read_manifest(record)))
+        except UsageError:
+            is_seen = True
+        assert is_seen == is_judged or damage.file == SUMS, damage.name
+        path.write_bytes(content)
+
+
+def test_a_file_that_the_run_did_not_write_is_a_gap_of_its_table(record: Path) -> None:
+    shutil.copy(record / "polls" / "consumer-1.parquet", record / "polls" / "more.parquet")
+    assert whys(record) == ["polls/more.parquet is none of the files that the run left (SHA256SUMS)"]
+
+
+@pytest.mark.parametrize(
+    "key", ["status", "torn_journal_bytes", "producers", "topics", "final_offsets", "features", "topology"]
+)
+def test_a_manifest_without_a_key_is_a_gap(record: Path, key: str) -> None:
+    change_manifest(unsummed(record), lambda manifest: manifest.pop(key))
+    assert any(key in why for why in whys(record))
+
+
+@pytest.mark.parametrize(
+    ("said", "change"),
+    [
+        ("the producers", lambda manifest: manifest["producers"].pop("1")),
+        ("the topics", lambda manifest: manifest["topics"].pop("t")),
+        ("the nodes", lambda manifest: manifest["topology"]["brokers"].pop()),
+        ("the consumers", lambda manifest: manifest["clients"].pop("consumer-1")),
+        ("final offsets of t-0", lambda manifest: manifest["final_offsets"].pop("t-0")),
+        ("eligible.leader.replicas.version", lambda m: m["features"].pop("eligible.leader.replicas.version")),
+    ],
+)
+def test_an_entry_that_the_scenario_or_the_metadata_log_has_and_the_manifest_has_not_is_a_gap(
+    record: Path, said: str, change: Callable[[dict[str, object]], object]
+) -> None:
+    change_manifest(unsummed(record), change)
+    assert any(said in why for why in whys(record))
+
+
+def test_of_a_table_in_files_of_other_names_nothing_is_concluded(record: Path) -> None:
+    unsummed(record)
+    change_manifest(record, lambda manifest: manifest.pop("ignored_properties"))
+    (record / "polls" / "consumer-1.parquet").unlink()
+    for path in sorted((record / "polls").iterdir()):
+        path.rename(path.with_name(path.name.replace("consumer", "part")))
+    assert whys(record) == []
+
+
+def test_damaged_checksums_are_one_clear_error(record: Path) -> None:
+    content = (record / SUMS).read_bytes()
+    (record / SUMS).write_bytes(content[: len(content) // 2])
+    with pytest.raises(UsageError, match="SHA256SUMS is damaged"):
+        gaps(record, read_manifest(record))
+
+
+def test_replicas_that_are_missing_as_a_whole_are_made_again_and_summed_anew(record: Path) -> None:
+    shutil.rmtree(record / "replicas")
+    ready(record)
+    assert len(table_files(record, "replicas")) == 3
+    assert whys(record) == []
+
+
+def test_one_replica_that_is_missing_stays_a_gap(record: Path) -> None:
+    (record / "replicas" / "broker-3.parquet").unlink()
+    ready(record)
+    assert not (record / "replicas" / "broker-3.parquet").exists()
+    assert len(whys(record)) == 1
+
+
+def test_nothing_is_made_again_from_a_raw_folder_that_has_changed(record: Path) -> None:
+    shutil.rmtree(record / "replicas")
+    shutil.rmtree(record / "raw" / "broker-3")
+    assert not is_raw_whole(record)
+    ready(record)
+    assert not table_files(record, "replicas")
+    assert len(whys(record)) == 3
+
+
+def test_only_new_files_are_summed_anew(record: Path) -> None:
+    before = read_sums(record)
+    assert before is not None
+    (record / "steps.jsonl").write_text("")
+    (record / "brokers.parquet").unlink()
+    update_sums(record, lambda name: name == "brokers.parquet")
+    after = read_sums(record)
+    assert after is not None
+    assert after["steps.jsonl"] == before["steps.jsonl"]
+    assert before.keys() - after.keys() == {"brokers.parquet"}
