@@ -207,6 +207,7 @@ def complain(record: str, error: EbbtideError) -> ExitCode:
 def _tell(runs: list[Judged]) -> None:
     """The runs side by side, then the reasons of each and where to look on."""
     from analysis.report.summary import summary_table, summary_text
+    from harness.record.run_id import is_run_id
 
     if sys.stdout.isatty():
         from rich.console import Console
@@ -215,7 +216,8 @@ def _tell(runs: list[Judged]) -> None:
     else:
         print(summary_text(runs))
     for one in runs:
-        print(f"\n{one.manifest.run_id}: {one.verdict.outcome}")
+        run_id = one.manifest.run_id
+        print(f"\n{run_id if is_run_id(run_id) else repr(run_id)}: {one.verdict.outcome}")
         for sentence in one.verdict.why:
             print(f"  - {sentence}")
         print(f"  report: {one.record}/report.html")

@@ -150,8 +150,8 @@ def read_run(record: Path) -> Manifest:
 def read_manifest(record: Path) -> Manifest:
     """The manifest of a record.
 
-    Raises `UsageError` when `record` is no run record, is damaged, is of a newer record version, or has a run id that
-    could not name a folder.
+    Its `run_id` is any text: who names a file by it calls `check_run_id` first.
+    Raises `UsageError` when `record` is no run record, is damaged, or is of a newer record version.
     """
     path = record / MANIFEST
     again = f"copy the record again from where it was made, or remove {record}"
@@ -196,12 +196,20 @@ def read_manifest(record: Path) -> Manifest:
     except msgspec.ValidationError as error:
         what = "manifest.json does not fit the record format"
         raise UsageError(what, where=str(path), got=str(error), next=again) from None
+    return manifest
+
+
+def check_run_id(record: Path, manifest: Manifest) -> None:
+    """Raise `UsageError` where the record's run id cannot name a folder.
+
+    Replays and shrinks name folders and files by it, so they refuse such a record. Judging writes into the record's own
+    folder only, so it does not.
+    """
     if not is_run_id(manifest.run_id):
         raise UsageError(
-            "manifest.json carries no run id: folders and files are named by it",
-            where=str(path),
+            "manifest.json carries no run id that can name a folder: replays and shrinks name theirs by it",
+            where=str(record / MANIFEST),
             got=repr(manifest.run_id),
             allowed=RUN_ID_ALLOWED,
-            next=again,
+            next=f"ebbtide analyze {shlex.quote(str(record))}",
         )
-    return manifest

@@ -15,7 +15,7 @@ from analysis.judge.timeline import PartitionState, Timeline, load_timeline
 from analysis.verdict import Verdict, not_finished, read_verdict
 from harness.errors import UsageError
 from harness.record.files import JOURNAL_DIR
-from harness.record.manifest import LIST_RECORDS, Manifest, read_run
+from harness.record.manifest import LIST_RECORDS, Manifest, check_run_id, read_run
 from harness.record.steps import StepEntry, read_steps
 from harness.record.tables import table_files
 from harness.runner.gates import standing
@@ -96,8 +96,12 @@ def refuse_unbegun(recorded: Recorded) -> None:
 
 
 def load_recorded(folder: Path) -> Recorded:
-    """Read a record of a run. Raises `UsageError` when it is none, is damaged, or does not say what was run."""
+    """Read a record of a run.
+
+    Raises `UsageError` when it is none, is damaged, does not say what was run, or has a run id that names no folder.
+    """
     manifest = read_run(folder)
+    check_run_id(folder, manifest)
     if not (folder / SCENARIO).is_file():
         raise UsageError(
             "the record does not say what was run: scenario.toml is missing",

@@ -10,10 +10,14 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 import tomli_w
+from judge_records import Story
 from nights import NIGHT, World, job
 from owner_up import Up
 from replay_records import LOST
 
+from analysis.judge.judging import conclude, ready
+from analysis.reconcile.model import Reconciliation
+from analysis.verdict import read_verdict
 from ebbtide_pytest.runner import scenario_text
 from harness.campaign.followup import follow_up
 from harness.campaign.job import Target
@@ -226,6 +230,22 @@ def test_a_run_id_that_is_a_path_is_refused_before_anything_is_made(
     assert main([verb, str(record), "--runs", str(tmp_path / "in" / "runs")]) == ExitCode.USAGE
     assert "manifest.json carries no run id" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("run_id", ["../../outside", "run of an older version", "a\nb"], ids=repr)
+def test_a_record_whose_run_id_names_no_folder_is_judged_in_its_own_folder(tmp_path: Path, run_id: str) -> None:
+    record = tmp_path / "in" / "record"
+    record.mkdir(parents=True)
+    story = Story(record)
+    story.change(run_id=run_id)
+    story.predict('loss = { committed = "none" }')
+    story.write()
+    nothing = Reconciliation(counts=story.counts, anomalies=[], unknown={}, lost=[], regressions=[], gone=[])
+    verdict = conclude(record, ready(record), nothing)
+    assert verdict.run_id == run_id
+    assert read_verdict(record) == verdict
+    assert (record / "report.html").is_file()
+    assert [path.name for path in tmp_path.rglob("*") if record not in path.parents] == ["in", "record"]
 
 
 @pytest.mark.parametrize("name", ["a,b", "a\nb", "a\x7fb"], ids=repr)
