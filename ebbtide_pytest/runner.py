@@ -159,7 +159,7 @@ class CommandRunner:
         from harness.scenario.parse import parse
         from harness.scenario.write import text_of
 
-        scenario = parse(scenario_text(parts, kafka, expected), file="the chaos marker")
+        scenario = parse(scenario_text(parts, kafka, expected), file="the chaos marker", to_run=True)
         lease = Lease(name=_new_name(), tied=not keep)
         with tempfile.TemporaryDirectory(prefix="ebbtide-") as folder:
             file = Path(folder, "chaos.toml")

@@ -54,7 +54,7 @@ class Drawing:
             ):
                 continue
             try:
-                scenario = load(runs / done.run_id / SCENARIO)
+                scenario = load(runs / done.run_id / SCENARIO, to_run=True)
             except UsageError:
                 continue
             self._guide(done.job.target).told(scenario, done.coverage)

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         return ExitCode.CONTRADICTED if answer.holds else ExitCode.INCONCLUSIVE
     scenario = scenario_of(args.out.stem, variant, bounds, answer.trace, releases)
     text = brief_text_of(scenario)
-    parse(text, file=str(args.out))
+    parse(text, file=str(args.out), to_run=True)
     write_scenario(args.out, text)
     print(f"{args.out}: {len(scenario.steps)} steps, from a counterexample of {len(answer.trace.steps)}")
     for prediction in scenario.predictions:

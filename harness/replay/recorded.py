@@ -112,7 +112,7 @@ def load_recorded(folder: Path) -> Recorded:
     return Recorded(
         folder=folder,
         manifest=manifest,
-        scenario=load(folder / SCENARIO, next=f"ebbtide validate {shlex.quote(str(folder / SCENARIO))}"),
+        scenario=load(folder / SCENARIO, next=f"ebbtide validate {shlex.quote(str(folder / SCENARIO))}", to_run=True),
         steps=tuple(read_steps(folder) or ()),
         timeline=load_timeline(folder),
         verdict=None if verdict == not_finished(manifest.run_id) else verdict,

@@ -51,7 +51,7 @@ def find(name_or_path: str) -> Scenario:
             allowed="a name that `ebbtide scenarios` lists, or the path of a .toml file",
             next="ebbtide scenarios",
         )
-    return parse(text_of(name_or_path), file=f"{name_or_path}.toml")
+    return parse(text_of(name_or_path), file=f"{name_or_path}.toml", to_run=True)
 
 
 def _folder() -> resources.abc.Traversable:

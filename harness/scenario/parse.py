@@ -13,12 +13,15 @@ from harness.scenario.futile_steps import futile_steps
 from harness.scenario.meaning import meaning
 from harness.scenario.model import Scenario
 from harness.scenario.prediction_meaning import prediction_meaning
+from harness.scenario.property_meaning import outward_properties
 
 _CATALOGUE = "ebbtide scenarios    (lists the catalogue; `scenarios show NAME` prints a file)"
 
 
-def load(path: Path, *, next: str = "ebbtide scenarios show healthy", strict: bool = False) -> Scenario:
-    """Read and check a scenario file; `strict` as in `parse`.
+def load(
+    path: Path, *, next: str = "ebbtide scenarios show healthy", strict: bool = False, to_run: bool = False
+) -> Scenario:
+    """Read and check a scenario file; `strict` and `to_run` as in `parse`.
 
     `next` is what to type after mending it: by default a shipped file to compare with. Raises `Problems` with
     every problem of the file, or `UsageError` when it cannot be read.
@@ -31,15 +34,17 @@ def load(path: Path, *, next: str = "ebbtide scenarios show healthy", strict: bo
         raise UsageError("cannot read the scenario file", where=str(path), got=error.strerror, next=again) from None
     except UnicodeDecodeError as error:
         raise UsageError("the scenario file is not UTF-8", where=str(path), got=str(error), next=next) from None
-    return parse(text, file=str(path), next=next, strict=strict)
+    return parse(text, file=str(path), next=next, strict=strict, to_run=to_run)
 
 
-def parse(text: str, *, file: str, next: str | None = None, strict: bool = False) -> Scenario:
+def parse(text: str, *, file: str, next: str | None = None, strict: bool = False, to_run: bool = False) -> Scenario:
     """Check the text of a scenario file; `file` names it in errors.
 
     `strict`: as its author wrote it, and with a run before it. Then it may hold nothing that a run would do in vain.
     The scenario of a record has been run, maybe on other releases, with other levels or shorter deadlines than its
     author gave it, and what came of it is there to be judged.
+    `to_run`: a cluster may be started from it, so it may set no property by which Kafka writes or runs files outside of
+    the run's folder. `strict` includes this.
     """
     try:
         raw = tomllib.loads(text)
@@ -49,6 +54,8 @@ def parse(text: str, *, file: str, next: str | None = None, strict: bool = False
     scenario = msgspec.convert(checked.value, Scenario)
     problems: list[EbbtideError] = [*checked.problems]
     found = [*meaning(scenario, checked.wrong)]
+    if strict or to_run:
+        found += outward_properties(scenario.cluster)
     if strict:
         found += futile_steps(scenario, checked.wrong)
         found += prediction_meaning(scenario, checked.wrong)

@@ -1,4 +1,4 @@
-"""Which of Kafka's properties no scenario may set, wherever it comes from: a file, a record, or a command."""
+"""Which of Kafka's properties no scenario may set: some in no scenario, some in none that a cluster is started from."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _NAME = re.compile(r"[^\s=:#!\\]+")
 
 
 def property_meaning(cluster: ClusterSpec) -> Iterator[UsageError]:
-    """Properties that are no single property, that tie a node to its place, or that lead out of it.
+    """Properties that are no single property, or that tie a node to its place.
 
-    The scenario of a record is held to this too: whoever made the record may have written anything into it.
+    The scenario of a record is held to this too, also when it is judged: what Kafka read is known of single properties
+    only. `outward_properties` are refused besides where a cluster is started.
     """
     for role in NODE_ROLES:
         where = f"cluster.{role}_properties"
@@ -33,13 +34,23 @@ def property_meaning(cluster: ClusterSpec) -> Iterator[UsageError]:
             if not (_NAME.fullmatch(name) and name.isascii() and name.isprintable()):
                 allowed = "ASCII without blanks, and without = : # ! \\"
                 yield UsageError("not a property's name", where=where, got=repr(name), allowed=allowed)
-            elif leads_out(name):
-                yield UsageError(
-                    "a property by which Kafka writes or runs files outside of the run's folder",
-                    where=where,
-                    got=name,
-                    allowed="properties of what runs on the nodes' own volumes",
-                )
             elif not is_writable(value):
                 allowed = "one line, without control characters"
                 yield UsageError("not a property's value", where=f"{where}.{name}", got=repr(value), allowed=allowed)
+
+
+def outward_properties(cluster: ClusterSpec) -> Iterator[UsageError]:
+    """Properties by which Kafka writes or runs files outside of the run's folder.
+
+    Whatever starts Kafka refuses them, also from a record: whoever made it may have written anything into it. Judging
+    a finished record starts nothing, and takes them.
+    """
+    for role in NODE_ROLES:
+        for name in cluster.given_to(role):
+            if leads_out(name):
+                yield UsageError(
+                    "a property by which Kafka writes or runs files outside of the run's folder",
+                    where=f"cluster.{role}_properties",
+                    got=name,
+                    allowed="properties of what runs on the nodes' own volumes",
+                )

@@ -1,6 +1,6 @@
 """What must hold of every scenario before a cluster is made of it: its names become paths, its properties files.
 
-`parse` checks this with all the rest. A scenario that was put together without a file is checked here, on its way into
+`parse` checks this with all the rest where a cluster is to be made. A scenario that was put together without a file is checked here, on its way into
 a run.
 """
 
@@ -13,7 +13,7 @@ from functools import partial
 from harness.errors import EbbtideError, Problems, UsageError
 from harness.known_releases import parse_version
 from harness.scenario.model import Scenario
-from harness.scenario.property_meaning import property_meaning
+from harness.scenario.property_meaning import outward_properties, property_meaning
 from harness.scenario.references import put_at
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
@@ -39,6 +39,7 @@ def refuse_unsafe(scenario: Scenario) -> None:
     for index, text in enumerate(scenario.kafka):
         problems += put_at(f"kafka[{index}]", partial(parse_version, text))
     problems += property_meaning(scenario.cluster)
+    problems += outward_properties(scenario.cluster)
     for name in scenario.topics:
         problems += topic_name(name, f"topics.{name}")
     if problems:

@@ -47,7 +47,7 @@ def file_text(smaller: Smaller, recorded: Recorded, goal: Goal) -> str:
         lines.insert(1, f"The run also shows {', '.join(goal.besides)}, which need not come again.")
     head = "\n".join(textwrap.fill(line, 118, initial_indent="# ", subsequent_indent="#   ") for line in lines)
     text = f"{head}\n\n{brief_text_of(scenario)}"
-    parse(text, file="the shrunk scenario")
+    parse(text, file="the shrunk scenario", to_run=True)
     return text
 
 

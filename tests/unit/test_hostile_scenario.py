@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 import tomli_w
-from judge_records import Story
+from judge_records import Story, last_replica_standing
 from nights import NIGHT, World, job
 from owner_up import Up
 from replay_records import LOST
@@ -33,7 +33,7 @@ from harness.replay.recorded import load_recorded
 from harness.runner import launch
 from harness.runner.run import RunRequest, run_scenario
 from harness.scenario.model import NodeRole, Scenario, TopicSpec
-from harness.scenario.parse import parse
+from harness.scenario.parse import load, parse
 from harness.scenario.safety import refuse_unsafe
 from harness.scenario.write import given
 
@@ -62,12 +62,15 @@ REFUSED = [
     {"node.id": "7"},
     {"listeners": "PLAINTEXT://0.0.0.0:9092"},
     {"process.roles": "broker,controller"},
+]
+"""Properties that would be another one, or that tie a node to its place."""
+OUTWARD = [
     {"kafka.metrics.reporters": "kafka.metrics.KafkaCSVMetricsReporter"},
     {"kafka.csv.metrics.dir": "/elsewhere"},
     {"remote.log.storage.manager.class.path": "/elsewhere/jars/*"},
     {"remote.log.metadata.manager.class.path": "/elsewhere/jars/*"},
 ]
-"""Properties that would be another one, that tie a node to its place, or by which Kafka writes or runs other files."""
+"""Properties by which Kafka writes or runs other files."""
 
 
 def hostile(properties: dict[str, str], role: NodeRole = "broker") -> Scenario:
@@ -90,15 +93,42 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.mark.parametrize("properties", REFUSED, ids=repr)
+@pytest.mark.parametrize("properties", [*REFUSED, *OUTWARD], ids=repr)
 @pytest.mark.parametrize("role", ["broker", "controller"])
 def test_a_property_that_leads_out_of_its_node_is_refused_from_a_record_too(
-    properties: dict[str, str], role: NodeRole
+    tmp_path: Path, properties: dict[str, str], role: NodeRole
 ) -> None:
-    with pytest.raises(Problems) as refused:
-        parse(text(hostile(properties, role)), file="scenario.toml")
-    (problem,) = refused.value.problems
-    assert str(problem.where).startswith(f"cluster.{role}_properties")
+    record = Path(shutil.copytree(LOST, tmp_path / "record"))
+    (record / "scenario.toml").write_text(text(hostile(properties, role)))
+    for refusal in (
+        lambda: load_recorded(record),
+        lambda: load(record / "scenario.toml", strict=True),
+        lambda: refuse_unsafe(hostile(properties, role)),
+    ):
+        with pytest.raises(Problems) as refused:
+            refusal()
+        (problem,) = refused.value.problems
+        assert str(problem.where).startswith(f"cluster.{role}_properties")
+
+
+@pytest.mark.parametrize("properties", REFUSED, ids=repr)
+def test_of_a_property_that_is_no_single_one_nobody_knows_what_kafka_read(properties: dict[str, str]) -> None:
+    with pytest.raises(Problems):
+        parse(text(hostile(properties)), file="scenario.toml")
+
+
+@pytest.mark.parametrize("properties", OUTWARD, ids=repr)
+@pytest.mark.parametrize("role", ["broker", "controller"])
+def test_a_finished_record_whose_kafka_ran_or_wrote_files_elsewhere_is_judged_by_its_scenario(
+    tmp_path: Path, properties: dict[str, str], role: NodeRole
+) -> None:
+    story = last_replica_standing(tmp_path)
+    story.predict('loss = { committed = "some", cause = "last-replica-standing" }')
+    set_here = tomli_w.dumps({"cluster": {f"{role}_properties": properties}})
+    scenario = tmp_path / "scenario.toml"
+    scenario.write_text(scenario.read_text().replace("[topics.t]", f"{set_here}\n[topics.t]"))
+    verdict = story.judged()
+    assert verdict.outcome == "as-predicted", verdict.why
 
 
 @pytest.mark.parametrize(
