@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import shutil
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,7 +21,7 @@ from harness.replay.compare import compare
 from harness.replay.finding import Finding, facts_of, finding
 from harness.replay.recorded import Recorded, load_recorded
 from harness.replay.replaying import Replay, as_recorded, otherwise, summaries, unreached
-from harness.replay.sequences import Sequences, Shape, Timed, best_naming
+from harness.replay.sequences import Sequences, Shape, Timed, best_naming, matched
 from harness.runner.launch import Launch, Wanted
 from harness.runtime.choose import LocalChoice
 
@@ -51,6 +55,40 @@ def test_the_naming_is_found_though_every_other_has_as_many_states_in_common() -
     as_planned = {broker: broker for broker in brokers}
     naming = best_naming(led_by(*brokers), led_by(5, 3, 1, 2, 4), brokers, as_planned, lambda _: 0)
     assert naming == {1: 5, 2: 3, 3: 1, 4: 2, 5: 4}
+
+
+def test_the_best_of_720_namings_is_found_quickly_where_no_two_runs_are_alike() -> None:
+    brokers = (1, 2, 3, 4, 5, 6)
+
+    def at_random(seed: int) -> Sequences:
+        drawn = random.Random(seed)
+        isrs = [frozenset(drawn.sample(brokers, 3)) for _ in range(3000)]
+        shapes = [Shape(leader=min(isr), preferred=1, replicas=isr, isr=isr) for isr in isrs]
+        return {f"t-{at}": tuple(Timed(shape=one, at_ns=0) for one in shapes[at::10]) for at in range(10)}
+
+    asked: list[tuple[int, ...]] = []
+    began = time.process_time()
+    best_naming(at_random(1), at_random(2), brokers, {}, lambda named: asked.append(tuple(named.values())) or 0)
+    assert time.process_time() - began < 10
+    assert sorted(asked) == sorted(itertools.permutations(brokers))
+
+
+def test_states_that_stand_in_both_in_the_same_order_are_counted_as_the_table_of_the_textbook_does() -> None:
+    def by_the_table(one: Sequence[int], other: Sequence[int]) -> int:
+        rows = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
+        for left, right in itertools.product(range(len(one)), range(len(other))):
+            longer = max(rows[left][right + 1], rows[left + 1][right])
+            rows[left + 1][right + 1] = rows[left][right] + 1 if one[left] == other[right] else longer
+        return rows[-1][-1]
+
+    def led_by(leaders: Sequence[int]) -> Sequences:
+        shapes = [Shape(leader=one, preferred=-1, replicas=frozenset(), isr=frozenset()) for one in leaders]
+        return {"t-0": tuple(Timed(shape=shape, at_ns=0) for shape in shapes)}
+
+    drawn = random.Random(7)
+    for _ in range(500):
+        one, other = (drawn.choices((1, 2, 3), k=drawn.randrange(12)) for _ in range(2))
+        assert matched(led_by(one), led_by(other)) == (by_the_table(one, other), max(len(one), len(other)))
 
 
 def test_a_run_whose_brokers_change_places_halfway_is_not_the_same_under_any_name(tmp_path: Path) -> None:
