@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from analysis.judge.invariants import (
     API_AGREES,
     CHECKER_FAILED,
@@ -10,7 +12,7 @@ from analysis.judge.invariants import (
     NO_STALE_JOIN,
     TRANSITIONS,
 )
-from analysis.verdict import Property, Verdict, counts_by_kind
+from analysis.verdict import Property, Verdict
 from harness.scenario.model import Prediction
 
 _NOT_NEEDED = frozenset({NO_STALE_JOIN, TRANSITIONS, API_AGREES})
@@ -33,9 +35,33 @@ def is_needed(name: str, prediction: Prediction | None, *, threw: bool, fell: bo
     return name not in _NOT_NEEDED
 
 
+def hw_fell_without_cause(
+    clause: Property | None,
+    *,
+    fallen: Collection[tuple[str, int]],
+    explained: Collection[tuple[str, int]],
+) -> bool:
+    """Whether a HW went back and the judge found no cause for it.
+
+    `clause`: what was found on *no-hw-regression-unless-allowed*. While it is unknown, it names each such fall. Where
+    the record has a gap it names the gap instead, and no fall has a cause: then none of the partitions whose HW has
+    `fallen` is among those with an `explained` fall.
+    """
+    named = clause is not None and clause.status == "unknown" and any(_is_fall(row) for row in clause.evidence)
+    return named or not set(fallen) <= set(explained)
+
+
+def _is_fall(row: object) -> bool:
+    return isinstance(row, dict) and "from" in row
+
+
 def needed_and_unknown(verdict: Verdict, prediction: Prediction | None) -> list[str]:
     """The needed clauses that are unknown in a verdict; `prediction`: what its scenario predicts of the run."""
-    fell = bool(counts_by_kind(verdict.anomalies).get("hw-regression"))
+    fell = hw_fell_without_cause(
+        next((one for one in verdict.properties if one.name == NO_HW_REGRESSION), None),
+        fallen={(one.topic, one.partition) for one in verdict.anomalies if one.kind == "hw-regression"},
+        explained={(one.topic, one.partition) for one in verdict.regressions},
+    )
     return [
         one.name
         for one in verdict.properties

@@ -7,10 +7,10 @@ stays proven; as-predicted needs that nothing speaks against it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from analysis.judge.invariants import NO_COMMITTED_LOSS, NO_HW_REGRESSION, Checked
-from analysis.judge.needed import is_needed
+from analysis.judge.needed import hw_fell_without_cause, is_needed
 from analysis.judge.outcome_checks import Blamed, by_election
 from analysis.judge.prediction import Comparison
 from analysis.verdict import Outcome
@@ -51,10 +51,17 @@ def unproven(manifest: Manifest, scenario: Scenario | None, steps: Sequence[Step
     return found
 
 
-def _is_needed(checked: Checked, comparison: Comparison | None, regressions: Sequence[Blamed]) -> bool:
+def _needed(
+    checked: Sequence[Checked], comparison: Comparison | None, regressions: Sequence[Blamed]
+) -> Iterator[Checked]:
+    """The clauses that must be known for the run to end as predicted."""
     prediction = comparison.prediction if comparison is not None else None
-    fell = any(one.attribution.cause is None for one in regressions)
-    return is_needed(checked.found.name, prediction, threw=checked.threw, fell=fell)
+    fell = hw_fell_without_cause(
+        next((one.found for one in checked if one.found.name == NO_HW_REGRESSION), None),
+        fallen={(one.topic, one.partition) for one in regressions},
+        explained={(one.topic, one.partition) for one in regressions if one.attribution.cause is not None},
+    )
+    return (one for one in checked if is_needed(one.found.name, prediction, threw=one.threw, fell=fell))
 
 
 def decide(
@@ -84,9 +91,7 @@ def decide(
     if against:
         return "contradicted", [*against, *faulty, *(comparison.open if comparison is not None else ())]
     open_ = [*faulty]
-    open_ += _unknown(
-        [one for one in checked if one.found.status == "unknown" and _is_needed(one, comparison, regressions)]
-    )
+    open_ += _unknown([one for one in _needed(checked, comparison, regressions) if one.found.status == "unknown"])
     # Of committed ones their clause says it.
     unattributed = sum(one.count for one in losses if not one.committed and one.attribution.cause is None)
     if unattributed:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from judge_records import Story, last_replica_standing
+from judge_records import Story, by_name, last_replica_standing
 
 from analysis.judge.invariants import CHECKER_FAILED, CLAUSES, NO_COMMITTED_LOSS, TRANSITIONS
+from analysis.judge.needed import needed_and_unknown
+from analysis.judge.prediction import prediction_of
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
 from analysis.report.protocol import in_a_line, protocol
@@ -295,6 +297,24 @@ def test_nothing_is_said_to_be_violated_while_a_needed_clause_is_unknown(tmp_pat
     both = said(no_aborted_read="violated", leader_in_isr="unknown")
     assert both == "violated:\nno-aborted-read\ncannot tell:\nleader-in-isr"
     assert in_a_line(both) == "violated: no-aborted-read; cannot tell: leader-in-isr"
+
+
+def test_a_clause_on_the_hw_is_needed_in_the_report_where_it_is_needed_for_the_outcome(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.predict('loss = { committed = "some", cause = "last-replica-standing" }')
+    story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
+    story.unknown["hw-regression"] = "the clock was set back"
+    verdict = story.judged()
+    assert [one.cause for one in verdict.regressions] == ["last-replica-standing"]
+    assert by_name(verdict)["no-hw-regression-unless-allowed"] == "unknown"
+    assert verdict.outcome == "as-predicted", verdict.why
+    assert needed_and_unknown(verdict, prediction_of(tmp_path, story.manifest)) == []
+    # The leader of epoch 1 was never elected in this record: nobody knows why its HW was lower.
+    story.regress(1000, 999, epochs=(0, 1), at_s=(9, 11))
+    verdict = story.judged()
+    assert len(verdict.regressions) == 1
+    assert verdict.outcome == "inconclusive"
+    assert needed_and_unknown(verdict, prediction_of(tmp_path, story.manifest)) == ["no-hw-regression-unless-allowed"]
 
 
 @pytest.mark.parametrize("status", ["holds", "unknown"])
