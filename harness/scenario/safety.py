@@ -1,7 +1,7 @@
 """What must hold of every scenario before a cluster is made of it: its names become paths, its properties files.
 
-`parse` checks this with all the rest where a cluster is to be made. A scenario that was put together without a file is checked here, on its way into
-a run.
+`parse` checks this with all the rest where a cluster is to be made. A scenario that was put together without a file is
+checked here, on its way into a run.
 """
 
 from __future__ import annotations
