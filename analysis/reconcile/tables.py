@@ -95,17 +95,21 @@ def spark_type(kind: pa.DataType) -> str:
 
 
 def _read(spark: SparkSession, table: str, runs: Sequence[RunFiles]) -> DataFrame | None:
-    """All files of a table; those that differ in columns, or in who the final consumer is, are read apart."""
+    """All files of a table; those that differ in columns, or in who the final consumer is, are read apart.
+
+    So is each file whose path has a backslash: Spark 4.0 reads each of several such files as often as there are files.
+    """
     wanted = {field.name: spark_type(field.type) for field in TABLES[table]}
-    shapes: dict[tuple[int | None, tuple[tuple[str, str], ...]], list[tuple[str, int]]] = {}
+    shapes: dict[tuple[int | None, tuple[tuple[str, str], ...], str | None], list[tuple[str, int]]] = {}
     for run, files in enumerate(runs):
         final = files.manifest.final_consumer if table == "polls" else None
         for file in files.files[table]:
             if file.rows:
-                key = (final, tuple(file.columns.items()))
-                shapes.setdefault(key, []).append((files.named(file), run))
+                path = files.named(file)
+                key = (final, tuple(file.columns.items()), path if "\\" in path else None)
+                shapes.setdefault(key, []).append((path, run))
     read: DataFrame | None = None
-    for (final, columns), paths in shapes.items():
+    for (final, columns, _), paths in shapes.items():
         has = dict(columns)
         schema = ", ".join(f"{name} {kind}" for name, kind in columns)
         part = spark.read.options(**_AS_NAMES).schema(schema).parquet(*(path for path, _ in paths))

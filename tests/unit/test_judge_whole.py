@@ -112,6 +112,22 @@ def test_a_record_is_judged_from_its_tables_alone(
 
 
 @pytest.mark.spark
+def test_records_below_a_folder_with_a_backslash_and_blanks_are_judged(tmp_path: Path, one_session: None) -> None:
+    for name in ("one", "two"):
+        record = tmp_path / "a b\\c" / name
+        (record / "polls").mkdir(parents=True)
+        told_whole(record).write()
+        table = pq.read_table(record / "polls.parquet")
+        (record / "polls.parquet").unlink()
+        for part, at in enumerate((0, 2)):
+            pq.write_table(table.slice(at, 2 if at == 0 else None), record / "polls" / f"consumer-{part}.parquet")
+    assert main(["analyze", str(tmp_path / "a b\\c")]) == 0
+    for name in ("one", "two"):
+        assert list((tmp_path / "a b\\c" / name / "anomalies").glob("*.parquet"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a b\\c"]
+
+
+@pytest.mark.spark
 def test_a_record_of_nothing_but_its_manifest_is_inconclusive(tmp_path: Path, one_session: None) -> None:
     story = Story(tmp_path)
     story.steps = None
