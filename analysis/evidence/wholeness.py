@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from packaging.version import InvalidVersion, Version
 
+from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import EVIDENCE, TimelineReport, report_of
 from harness.errors import EbbtideError
 from harness.record.clients import CLIENTS_DIR
@@ -32,9 +33,6 @@ from harness.record.tables import TABLES, table_files
 from harness.scenario.model import Scenario
 from harness.scenario.parse import load
 from harness.scenario.write import SCENARIO
-
-TIMELINE = ("partitions", "brokers", "configs")
-"""The tables that are made together, of the metadata log."""
 
 OF_LOSSES = frozenset(
     {*TIMELINE, "sends", "polls", "watermarks", "replicas", "steps", "manifest", "scenario", "evidence"}
@@ -91,14 +89,10 @@ def is_raw_whole(record: Path) -> bool:
     return not missing_files(record, raw) and not changed_files(record, raw)
 
 
-def is_of_timeline(name: str) -> bool:
-    """Whether a file of a record, by its name, is made of the metadata logs in raw/."""
-    return name in {EVIDENCE, *(f"{table}.parquet" for table in TIMELINE)}
-
-
-def is_of_replicas(name: str) -> bool:
-    """Whether a file of a record, by its name, is made of the replicas' logs in raw/."""
-    return name in {EVIDENCE, "watermarks/checkpoint.parquet"} or name.startswith("replicas/")
+def is_evidence_whole(record: Path) -> bool:
+    """Whether evidence.json is as the run left it, as far as SHA256SUMS says."""
+    own = {name: digest for name, digest in (read_sums(record) or {}).items() if name == EVIDENCE}
+    return not missing_files(record, own) and not changed_files(record, own)
 
 
 def _by_sums(record: Path) -> Iterator[Gap]:

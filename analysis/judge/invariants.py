@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.evidence.wholeness import OF_LOSSES, TIMELINE, Gap
+from analysis.evidence.remaking import TIMELINE
+from analysis.evidence.wholeness import OF_LOSSES, Gap
 from analysis.judge import partition_checks as states
 from analysis.judge.api_check import Compared, api_agrees_with_log
 from analysis.judge.broker_checks import no_join_with_an_old_broker_epoch, unclean_broker_leaves_isr_and_elr

@@ -12,7 +12,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.evidence.wholeness import OF_LOSSES, TIMELINE, is_of_replicas, is_of_timeline, is_raw_whole
+from analysis.evidence.remaking import PARTS, Part, is_of_parts, parts_to_remake
+from analysis.evidence.wholeness import OF_LOSSES, is_evidence_whole, is_raw_whole
 from analysis.judge.api_check import compare_answers
 from analysis.judge.blame import believed, blamed_losses, blamed_regressions, losses_of, reasons_of, regressions_of
 from analysis.judge.client_facts import client_facts
@@ -37,8 +38,8 @@ from harness.errors import EbbtideError, Problems
 from harness.record.files import JOURNAL_DIR, RAW_DIR, check_ended
 from harness.record.manifest import Manifest, read_manifest
 from harness.record.steps import StepEntry, elementary, read_steps
-from harness.record.sums import read_sums, update_sums, write_sums
-from harness.record.tables import table_files
+from harness.record.sums import forget_sums, read_sums, update_sums, write_sums
+from harness.record.tables import TABLES, table_files
 from harness.scenario.model import Scenario
 from harness.scenario.write import SCENARIO
 
@@ -87,30 +88,35 @@ def conclude(record: Path, manifest: Manifest, reconciliation: Reconciliation, *
 def complete_tables(record: Path, run_id: str, *, is_complete: bool = True) -> None:
     """Decode what an interrupted run left undecoded: its journals, and the logs under raw/.
 
-    The tables of the metadata log are made together. Of a run that `is_complete` they were there once: where one is
-    left, the others were taken away, which is a gap (`wholeness`) and not made good.
+    `remaking.parts_to_remake` says which tables are made from raw/. They are made only from a raw/ that is as the run
+    left it. evidence.json has a report of each part: where it is damaged, all parts are made again, or none.
     """
     was_cut_short = (record / JOURNAL_DIR).is_dir()
     if was_cut_short:
         from workloads.convert import convert_journals
 
         convert_journals(record)
-    has = any if is_complete else all
-    without_timeline = not has(table_files(record, table) for table in TIMELINE)
-    without_replicas = not table_files(record, "replicas")
-    if (without_timeline or without_replicas) and (record / RAW_DIR).is_dir() and is_raw_whole(record):
-        from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
-        from workloads.payload import value_of
-
-        if without_timeline:
-            write_timeline(record)
-            update_sums(record, is_of_timeline)
-        if without_replicas:
-            write_replicas(record, value_of(run_id))
-            write_checkpoints(record)
-            update_sums(record, is_of_replicas)
+    tables = {table for table in TABLES if table_files(record, table)}
+    parts = parts_to_remake(tables, read_sums(record), is_complete=is_complete)
+    is_evidence_usable = parts == PARTS or is_evidence_whole(record)
+    if parts and is_evidence_usable and (record / RAW_DIR).is_dir() and is_raw_whole(record):
+        _remake(record, parts, run_id)
     if was_cut_short and read_sums(record) is None:
         write_sums(record)
+
+
+def _remake(record: Path, parts: Sequence[Part], run_id: str) -> None:
+    """Make tables from raw/. They have no entry in SHA256SUMS meanwhile, so that an interrupted remake shows."""
+    from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
+    from workloads.payload import value_of
+
+    forget_sums(record, partial(is_of_parts, parts))
+    if "timeline" in parts:
+        write_timeline(record)
+    if "replicas" in parts:
+        write_replicas(record, value_of(run_id))
+        write_checkpoints(record)
+    update_sums(record, partial(is_of_parts, parts))
 
 
 def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation) -> Verdict:

@@ -40,6 +40,13 @@ def update_sums(record: Path, is_new: Callable[[str], bool]) -> None:
     _write(record, kept | {name: _sha256(path) for name, path in names if is_new(name)})
 
 
+def forget_sums(record: Path, is_old: Callable[[str], bool]) -> None:
+    """Drop the entries of those files that are about to be replaced; no effect on a record without SHA256SUMS."""
+    sums = read_sums(record)
+    if sums is not None:
+        _write(record, {name: digest for name, digest in sums.items() if not is_old(name)})
+
+
 def read_sums(record: Path) -> dict[str, str] | None:
     """The SHA-256 of each file by its name relative to the record; None: the record has no SHA256SUMS.
 

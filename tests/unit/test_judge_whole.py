@@ -193,6 +193,7 @@ def test_only_tables_that_are_missing_are_decoded_from_raw(tmp_path: Path, monke
     for name in ("write_timeline", "write_replicas", "write_checkpoints"):
         monkeypatch.setattr(f"analysis.evidence.collect.{name}", lambda *_, name=name: done.append(name))
     monkeypatch.setattr("workloads.convert.convert_journals", lambda _: done.append("journals"))
+    monkeypatch.setattr(judging, "write_sums", lambda _: None)
     story = last_replica_standing(tmp_path)
     story.write()
     judging.complete_tables(tmp_path, "run-1")

@@ -7,11 +7,15 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
+import pyarrow.parquet as pq
 import pytest
 from damage import damages
 from real_records import NAMES, unpacked
 
+from analysis.evidence.remaking import TIMELINE
+from analysis.evidence.report import EVIDENCE
 from analysis.evidence.wholeness import gaps, is_raw_whole
 from analysis.judge.judging import ready
 from harness.errors import UsageError
@@ -187,3 +191,62 @@ def test_only_new_files_are_summed_anew(record: Path) -> None:
     assert after is not None
     assert after["steps.jsonl"] == before["steps.jsonl"]
     assert before.keys() - after.keys() == {"brokers.parquet"}
+
+
+def recompressed(record: Path) -> Path:
+    """Tables of other bytes than a remake writes, as an older version may have left them."""
+    for table in ("partitions", "brokers", "configs", "replicas", "watermarks"):
+        for path in table_files(record, table):
+            pq.write_table(pq.read_table(path), path, compression="none")
+    write_sums(record)
+    return record
+
+
+@pytest.mark.parametrize("stopped_in", ["write_timeline", "write_replicas", "write_checkpoints", "update_sums"])
+def test_a_remake_that_was_interrupted_is_finished_by_the_next_analysis(
+    record: Path, stopped_in: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recompressed(record)
+    shutil.rmtree(record / "replicas")
+    for table in TIMELINE:
+        (record / f"{table}.parquet").unlink()
+    where = "analysis.judge.judging" if stopped_in == "update_sums" else "analysis.evidence.collect"
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(f"{where}.{stopped_in}", Mock(side_effect=KeyboardInterrupt))
+        ready(record)
+    ready(record)
+    assert whys(record) == []
+    sums = read_sums(record)
+    assert sums is not None
+    assert {"partitions.parquet", "replicas/broker-3.parquet", "evidence.json"} <= sums.keys()
+
+
+def test_an_interrupted_remake_leaves_the_tables_of_the_other_part_as_they_are(
+    record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recompressed(record)
+    shutil.rmtree(record / "replicas")
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("analysis.judge.judging.update_sums", Mock(side_effect=KeyboardInterrupt))
+        ready(record)
+    before = (record / "partitions.parquet").read_bytes()
+    ready(record)
+    assert whys(record) == []
+    assert (record / "partitions.parquet").read_bytes() == before
+
+
+def test_no_part_is_made_again_beside_a_damaged_report_of_the_other(record: Path) -> None:
+    for table in TIMELINE:
+        (record / f"{table}.parquet").unlink()
+    (record / EVIDENCE).write_text((record / EVIDENCE).read_text().replace('"records"', '"recordz"', 1))
+    ready(record)
+    assert not table_files(record, "partitions")
+    assert any(EVIDENCE in why for why in whys(record))
+
+
+def test_all_that_is_made_of_raw_is_made_again_with_its_report(record: Path) -> None:
+    shutil.rmtree(record / "replicas")
+    for name in (*(f"{table}.parquet" for table in TIMELINE), EVIDENCE, "watermarks/checkpoint.parquet"):
+        (record / name).unlink()
+    ready(record)
+    assert whys(record) == []

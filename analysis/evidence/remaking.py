@@ -1,0 +1,49 @@
+"""Which tables of a record are made again from raw/: those that are missing as a whole, and those half done.
+
+A remake takes the checksums of what it replaces out of SHA256SUMS, makes the files, and sums them. So a remake that
+was interrupted shows: SHA256SUMS has no entry for evidence.json, and none for the tables of that part. The next
+analysis makes them again from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Literal
+
+from analysis.evidence.report import EVIDENCE
+
+TIMELINE = ("partitions", "brokers", "configs")
+"""The tables that are made together, of the metadata log."""
+
+Part = Literal["timeline", "replicas"]
+"""What is made together: of the metadata logs in raw/, or of the replicas' logs."""
+PARTS: tuple[Part, ...] = ("timeline", "replicas")
+
+
+def parts_to_remake(tables: Collection[str], summed: Collection[str] | None, *, is_complete: bool) -> tuple[Part, ...]:
+    """The parts to make again, for a record with files of these `tables` and entries `summed` in SHA256SUMS.
+
+    `summed` is None for a record without SHA256SUMS. A run that `is_complete` once had the whole timeline: where one
+    of its tables is left, the others were taken away, which is a gap (`wholeness`) and not made good.
+    """
+    has = any if is_complete else all
+    lacks: dict[Part, bool] = {
+        "timeline": not has(table in tables for table in TIMELINE),
+        "replicas": "replicas" not in tables,
+    }
+    return tuple(part for part in PARTS if lacks[part] or _is_half_remade(part, summed))
+
+
+def is_of_parts(parts: Iterable[Part], name: str) -> bool:
+    """Whether a file of a record, by its name, is written when these parts are made."""
+    return name == EVIDENCE or any(_is_table_of(part, name) for part in parts)
+
+
+def _is_table_of(part: Part, name: str) -> bool:
+    if part == "timeline":
+        return name in {f"{table}.parquet" for table in TIMELINE}
+    return name == "watermarks/checkpoint.parquet" or name.startswith("replicas/")
+
+
+def _is_half_remade(part: Part, summed: Collection[str] | None) -> bool:
+    return summed is not None and not any(is_of_parts([part], name) for name in summed)
