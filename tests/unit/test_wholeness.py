@@ -202,6 +202,14 @@ def recompressed(record: Path) -> Path:
     return record
 
 
+def interrupt(record: Path, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin to analyze the record, and press Ctrl-C at a function that makes tables."""
+    with monkeypatch.context() as patched:
+        patched.setattr(at, Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            ready(record)
+
+
 @pytest.mark.parametrize("stopped_in", ["write_timeline", "write_replicas", "write_checkpoints", "update_sums"])
 def test_a_remake_that_was_interrupted_is_finished_by_the_next_analysis(
     record: Path, stopped_in: str, monkeypatch: pytest.MonkeyPatch
@@ -211,9 +219,7 @@ def test_a_remake_that_was_interrupted_is_finished_by_the_next_analysis(
     for table in TIMELINE:
         (record / f"{table}.parquet").unlink()
     where = "analysis.judge.judging" if stopped_in == "update_sums" else "analysis.evidence.collect"
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(f"{where}.{stopped_in}", Mock(side_effect=KeyboardInterrupt))
-        ready(record)
+    interrupt(record, f"{where}.{stopped_in}", monkeypatch)
     ready(record)
     assert whys(record) == []
     sums = read_sums(record)
@@ -226,9 +232,7 @@ def test_an_interrupted_remake_leaves_the_tables_of_the_other_part_as_they_are(
 ) -> None:
     recompressed(record)
     shutil.rmtree(record / "replicas")
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr("analysis.judge.judging.update_sums", Mock(side_effect=KeyboardInterrupt))
-        ready(record)
+    interrupt(record, "analysis.judge.judging.update_sums", monkeypatch)
     before = (record / "partitions.parquet").read_bytes()
     ready(record)
     assert whys(record) == []
