@@ -46,19 +46,21 @@ def _write_log(
     before = table.rows
     start = end = readable = min(segments, default=0)
     damages: list[LogFileDamage] = []
+    is_cut = False
     for base, path in segments.items():
-        end = end if damages else max(end, base)
-        if base > readable and not damages:
+        end = end if is_cut else max(end, base)
+        if base > readable and not is_cut:
             damages.append(LogFileDamage(file=_named(record, path), damage=_hole(readable, base), from_offset=readable))
             readable = base
         for item in _contents(path):
             if isinstance(item, Damage):
                 damages.append(LogFileDamage(file=_named(record, path), damage=item, from_offset=readable))
+                is_cut = True
                 continue
             batch, rows = item
             for row in rows:
                 table.add(_row(broker, partition, batch, row, value_of))
-            end = end if damages else batch.next_offset
+            end = end if is_cut else batch.next_offset
             readable = batch.next_offset
     return ReplicaLog(
         broker=broker,
@@ -77,7 +79,10 @@ def _named(record: Path, path: Path) -> str:
 
 
 def _hole(end: int, base: int) -> Damage:
-    """What a missing segment leaves: each segment but the first begins where the one before it ends."""
+    """What a missing segment leaves: each segment but the first begins where the one before it ends.
+
+    Compaction leaves the same. So it does not end the log: a broker goes on behind it.
+    """
     detail = f"the segment begins at offset {base}, the one before it ends at {end}"
     return Damage(position=0, size=0, kind="hole", detail=detail, tail=False, base_offset=end)
 

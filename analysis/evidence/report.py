@@ -20,7 +20,8 @@ T = TypeVar("T")
 class LogFileDamage(msgspec.Struct, frozen=True, kw_only=True):
     """A damage and the file, relative to the record, that has it.
 
-    `from_offset`: what stands below it in the log is whole. Null in a record of before this was noted.
+    `from_offset` is the offset after the last batch that could be read before the damage. What stands below it is whole,
+    unless a damage before this one says otherwise. It is null in records of versions that did not write it.
     """
 
     file: str
@@ -62,7 +63,7 @@ class TimelineReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
-    """One replica's log, offsets as [start, end); `log_end_offset` ends before the first damage."""
+    """One replica's log, offsets as [start, end); `log_end_offset` ends before the first damage that is no hole."""
 
     broker: int
     topic: str

@@ -27,7 +27,7 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
 
     `kind`: torn (fewer bytes than the batch claims), zeros (the file was extended and never written),
     header (no batch starts here), checksum, order (offsets do not go up), records (the batch is intact,
-    its content is not), hole (a segment is missing before this one).
+    its content is not), hole (offsets are missing before this segment).
     `tail`: nothing readable follows. `base_offset` is what the header says, where
     there is one.
     """

@@ -75,15 +75,19 @@ def collect_facts(
     for number, record in enumerate(runs):
         for section in _COUNTED:
             refuse_count(record, _TABLES[section], sum(one.rows for one in found[number][section]))
-    return [_facts(number, record, found[number]) for number, record in enumerate(runs)]
+    return [facts_of(number, record, found[number]) for number, record in enumerate(runs)]
 
 
-def _facts(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
+def facts_of(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
+    """The facts of one run, of the rows `found` of each section."""
     manifest = run.manifest
     named = {
         f"{one.topic}-{one.partition}" for one in (*found["sends"], *found["polls"])
     } | manifest.final_offsets.keys()
     policies, by_default = found.pop("policies"), default_policy(run.record)
+    used = {name.rpartition("-")[0] for name in named}
+    logged = used | {one.topic for one in found["checkpoints"]}
+    with_holes = {one.topic for one in compacted(logged, policies, by_default)}
     return Facts(
         run=number,
         rows=run.rows,
@@ -95,8 +99,8 @@ def _facts(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
         transactional=any(producer.transactional for producer in manifest.producers.values()),
         clock_went_back=went_back(run.files["watermarks"]),
         gaps=run.gaps,
-        damaged_logs=damaged_logs(run.record, found["checkpoints"]),
-        compacted=compacted({name.rpartition("-")[0] for name in named}, policies, by_default),
+        damaged_logs=damaged_logs(run.record, found["checkpoints"], with_holes),
+        compacted=compacted(used, policies, by_default),
         **found,
     )
 

@@ -1,7 +1,8 @@
 """Which replicas' logs are damaged where committed records stand: below the HW that the replica checkpointed.
 
 The data: evidence.json, which says of each damage from which offset on the log cannot be read, and the checkpointed
-HWs (watermarks of source checkpoint). A torn tail above the HW is what a power loss leaves, and says nothing.
+HWs (watermarks of source checkpoint). A torn tail above the HW is what a power loss leaves, and says nothing. Offsets
+that a compacted topic lacks between two segments are what compaction leaves, and say nothing either.
 
 Why it matters: a batch that cannot be read has no row in replicas. A row that is missing there counts as no
 divergence, so that without this a log that nobody can read would agree with every other.
@@ -9,25 +10,33 @@ divergence, so that without this a log that nobody can read would agree with eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from analysis.evidence.report import LogFileDamage, ReplicaLog, ReplicasReport, report_of
 from analysis.reconcile.facts import CheckpointFacts, DamagedLog
 
 
-def damaged_logs(record: Path, checkpoints: Sequence[CheckpointFacts]) -> tuple[DamagedLog, ...]:
-    """The replicas with damage below their HW; a replica without a checkpoint has the highest of its partition."""
+def damaged_logs(
+    record: Path, checkpoints: Sequence[CheckpointFacts], compacted: Collection[str]
+) -> tuple[DamagedLog, ...]:
+    """The replicas with damage below their HW; a replica without a checkpoint has the highest of its partition.
+
+    `compacted` are the topics that were compacted at some time of the run.
+    """
     report = report_of(record, "replicas", ReplicasReport)
-    return tuple(_damaged(report.logs, checkpoints)) if report is not None else ()
+    return tuple(_damaged(report.logs, checkpoints, compacted)) if report is not None else ()
 
 
-def _damaged(logs: Sequence[ReplicaLog], checkpoints: Sequence[CheckpointFacts]) -> Iterator[DamagedLog]:
+def _damaged(
+    logs: Sequence[ReplicaLog], checkpoints: Sequence[CheckpointFacts], compacted: Collection[str]
+) -> Iterator[DamagedLog]:
     own = {(one.topic, one.partition, one.broker): one.high_watermark for one in checkpoints}
     for log in logs:
         others = [hw for (topic, partition, _), hw in own.items() if (topic, partition) == (log.topic, log.partition)]
         high_watermark = own.get((log.topic, log.partition, log.broker), max(others, default=0))
-        below = [one for one in log.damages if _from(one, log) < high_watermark]
+        damages = [one for one in log.damages if one.damage.kind != "hole" or log.topic not in compacted]
+        below = [one for one in damages if _from(one, log) < high_watermark]
         if below:
             first = min(below, key=lambda one: _from(one, log))
             why = (

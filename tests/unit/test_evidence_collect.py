@@ -177,6 +177,15 @@ def test_damaged_replicas_give_the_rows_that_are_whole_and_every_damage_by_file(
     assert [item["damage"]["tail"] for item in told["damages"]] == [False, False, True]
 
 
+def test_a_segment_that_is_missing_is_a_hole_and_does_not_end_the_log(record: Path) -> None:
+    manifest(record, brokers=1)
+    for base in (0, 5, 9):
+        replica(record, 1, "t-0", build.plain(base, b"1"), base=base)
+    (log,) = write_replicas(record, number).logs
+    assert [(one.damage.kind, one.from_offset) for one in log.damages] == [("hole", 1), ("hole", 6)]
+    assert log.log_end_offset == leo_of(record / "raw" / "broker-1" / "t-0") == 10
+
+
 def _rechecked(data: bytes) -> bytes:
     checked = bytearray(data)
     checked[8:12] = (len(data) - 12).to_bytes(4, "big")
