@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.evidence.report import EVIDENCE
 from harness.record.manifest import read_manifest, write_manifest
 from harness.record.tables import TABLES
 
@@ -42,6 +44,11 @@ def plant_lost_tail(record: Path) -> None:
     _rewrite(record / "polls" / f"consumer-{manifest.final_consumer}.parquet", "polls", cut)
     for path in sorted((record / "replicas").glob("*.parquet")):
         _rewrite(path, "replicas", cut)
+    evidence = json.loads((record / EVIDENCE).read_text())
+    for log in evidence["replicas"]["logs"]:
+        rows = pq.read_table(record / "replicas" / f"broker-{log['broker']}.parquet").to_pylist()
+        log["records"] = sum((row["topic"], row["partition"]) == (log["topic"], log["partition"]) for row in rows)
+    (record / EVIDENCE).write_text(json.dumps(evidence, indent=2))
     ended = msgspec.structs.replace(ends, high_watermark=end)
     write_manifest(record, msgspec.structs.replace(manifest, final_offsets={**manifest.final_offsets, name: ended}))
 

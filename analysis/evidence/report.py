@@ -20,8 +20,8 @@ T = TypeVar("T")
 class LogFileDamage(msgspec.Struct, frozen=True, kw_only=True):
     """A damage and the file, relative to the record, that has it.
 
-    `from_offset` is the offset after the last batch that could be read before the damage. What stands below it is whole,
-    unless a damage before this one says otherwise. It is null in records of versions that did not write it.
+    `from_offset` is the offset after the last batch that could be read before the damage. What stands below it is
+    whole, unless a damage before this one says otherwise. It is null in records of versions that did not write it.
     """
 
     file: str

@@ -1,18 +1,18 @@
 """What a record once had and has no more: half a table proves nothing, so nothing is concluded from it.
 
-Four witnesses say what must be there. Any of them may be missing itself:
+Four sources say what must be there. Any of them may be missing itself:
 
 - SHA256SUMS lists every file that the run left, with its checksum.
 - The manifest names the brokers and clients. Ebbtide gives each of them a file of its own in a table.
-- evidence.json counts the rows of the tables that were made of the metadata log.
+- evidence.json counts the rows of the tables that were made from raw/.
 - scenario.toml and the table configs say what the manifest must say.
 
-A record that was made elsewhere may lack any table: what none of the witnesses speaks of is no gap.
+A record that was made elsewhere may lack any table: what none of the sources names is no gap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,14 +21,15 @@ import pyarrow.parquet as pq
 from packaging.version import InvalidVersion, Version
 
 from analysis.evidence.remaking import TIMELINE
-from analysis.evidence.report import EVIDENCE, TimelineReport, report_of
+from analysis.evidence.report import EVIDENCE, CheckpointsReport, ReplicasReport, TimelineReport, report_of
+from analysis.witness.table import WITNESS_DIR
 from harness.errors import EbbtideError
 from harness.record.clients import CLIENTS_DIR
 from harness.record.decoding import decoded
 from harness.record.files import RAW_DIR
 from harness.record.manifest import ACKS, MANIFEST, Manifest
 from harness.record.steps import STEPS
-from harness.record.sums import changed_files, missing_files, read_sums
+from harness.record.sums import changed_files, files_below, missing_files, read_sums
 from harness.record.tables import TABLES, table_files
 from harness.scenario.model import Scenario
 from harness.scenario.parse import load
@@ -39,6 +40,7 @@ OF_LOSSES = frozenset(
 )
 """The parts in which losses, falls of the HW and their causes are found."""
 
+_CHECKPOINT = "watermarks/checkpoint.parquet"
 _DESCRIBES_SINCE = Version("3.8")
 _KEYS = (
     "status",
@@ -73,9 +75,13 @@ def gaps(record: Path, manifest: Manifest) -> tuple[Gap, ...]:
     keys = _keys(record)
     if manifest.status == "complete" or "status" not in keys:
         is_newer = _NEWER_KEY in keys and "ebbtide" in manifest.clients
-        found += _by_names(record, manifest, all_there=is_newer)
-        found += _by_counts(record)
+        found += _by_names(record, manifest, is_newer=is_newer)
+        # A file that is missing or changed is the reason why its table has other rows.
+        known = {one.part for one in found}
+        found += [one for one in _by_counts(record) if one.part not in known]
+        found += _by_timings(record, manifest)
         if is_newer:
+            found += _by_reports(record)
             found += _by_keys(keys)
             found += _by_scenario(record, manifest)
             found += _by_configs(record, manifest)
@@ -83,10 +89,13 @@ def gaps(record: Path, manifest: Manifest) -> tuple[Gap, ...]:
 
 
 def is_raw_whole(record: Path) -> bool:
-    """Whether raw/ is as the run left it, as far as SHA256SUMS says."""
-    sums = read_sums(record) or {}
+    """Whether raw/ holds the files that the run left, and no others; always true without SHA256SUMS."""
+    sums = read_sums(record)
+    if sums is None:
+        return True
     raw = {name: digest for name, digest in sums.items() if name.startswith(f"{RAW_DIR}/")}
-    return not missing_files(record, raw) and not changed_files(record, raw)
+    is_same = raw.keys() == set(files_below(record, RAW_DIR))
+    return bool(raw) and is_same and not changed_files(record, raw)
 
 
 def is_evidence_whole(record: Path) -> bool:
@@ -112,17 +121,20 @@ def _part(name: str) -> str:
     return Path(name).parts[0].partition(".")[0]
 
 
-def _by_names(record: Path, manifest: Manifest, *, all_there: bool) -> Iterator[Gap]:
-    """Tables in files of other names are not held against the manifest; where not `all_there`, none but sends is."""
-    for part, names in _expected(manifest).items():
+def _by_names(record: Path, manifest: Manifest, *, is_newer: bool) -> Iterator[Gap]:
+    """Tables in files of other names are not held against the manifest.
+
+    Of a record that is not newer, only sends is, and only where some of its files are there.
+    """
+    for part, names in _files_by_part(manifest).items():
         missing = missing_files(record, names)
         is_begun = len(missing) < len(names)
-        if missing and ((all_there and not table_files(record, part)) or (is_begun and (all_there or part == "sends"))):
+        if missing and ((is_newer and not table_files(record, part)) or (is_begun and (is_newer or part == "sends"))):
             for name in missing:
                 yield Gap(part, name, f"{name} is missing, and the manifest says that it was there")
 
 
-def _expected(manifest: Manifest) -> dict[str, list[str]]:
+def _files_by_part(manifest: Manifest) -> dict[str, list[str]]:
     """The files that Ebbtide writes for a run that is complete, by part."""
     producers = [f"producer-{name}" for name in manifest.producers]
     consumers = [name for name in manifest.clients if name.startswith("consumer-")]
@@ -133,7 +145,7 @@ def _expected(manifest: Manifest) -> dict[str, list[str]]:
         "polls": [f"polls/{name}.parquet" for name in consumers],
         CLIENTS_DIR: [f"{CLIENTS_DIR}/{name}.jsonl" for name in (*producers, *consumers)],
         "replicas": [f"replicas/broker-{broker}.parquet" for broker in manifest.topology.brokers],
-        "watermarks": ["watermarks/sampler.parquet", "watermarks/checkpoint.parquet"],
+        "watermarks": ["watermarks/sampler.parquet", _CHECKPOINT],
         **{table: [f"{table}.parquet"] for table in TIMELINE},
         "evidence": [EVIDENCE],
         "steps": [STEPS],
@@ -148,22 +160,50 @@ def _expected(manifest: Manifest) -> dict[str, list[str]]:
 
 
 def _by_counts(record: Path) -> Iterator[Gap]:
-    report = report_of(record, "timeline", TimelineReport)
-    for table, rows in ((report.rows if report is not None else None) or {}).items():
-        if rows and table in TIMELINE and _rows(record, table) == 0:
-            yield Gap(
-                table,
-                f"{table}.parquet",
-                f"the table {table} has no rows, and {rows} were made of the metadata log (evidence.json)",
-            )
+    """The rows of each table that is made from raw/, as evidence.json counts them and as the files have them."""
+    for name, part, files, rows in _counted(record):
+        if files and (found := _rows(files)) not in (None, rows):
+            yield Gap(part, name, f"{name}: {found:,} of the {rows:,} rows that were made (evidence.json)")
 
 
-def _rows(record: Path, table: str) -> int | None:
-    """How many rows a table has; None where a file cannot be read, which is an error of its own."""
+def _counted(record: Path) -> Iterator[tuple[str, str, list[Path], int]]:
+    """What evidence.json counts the rows of, its part of the record, its files, and how many rows it had."""
+    timeline = report_of(record, "timeline", TimelineReport)
+    for table, rows in ((timeline.rows if timeline is not None else None) or {}).items():
+        if table in TIMELINE:
+            yield f"{table}.parquet", table, table_files(record, table), rows
+    replicas = report_of(record, "replicas", ReplicasReport)
+    if replicas is not None:
+        rows = sum(log.records for log in replicas.logs)
+        yield "replicas", "replicas", table_files(record, "replicas"), rows
+    checkpoints = report_of(record, "checkpoints", CheckpointsReport)
+    path = record / _CHECKPOINT
+    if checkpoints is not None and path.is_file():
+        yield _CHECKPOINT, "watermarks", [path], checkpoints.rows
+
+
+def _rows(files: Sequence[Path]) -> int | None:
+    """How many rows some files have; None where a file cannot be read, which is an error of its own."""
     try:
-        return sum(int(pq.read_metadata(path).num_rows) for path in table_files(record, table) if path.is_file())
+        return sum(int(pq.read_metadata(path).num_rows) for path in files if path.is_file())
     except (OSError, pa.ArrowException):
         return None
+
+
+def _by_reports(record: Path) -> Iterator[Gap]:
+    """Ebbtide always writes all reports; one that cannot be read says nothing either."""
+    kinds = {"timeline": TimelineReport, "replicas": ReplicasReport, "checkpoints": CheckpointsReport}
+    for part, kind in kinds.items():
+        if (record / EVIDENCE).is_file() and report_of(record, part, kind) is None:
+            yield Gap("evidence", f"{EVIDENCE}: {part}", f"{EVIDENCE} says nothing of the {part}")
+
+
+def _by_timings(record: Path, manifest: Manifest) -> Iterator[Gap]:
+    """A witness leaves what it read, or why it could not read."""
+    folder = record / WITNESS_DIR
+    if WITNESS_DIR in manifest.timings_s and not (folder.is_dir() and any(folder.iterdir())):
+        why = f"{WITNESS_DIR}/ is missing, and the manifest says that the run had a witness"
+        yield Gap(WITNESS_DIR, WITNESS_DIR, why)
 
 
 def _keys(record: Path) -> frozenset[str]:
@@ -178,12 +218,12 @@ def _by_keys(keys: frozenset[str]) -> Iterator[Gap]:
 
 
 def _by_scenario(record: Path, manifest: Manifest) -> Iterator[Gap]:
-    """A scenario that cannot be read is no witness: that it cannot is a reason of its own to be inconclusive."""
+    """A scenario that cannot be read is no source: that it cannot is a reason of its own to be inconclusive."""
     try:
         scenario = load(record / SCENARIO)
     except EbbtideError:
         return
-    for what, there, asked in _compared(scenario, manifest):
+    for what, there, asked in _said_and_asked(scenario, manifest):
         if there != asked:
             yield Gap("manifest", what, f"manifest.json and scenario.toml differ in {what}")
     if manifest.final_consumer is not None:
@@ -195,7 +235,7 @@ def _by_scenario(record: Path, manifest: Manifest) -> Iterator[Gap]:
                     yield Gap("manifest", what, f"manifest.json has no {what}")
 
 
-def _compared(scenario: Scenario, manifest: Manifest) -> Iterator[tuple[str, object, object]]:
+def _said_and_asked(scenario: Scenario, manifest: Manifest) -> Iterator[tuple[str, object, object]]:
     yield "the Kafka release", manifest.kafka, scenario.kafka[0]
     cluster, nodes = scenario.cluster, manifest.topology
     yield "the nodes", (len(nodes.controllers), len(nodes.brokers)), (cluster.controllers, cluster.brokers)
@@ -224,18 +264,20 @@ def _by_configs(record: Path, manifest: Manifest) -> Iterator[Gap]:
     if len(files := table_files(record, "configs")) != 1:
         return
     try:
-        rows = pq.read_table(files[0], columns=["metadata_offset", "resource", "value"]).sort_by("metadata_offset")
+        rows = pq.read_table(files[0], columns=["resource", "value"]).to_pylist()
     except (OSError, pa.ArrowException, KeyError):
         return
+    # Rows are in the order of the log. A null takes a level away.
     levels = {
-        row["resource"].removeprefix("feature:"): row["value"]
-        for row in rows.to_pylist()
+        str(row["resource"]).removeprefix("feature:"): row["value"]
+        for row in rows
         if str(row["resource"]).startswith("feature:")
     }
-    lacking = [name for name in levels if name not in manifest.features]
-    if lacking:
+    said = {name: str(level) for name, level in manifest.features.items()}
+    differing = [name for name, level in levels.items() if said.get(name) != level]
+    if differing:
         yield Gap(
             "manifest",
             "feature levels",
-            f"manifest.json lacks the level of {', '.join(lacking)}, which the metadata log has",
+            f"manifest.json and the metadata log (configs) differ in the level of {', '.join(differing)}",
         )

@@ -58,8 +58,8 @@ def read_sums(record: Path) -> dict[str, str] | None:
     text = path.read_bytes().decode(errors="replace")
     lines = [_LINE.fullmatch(line) for line in text.split("\n")[:-1]]
     names = [PurePosixPath(line[2]) for line in lines if line is not None]
-    leads_out = any(name.is_absolute() or ".." in name.parts for name in names)
-    if not text.endswith("\n") or not all(lines) or leads_out:
+    has_outside_name = any(name.is_absolute() or ".." in name.parts for name in names)
+    if not text.endswith("\n") or not all(lines) or has_outside_name:
         raise UsageError(
             "SHA256SUMS is damaged",
             where=str(path),
@@ -72,6 +72,12 @@ def read_sums(record: Path) -> dict[str, str] | None:
 def missing_files(record: Path, names: Iterable[str]) -> list[str]:
     """Those of the names for which the record has no regular file."""
     return [name for name in names if not (record / name).is_file()]
+
+
+def files_below(record: Path, folder: str) -> list[str]:
+    """The names of all that is in a folder of the record and no folder, links too; not what a killed writer left."""
+    found = [path for path in (record / folder).rglob("*") if path.is_symlink() or not path.is_dir()]
+    return [str(path.relative_to(record)) for path in found if path.suffix != ".part"]
 
 
 def changed_files(record: Path, sums: dict[str, str]) -> list[str]:

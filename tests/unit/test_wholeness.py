@@ -1,4 +1,4 @@
-"""What a record says that it must hold: a missing or changed part is a gap, whichever witness speaks of it."""
+"""What a record says that it must hold: a missing or changed part is a gap, whichever source names it."""
 
 from __future__ import annotations
 
@@ -133,9 +133,11 @@ def test_a_manifest_without_a_key_is_a_gap(record: Path, key: str) -> None:
         ("the consumers", lambda manifest: manifest["clients"].pop("consumer-1")),
         ("final offsets of t-0", lambda manifest: manifest["final_offsets"].pop("t-0")),
         ("eligible.leader.replicas.version", lambda m: m["features"].pop("eligible.leader.replicas.version")),
+        ("metadata.version", lambda manifest: manifest["features"].update({"metadata.version": 21})),
+        ("the run had a witness", lambda manifest: manifest["timings_s"].update(witness=1.5)),
     ],
 )
-def test_an_entry_that_the_scenario_or_the_metadata_log_has_and_the_manifest_has_not_is_a_gap(
+def test_a_manifest_that_differs_from_the_scenario_or_the_record_is_a_gap(
     record: Path, said: str, change: Callable[[dict[str, object]], object]
 ) -> None:
     change_manifest(unsummed(record), change)
@@ -254,3 +256,72 @@ def test_all_that_is_made_of_raw_is_made_again_with_its_report(record: Path) -> 
         (record / name).unlink()
     ready(record)
     assert whys(record) == []
+
+
+def cut_short(path: Path) -> None:
+    rows = pq.read_table(path)
+    pq.write_table(rows.slice(0, len(rows) - 1), path)
+
+
+@pytest.mark.parametrize(
+    "name", ["partitions.parquet", "configs.parquet", "replicas/broker-2.parquet", "watermarks/checkpoint.parquet"]
+)
+def test_a_table_with_fewer_rows_than_were_made_is_a_gap(record: Path, name: str) -> None:
+    cut_short(unsummed(record) / name)
+    (why,) = whys(record)
+    assert "rows that were made (evidence.json)" in why
+
+
+@pytest.mark.parametrize("part", ["timeline", "replicas", "checkpoints"])
+def test_a_report_that_is_missing_is_a_gap(record: Path, part: str) -> None:
+    evidence = json.loads((unsummed(record) / EVIDENCE).read_text())
+    del evidence[part]
+    (record / EVIDENCE).write_text(json.dumps(evidence))
+    assert whys(record) == [f"evidence.json says nothing of the {part}"]
+
+
+@pytest.mark.parametrize("name", ["part-0.parquet", "problem.txt"])
+def test_a_witness_that_left_something_is_no_gap(record: Path, name: str) -> None:
+    change_manifest(unsummed(record), lambda manifest: manifest["timings_s"].update(witness=1.5))  # type: ignore[attr-defined]
+    (record / "witness").mkdir()
+    assert whys(record) == ["witness/ is missing, and the manifest says that the run had a witness"]
+    (record / "witness" / name).write_text("")
+    assert whys(record) == []
+
+
+@pytest.mark.parametrize("name", ["raw/broker-3/t-0/00000000000000099999.log", "raw/broker-9/meta.properties"])
+def test_a_raw_folder_with_an_added_file_is_not_whole(record: Path, name: str) -> None:
+    assert is_raw_whole(record)
+    (record / name).parent.mkdir(exist_ok=True)
+    (record / name).write_text("")
+    assert not is_raw_whole(record)
+
+
+def test_a_raw_folder_that_the_run_did_not_leave_is_not_whole(record: Path) -> None:
+    (record / "raw").rename(record / "away")
+    write_sums(record)
+    (record / "away").rename(record / "raw")
+    assert not is_raw_whole(record)
+    assert is_raw_whole(unsummed(record))
+
+
+def test_timelines_tables_and_evidence_that_are_missing_together_are_a_gap(record: Path) -> None:
+    unsummed(record)
+    for name in (*(f"{table}.parquet" for table in TIMELINE), EVIDENCE):
+        (record / name).unlink()
+    ready(record)
+    assert {f"evidence.json says nothing of the {part}" for part in ("replicas", "checkpoints")} == {*whys(record)}
+
+
+@pytest.mark.parametrize("table", TIMELINE)
+@pytest.mark.parametrize("with_sums", [True, False])
+def test_a_torn_timeline_without_evidence_is_left_as_it_is(record: Path, table: str, with_sums: bool) -> None:
+    if not with_sums:
+        unsummed(record)
+    for name in (f"{table}.parquet", EVIDENCE):
+        (record / name).unlink()
+    ready(record)
+    assert not table_files(record, table)
+    said = " ".join(whys(record))
+    assert table in said
+    assert EVIDENCE in said
