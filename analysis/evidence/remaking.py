@@ -8,9 +8,12 @@ analysis makes them again from the start.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import Literal
 
 from analysis.evidence.report import EVIDENCE
+from harness.record.sums import read_sums
+from harness.record.tables import table_files
 
 TIMELINE = ("partitions", "brokers", "configs")
 """The tables that are made together, of the metadata log."""
@@ -20,16 +23,17 @@ Part = Literal["timeline", "replicas"]
 PARTS: tuple[Part, ...] = ("timeline", "replicas")
 
 
-def parts_to_remake(tables: Collection[str], summed: Collection[str] | None, *, is_complete: bool) -> tuple[Part, ...]:
-    """The parts to make again, for a record with files of these `tables` and entries `summed` in SHA256SUMS.
+def parts_to_remake(record: Path, *, is_complete: bool) -> tuple[Part, ...]:
+    """The parts of a record to make again from raw/. Raises `UsageError` when SHA256SUMS is damaged.
 
-    `summed` is None for a record without SHA256SUMS. A run that `is_complete` once had the whole timeline: where one
-    of its tables is left, the others were taken away, which is a gap (`wholeness`) and not made good.
+    A run that `is_complete` once had the whole timeline: where one of its tables is left, the others were taken away,
+    which is a gap (`wholeness`) and not made good.
     """
+    summed = read_sums(record)
     has = any if is_complete else all
     lacks: dict[Part, bool] = {
-        "timeline": not has(table in tables for table in TIMELINE),
-        "replicas": "replicas" not in tables,
+        "timeline": not has(table_files(record, table) for table in TIMELINE),
+        "replicas": not table_files(record, "replicas"),
     }
     return tuple(part for part in PARTS if lacks[part] or _is_half_remade(part, summed))
 

@@ -39,7 +39,7 @@ from harness.record.files import JOURNAL_DIR, RAW_DIR, check_ended
 from harness.record.manifest import Manifest, read_manifest
 from harness.record.steps import StepEntry, elementary, read_steps
 from harness.record.sums import forget_sums, read_sums, update_sums, write_sums
-from harness.record.tables import TABLES, table_files
+from harness.record.tables import table_files
 from harness.scenario.model import Scenario
 from harness.scenario.write import SCENARIO
 
@@ -96,8 +96,7 @@ def complete_tables(record: Path, run_id: str, *, is_complete: bool = True) -> N
         from workloads.convert import convert_journals
 
         convert_journals(record)
-    tables = {table for table in TABLES if table_files(record, table)}
-    parts = parts_to_remake(tables, read_sums(record), is_complete=is_complete)
+    parts = parts_to_remake(record, is_complete=is_complete)
     is_evidence_usable = parts == PARTS or is_evidence_whole(record)
     if parts and is_evidence_usable and (record / RAW_DIR).is_dir() and is_raw_whole(record):
         _remake(record, parts, run_id)

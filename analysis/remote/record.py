@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
+from analysis.evidence.remaking import parts_to_remake
 from analysis.remote.files import Entry, RemoteFiles
 from analysis.verdict import VERDICT
 from harness.errors import EbbtideError, HarnessError, Problems, UsageError
 from harness.record.files import ANOMALIES_DIR, RAW_DIR
 from harness.record.manifest import MANIFEST, NoRecord, read_manifest
+from harness.record.sums import SUMS, forget_sums
 
 _DEPTH_MAX = 8
 """Folders within folders; a record has four."""
 _NOT_READ = {ANOMALIES_DIR, VERDICT, "report.html", "kept"}
 """What judging writes, or never looks at."""
-_FROM_RAW = ("partitions", "replicas")
-"""Tables that are made from raw/ where they are missing."""
 
 
 class RemoteRecord:
@@ -50,12 +51,13 @@ class RemoteRecord:
             entries = {entry.name: entry for entry in self._files.listing(self.address)}
             if (manifest := entries.pop(MANIFEST, None)) is not None and not manifest.is_folder:
                 self._files.fetch(f"{self.address}/{MANIFEST}", self.folder / MANIFEST, manifest.size)
-            read_manifest(self.folder)
+            is_complete = read_manifest(self.folder).status == "complete"
             raw = entries.pop(RAW_DIR, None)
             wanted = [at for entry in entries.values() for at in self._files_of(Path(entry.name), entry)]
-            if raw is not None and not all(any(_is_of(path, table) for path, _ in wanted) for table in _FROM_RAW):
-                wanted += self._files_of(Path(RAW_DIR), raw)
             self._fetch_all(wanted)
+            # The copy without raw/ has the same tables and sums, so this is what completing the record will do.
+            if raw is not None and parts_to_remake(self.folder, is_complete=is_complete):
+                self._fetch_all([*self._files_of(Path(RAW_DIR), raw)])
         elif there is not None:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             self.folder.touch()
@@ -66,9 +68,18 @@ class RemoteRecord:
         return f"{self.address}/{path.relative_to(self.folder).as_posix()}"
 
     def put_back(self) -> None:
-        """Bring what has been written, replaced and removed in the copy since the last time to the record itself."""
+        """Bring what has been written, replaced and removed in the copy since the last time to the record itself.
+
+        SHA256SUMS goes last. One that the record has loses its entries for the other files first, so that the next
+        analysis finishes what was interrupted.
+        """
         has = self._has()
         changed = [path for path in has if self._had.get(path) != has[path]]
+        sums = Path(SUMS)
+        if sums in changed:
+            changed = [*(path for path in changed if path != sums), sums]
+            if sums in self._had:
+                self._put_sums_without({path.as_posix() for path in changed})
         if any(path.parts[0] == ANOMALIES_DIR for path in changed):
             self._files.put(self.folder / ANOMALIES_DIR, f"{self.address}/{ANOMALIES_DIR}")
         for path in changed:
@@ -77,6 +88,12 @@ class RemoteRecord:
         for gone in {path.parts[0] for path in self._had} - {path.parts[0] for path in has}:
             self._files.remove(f"{self.address}/{gone}")
         self._had = has
+
+    def _put_sums_without(self, names: Set[str]) -> None:
+        with tempfile.TemporaryDirectory(dir=self.folder.parent) as folder:
+            shutil.copy(self.folder / SUMS, Path(folder) / SUMS)
+            forget_sums(Path(folder), names.__contains__)
+            self._files.put(Path(folder) / SUMS, f"{self.address}/{SUMS}")
 
     def check_writable(self) -> None:
         """Raise `HarnessError` when the record cannot be written to, or its file system does not answer."""
@@ -149,11 +166,6 @@ class RemoteRecord:
         """Size and time of the last change of every file of the copy."""
         files = [path for path in self.folder.rglob("*") if path.is_file()]
         return {path.relative_to(self.folder): ((at := path.stat()).st_size, at.st_mtime_ns) for path in files}
-
-
-def _is_of(path: Path, table: str) -> bool:
-    """Whether `harness.record.tables.table_files` takes a file for one of a table's."""
-    return path.suffix == ".parquet" and (path == Path(f"{table}.parquet") or path.parts[0] == table)
 
 
 Copies = Mapping[Path, RemoteRecord]

@@ -1,0 +1,91 @@
+"""What judging fetches of a record elsewhere to make tables again, and in which order it puts them back."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import cast
+
+import pytest
+from real_records import unpacked
+
+from analysis.evidence.wholeness import gaps
+from analysis.judge.judging import ready
+from analysis.remote.files import Entry, RemoteFiles
+from analysis.remote.record import RemoteRecord
+from harness.record.manifest import read_manifest
+from harness.record.sums import SUMS, write_sums
+
+
+class LocalFiles:
+    """A folder of this host in the place of a remote file system; `put` fails after `puts_max` files."""
+
+    def __init__(self) -> None:
+        self.put_names: list[str] = []
+        self.puts_max = 1_000
+
+    def stat(self, address: str) -> Entry:
+        return Entry(name=Path(address).name, is_folder=True, size=0)
+
+    def listing(self, address: str) -> list[Entry]:
+        found = sorted(Path(address).iterdir())
+        return [Entry(name=one.name, is_folder=one.is_dir(), size=one.stat().st_size) for one in found]
+
+    def fetch(self, address: str, to: Path, size: int = 0) -> None:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(address, to)
+
+    def put(self, source: Path, address: str) -> None:
+        if len(self.put_names) == self.puts_max:
+            raise KeyboardInterrupt
+        self.put_names.append(source.name)
+        Path(address).parent.mkdir(exist_ok=True)
+        shutil.copy(source, address)
+
+    def remove(self, address: str) -> None:
+        shutil.rmtree(address)
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    """A record with SHA256SUMS that has no replicas/."""
+    found = unpacked("last-replica-standing-4.4.0", tmp_path / "there")
+    write_sums(found)
+    shutil.rmtree(found / "replicas")
+    return found
+
+
+def analyzed(record: Path, files: LocalFiles, copy: Path) -> list[str]:
+    """Complete the record's tables as judging does; the gaps of the copy."""
+    remote = RemoteRecord(cast(RemoteFiles, files), str(record), copy)
+    remote.fetch()
+    manifest = ready(copy)
+    remote.put_back()
+    return [one.why for one in gaps(copy, manifest)]
+
+
+def test_the_checksums_are_put_back_last_and_have_no_entry_of_what_is_on_its_way(record: Path, tmp_path: Path) -> None:
+    files = LocalFiles()
+    assert analyzed(record, files, tmp_path / "copy") == []
+    assert files.put_names[0] == files.put_names[-1] == SUMS
+    assert {"broker-1.parquet", "broker-2.parquet", "broker-3.parquet"} <= {*files.put_names}
+    assert gaps(record, read_manifest(record)) == ()
+
+
+@pytest.mark.parametrize("puts", range(6))
+def test_tables_that_were_put_back_in_part_are_made_again(record: Path, tmp_path: Path, puts: int) -> None:
+    files = LocalFiles()
+    files.puts_max = puts
+    with pytest.raises(KeyboardInterrupt):
+        analyzed(record, files, tmp_path / "first")
+    files.puts_max = 1_000
+    assert analyzed(record, files, tmp_path / "second") == []
+    assert gaps(record, read_manifest(record)) == ()
+
+
+def test_raw_is_fetched_only_where_a_table_is_made_of_it(record: Path, tmp_path: Path) -> None:
+    analyzed(record, LocalFiles(), tmp_path / "copy")
+    (record / "partitions.parquet").unlink()
+    (why, *_) = analyzed(record, LocalFiles(), tmp_path / "again")
+    assert why.startswith("partitions.parquet is missing")
+    assert not (tmp_path / "again" / "raw").exists()
