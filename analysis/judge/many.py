@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from analysis.reconcile.model import Reconciliation
+    from analysis.reconcile.tables import RunFiles
     from harness.record.manifest import Manifest
 
 Stage = Callable[[str], None]
@@ -50,24 +51,34 @@ def judge_many(
 def _judged(
     batch: Sequence[Path], spark: SparkSession, stage: Stage, remote: Copies
 ) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
-    manifests: dict[Path, Manifest] = {}
+    from analysis.reconcile import checked_run
+    from analysis.reconcile.tables import has_unreadable_rows
+
+    runs: dict[Path, RunFiles] = {}
     errors: dict[Path, EbbtideError] = {}
     stage("reading")
     for record in batch:
         try:
-            manifests[record] = _ready(record, remote.get(record))
+            copied = remote.get(record)
+            runs[record] = checked_run(record, _ready(record, copied), copied)
         except EbbtideError as error:
             errors[record] = error
         except Exception as error:
             errors[record] = Bug(record, error)
-    found = _reconciled(list(manifests.items()), spark, stage, remote)
+    # A record that is known to fail would make the others go through their jobs again.
+    unreadable = {record for record, run in runs.items() if has_unreadable_rows(run)}
+    found = _reconciled([run for record, run in runs.items() if record not in unreadable], spark, stage)
+    for record in unreadable:
+        found |= _reconciled([runs[record]], spark, stage)
     stage("judging")
     for record in batch:
         copied = remote.get(record)
         done: Verdict | EbbtideError
         ended: Reconciliation | EbbtideError = errors[record] if record in errors else found[record]
         try:
-            done = ended if isinstance(ended, EbbtideError) else _concluded(record, manifests[record], ended, copied)
+            done = (
+                ended if isinstance(ended, EbbtideError) else _concluded(record, runs[record].manifest, ended, copied)
+            )
         except EbbtideError as error:
             done = error
         except Exception as error:
@@ -100,18 +111,17 @@ def _concluded(
 
 
 def _reconciled(
-    records: list[tuple[Path, Manifest]], spark: SparkSession, stage: Stage, remote: Copies
+    runs: Sequence[RunFiles], spark: SparkSession, stage: Stage
 ) -> dict[Path, Reconciliation | EbbtideError]:
     """All at once; where that fails, each half for itself: some damage shows only when rows are read."""
-    from analysis.reconcile import reconcile_all
+    from analysis.reconcile import reconcile_runs
 
-    if not records:
+    if not runs:
         return {}
     try:
-        done = reconcile_all(spark, records, stage, remote)
-        return {record: one for (record, _), one in zip(records, done, strict=True)}
+        return {run.record: one for run, one in zip(runs, reconcile_runs(spark, runs, stage), strict=True)}
     except EbbtideError as error:
-        if len(records) == 1:
-            return {records[0][0]: error}
-    half = len(records) // 2
-    return _reconciled(records[:half], spark, stage, remote) | _reconciled(records[half:], spark, stage, remote)
+        if len(runs) == 1:
+            return {runs[0].record: error}
+    half = len(runs) // 2
+    return _reconciled(runs[:half], spark, stage) | _reconciled(runs[half:], spark, stage)

@@ -1,5 +1,5 @@
 """Turns a record's tables into anomalies, with Spark DataFrames."""
 
-from analysis.reconcile.reconciling import reconcile, reconcile_all
+from analysis.reconcile.reconciling import checked_run, reconcile, reconcile_all, reconcile_runs
 
-__all__ = ["reconcile", "reconcile_all"]
+__all__ = ["checked_run", "reconcile", "reconcile_all", "reconcile_runs"]

@@ -41,7 +41,7 @@ from analysis.reconcile.standing import session_ranges
 from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import Summary, summarize
 from analysis.reconcile.tables import RecordTables, RunFiles, load, run_files
-from analysis.remote.record import NO_COPIES, Copies
+from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
 from harness.errors import UsageError
 from harness.record.manifest import Manifest
 
@@ -81,12 +81,23 @@ def reconcile_all(
     `remote`: what those folders are copies of that are copies; their anomalies/ is then in the copy.
     Raises as `reconcile` does: for any of the records, and then none is done.
     """
-    for record, _ in records:
-        if record in remote:
-            remote[record].check_writable()
-        else:
-            check_writable(record)
-    runs = [run_files(record, manifest, remote.get(record)) for record, manifest in records]
+    runs = [checked_run(record, manifest, remote.get(record)) for record, manifest in records]
+    return reconcile_runs(spark, runs, stage)
+
+
+def checked_run(record: Path, manifest: Manifest, remote: RemoteRecord | None = None) -> RunFiles:
+    """A run that `reconcile_runs` takes. Raises as `reconcile` does, for all that shows before rows are read."""
+    if remote is not None:
+        remote.check_writable()
+    else:
+        check_writable(record)
+    return run_files(record, manifest, remote)
+
+
+def reconcile_runs(
+    spark: SparkSession, runs: Sequence[RunFiles], stage: Callable[[str], None] = lambda _: None
+) -> list[Reconciliation]:
+    """`reconcile` for each run, all in the same jobs. Raises for rows of any of them, and then none is done."""
     try:
         with Kept(spark) as kept, planned_for(spark, sum(sum(run.rows.values()) for run in runs)):
             return _reconciled(spark, runs, kept, stage)
@@ -95,7 +106,7 @@ def reconcile_all(
         for run in runs:
             if run.remote is not None:
                 run.remote.check_answers()
-        raise _explained(error, [record for record, _ in records]) from None
+        raise _explained(error, [run.record for run in runs]) from None
 
 
 def _reconciled(

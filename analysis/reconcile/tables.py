@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pyarrow.types as pt
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -54,6 +55,23 @@ def run_files(record: Path, manifest: Manifest, remote: RemoteRecord | None = No
     """The files of a run, by their footers. Raises `Problems` (a `UsageError`) with all that is wrong with them."""
     files = check_files(record, manifest)
     return RunFiles(record=record, manifest=manifest, files=files, remote=remote, gaps=gaps(record, manifest))
+
+
+def has_unreadable_rows(run: RunFiles) -> bool:
+    """Whether a table's file that differs from SHA256SUMS has rows that cannot be read; no other file is read."""
+    changed = {one.what for one in run.gaps}
+    files = [file.path for files in run.files.values() for file in files]
+    return any(str(path.relative_to(run.record)) in changed and not _can_read_rows(path) for path in files)
+
+
+def _can_read_rows(path: Path) -> bool:
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                batch.validate(full=True)
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
+        return False
+    return True
 
 
 class RecordTables(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,14 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from real_records import unpacked
 
+from analysis import reconcile
 from analysis.judge import many
+from analysis.reconcile.tables import RunFiles
 from analysis.verdict import Counts, Verdict
 from harness.cli import analyze, crash
-from harness.errors import ExitCode
+from harness.errors import ExitCode, UsageError
 from harness.record.manifest import Manifest
+from harness.record.sums import write_sums
 
 VERDICT = Verdict(run_id="r", outcome="inconclusive", why=[], counts=Counts(sends=0, acked=0, polls=0))
+
+
+def run_of(record: Path, manifest: Manifest) -> RunFiles:
+    return RunFiles(record=record, manifest=manifest, files={})
 
 
 @pytest.mark.parametrize("broken", ["ready", "conclude"])
@@ -27,7 +35,8 @@ def test_a_bug_that_one_record_brings_out_stops_no_other(
     records = [tmp_path / name for name in ("good", "bad", "better")]
     monkeypatch.setattr(many, "ready", lambda record: done("ready", record, Manifest(run_id="r")))
     monkeypatch.setattr(many, "conclude", lambda record, *_: done("conclude", record, VERDICT))
-    monkeypatch.setattr(many, "_reconciled", lambda found, *_: dict(found))
+    monkeypatch.setattr(reconcile, "checked_run", lambda record, manifest, _: run_of(record, manifest))
+    monkeypatch.setattr(many, "_reconciled", lambda runs, *_: {run.record: None for run in runs})
     monkeypatch.setattr(crash, "state_dir", lambda: tmp_path / "state")
     (_, good), (_, bad), (_, better) = many.judge_many(records, None)  # type: ignore[arg-type]
     assert good is better is VERDICT
@@ -38,3 +47,32 @@ def test_a_bug_that_one_record_brings_out_stops_no_other(
     (traceback,) = (tmp_path / "state" / "crashes").iterdir()
     assert str(traceback) in told
     assert "KeyError: 'a column'" in traceback.read_text()
+
+
+def test_a_record_with_rows_that_cannot_be_read_is_reconciled_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the jobs of the others run once, and not again for each half of them."""
+    jobs: list[list[str]] = []
+
+    def reconcile_runs(_: object, runs: list[RunFiles], *__: object) -> list[None]:
+        jobs.append([run.record.name for run in runs])
+        if "bad" in jobs[-1]:
+            raise UsageError("a table's file is damaged")
+        return [None] * len(runs)
+
+    records = []
+    for name in ("good", "bad", "better"):
+        record = unpacked("last-replica-standing-4.4.0", tmp_path / name)
+        records.append(record.rename(tmp_path / name / name))
+        write_sums(records[-1])
+    path = records[1] / "polls" / "consumer-1.parquet"
+    content = bytearray(path.read_bytes())
+    content[4:200] = bytes(196)
+    path.write_bytes(content)
+    monkeypatch.setattr(reconcile, "reconcile_runs", reconcile_runs)
+    monkeypatch.setattr(many, "conclude", lambda *_: VERDICT)
+    found = dict(many.judge_many(records, None))  # type: ignore[arg-type]
+    assert jobs == [["good", "better"], ["bad"]]
+    assert isinstance(found[records[1]], UsageError)
+    assert found[records[0]] is found[records[2]] is VERDICT
