@@ -10,8 +10,8 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from harness.errors import HarnessError
-from harness.signals import held_back
+from ebbtide.errors import HarnessError
+from ebbtide.signals import held_back
 
 if TYPE_CHECKING:
     from analysis.reconcile.session import Jvm

@@ -18,9 +18,9 @@ import msgspec
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from harness.campaign.store import Store
-from harness.record.manifest import read_manifest
-from harness.record.tables import table_files
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.tables import table_files
+from harness.nightly.store import Store
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "what-acks-buys.md"
 PRODUCERS = {"acks-0": "acks=0", "acks-1": "acks=1", "acks-all": "acks=all", "idempotent": "acks=all, idempotent"}

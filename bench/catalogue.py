@@ -20,9 +20,9 @@ import msgspec
 
 from analysis.judge.prediction import told
 from bench import facts
-from harness.campaign.store import Done, Store
-from harness.scenario import catalogue
-from harness.scenario.model import Scenario
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.model import Scenario
+from harness.nightly.store import Done, Store
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 MEASURED = DOCS / "measured.json"

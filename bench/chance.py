@@ -16,15 +16,15 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.verdict import Verdict
-from harness.chance.guide import CORPUS, Guide, Told, marks
+from ebbtide.errors import EbbtideError
+from ebbtide.record.lines import append_line, read_lines
+from ebbtide.record.verdict import Verdict
+from ebbtide.scenario.model import Scenario
 from harness.cli.judging import JudgeTogether, judging_together
-from harness.errors import EbbtideError
-from harness.record.lines import append_line, read_lines
+from harness.random.guide import CORPUS, Guide, Told, marks
 from harness.runner.launch import Launch, Wanted, check, prepare
 from harness.runner.run import RunRequest
 from harness.runner.side_by_side import run_side_by_side
-from harness.scenario.model import Scenario
 
 _ARMS = {"guided": True, "unguided": False}
 

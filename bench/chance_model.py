@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
-from harness.chance.drawing import world_of
-from harness.chance.guide import Guide
-from harness.chance.kind import waiting_s
-from harness.chance.table import KINDS
-from harness.chance.world import World
-from harness.scenario.model import Scenario
+from ebbtide.scenario.model import Scenario
+from harness.random.drawing import world_of
+from harness.random.guide import Guide
+from harness.random.kind import waiting_s
+from harness.random.table import KINDS
+from harness.random.world import World
 
 _AT_ONCE_MAX = 4
 _RARE_SHARE = 0.02

@@ -19,12 +19,12 @@ from statistics import median
 
 import msgspec
 
-from harness.errors import EbbtideError
-from harness.ledger import Ledger
-from harness.runtime.jvm import Installation, ensure_class_archive, installation_of
-from harness.runtime.local import LocalRuntime
-from harness.runtime.properties import plan_cluster
-from harness.scenario.model import ClusterSpec
+from cluster.host.ledger import Ledger
+from cluster.runtime.jvm import Installation, ensure_class_archive, installation_of
+from cluster.runtime.local import LocalRuntime
+from cluster.runtime.properties import plan_cluster
+from ebbtide.errors import EbbtideError
+from ebbtide.scenario.model import ClusterSpec
 
 RELEASES = ("3.9.1", "4.3.1")
 MOST = 1.3

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from statistics import median
 
-from analysis.verdict import read_verdict
-from harness.record.manifest import read_manifest
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.verdict import read_verdict
 from tests.host_state import HostState
 
 

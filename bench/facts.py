@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from analysis.judge.facts import GROUPS, Fact
-from harness.scenario.model import Scenario
+from ebbtide.scenario.facts import GROUPS, Fact
+from ebbtide.scenario.model import Scenario
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "verdicts.md"
 _BEGIN = "<!-- Made by `python -m bench.catalogue` from here on; do not edit. -->\n"

@@ -20,11 +20,11 @@ import msgspec
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.record.files import JOURNAL_DIR
+from ebbtide.journal.convert import convert_journals
+from ebbtide.journal.payload import encode
+from ebbtide.record.files import JOURNAL_DIR
 from tests.live.single_node import VERSION, single_node
 from workloads.config import Endpoints, NewTopic, ProducerConfig
-from workloads.convert import convert_journals
-from workloads.payload import encode
 from workloads.producer import open_producer
 from workloads.topics import create_topics
 

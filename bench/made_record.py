@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.record.manifest import FinalOffsets, Manifest, ProducerSetup, write_manifest
-from harness.record.tables import TABLES
+from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, write_manifest
+from ebbtide.record.tables import TABLES
 
 FINAL, CONSUMER = 0, 1
 PARTITIONS, PRODUCERS, REPLICAS = 6, 3, 3

@@ -46,7 +46,7 @@ from analysis.reconcile import (
     vanished,
 )
 from analysis.reconcile.session import session
-from harness.signals import unwinding
+from ebbtide.signals import unwinding
 
 HISTORIES = 5
 """How many random histories each mutant is tried on."""

@@ -26,7 +26,7 @@ import msgspec
 
 from bench.reconcile_engines import ENGINES, Measured, measure, run_engine
 from bench.reconcile_table import GROWTH_HEAD, HEAD, Size, growths
-from harness.signals import held_back, unwinding
+from ebbtide.signals import held_back, unwinding
 
 SIZES = (200_000, 2_000_000, 20_000_000)
 PANDAS_EVENTS_MAX = 20_000_000

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from harness.signals import held_back
+from ebbtide.signals import held_back
 
 ENGINES = ("ebbtide", "duckdb", "pandas", "read once")
 THREADS = 2
@@ -83,7 +83,7 @@ def _run(engine: str, record: Path, scratch: Path, memory: str) -> Measured:
         from analysis.reconcile import reconcile
         from analysis.reconcile.files import rows_of
         from analysis.reconcile.session import session
-        from harness.record.manifest import read_manifest
+        from ebbtide.record.manifest import read_manifest
 
         began = time.monotonic()
         with session(rows=rows_of([record])) as spark:

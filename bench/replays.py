@@ -24,20 +24,20 @@ from statistics import mean
 import msgspec
 from rich.console import Console
 
-from analysis.verdict import read_verdict
+from ebbtide.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.record.files import write_atomically
+from ebbtide.record.manifest import read_manifest, records_of
+from ebbtide.record.verdict import read_verdict
+from ebbtide.scenario.catalogue import names
+from ebbtide.scenario.recorded import spelled
+from ebbtide.scenario.references import MAX_BROKERS
 from harness.cli.judging import JudgeTogether, judging_together
-from harness.errors import EbbtideError, HarnessError, UsageError
-from harness.record.files import write_atomically
-from harness.record.manifest import read_manifest, records_of
 from harness.replay.compare import Repetition
 from harness.replay.finding import finding
 from harness.replay.recorded import Recorded, load_recorded
 from harness.replay.replaying import Replay, as_recorded, judged_together, run_replays
 from harness.runner.display import PlainDisplay
 from harness.runner.launch import Wanted, check, prepare
-from harness.scenario.catalogue import names
-from harness.scenario.recorded import spelled
-from harness.scenario.references import MAX_BROKERS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 MEASURED = DOCS / "replayed.json"

@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from analysis.verdict import read_verdict
-from harness.record.manifest import read_manifest
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.verdict import read_verdict
 
 RELEASES = ("3.9.1", "4.3.1")
 RUNTIMES = ("local", "docker")

@@ -18,13 +18,13 @@ import time
 from pathlib import Path
 from statistics import median
 
-from harness.host.bridge import BridgeNetwork, address_of
-from harness.host.children import start_child
-from harness.host.namespaces import in_namespace
-from harness.host.wire.tap import MARK, Taps
-from harness.ledger import Ledger
-from harness.runtime.properties import BROKER_PORT, CONTROLLER_PORT
-from harness.waiting import wait_until
+from cluster.host.bridge import BridgeNetwork, address_of
+from cluster.host.children import start_child
+from cluster.host.ledger import Ledger
+from cluster.host.namespaces import in_namespace
+from cluster.runtime.properties import BROKER_PORT, CONTROLLER_PORT
+from cluster.wire.tap import MARK, Taps
+from ebbtide.waiting import wait_until
 
 NODE, PEER = 1, 2
 FETCH = 1

@@ -10,12 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from analysis.evidence.kraft.image import MetadataImage
-from analysis.evidence.segments import TopicPartition
-from faults.base import Effect, proven, unproven
-from harness.errors import HarnessError
-from harness.waiting import WaitExpired, wait_until
-from workloads.admin_requests import (
+from cluster.kafka_api.admin_requests import (
     AdminAnswer,
     AdminRequest,
     DeleteTopic,
@@ -25,6 +20,11 @@ from workloads.admin_requests import (
     SetFeature,
     Unregister,
 )
+from ebbtide.errors import HarnessError
+from ebbtide.kraft.image import MetadataImage
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.waiting import WaitExpired, wait_until
+from faults.base import Effect, proven, unproven
 
 _ACCEPTED = "NONE"
 _UNANSWERED_WAIT_S = 2.0

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.scenario.model import StepKind
+from ebbtide.scenario.model import StepKind
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import msgspec
 
+from cluster.host.processes import state_of
+from cluster.host.slow_volume import Pulses, timed_write
+from cluster.runtime.base import LogLoss, Runtime
+from cluster.runtime.log_losses import LogsBefore
 from faults.base import Effect, proven, unproven
-from harness.host.processes import state_of
-from harness.host.slow_volume import Pulses, timed_write
-from harness.runtime.base import LogLoss, Runtime
-from harness.runtime.log_losses import LogsBefore
 
 _PULSES_START_S = 10.0
 """For the process that freezes the volume to start."""

@@ -11,9 +11,9 @@ from itertools import permutations
 
 import msgspec
 
+from cluster.host.limits import burst_bytes
+from cluster.runtime.base import CLIENTS, Cut, Runtime, Transfer
 from faults.base import Effect, Part, part, proven, unproven
-from harness.host.limits import burst_bytes
-from harness.runtime.base import CLIENTS, Cut, Runtime, Transfer
 
 CUT_PROBE_S = 0.3
 """A packet between namespaces of one host takes under a millisecond; a lost one is sent again six times."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+from cluster.host.processes import ran_ns, run_times_ns, state_of
+from cluster.runtime.base import Runtime
+from ebbtide.errors import StepImpossible
+from ebbtide.waiting import WaitExpired, wait_until
 from faults.base import Effect, proven, unproven
-from harness.errors import StepImpossible
-from harness.host.processes import ran_ns, run_times_ns, state_of
-from harness.runtime.base import Runtime
-from harness.waiting import WaitExpired, wait_until
 
 PROBE_TIMEOUT_S = 5.0
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import msgspec
 
+from cluster.runtime.base import CLIENTS, NodeInfo, Runtime
+from cluster.wire.messages import Action, Arm, Direction, Event, Release, Rule
+from ebbtide.record.files import WIRE_FILE
+from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
+from ebbtide.scenario.model import WIRE_KINDS, StepKind, StepSpec
+from ebbtide.scenario.roles import parse_role
+from ebbtide.waiting import wait_until
 from faults.base import Effect, proven, unproven
-from harness.host.wire.messages import Action, Arm, Direction, Event, Release, Rule
-from harness.record.files import WIRE_FILE
-from harness.runtime.base import CLIENTS, NodeInfo, Runtime
-from harness.scenario.api_keys import API_KEYS, API_NAMES
-from harness.scenario.model import WIRE_KINDS, StepKind, StepSpec
-from harness.scenario.roles import parse_role
-from harness.waiting import wait_until
 
 ANSWER_TIMEOUT_S = 5.0
 PROXY_TIMEOUT_S = 5.0

@@ -38,7 +38,7 @@ def pytest_configure() -> None:
 @functools.cache
 def _lacks_docker() -> str | None:
     """Why tests with Docker cannot run here; None: they can, or must."""
-    from harness.images import DockerError, connect
+    from cluster.images import DockerError, connect
 
     if os.geteuid() == 0 and "DOCKER_HOST" in os.environ:
         return None

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from analysis.judge.many import Bug
-from analysis.verdict import Verdict
-from harness.errors import EbbtideError
-from harness.record.manifest import MANIFEST
-from harness.record.sums import SUMS, write_sums
+from analysis.judging.many_records import Bug
+from ebbtide.errors import EbbtideError
+from ebbtide.record.manifest import MANIFEST
+from ebbtide.record.sums import SUMS, write_sums
+from ebbtide.record.verdict import Verdict
 
 Kind = Literal["removed", "cut", "flipped", "zeroed"]
 

@@ -15,19 +15,19 @@ from typing import Any
 
 import msgspec
 
-from analysis.verdict import Election, Loss, Verdict, write_verdict
-from ebbtide_pytest.chaos import Chaos
-from ebbtide_pytest.kafka_cluster import KafkaCluster
-from ebbtide_pytest.run_record import RunRecord, read_record
-from ebbtide_pytest.runner import Ability, Failed, Lease, scenario_text
-from ebbtide_pytest.settings import Settings
-from harness.errors import UsageError
-from harness.owner.messages import ClusterStatus
-from harness.record.manifest import read_manifest
-from harness.record.steps import StepEntry
-from harness.scenario.model import StepSpec
-from harness.scenario.parse import parse
-from harness.waiting import WaitExpired
+from ebbtide.daemon.messages import ClusterStatus
+from ebbtide.errors import UsageError
+from ebbtide.pytest_plugin.chaos import Chaos
+from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
+from ebbtide.pytest_plugin.run_record import RunRecord, read_record
+from ebbtide.pytest_plugin.runner import Ability, Failed, Lease, scenario_text
+from ebbtide.pytest_plugin.settings import Settings
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.steps import StepEntry
+from ebbtide.record.verdict import Election, Loss, Verdict, write_verdict
+from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.parse import parse
+from ebbtide.waiting import WaitExpired
 
 LOST = Loss(
     topic="t",
@@ -134,7 +134,7 @@ class FakeProcess:
 
 
 class FakeRunner:
-    """See `ebbtide_pytest.runner.Runner`. `open` are the clusters that are up; `asked` what was wanted of it.
+    """See `ebbtide.pytest_plugin.runner.Runner`. `open` are the clusters that are up; `asked` what was wanted of it.
 
     `stuck`: no cluster ends when it should.
     """

@@ -12,8 +12,8 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.images import DockerError, connect
-from harness.waiting import WaitExpired, wait_until
+from cluster.images import DockerError, connect
+from ebbtide.waiting import WaitExpired, wait_until
 
 _SYSCTLS = ("vm.dirty_writeback_centisecs", "vm.dirty_expire_centisecs", "net.ipv4.ip_forward")
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.evidence.report import EVIDENCE
-from harness.record.manifest import read_manifest, write_manifest
-from harness.record.tables import TABLES
+from ebbtide.record.manifest import read_manifest, write_manifest
+from ebbtide.record.tables import TABLES
 
 Row = dict[str, Any]
 

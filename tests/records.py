@@ -14,8 +14,8 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.record.manifest import FinalOffsets, Manifest, ProducerSetup, Status, write_manifest
-from harness.record.tables import TABLES
+from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, Status, write_manifest
+from ebbtide.record.tables import TABLES
 
 FINAL_CONSUMER = 9999
 _STEP_NS = 10

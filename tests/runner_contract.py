@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ebbtide_pytest.kafka_cluster import Unproven
-from ebbtide_pytest.runner import Failed, Runner
-from ebbtide_pytest.settings import Settings
-from harness.errors import UsageError
-from harness.record.manifest import read_manifest
+from ebbtide.errors import UsageError
+from ebbtide.pytest_plugin.kafka_cluster import Unproven
+from ebbtide.pytest_plugin.runner import Failed, Runner
+from ebbtide.pytest_plugin.settings import Settings
+from ebbtide.record.manifest import read_manifest
 
 KAFKA = "4.3.1"
 

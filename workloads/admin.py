@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from harness.errors import HarnessError
-from harness.record.files import write_atomically
-from workloads.admin_requests import AdminAnswer, AdminRequest, ask
+from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, ask
+from cluster.kafka_api.connection import BrokerConnection, WireError
+from ebbtide.errors import HarnessError
+from ebbtide.record.files import write_atomically
 from workloads.config import Endpoints, read_config
 from workloads.process import Stop, run_client
 from workloads.status import State, StatusFile
-from workloads.wire import BrokerConnection, WireError
 
 _CONNECT_TIMEOUT_S = 0.5
 

@@ -16,8 +16,8 @@ from typing import Any
 from kafka import KafkaProducer
 from kafka.producer.sender import Sender
 
-from harness.errors import HarnessError
-from workloads.outcomes import Attempts, outcome_of
+from ebbtide.errors import HarnessError
+from ebbtide.journal.outcomes import Attempts, outcome_of
 
 
 class AttemptWatch:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from harness.errors import HarnessError
-from harness.record.files import to_read
-from harness.runtime.base import ClientProcess, StartClient
-from harness.waiting import WaitExpired, wait_until
+from cluster.runtime.base import ClientProcess, StartClient
+from ebbtide.errors import HarnessError
+from ebbtide.record.files import to_read
+from ebbtide.waiting import WaitExpired, wait_until
 from workloads.config import Endpoints
 from workloads.status import State, StatusFile
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import msgspec
 
-from harness.errors import UsageError
-from harness.scenario.model import Isolation, NodeRole, OffsetReset
+from ebbtide.errors import UsageError
+from ebbtide.scenario.model import Isolation, NodeRole, OffsetReset
 
 FINAL_CONSUMER = 0
 """The id under which the final read is journalled. Scenario consumers count from 1, so none can have it."""

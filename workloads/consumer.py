@@ -22,12 +22,12 @@ from pathlib import Path
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
 
-from harness.record.clients import ClientEvent, Event
-from harness.waiting import pause
+from ebbtide.journal.file import JournalHeader, JournalWriter
+from ebbtide.journal.frames import pack_event
+from ebbtide.journal.payload import value_of
+from ebbtide.record.clients import ClientEvent, Event
+from ebbtide.waiting import pause
 from workloads.config import ConsumerConfig, read_config
-from workloads.frames import pack_event
-from workloads.journal import JournalHeader, JournalWriter
-from workloads.payload import value_of
 from workloads.process import Stop, run_client
 from workloads.reading import Lane, answering, journal_poll, open_consumer
 from workloads.rebalances import Membership

@@ -10,9 +10,9 @@ import threading
 import time
 from collections import deque
 
+from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, BrokerConnection, WireError
+from ebbtide.journal.descriptions import Described
 from workloads.config import SamplerConfig
-from workloads.descriptions import Described
-from workloads.wire import DESCRIBE_TOPIC_PARTITIONS, BrokerConnection, WireError
 
 
 class BrokerDescriber(threading.Thread):

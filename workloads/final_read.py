@@ -16,17 +16,17 @@ import msgspec
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from harness.record.files import write_atomically
-from harness.waiting import wait_until
+from cluster.kafka_api.connection import EARLIEST, LATEST, NONE, BrokerConnection, WireError
+from ebbtide.journal.file import JournalHeader, JournalWriter
+from ebbtide.journal.payload import value_of
+from ebbtide.record.files import write_atomically
+from ebbtide.waiting import wait_until
 from workloads.config import FINAL_CONSUMER, FinalReadConfig, read_config
-from workloads.journal import JournalHeader, JournalWriter
-from workloads.payload import value_of
 from workloads.process import Stop, run_client
 from workloads.reading import Lane, answering, journal_poll, open_consumer
 from workloads.sampler import partitions_of
 from workloads.settings import reader_settings
 from workloads.status import State, StatusFile
-from workloads.wire import EARLIEST, LATEST, NONE, BrokerConnection, WireError
 
 _POLL_MS = 200
 

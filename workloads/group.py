@@ -1,7 +1,7 @@
 """All clients of one run: topics, sampler, consumers, producers and the final read, behind one object.
 
 The order of a run: `create_topics`, `start`, then steps while `check` stays silent and the counters move,
-`stop_producers`, heal, `final_read`, `stop`, and `workloads.convert.convert_journals` on the record. `close`
+`stop_producers`, heal, `final_read`, `stop`, and `ebbtide.journal.convert.convert_journals` on the record. `close`
 belongs into a finally: it kills by pid whatever is still there.
 """
 
@@ -13,13 +13,15 @@ from pathlib import Path
 
 import msgspec
 
-from harness.errors import HarnessError, UsageError
-from harness.record.files import JOURNAL_DIR, LOGS_DIR
-from harness.record.manifest import ACKS, FinalOffsets
-from harness.runtime.base import StartClient
-from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
+from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, SetConfig
+from cluster.runtime.base import StartClient
+from ebbtide.errors import HarnessError, UsageError
+from ebbtide.journal.convert import JOURNAL_SUFFIX
+from ebbtide.journal.payload import PRODUCER_MAX
+from ebbtide.record.files import JOURNAL_DIR, LOGS_DIR
+from ebbtide.record.manifest import ACKS, FinalOffsets
+from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from workloads.admin import AdminConfig
-from workloads.admin_requests import AdminAnswer, AdminRequest, SetConfig
 from workloads.client import Client, ClientEnd
 from workloads.config import (
     FINAL_CONSUMER,
@@ -33,8 +35,6 @@ from workloads.config import (
     TopicsResult,
     Unknown,
 )
-from workloads.convert import JOURNAL_SUFFIX
-from workloads.payload import PRODUCER_MAX
 from workloads.sampler import partitions_of
 from workloads.sends import COUNTERS
 from workloads.settings import consumer_settings, producer_settings, told

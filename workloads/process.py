@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.errors import EbbtideError
+from ebbtide.errors import EbbtideError
 from workloads.config import Endpoints
 from workloads.status import State, StatusFile
 

@@ -27,18 +27,18 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
 from kafka.partitioner import murmur2
 
-from harness.errors import HarnessError
-from harness.waiting import pause, wait_until
+from cluster.kafka_api.connection import BrokerConnection, WireError
+from ebbtide.errors import HarnessError
+from ebbtide.journal.file import JournalHeader, JournalWriter
+from ebbtide.journal.payload import encoder, value_at
+from ebbtide.waiting import pause, wait_until
 from workloads.attempts import AttemptWatch
 from workloads.config import ProducerConfig, read_config
-from workloads.journal import JournalHeader, JournalWriter
-from workloads.payload import encoder, value_at
 from workloads.process import Stop, run_client
 from workloads.sends import COUNTERS, Lane, Sends
 from workloads.settings import producer_settings
 from workloads.status import State, StatusFile
 from workloads.transactions import Transactions
-from workloads.wire import BrokerConnection, WireError
 
 _BURST = 100
 """Records between two looks at the clock."""

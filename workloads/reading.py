@@ -9,11 +9,11 @@ from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from harness.waiting import wait_until
-from workloads.frames import Polled, pack_polled
-from workloads.journal import JournalWriter
+from cluster.kafka_api.connection import BrokerConnection, WireError
+from ebbtide.journal.file import JournalWriter
+from ebbtide.journal.frames import Polled, pack_polled
+from ebbtide.waiting import wait_until
 from workloads.settings import Setting
-from workloads.wire import BrokerConnection, WireError
 
 
 def answering(bootstrap: Sequence[str], timeout_s: float, stop: Callable[[], bool]) -> list[str]:

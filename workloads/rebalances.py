@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from harness.record.clients import ClientEvent, Event
+from ebbtide.record.clients import ClientEvent, Event
 from workloads.config import ConsumerConfig
 
 _COMMIT_MS = 2_000

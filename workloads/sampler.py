@@ -16,15 +16,15 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.waiting import pause
+from cluster.kafka_api.connection import LATEST, NONE, BrokerConnection, WireError
+from ebbtide.journal.descriptions import Described, pack_described
+from ebbtide.journal.file import JournalHeader, JournalWriter
+from ebbtide.journal.frames import pack_marks
+from ebbtide.waiting import pause
 from workloads.config import SamplerConfig, read_config
 from workloads.describer import BrokerDescriber
-from workloads.descriptions import Described, pack_described
-from workloads.frames import pack_marks
-from workloads.journal import JournalHeader, JournalWriter
 from workloads.process import Stop, run_client
 from workloads.status import State, StatusFile
-from workloads.wire import LATEST, NONE, BrokerConnection, WireError
 
 _FLUSH_S = 0.02
 

@@ -13,9 +13,8 @@ from collections import deque
 from functools import partial
 from typing import Any
 
-from harness.record.clients import ClientEvent, TxnOutcome
-from workloads.attempts import AttemptWatch
-from workloads.frames import (
+from ebbtide.journal.file import JournalWriter
+from ebbtide.journal.frames import (
     STATUSES,
     Answered,
     pack_answered,
@@ -24,8 +23,9 @@ from workloads.frames import (
     pack_txn_begun,
     pack_txn_ended,
 )
-from workloads.journal import JournalWriter
-from workloads.outcomes import UNRESOLVED, Outcome, outcome_of, resolve
+from ebbtide.journal.outcomes import UNRESOLVED, Outcome, outcome_of, resolve
+from ebbtide.record.clients import ClientEvent, TxnOutcome
+from workloads.attempts import AttemptWatch
 from workloads.status import StatusFile
 
 ACKS_NONE = 0

@@ -6,7 +6,7 @@ docs/workloads.md.
 
 from __future__ import annotations
 
-from harness.scenario.model import Isolation
+from ebbtide.scenario.model import Isolation
 from workloads.config import ConsumerConfig, ProducerConfig
 
 Setting = str | int | bool | None

@@ -12,8 +12,8 @@ import os
 from enum import IntEnum
 from pathlib import Path
 
-from harness.errors import HarnessError
-from harness.record.files import new_file
+from ebbtide.errors import HarnessError
+from ebbtide.record.files import new_file
 
 MAGIC = 0x4542425354415431
 TEXT_BYTES = 2048

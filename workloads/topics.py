@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
-from harness.errors import HarnessError
-from harness.record.files import write_atomically
-from harness.waiting import wait_until
+from cluster.kafka_api.connection import NONE, BrokerConnection, ClusterState, WireError
+from ebbtide.errors import HarnessError
+from ebbtide.record.files import write_atomically
+from ebbtide.waiting import wait_until
 from workloads.config import GivenProperties, NewTopic, TopicsConfig, TopicsResult, Unknown, read_config
 from workloads.process import Stop, run_client
 from workloads.status import State, StatusFile
-from workloads.wire import NONE, BrokerConnection, ClusterState, WireError
 
 _TOPIC_ALREADY_EXISTS = 36
 _BROKER = 4

@@ -31,12 +31,12 @@ from kafka import KafkaProducer
 from kafka.errors import InvalidProducerEpochError, KafkaError, KafkaTimeoutError, ProducerFencedError
 from kafka.producer.transaction_manager import EndTxnHandler
 
-from harness.errors import HarnessError
-from harness.record.clients import ClientEvent, Event
-from harness.waiting import WaitExpired, pause
+from ebbtide.errors import HarnessError
+from ebbtide.journal.payload import value_at
+from ebbtide.record.clients import ClientEvent, Event
+from ebbtide.waiting import WaitExpired, pause
 from workloads.attempts import AttemptWatch
 from workloads.config import ProducerConfig
-from workloads.payload import value_at
 from workloads.sends import Sends
 from workloads.txn_outcomes import (
     ABORTED,

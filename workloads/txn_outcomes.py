@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.record.clients import TxnOutcome
+from ebbtide.record.clients import TxnOutcome
 
 
 class TxnRow(msgspec.Struct, frozen=True, kw_only=True):

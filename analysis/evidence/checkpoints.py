@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.evidence.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
 from analysis.evidence.report import CheckpointsReport, manifest_or_none, node_folders, save
-from analysis.evidence.segments import INTERNAL_PREFIX, leo_of
 from analysis.evidence.table_file import new_table_part
-from harness.record.files import RAW_DIR
-from harness.record.manifest import Manifest
+from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
+from ebbtide.logs.segments import INTERNAL_PREFIX, leo_of
+from ebbtide.record.files import RAW_DIR
+from ebbtide.record.manifest import Manifest
 
 
 def write_checkpoints(record: Path) -> CheckpointsReport:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from analysis.evidence.report import EVIDENCE
-from harness.record.sums import read_sums
-from harness.record.tables import table_files
+from ebbtide.record.sums import read_sums
+from ebbtide.record.tables import table_files
 
 TIMELINE = ("partitions", "brokers", "configs")
 """The tables that are made together, of the metadata log."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from analysis.evidence.batches import Batch, Record
-from analysis.evidence.codecs import UndecodableError
 from analysis.evidence.report import LogFileDamage, ReplicaLog, ReplicasReport, manifest_or_none, node_folders, save
-from analysis.evidence.scan import Damage, scan_file
-from analysis.evidence.segments import INTERNAL_PREFIX, TopicPartition, partition_folders, segment_files
 from analysis.evidence.table_file import TableFile, new_table_file, new_table_folder
-from harness.record.files import RAW_DIR
-from harness.record.manifest import Manifest
+from ebbtide.logs.batches import Batch, Record
+from ebbtide.logs.codecs import UndecodableError
+from ebbtide.logs.scan import Damage, scan_file
+from ebbtide.logs.segments import INTERNAL_PREFIX, TopicPartition, partition_folders, segment_files
+from ebbtide.record.files import RAW_DIR
+from ebbtide.record.manifest import Manifest
 
 ValueOf = Callable[[bytes | None], int | None]
 

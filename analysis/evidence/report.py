@@ -7,10 +7,10 @@ from typing import TypeVar
 
 import msgspec
 
-from analysis.evidence.scan import Damage
-from harness.record.decoding import decoded
-from harness.record.files import RAW_DIR, write_atomically
-from harness.record.manifest import MANIFEST, Manifest, read_manifest
+from ebbtide.logs.scan import Damage
+from ebbtide.record.decoding import decoded
+from ebbtide.record.files import RAW_DIR, write_atomically
+from ebbtide.record.manifest import MANIFEST, Manifest, read_manifest
 
 EVIDENCE = "evidence.json"
 

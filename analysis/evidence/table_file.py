@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import HarnessError
-from harness.record.files import new_file, new_folder, own_folder
-from harness.record.tables import TABLES
+from ebbtide.errors import HarnessError
+from ebbtide.record.files import new_file, new_folder, own_folder
+from ebbtide.record.tables import TABLES
 
 ROW_GROUP_ROWS = 100_000
 

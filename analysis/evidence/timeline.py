@@ -14,14 +14,14 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.evidence.kraft.follower import Followed, LogGap, MetadataFollower
-from analysis.evidence.kraft.image import MetadataImage
-from analysis.evidence.kraft.records import MetadataRecord
 from analysis.evidence.report import ControllerLog, TimelineReport, manifest_or_none, node_folders, save
-from analysis.evidence.rows import BrokerRow, ConfigRow, PartitionRow, Row
-from analysis.evidence.segments import METADATA_FOLDER
 from analysis.evidence.table_file import new_table
-from harness.record.files import RAW_DIR
+from ebbtide.kraft.follower import Followed, LogGap, MetadataFollower
+from ebbtide.kraft.image import MetadataImage
+from ebbtide.kraft.records import MetadataRecord
+from ebbtide.logs.segments import METADATA_FOLDER
+from ebbtide.record.files import RAW_DIR
+from ebbtide.record.rows import BrokerRow, ConfigRow, PartitionRow, Row
 
 _TABLES: dict[str, type[Row]] = {"partitions": PartitionRow, "brokers": BrokerRow, "configs": ConfigRow}
 

@@ -23,17 +23,17 @@ from packaging.version import InvalidVersion, Version
 from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import EVIDENCE, CheckpointsReport, ReplicasReport, TimelineReport, report_of
 from analysis.witness.table import WITNESS_DIR
-from harness.errors import EbbtideError
-from harness.record.clients import CLIENTS_DIR
-from harness.record.decoding import decoded
-from harness.record.files import RAW_DIR
-from harness.record.manifest import ACKS, MANIFEST, Manifest
-from harness.record.steps import STEPS
-from harness.record.sums import changed_files, files_below, missing_files, read_sums
-from harness.record.tables import TABLES, table_files
-from harness.scenario.model import Scenario
-from harness.scenario.parse import load
-from harness.scenario.write import SCENARIO
+from ebbtide.errors import EbbtideError
+from ebbtide.record.clients import CLIENTS_DIR
+from ebbtide.record.decoding import decoded
+from ebbtide.record.files import RAW_DIR
+from ebbtide.record.manifest import ACKS, MANIFEST, Manifest
+from ebbtide.record.steps import STEPS
+from ebbtide.record.sums import changed_files, files_below, missing_files, read_sums
+from ebbtide.record.tables import TABLES, table_files
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.parse import load
+from ebbtide.scenario.write import SCENARIO
 
 OF_LOSSES = frozenset(
     {*TIMELINE, "sends", "polls", "watermarks", "replicas", "steps", "manifest", "scenario", "evidence"}

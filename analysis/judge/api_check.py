@@ -23,8 +23,8 @@ from analysis.judge.batches import batches
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, finding, unknown
 from analysis.judge.timeline import MILLISECOND_NS, PartitionState, Timeline
-from harness.errors import UsageError
-from harness.record.tables import table_files
+from ebbtide.errors import UsageError
+from ebbtide.record.tables import table_files
 
 DESCRIBES_SINCE = Version("3.8")
 """The first release whose brokers answer DescribeTopicPartitions (KAFKA-15585)."""

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from harness.errors import UsageError
-from harness.record.tables import TABLES, table_files
+from ebbtide.errors import UsageError
+from ebbtide.record.tables import TABLES, table_files
 
 
 def batches(

@@ -12,7 +12,7 @@ from analysis.judge.causes import attribute_loss, attribute_regression
 from analysis.judge.evidence import Attribution, Evidence
 from analysis.judge.gone import READ
 from analysis.judge.outcome_checks import Blamed, by_election, election_of
-from analysis.verdict import Cause, Election, Loss, Regression
+from ebbtide.record.verdict import Cause, Election, Loss, Regression
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import Reconciliation

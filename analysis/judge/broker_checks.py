@@ -8,7 +8,7 @@ from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, finding, state_row, unknown
 from analysis.judge.log_losses import UNCLEAN_STEPS
 from analysis.judge.timeline import BrokerEvent
-from harness.record.steps import StepEntry
+from ebbtide.record.steps import StepEntry
 
 
 def unclean_registrations(steps: Sequence[StepEntry], brokers: Sequence[BrokerEvent]) -> Iterator[BrokerEvent]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from analysis.judge.findings import Finding, Row, finding
-from harness.record.manifest import Manifest
+from ebbtide.record.manifest import Manifest
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import AbortedReads, Duplicates

@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 from analysis.judge.batches import batches
 from analysis.judge.elections import elections_of
 from analysis.judge.evidence import Evidence
-from analysis.judge.facts import BELOW, HELD
 from analysis.judge.hw_check import LEARNS_WITHIN_NS, Interval, Touch, first_and_highest, intervals_below
-from harness.record.manifest import read_manifest
-from harness.record.steps import StepEntry
-from harness.record.tables import table_files
-from harness.scenario.model import CUT_KINDS
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.steps import StepEntry
+from ebbtide.record.tables import table_files
+from ebbtide.scenario.facts import BELOW, HELD
+from ebbtide.scenario.model import CUT_KINDS
 
 _ACKS = {"0": 0, "1": 1, "all": -1}
 

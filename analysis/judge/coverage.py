@@ -11,7 +11,7 @@ from analysis.judge.evidence import Evidence
 from analysis.judge.partition_facts import partition_facts
 from analysis.judge.rare_facts import rare_facts
 from analysis.judge.workload_facts import workload_facts
-from harness.record.steps import StepEntry
+from ebbtide.record.steps import StepEntry
 
 _ROADS = {
     "elr": "elections-from-elr",

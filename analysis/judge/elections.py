@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from analysis.judge.timeline import PartitionState, Timeline
-from analysis.verdict import Election
+from ebbtide.record.verdict import Election
 
 Road = Literal["isr", "elr", "last-known-leader", "reassignment", "unclean"]
 

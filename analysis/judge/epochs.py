@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from analysis.judge.batches import batches
 from analysis.judge.timeline import TopicPartition
-from harness.record.tables import TABLES, table_files
+from ebbtide.record.tables import TABLES, table_files
 
 _FOLD_AT_ROWS = 100_000
 

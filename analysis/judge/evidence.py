@@ -13,7 +13,7 @@ from analysis.judge.log_losses import LogLoss
 from analysis.judge.requests import Request
 from analysis.judge.rules import Rules
 from analysis.judge.timeline import Timeline
-from analysis.verdict import Cause
+from ebbtide.record.verdict import Cause
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

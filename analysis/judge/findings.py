@@ -9,7 +9,7 @@ import msgspec
 
 from analysis.judge.elections import Elected
 from analysis.judge.timeline import PartitionState
-from analysis.verdict import PropertyStatus
+from ebbtide.record.verdict import PropertyStatus
 
 Row = dict[str, Any]
 """One piece of evidence as it stands in verdict.json."""

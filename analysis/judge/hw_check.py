@@ -21,9 +21,9 @@ from analysis.judge.batches import batches
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, finding, unknown
 from analysis.judge.timeline import PartitionState
-from harness.record.steps import StepEntry
-from harness.record.tables import table_files
-from harness.scenario.order import DISK_TROUBLES, TAKES_DOWN
+from ebbtide.record.steps import StepEntry
+from ebbtide.record.tables import table_files
+from ebbtide.scenario.order import DISK_TROUBLES, TAKES_DOWN
 
 LEARNS_WITHIN_NS = 500_000_000
 """How long after the controller wrote a record a leader in touch with it may not yet have applied it."""

@@ -26,10 +26,10 @@ from analysis.judge.outcome_checks import (
 from analysis.judge.trace.results import Trace
 from analysis.judge.trace_check import every_transition_allowed
 from analysis.judge.witness_check import witness_agrees
-from analysis.verdict import Property
 from analysis.witness.table import WITNESS_DIR
-from harness.record.manifest import Manifest
-from harness.record.steps import StepEntry
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.steps import StepEntry
+from ebbtide.record.verdict import Property
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import AbortedReads, Duplicates

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from harness.record.steps import StepEntry
+from ebbtide.record.steps import StepEntry
 
 LOSING_STEPS = frozenset({"power-loss", "wipe-disk", "fail-disk", "read-only"})
 UNCLEAN_STEPS = LOSING_STEPS | {"kill"}

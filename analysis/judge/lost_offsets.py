@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from harness.record.files import ANOMALIES_DIR
+from ebbtide.record.files import ANOMALIES_DIR
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import GoneRange, LostRange

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.judge.invariants import NO_COMMITTED_LOSS, NO_HW_REGRESSION, Checked
-from analysis.judge.needed import hw_fell_without_cause, is_needed
 from analysis.judge.outcome_checks import Blamed, by_election
 from analysis.judge.prediction import Comparison
-from analysis.verdict import Outcome
-from harness.record.manifest import Manifest
-from harness.record.steps import StepEntry
-from harness.scenario.model import CUT_KINDS, Scenario
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.needed import hw_fell_without_cause, is_needed
+from ebbtide.record.steps import StepEntry
+from ebbtide.record.verdict import Outcome
+from ebbtide.scenario.model import CUT_KINDS, Scenario
 
 _SHOWN_MAX = 20
 

@@ -8,7 +8,7 @@ import msgspec
 
 from analysis.judge.evidence import Attribution
 from analysis.judge.findings import Finding, Row, finding
-from analysis.verdict import Election
+from ebbtide.record.verdict import Election
 
 
 class Blamed(msgspec.Struct, frozen=True, kw_only=True):

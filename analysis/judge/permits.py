@@ -19,7 +19,7 @@ from analysis.judge.evidence import Attribution, Evidence, Gone
 from analysis.judge.log_losses import LogLoss
 from analysis.judge.timeline import MILLISECOND_NS, PartitionState
 from analysis.judge.tolerance import tolerated_losses
-from analysis.verdict import Cause
+from ebbtide.record.verdict import Cause
 
 
 def why_it_could_lead(evidence: Evidence, elected: Elected, gone: Gone) -> Attribution:

@@ -10,11 +10,11 @@ import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from analysis.judge.facts import unexercised
-from harness.errors import EbbtideError
-from harness.record.manifest import Manifest
-from harness.scenario.model import LossExpectation, Prediction, Scenario
-from harness.scenario.write import SCENARIO
+from ebbtide.errors import EbbtideError
+from ebbtide.record.manifest import Manifest
+from ebbtide.scenario.facts import unexercised
+from ebbtide.scenario.model import LossExpectation, Prediction, Scenario
+from ebbtide.scenario.write import SCENARIO
 
 FROM_ELR = "elections-from-elr"
 APART = ("lost", "hw-regression")
@@ -71,7 +71,7 @@ def fitting(scenario: Scenario, manifest: Manifest) -> Prediction | None:
 
 def prediction_of(record: Path, manifest: Manifest) -> Prediction | None:
     """What the scenario of a record predicts of its run; None: nothing that can be read, as the verdict says."""
-    from harness.scenario.parse import load
+    from ebbtide.scenario.parse import load
 
     try:
         return fitting(load(record / SCENARIO), manifest)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from analysis.judge.evidence import Evidence
 from analysis.judge.timeline import PartitionState, Timeline
-from harness.record.files import LOGS_DIR
-from harness.record.steps import StepEntry
-from harness.scenario.order import HEALED_BY
+from ebbtide.record.files import LOGS_DIR
+from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.order import HEALED_BY
 
 _REJECTED = b"Rejecting AlterPartition request"
 """What `ReplicationControlManager` logs, at INFO, for each reason it has (3.9.1, 4.3.1, 4.4.0)."""

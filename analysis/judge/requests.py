@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from analysis.judge.timeline import MILLISECOND_NS, PartitionState
-from harness.record.steps import StepEntry
+from ebbtide.record.steps import StepEntry
 
 _KINDS = frozenset({"elect", "reassign"})
 

@@ -11,8 +11,8 @@ from analysis.judge.timeline import PartitionState, Timeline
 from analysis.spec.partition import NO_EPOCH, Cluster, Partition
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import ELR_VERSION, METADATA_VERSION, VARIANTS, protocol_for
-from harness.errors import UsageError
-from harness.record.manifest import Manifest
+from ebbtide.errors import UsageError
+from ebbtide.record.manifest import Manifest
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"

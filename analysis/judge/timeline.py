@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from analysis.evidence.report import ControllerLog, TimelineReport, report_of
-from harness.errors import UsageError
-from harness.record.tables import TABLES, table_files
+from ebbtide.errors import UsageError
+from ebbtide.record.tables import TABLES, table_files
 
 TopicPartition = tuple[str, int]
 

@@ -9,8 +9,8 @@ from analysis.judge.findings import Finding, Row, finding, state_row, unknown
 from analysis.judge.trace.actions import CLAUSES
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import Trace, Unexplained
-from harness.record.manifest import Manifest
-from harness.record.steps import StepEntry
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.steps import StepEntry
 
 _TOUCH_DIRECTORIES = frozenset({"wipe-disk", "fill-disk", "read-only", "fail-disk", "mend-disk"})
 """Steps after which a broker's log directory may be another, or offline; a power loss leaves it and its id."""

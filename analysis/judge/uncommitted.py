@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from analysis.judge.elections import Elected, elections_of
 from analysis.judge.evidence import Attribution, Evidence, Gone
-from analysis.verdict import Cause
+from ebbtide.record.verdict import Cause
 
 
 def why_uncommitted(evidence: Evidence, gone: Gone, guilty: Elected | None) -> Attribution:

@@ -10,8 +10,8 @@ import pyarrow.dataset as ds
 
 from analysis.judge.findings import Finding, Row, finding, unknown
 from analysis.witness.table import PROBLEM, WITNESS_DIR, WITNESS_SCHEMA
-from harness.record.manifest import Manifest
-from harness.record.tables import table_files
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.tables import table_files
 
 _PLACE = ["topic", "partition", "offset"]
 _ROWS_MAX = 20

@@ -1,6 +1,6 @@
 """What a run's clients did, counted: how transactions ended, fencings, rebalances, resets, and what was acked.
 
-Counted from the clients' own events (`harness.record.clients`) and the sends. A transaction is *torn* when some of
+Counted from the clients' own events (`ebbtide.record.clients`) and the sends. A transaction is *torn* when some of
 its acked records are lost and others are not, *lost whole* when all of them are; both are asked of committed ones
 only, over all their partitions.
 """
@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from analysis.judge.batches import batches
-from harness.record.clients import ClientEvent, read_client_events
-from harness.record.files import ANOMALIES_DIR
-from harness.record.manifest import ACKS_SPELLED, read_manifest
-from harness.record.tables import table_files
+from ebbtide.record.clients import ClientEvent, read_client_events
+from ebbtide.record.files import ANOMALIES_DIR
+from ebbtide.record.manifest import ACKS_SPELLED, read_manifest
+from ebbtide.record.tables import table_files
 
 _RESETS = {"truncation": "truncations-detected", "out-of-range": "offsets-out-of-range"}
 _OF_EVENTS = (

@@ -13,8 +13,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from analysis.reconcile.tables import RecordTables, RunFiles
-from harness.errors import UsageError
-from harness.record.tables import TABLES
+from ebbtide.errors import UsageError
+from ebbtide.record.tables import TABLES
 
 _WORDS: dict[str, dict[str, tuple[str, ...]]] = {
     "sends": {"txn_outcome": ("committed", "aborted", "unknown")},

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.java import Java
-from harness.places import cache_dir
+from ebbtide.java import Java
+from ebbtide.places import cache_dir
 
 KEPT_MAX = 3
 """Archives take about 170 MB each."""

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from analysis.reconcile.files import TableFile
-from harness.errors import UsageError
-from harness.record.tables import TABLES
+from ebbtide.errors import UsageError
+from ebbtide.record.tables import TABLES
 
 _WHERE = ("topic", "partition", "broker")
 _JUDGED = (pc.field("source") == "list_offsets") & pc.field("leader_epoch").is_valid()

@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from analysis.evidence.wholeness import OF_LOSSES, Gap
-from analysis.verdict import Counts
-from harness.record.manifest import FinalOffsets
+from ebbtide.record.manifest import FinalOffsets
+from ebbtide.record.verdict import Counts
 
 _LISTED_MAX = 5
 

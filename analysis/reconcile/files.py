@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from harness.errors import EbbtideError, Problems, UsageError
-from harness.record.manifest import MANIFEST, Manifest
-from harness.record.tables import TABLES, table_files
+from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.record.manifest import MANIFEST, Manifest
+from ebbtide.record.tables import TABLES, table_files
 
 _DIGITS_MAX = 10
 """Of the largest int32; Python makes no number of very many."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from analysis.evidence.wholeness import Gap
-from analysis.verdict import AnomalyCount, Counts
+from ebbtide.record.verdict import AnomalyCount, Counts
 
 
 class LostRange(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.reconcile.facts import CompactedFacts
-from harness.scenario.write import SCENARIO
+from ebbtide.scenario.write import SCENARIO
 
 _INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 """Kafka's own topics, which it compacts; no client of a run writes or reads them."""

@@ -42,8 +42,8 @@ from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import Summary, summarize
 from analysis.reconcile.tables import RecordTables, RunFiles, load, run_files
 from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
-from harness.errors import UsageError
-from harness.record.manifest import Manifest
+from ebbtide.errors import UsageError
+from ebbtide.record.manifest import Manifest
 
 KINDS = (
     lost,

@@ -26,11 +26,11 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from analysis.reconcile.class_archive import class_archive
-from harness.errors import HarnessError
-from harness.host.scratch import Scratch
-from harness.java import require_java
-from harness.properties_file import render
-from harness.signals import held_back
+from ebbtide.errors import HarnessError
+from ebbtide.java import require_java
+from ebbtide.properties_file import render
+from ebbtide.scratch import Scratch
+from ebbtide.signals import held_back
 
 LOCAL_MASTER = "local[2]"
 

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 
 from analysis.reconcile.items import PUBLIC, RUN
 from analysis.remote.record import RemoteRecord
-from harness.errors import HarnessError
-from harness.record.files import ANOMALIES_DIR
+from ebbtide.errors import HarnessError
+from ebbtide.record.files import ANOMALIES_DIR
 
 ANOMALY_SCHEMA = pa.schema(
     [

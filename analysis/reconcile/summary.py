@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from analysis.reconcile import aborted_read, duplicate, hw_regression, lost, replica_divergence, vanished
 from analysis.reconcile.model import AbortedReads, Duplicates, GoneRange, HwRegression, LostRange
-from analysis.verdict import AnomalyCount
+from ebbtide.record.verdict import AnomalyCount
 
 EXAMPLES_MAX = 20
 """How many items of a kind and partition are shown; nothing is decided from them."""

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from analysis.evidence.wholeness import Gap, gaps
 from analysis.reconcile.files import TableFile, check_files
 from analysis.remote.record import RemoteRecord
-from harness.record.manifest import Manifest
-from harness.record.tables import TABLES
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.tables import TABLES
 
 # Spark's own switch: paths are names, not patterns, and may hold colons and brackets.
 _AS_NAMES = {"__globPaths__": "false"}

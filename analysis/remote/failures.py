@@ -8,7 +8,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
-from harness.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.errors import EbbtideError, HarnessError, UsageError
 
 Thrown = (Py4JJavaError, CapturedException)
 """What a Java exception arrives as: PySpark dresses some of them up."""

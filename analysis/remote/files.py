@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from analysis.remote.failures import NoAnswer, Thrown, explained, is_missing
-from harness.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.errors import EbbtideError, HarnessError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from analysis.evidence.remaking import parts_to_remake
 from analysis.remote.files import Entry, RemoteFiles
-from analysis.verdict import VERDICT
-from harness.errors import EbbtideError, HarnessError, Problems, UsageError
-from harness.record.files import ANOMALIES_DIR, RAW_DIR
-from harness.record.manifest import MANIFEST, NoRecord, read_manifest
-from harness.record.sums import SUMS, forget_sums
+from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
+from ebbtide.record.files import ANOMALIES_DIR, RAW_DIR
+from ebbtide.record.manifest import MANIFEST, NoRecord, read_manifest
+from ebbtide.record.sums import SUMS, forget_sums
+from ebbtide.record.verdict import VERDICT
 
 _DEPTH_MAX = 8
 """Folders within folders; a record has four."""

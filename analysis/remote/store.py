@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 from analysis.remote.files import RemoteFiles
 from analysis.remote.record import RemoteRecord
-from harness.host.scratch import Scratch
-from harness.record.manifest import MANIFEST
+from ebbtide.record.manifest import MANIFEST
+from ebbtide.scratch import Scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from analysis.report.model import ReportModel
-from harness.record.files import write_atomically
+from ebbtide.record.files import write_atomically
 
 REPORT = "report.html"
 

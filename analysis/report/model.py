@@ -17,9 +17,9 @@ from analysis.judge.prediction import prediction_of
 from analysis.judge.timeline import PartitionState, Timeline, TopicPartition, load_timeline
 from analysis.report import words
 from analysis.report.protocol import in_a_line, protocol
-from analysis.verdict import Loss, Regression, Verdict, acked_by_brokers
-from harness.record.manifest import Manifest
-from harness.record.steps import StepEntry
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.steps import StepEntry
+from ebbtide.record.verdict import Loss, Regression, Verdict, acked_by_brokers
 
 PARTITIONS_MAX = 6
 STATES_MAX = 120

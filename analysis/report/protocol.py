@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from analysis.judge.invariants import NO_COMMITTED_LOSS
-from analysis.judge.needed import needed_and_unknown
-from analysis.verdict import Verdict, counts_by_kind
-from harness.scenario.model import Prediction
+from ebbtide.record.needed import needed_and_unknown
+from ebbtide.record.verdict import Verdict, counts_by_kind
+from ebbtide.scenario.model import Prediction
 
 
 def protocol(verdict: Verdict, prediction: Prediction | None) -> str:

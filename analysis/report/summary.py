@@ -15,8 +15,8 @@ from analysis.judge.prediction import prediction_of
 from analysis.judge.timeline import load_timeline
 from analysis.report import words
 from analysis.report.protocol import in_a_line, protocol
-from analysis.verdict import Election, Loss, Verdict, acked_by_brokers
-from harness.record.manifest import Manifest, read_manifest
+from ebbtide.record.manifest import Manifest, read_manifest
+from ebbtide.record.verdict import Election, Loss, Verdict, acked_by_brokers
 
 _STYLE = {"as-predicted": "green", "contradicted": "bold red", "inconclusive": "yellow"}
 _CAUSES_MAX = 3

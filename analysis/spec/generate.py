@@ -19,7 +19,7 @@ from analysis.spec.generate_schedule import ample_machine, schedule_of, told
 from analysis.spec.generate_steps import FIRST_COUNT, steps_of
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.variants import ELR_VERSION, VARIANTS
-from harness.scenario.model import (
+from ebbtide.scenario.model import (
     ClusterSpec,
     ConsumerSpec,
     LossExpectation,

@@ -19,7 +19,7 @@ from analysis.spec.model.bounds import ADMIN_KINDS, MAX_BUDGET, Bounds
 from analysis.spec.model.machine import Machine
 from analysis.spec.model.words import DATA_BITS, MAX_RECORDS
 from analysis.spec.variants import ELR_VERSION, VARIANTS, cluster_for
-from harness.errors import UsageError
+from ebbtide.errors import UsageError
 
 _PERMUTED = 6
 """Longer schedules are not tried in all orders."""

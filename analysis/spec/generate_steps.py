@@ -12,7 +12,7 @@ import msgspec
 
 from analysis.spec.explore.eager import Deed, Played
 from analysis.spec.variants import ELR_VERSION
-from harness.scenario.model import BrokerTrigger, HeldTrigger, IsrTrigger, MemberTrigger, StepKind, StepSpec, Trigger
+from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, IsrTrigger, MemberTrigger, StepKind, StepSpec, Trigger
 
 FIRST_COUNT = 2000
 """Acknowledged records before the first step."""

@@ -15,7 +15,7 @@ from analysis.spec.kraft import Kraft
 from analysis.spec.partition import MV_ELR, Cluster, UncleanElection, mask_of
 from analysis.spec.protocol import Protocol
 from analysis.spec.strict_min_isr import StrictMinIsr, StrictMinIsrIn38, StrictMinIsrIn39
-from harness.errors import UsageError
+from ebbtide.errors import UsageError
 
 METADATA_VERSION = "metadata.version"
 ELR_VERSION = "eligible.leader.replicas.version"

@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from analysis.spec.metadata_versions import METADATA_VERSIONS
 from analysis.spec.variants import protocol_for
-from harness.errors import EbbtideError, Problems, UsageError
+from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.releases.metadata_versions import METADATA_VERSIONS
 
 Json: TypeAlias = Any
 """A value of the file that is compared, and not looked into."""

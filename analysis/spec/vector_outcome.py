@@ -5,7 +5,6 @@ from __future__ import annotations
 from copy import copy
 
 from analysis.spec.leader import Follower, Leader, Step
-from analysis.spec.metadata_versions import METADATA_VERSIONS
 from analysis.spec.partition import (
     NO_EPOCH,
     AlterPartition,
@@ -29,6 +28,7 @@ from analysis.spec.vector_file import (
     Registered,
     Vector,
 )
+from ebbtide.releases.metadata_versions import METADATA_VERSIONS
 
 _EXCEPTIONS = {"STALE_BROKER_EPOCH": "StaleBrokerEpochException"}
 

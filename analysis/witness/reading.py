@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from analysis.reconcile.session import session
 from analysis.witness.table import WITNESS_SCHEMA, WitnessConfig
-from harness.record.manifest import FinalOffsets
-from workloads.payload import value_of
+from ebbtide.journal.payload import value_of
+from ebbtide.record.manifest import FinalOffsets
 
 
 def read_witness(config: WitnessConfig) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pyarrow as pa
 
-from harness.record.manifest import FinalOffsets
+from ebbtide.record.manifest import FinalOffsets
 
 WITNESS_DIR = "witness"
 PROBLEM = "problem.txt"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from harness.cli.crash import report
-from harness.errors import EbbtideError, ExitCode, UsageError
 
 if TYPE_CHECKING:
     from analysis.early_session import EarlySession
@@ -85,8 +85,8 @@ def records_in(path: Path) -> list[Path]:
 
     Raises `UsageError` when all of them are.
     """
-    from harness.record.files import is_going
-    from harness.record.manifest import MANIFEST, is_plain_cluster, read_manifest, records_of
+    from ebbtide.record.files import is_going
+    from ebbtide.record.manifest import MANIFEST, is_plain_cluster, read_manifest, records_of
 
     def is_run(record: Path) -> bool:
         """A damaged one is told when its turn comes."""
@@ -123,11 +123,11 @@ def judge_all(
     """
     import msgspec
 
-    from analysis.judge.many import judge_many
+    from analysis.judging.many_records import judge_many
     from analysis.report.summary import judged
-    from analysis.verdict import EXIT_OF_OUTCOME
+    from ebbtide.record.manifest import read_run
+    from ebbtide.record.verdict import EXIT_OF_OUTCOME
     from harness.cli.progress import shown_progress
-    from harness.record.manifest import read_run
 
     codes: set[ExitCode] = set()
     readable: list[Path] = []
@@ -143,7 +143,7 @@ def judge_all(
         from analysis.reconcile.files import rows_of
         from analysis.reconcile.session import is_first_session, session
         from analysis.remote.store import RemoteStore
-        from harness.signals import unwinding
+        from ebbtide.signals import unwinding
 
         first = is_first_session()
         with unwinding(), shown_progress() as progress:
@@ -192,8 +192,8 @@ def _found(store: RemoteStore, addresses: Iterable[str], codes: set[ExitCode]) -
 
 def complain(record: str, error: EbbtideError) -> ExitCode:
     """Say on stderr why a record cannot be judged; of a bug also where its traceback is."""
-    from analysis.judge.many import Bug
-    from harness.record.manifest import NoRecord
+    from analysis.judging.many_records import Bug
+    from ebbtide.record.manifest import NoRecord
 
     if isinstance(error, NoRecord):
         error.allowed = "a run record (a folder with a manifest.json), or a folder of run records"
@@ -207,7 +207,7 @@ def complain(record: str, error: EbbtideError) -> ExitCode:
 def _tell(runs: list[Judged]) -> None:
     """The runs side by side, then the reasons of each and where to look on."""
     from analysis.report.summary import summary_table, summary_text
-    from harness.record.run_id import is_run_id
+    from ebbtide.record.run_id import is_run_id
 
     if sys.stdout.isatty():
         from rich.console import Console

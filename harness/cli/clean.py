@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from harness.errors import ExitCode
-from harness.powers.choice import Wish
+from cluster.powers.choice import Wish
+from ebbtide.errors import ExitCode
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -31,8 +31,8 @@ def powers(args: argparse.Namespace) -> Wish:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Clean, and say what was undone, left alone and not possible."""
-    from harness.clean import clean
-    from harness.ledger import ledgers_dir
+    from cluster.clean import clean
+    from cluster.host.ledger import ledgers_dir
 
     outcomes = clean(forget=args.forget)
     for outcome in outcomes:

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cluster.powers.choice import Wish
+from ebbtide.errors import ExitCode, HarnessError, UsageError
 from harness.cli.cluster_options import add_cluster_options, release_of, wanted_of
-from harness.errors import ExitCode, HarnessError, UsageError
-from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
-    from harness.owner.messages import ClusterStatus
-    from harness.scenario.model import Scenario
+    from ebbtide.daemon.messages import ClusterStatus
+    from ebbtide.scenario.model import Scenario
 
 _EXAMPLES = """examples:
   ebbtide cluster up --kafka 4.3.1 --brokers 3
@@ -81,11 +81,11 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
 def powers(args: argparse.Namespace) -> Wish | None:
     """The owner takes them, and a command that has to enter what root made for this user."""
     if args.action == "up" and args.foreground:
-        from harness.owner.control import sockets_dir
+        from ebbtide.daemon.control import sockets_dir
 
         return Wish(runtime=args.runtime, folders=(args.runs, sockets_dir()))
     if args.action == "exec":
-        from harness.owner.control import only
+        from ebbtide.daemon.control import only
 
         return Wish(runtime="docker") if only(args.cluster).powers == "helper container" else None
     return None
@@ -106,8 +106,8 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 
 def _up(args: argparse.Namespace) -> ExitCode:
-    from harness.owner.control import new_name
-    from harness.owner.starting import OwnerEnded, OwnerProcess
+    from ebbtide.daemon.control import new_name
+    from ebbtide.daemon.starting import OwnerEnded, OwnerProcess
 
     _scenario(args)
     name = new_name(args.name)
@@ -125,8 +125,8 @@ def _up(args: argparse.Namespace) -> ExitCode:
 def _own(args: argparse.Namespace) -> ExitCode:
     from rich.console import Console
 
-    from harness.owner.control import new_name
-    from harness.owner.owning import own_cluster
+    from ebbtide.daemon.control import new_name
+    from harness.daemon.owning import own_cluster
     from harness.runner.display import display_for
     from harness.runner.launch import check, prepare
     from harness.runner.run import new_seed
@@ -155,11 +155,11 @@ def _scenario(args: argparse.Namespace) -> Scenario:
     """What to bring up, without steps, on one release. Raises `UsageError`."""
     import msgspec
 
-    from harness.known_releases import KNOWN
-    from harness.owner.plain import plain
-    from harness.scenario import catalogue
-    from harness.scenario.model import ClusterSpec
-    from harness.scenario.references import MAX_BROKERS
+    from ebbtide.releases.known import KNOWN
+    from ebbtide.scenario import catalogue
+    from ebbtide.scenario.model import ClusterSpec
+    from ebbtide.scenario.references import MAX_BROKERS
+    from harness.daemon.plain import plain
 
     if args.keep_cluster and args.scenario is None:
         raise UsageError("a plain cluster has no run to be kept after", where="--keep-cluster")
@@ -189,7 +189,7 @@ def _scenario(args: argparse.Namespace) -> Scenario:
 def _status(name: str | None, *, as_json: bool) -> ExitCode:
     import msgspec
 
-    from harness.owner.control import NONE_UP, only, statuses
+    from ebbtide.daemon.control import NONE_UP, only, statuses
 
     found = statuses() if name is None else [only(name)]
     for number, status in enumerate(found):
@@ -211,7 +211,7 @@ def _status(name: str | None, *, as_json: bool) -> ExitCode:
 
 def _tell(status: ClusterStatus) -> None:
     """What there is to know of a cluster to use it."""
-    from harness.owner.reach import prefix
+    from harness.daemon.reach import prefix
 
     brokers = sum(name.startswith("broker") for name in status.nodes)
     counts = {"broker": brokers, "controller": len(status.nodes) - brokers}
@@ -226,9 +226,9 @@ def _tell(status: ClusterStatus) -> None:
 
 
 def _topic(args: argparse.Namespace) -> ExitCode:
-    from harness.owner.control import ask, only
-    from harness.owner.messages import CreateTopic
-    from harness.scenario.model import TopicSpec
+    from ebbtide.daemon.control import ask, only
+    from ebbtide.daemon.messages import CreateTopic
+    from ebbtide.scenario.model import TopicSpec
 
     spec = TopicSpec(partitions=args.partitions, replication_factor=args.replication_factor, min_isr=args.min_isr)
     reply = ask(only(args.cluster).name, CreateTopic(topic=args.topic, spec=spec))
@@ -241,8 +241,8 @@ def _topic(args: argparse.Namespace) -> ExitCode:
 
 def _exec(name: str | None, command: Sequence[str]) -> None:
     """Become the command."""
-    from harness.owner.control import only
-    from harness.owner.reach import environment, prefix
+    from ebbtide.daemon.control import only
+    from harness.daemon.reach import environment, prefix
 
     words = list(command[1:] if command[:1] == ["--"] else command)
     if not words:
@@ -257,7 +257,7 @@ def _exec(name: str | None, command: Sequence[str]) -> None:
 
 
 def _down(name: str | None) -> ExitCode:
-    from harness.owner.control import end, only
+    from ebbtide.daemon.control import end, only
 
     status = only(name)
     end(status.name)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from harness.errors import EbbtideError, UsageError
-from harness.known_releases import parse_version
+from ebbtide.errors import EbbtideError, UsageError
+from ebbtide.releases.known import parse_version
 
 if TYPE_CHECKING:
+    from ebbtide.scenario.model import Scenario
     from harness.runner.launch import Wanted
-    from harness.scenario.model import Scenario
 
 
 def add_cluster_options(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +56,7 @@ def add_jobs_option(parser: argparse.ArgumentParser) -> None:
 
 def jobs_of(args: argparse.Namespace) -> int:
     """What was typed. Raises `UsageError`, and `HarnessError` where memory is short of so many clusters."""
-    from harness.doctor import require_memory
+    from cluster.doctor import require_memory
 
     jobs: int = args.jobs
     if jobs < 1:
@@ -129,8 +129,8 @@ def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
 
     Raises `Problems` with every word that is none.
     """
-    from harness.errors import COMMAND_LINE, Problems
-    from harness.scenario.admin_meaning import feature_known
+    from ebbtide.errors import COMMAND_LINE, Problems
+    from ebbtide.scenario.admin_meaning import feature_known
 
     levels: dict[str, int] = {}
     problems: list[EbbtideError] = []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from harness.doctor import Check, check_host
-from harness.errors import ExitCode
-from harness.powers.choice import Wish
+from cluster.doctor import Check, check_host
+from cluster.powers.choice import Wish
+from ebbtide.errors import ExitCode
 
 
 def add(parser: argparse.ArgumentParser) -> None:

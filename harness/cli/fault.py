@@ -6,11 +6,11 @@ import argparse
 import tomllib
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import EbbtideError, ExitCode, Problems, UsageError
+from ebbtide.errors import EbbtideError, ExitCode, Problems, UsageError
 
 if TYPE_CHECKING:
-    from harness.record.steps import StepEntry
-    from harness.scenario.model import StepKind, StepSpec
+    from ebbtide.record.steps import StepEntry
+    from ebbtide.scenario.model import StepKind, StepSpec
 
 _EXAMPLES = """examples:
   ebbtide fault power-loss 'broker(1)'
@@ -27,7 +27,7 @@ docs/scenario-files.md has for it.
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
-    from harness.scenario.kinds import MEANINGS, healed_by
+    from ebbtide.scenario.kinds import MEANINGS, healed_by
 
     parser.description = (
         "Carry a step out on a cluster that is up, and say whether it took effect (exit code 2: no proof, 4: it could "
@@ -47,7 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _add_keys(parser: argparse.ArgumentParser, kind: StepKind) -> None:
     """An option for each key that a step of this kind may have, and its target without a flag."""
-    from harness.scenario.step_keys import SHOWN, keys_of
+    from ebbtide.scenario.step_keys import SHOWN, keys_of
 
     types = _types()
     needed, possible = keys_of(kind)
@@ -65,8 +65,8 @@ def _add_keys(parser: argparse.ArgumentParser, kind: StepKind) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Have the owner carry it out, and tell what became of it."""
-    from harness.owner.control import ask, only
-    from harness.owner.messages import Fire
+    from ebbtide.daemon.control import ask, only
+    from ebbtide.daemon.messages import Fire
 
     step = _step(args)
     cluster = only(args.cluster)
@@ -79,7 +79,7 @@ def _types() -> dict[str, str]:
     """The type of each key of a step."""
     import msgspec
 
-    from harness.scenario.model import StepSpec
+    from ebbtide.scenario.model import StepSpec
 
     return {one.encode_name: str(one.type) for one in msgspec.structs.fields(StepSpec)}
 
@@ -88,9 +88,9 @@ def _step(args: argparse.Namespace) -> StepSpec:
     """Raises `Problems` with every value that does not fit its key."""
     import msgspec
 
-    from harness.scenario.check import check
-    from harness.scenario.model import StepSpec
-    from harness.scenario.step_keys import SHOWN
+    from ebbtide.scenario.check import check
+    from ebbtide.scenario.model import StepSpec
+    from ebbtide.scenario.step_keys import SHOWN
 
     problems: list[EbbtideError] = []
     raw: dict[str, Any] = {"step": args.kind}
@@ -133,7 +133,7 @@ def _value(kind: str, given: str | bool) -> Any:
 
 
 def _tell(step: StepEntry) -> ExitCode:
-    from harness.scenario.model import ADMIN_KINDS
+    from ebbtide.scenario.model import ADMIN_KINDS
 
     # Of a request, whom it is about says what is asked for, too.
     words = [step.whom] if step.step in ADMIN_KINDS and step.whom else [step.step, step.whom]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from contextlib import closing
 
+from ebbtide.errors import ExitCode
+from ebbtide.releases.known import parse_version
 from harness.cli.output import print_table
-from harness.errors import ExitCode
-from harness.known_releases import parse_version
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 def _build(versions: list[str]) -> ExitCode:
     import time
 
-    from harness.images import build_image, built_images, connect
+    from cluster.images import build_image, built_images, connect
 
     with closing(connect()) as client:
         for version in versions:
@@ -55,7 +55,7 @@ def _build(versions: list[str]) -> ExitCode:
 
 
 def _list() -> ExitCode:
-    from harness.images import built_images, connect
+    from cluster.images import built_images, connect
 
     with closing(connect()) as client:
         images = built_images(client)
@@ -70,7 +70,7 @@ def _list() -> ExitCode:
 
 
 def _remove(versions: list[str]) -> ExitCode:
-    from harness.images import connect, remove_image
+    from cluster.images import connect, remove_image
 
     with closing(connect()) as client:
         for version in versions:

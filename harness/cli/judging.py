@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from harness.errors import EbbtideError
+from ebbtide.errors import EbbtideError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from analysis.verdict import Verdict
+    from ebbtide.record.verdict import Verdict
 
 JudgeTogether: TypeAlias = "Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]"
 """Each record with its verdict, or with why it could not be judged."""
@@ -24,7 +24,7 @@ def judging(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
     with _session_when_asked() as session_for:
 
         def judge_one(record: Path) -> Verdict:
-            from analysis.judge.judging import judge
+            from analysis.judging.one_record import judge
 
             return judge(record, session_for(records))
 
@@ -41,7 +41,7 @@ def judging_together() -> Iterator[JudgeTogether]:
     with _session_when_asked() as session_for:
 
         def judge_all(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-            from analysis.judge.many import judge_many
+            from analysis.judging.many_records import judge_many
             from harness.cli.analyze import complain
 
             ends: dict[Path, Verdict | EbbtideError] = {}
@@ -57,7 +57,7 @@ def judging_together() -> Iterator[JudgeTogether]:
 @contextlib.contextmanager
 def _session_when_asked() -> Iterator[Callable[[Sequence[Path]], SparkSession]]:
     """A function that gives the session, large enough for the records that it is first asked for."""
-    from harness.signals import unwinding
+    from ebbtide.signals import unwinding
 
     with unwinding(), contextlib.ExitStack() as stack:
         started: list[SparkSession] = []

@@ -8,10 +8,10 @@ import sys
 import msgspec
 from packaging.version import Version
 
+from cluster.jars.releases import FetchEvent, Release, cached, fetch
+from ebbtide.errors import ExitCode
+from ebbtide.releases.known import KNOWN, OLDEST, KnownRelease, parse_version
 from harness.cli.output import print_table
-from harness.errors import ExitCode
-from harness.known_releases import KNOWN, OLDEST, KnownRelease, parse_version
-from harness.releases import FetchEvent, Release, cached, fetch
 
 
 def add(parser: argparse.ArgumentParser) -> None:

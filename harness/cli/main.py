@@ -1,7 +1,7 @@
 """The frame of the `ebbtide` command: finds the verb, runs it, turns every end into an exit code.
 
 A verb is a module `harness.cli.<verb>` with `add(parser)`, which declares its arguments, and
-`run(args) -> ExitCode`; one that takes root's powers also has `powers(args) -> Wish` (`harness.powers.choice`), or
+`run(args) -> ExitCode`; one that takes root's powers also has `powers(args) -> Wish` (`cluster.powers.choice`), or
 None where these arguments take none. `args.argv` is what was typed.
 Only the module of the verb that was typed is imported, so that `ebbtide --help` loads neither Spark nor docker
 nor pyarrow; the others stand in the help by the line in `VERBS`.
@@ -19,10 +19,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
+from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, Problems, UsageError
+from ebbtide.signals import is_interrupt
+from ebbtide.streams import outlive_readers
 from harness import __version__
-from harness.errors import COMMAND_LINE, EbbtideError, ExitCode, Problems, UsageError
-from harness.signals import is_interrupt
-from harness.streams import outlive_readers
 
 VERBS: dict[str, str] = {
     "run": "run a scenario on one or more Kafka releases and judge it",
@@ -151,7 +151,7 @@ def _carry_out(args: argparse.Namespace, argv: Sequence[str]) -> int:
     module = _module(args.verb)
     wish = module.powers(args) if os.geteuid() != 0 and hasattr(module, "powers") else None
     if wish is not None:
-        from harness.powers.choice import take
+        from cluster.powers.choice import take
 
         code = take(wish, argv)
         if code is not None:

@@ -8,15 +8,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ebbtide.errors import EbbtideError, HarnessError
 from harness.cli.cluster_options import with_levels
-from harness.errors import EbbtideError, HarnessError
 
 if TYPE_CHECKING:
-    from analysis.verdict import Verdict
-    from harness.campaign.drawing import Drawing
-    from harness.campaign.job import Job, Runtime
-    from harness.campaign.night import CarryOut, Judge
-    from harness.campaign.store import Done, Followup, Store
+    from ebbtide.record.verdict import Verdict
+    from harness.nightly.drawing import Drawing
+    from harness.nightly.job import Job, Runtime
+    from harness.nightly.night import CarryOut, Judge
+    from harness.nightly.store import Done, Followup, Store
     from harness.runner.display import Display
 
 RUNS_LOG = "runs.log"
@@ -28,10 +28,10 @@ def carrier(store: Store, night: str, runtime: Runtime, drawing: Drawing, at_onc
 
     Whatever ends a run, the next is begun.
     """
+    from ebbtide.scenario import catalogue
     from harness.runner.launch import Wanted, check, prepare
     from harness.runner.run import RunRequest, new_seed
     from harness.runner.side_by_side import run_side_by_side
-    from harness.scenario import catalogue
 
     wanted = Wanted(runs=store.runs, runtime=runtime)
     log = store.night_folder(night) / RUNS_LOG
@@ -81,10 +81,10 @@ def judge_of(store: Store, night: str) -> Judge:
     """Judges records in a Spark session of their own."""
 
     def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-        from analysis.judge.many import judge_many
+        from analysis.judging.many_records import judge_many
         from analysis.reconcile.files import rows_of
         from analysis.reconcile.session import session
-        from harness.signals import unwinding
+        from ebbtide.signals import unwinding
 
         try:
             with unwinding(), session(None, rows=rows_of(list(records))) as spark:
@@ -103,9 +103,9 @@ def follower(store: Store, night: str, runtime: Runtime, at_once: int) -> Callab
 
     What fails is for another night.
     """
-    from harness.campaign.followup import follow_up
-    from harness.campaign.store import Followup
     from harness.cli.judging import judging
+    from harness.nightly.followup import follow_up
+    from harness.nightly.store import Followup
     from harness.runner.launch import Wanted, prepare
 
     log = store.night_folder(night) / RUNS_LOG

@@ -12,15 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from cluster.powers.choice import Wish
+from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, Problems, UsageError
 from harness.cli.cluster_options import add_jobs_option, budget_s_of, jobs_of, words_of
-from harness.errors import COMMAND_LINE, EbbtideError, ExitCode, Problems, UsageError
-from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
-    from harness.campaign.job import Job, Target
-    from harness.campaign.night import Night
-    from harness.campaign.store import Plan, Skipped, Store
-    from harness.scenario.model import Scenario
+    from ebbtide.scenario.model import Scenario
+    from harness.nightly.job import Job, Target
+    from harness.nightly.night import Night
+    from harness.nightly.store import Plan, Skipped, Store
 
 Parsed = TypeVar("Parsed")
 
@@ -72,8 +72,8 @@ def powers(args: argparse.Namespace) -> Wish:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Run the night, or go on with the one that was killed; the worst outcome is the exit code."""
-    from harness.campaign.store import Store
-    from harness.doctor import require_host
+    from cluster.doctor import require_host
+    from harness.nightly.store import Store
     from harness.runner.launch import Wanted, prepare
 
     settings = _settings(args)
@@ -94,16 +94,16 @@ def _run(
     settings: tuple[float, list[Target] | None, list[Scenario]],
     at_once: int,
 ) -> ExitCode:
-    from harness.campaign.drawing import Drawing
-    from harness.campaign.followup import SHARE, FollowingUp
-    from harness.campaign.job import Target, catalogue_jobs, least_recent_first
-    from harness.campaign.night import GaveUp, Night
-    from harness.campaign.possible import lacking, split
-    from harness.chance.table import KINDS
-    from harness.clean import clean
+    from cluster.clean import clean
+    from cluster.doctor import check_host
+    from ebbtide.releases.known import KNOWN
     from harness.cli.night_work import carrier, follower, judge_of
-    from harness.doctor import check_host
-    from harness.known_releases import KNOWN
+    from harness.nightly.drawing import Drawing
+    from harness.nightly.followup import SHARE, FollowingUp
+    from harness.nightly.job import Target, catalogue_jobs, least_recent_first
+    from harness.nightly.night import GaveUp, Night
+    from harness.nightly.possible import lacking, split
+    from harness.random.table import KINDS
 
     budget_s, targets, scenarios = settings
     impossible = lacking(check_host())
@@ -167,7 +167,7 @@ def _plan(
     """That of the killed night, if it can go on; else it is closed with what it has, and a new one begins."""
     import msgspec
 
-    from harness.campaign.store import Plan
+    from harness.nightly.store import Plan
 
     settings = {
         name: str(getattr(args, name)) for name in ("budget", "kafka", "scenarios", "times", "no_random", "runtime")
@@ -217,10 +217,10 @@ def _unless_wrong(wrong: list[EbbtideError], where: str, parse: Callable[[], Par
 
 
 def _targets(text: str) -> list[Target]:
-    from harness.campaign.job import parse_target
-    from harness.runtime.storage import check_features
-    from harness.scenario.admin_meaning import feature_known
-    from harness.scenario.model import ClusterSpec
+    from cluster.runtime.storage import check_features
+    from ebbtide.scenario.admin_meaning import feature_known
+    from ebbtide.scenario.model import ClusterSpec
+    from harness.nightly.job import parse_target
 
     targets = [parse_target(word) for word in _words(text, "--kafka")]
     for target in targets:
@@ -231,8 +231,8 @@ def _targets(text: str) -> list[Target]:
 
 
 def _scenarios(text: str | None) -> list[Scenario]:
-    from harness.scenario import catalogue
-    from harness.scenario.check import suggestion
+    from ebbtide.scenario import catalogue
+    from ebbtide.scenario.check import suggestion
 
     known = catalogue.names()
     names = known if text is None else _words(text, "--scenarios")
@@ -252,13 +252,13 @@ def _close(store: Store, plan: Plan, keep: int) -> ExitCode:
     """Write the summary and the JUnit file, remove old records, and say what came out."""
     import msgspec
 
-    from harness.campaign.followup import wanted
-    from harness.campaign.junit import write_junit
-    from harness.campaign.night import exit_code
-    from harness.campaign.retention import stale
-    from harness.campaign.summary import summary
-    from harness.campaign.trend import trend
-    from harness.record.files import write_atomically
+    from ebbtide.record.files import write_atomically
+    from harness.nightly.followup import wanted
+    from harness.nightly.junit import write_junit
+    from harness.nightly.night import exit_code
+    from harness.nightly.retention import stale
+    from harness.nightly.summary import summary
+    from harness.nightly.trend import trend
 
     history = store.history()
     done = [one for one in history if one.night == plan.night]

@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cluster.powers.choice import Wish
+from ebbtide.errors import ExitCode, UsageError
+from ebbtide.releases.known import KNOWN
 from harness.cli.cluster_options import add_cluster_options, release_of, wanted_of, with_features, words_of
 from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
-from harness.errors import ExitCode, UsageError
-from harness.known_releases import KNOWN
-from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
-    from harness.scenario.model import Scenario, StepKind
+    from ebbtide.scenario.model import Scenario, StepKind
 
 _NEWEST = KNOWN[-1].version
 _OF_A_RUN = ("--runs", "--runtime", "--image", "--power-loss", "--keep-write-back")
@@ -62,7 +62,7 @@ def powers(args: argparse.Namespace) -> Wish | None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Draw, write, and run. Raises `UsageError` for a number of steps that is none, and for a file that is there."""
-    from harness.scenario.write import brief_text_of
+    from ebbtide.scenario.write import brief_text_of
 
     given = [word for word in args.argv if word.partition("=")[0] in _OF_A_RUN]
     if given and not args.run:
@@ -85,9 +85,9 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 
 def _drawn(args: argparse.Namespace) -> tuple[Scenario, int]:
-    from harness.chance.drawing import STEPS, STEPS_MAX, draw
+    from cluster.runtime.storage import check_features
+    from harness.random.drawing import STEPS, STEPS_MAX, draw
     from harness.runner.run import new_seed
-    from harness.runtime.storage import check_features
 
     steps = STEPS if args.steps is None else args.steps
     if not 1 <= steps <= STEPS_MAX:
@@ -102,7 +102,7 @@ def _drawn(args: argparse.Namespace) -> tuple[Scenario, int]:
 
 def _require_release(args: argparse.Namespace) -> None:
     """Raises `UsageError` for a release that there is not; one that nobody has met yet is fetched to find out."""
-    from harness.releases import ensure
+    from cluster.jars.releases import ensure
 
     release_of(args.kafka)
     # A run sees to it by itself, and takes an image where there is one.
@@ -112,8 +112,8 @@ def _require_release(args: argparse.Namespace) -> None:
 
 def _kinds(text: str) -> frozenset[StepKind]:
     """Kinds of step, from a comma separated list. Raises `UsageError` for one that is none."""
-    from harness.chance.table import KINDS
-    from harness.scenario.check import suggestion
+    from ebbtide.scenario.check import suggestion
+    from harness.random.table import KINDS
 
     words = words_of(text, "--without")
     for word in words:

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cluster.powers.choice import Wish
+from ebbtide.errors import ExitCode, UsageError
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, releases_of, wanted_of
 from harness.cli.progress import judging_told
-from harness.errors import ExitCode, UsageError
-from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
     from harness.replay.recorded import Recorded

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cluster.powers.choice import Wish
+from ebbtide.errors import ExitCode, UsageError
 from harness.cli.cluster_options import add_cluster_options, releases_of, wanted_of, with_features
-from harness.errors import ExitCode, UsageError
-from harness.powers.choice import Wish
 
 if TYPE_CHECKING:
     from analysis.early_session import EarlySession
@@ -54,8 +54,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def powers(args: argparse.Namespace) -> Wish:
     """A cluster takes them. Raises `UsageError` for a scenario that is none, before any are taken."""
-    from harness.owner.control import sockets_dir
-    from harness.scenario import catalogue
+    from ebbtide.daemon.control import sockets_dir
+    from ebbtide.scenario import catalogue
 
     catalogue.find(args.scenario)
     folders = (args.runs, sockets_dir()) if args.keep_cluster else (args.runs,)
@@ -67,12 +67,12 @@ def run(args: argparse.Namespace) -> ExitCode:
     from rich.console import Console
 
     from analysis.early_session import EarlySession
+    from ebbtide.daemon.control import new_name
+    from ebbtide.scenario import catalogue
     from harness.cli.analyze import judge_all
-    from harness.owner.control import new_name
     from harness.runner.display import display_for
     from harness.runner.launch import check, prepare
     from harness.runner.run import new_seed
-    from harness.scenario import catalogue
 
     scenario = with_features(catalogue.find(args.scenario), args.feature)
     releases = list(scenario.kafka) if args.kafka is None else releases_of(args.kafka)
@@ -107,7 +107,7 @@ def _drive(witness: str | None) -> Drive:
 
     if witness is None:
         return Session.carry_out
-    from harness.connector import connector_jars
+    from cluster.jars.connector import connector_jars
     from harness.runner.witness import with_witness
 
     return with_witness(connector_jars())
@@ -132,7 +132,7 @@ def _run_all(requests: list[RunRequest], display: Display, drive: Drive, spark: 
 def _run_and_keep(args: argparse.Namespace, name: str, request: RunRequest, display: Display, drive: Drive) -> ExitCode:
     """Run, judge, and own the cluster until it is told to end; the exit code is the verdict's."""
     from harness.cli.analyze import judge_all
-    from harness.owner.owning import Keeper
+    from harness.daemon.owning import Keeper
     from harness.runner.run import run_scenario
 
     code = ExitCode.HARNESS_FAILED

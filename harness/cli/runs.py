@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.errors import ExitCode
+from ebbtide.errors import ExitCode
 
 _BLOCK_BYTES = 512
 """What st_blocks counts in, whatever the file system's own block size (POSIX)."""
@@ -27,8 +27,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Print the list. Raises `UsageError` when there is no such folder, it is something else, or two are named."""
-    from harness.errors import UsageError
-    from harness.record.manifest import MANIFEST
+    from ebbtide.errors import UsageError
+    from ebbtide.record.manifest import MANIFEST
 
     if args.directory and args.runs and args.directory.resolve() != args.runs.resolve():
         raise UsageError(
@@ -86,11 +86,11 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def _row(folder: Path) -> _Row:
     from analysis.report.words import has_sends, lost_in_all
-    from analysis.verdict import acked_by_brokers, not_finished, read_verdict
-    from harness.errors import UsageError
-    from harness.record.files import is_going
-    from harness.record.manifest import NoRecord, is_plain_cluster, read_manifest
-    from harness.scenario.recorded import levels_asked
+    from ebbtide.errors import UsageError
+    from ebbtide.record.files import is_going
+    from ebbtide.record.manifest import NoRecord, is_plain_cluster, read_manifest
+    from ebbtide.record.verdict import acked_by_brokers, not_finished, read_verdict
+    from ebbtide.scenario.recorded import levels_asked
 
     size_bytes = _size(folder)
     try:
@@ -137,8 +137,8 @@ def _size(folder: Path) -> int:
 
 
 def _print(rows: list[_Row]) -> None:
+    from ebbtide.scenario.recorded import spelled
     from harness.cli.output import print_table
-    from harness.scenario.recorded import spelled
 
     def cells(row: _Row) -> list[str]:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"

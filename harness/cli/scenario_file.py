@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from harness.errors import UsageError
+from ebbtide.errors import UsageError
 
 
 def check_place(out: Path) -> None:

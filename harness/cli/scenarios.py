@@ -6,7 +6,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from harness.errors import ExitCode
+from ebbtide.errors import ExitCode
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -18,8 +18,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Print the list, or one scenario's TOML."""
-    from harness.errors import UsageError
-    from harness.scenario import catalogue
+    from ebbtide.errors import UsageError
+    from ebbtide.scenario import catalogue
 
     if args.action == "show":
         if args.name is None:

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from cluster.powers.choice import Wish
+from ebbtide.errors import ExitCode, UsageError
+from ebbtide.signals import is_interrupt
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, budget_s_of, jobs_of, wanted_of
 from harness.cli.progress import judging_told
 from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
-from harness.errors import ExitCode, UsageError
-from harness.powers.choice import Wish
-from harness.signals import is_interrupt
 
 
 def add(parser: argparse.ArgumentParser) -> None:

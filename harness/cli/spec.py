@@ -6,7 +6,7 @@ import argparse
 import importlib
 from typing import Any
 
-from harness.errors import ExitCode
+from ebbtide.errors import ExitCode
 
 _SUBCOMMANDS: dict[str, str] = {
     "check": "whether a property holds in every state of a small configuration",

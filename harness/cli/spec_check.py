@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from ebbtide.errors import ExitCode
 from harness.cli.spec_options import add_question, answer_to, bounds_in_words, bounds_of
-from harness.errors import ExitCode
 
 _LIMITS = {"steps": "--steps", "states": "the number of states", "time": "--max-time"}
 

@@ -7,11 +7,11 @@ import shlex
 from functools import partial
 from pathlib import Path
 
+from ebbtide.errors import COMMAND_LINE, ExitCode, Problems, UsageError
+from ebbtide.releases.known import parse_version
 from harness.cli.cluster_options import words_of
 from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
 from harness.cli.spec_options import add_question, answer_to, bounds_of
-from harness.errors import COMMAND_LINE, ExitCode, Problems, UsageError
-from harness.known_releases import parse_version
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -31,10 +31,10 @@ def run(args: argparse.Namespace) -> ExitCode:
     from analysis.spec.explore.question import RELEASE_OF, variant_named
     from analysis.spec.generate import scenario_of
     from analysis.spec.generate_schedule import Playable
-    from harness.scenario.parse import parse
-    from harness.scenario.references import MAX_BROKERS, put_at
-    from harness.scenario.safety import check_name
-    from harness.scenario.write import brief_text_of
+    from ebbtide.scenario.parse import parse
+    from ebbtide.scenario.references import MAX_BROKERS, put_at
+    from ebbtide.scenario.safety import check_name
+    from ebbtide.scenario.write import brief_text_of
 
     variant = variant_named(args.variant)
     if variant == "kip966":

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from harness.errors import UsageError
+from ebbtide.errors import UsageError
 
 if TYPE_CHECKING:
     from analysis.spec.explore.question import Answer

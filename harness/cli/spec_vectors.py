@@ -6,8 +6,8 @@ import argparse
 import json
 from pathlib import Path
 
+from ebbtide.errors import ExitCode, UsageError
 from harness.cli.output import print_table
-from harness.errors import ExitCode, UsageError
 
 
 def add(parser: argparse.ArgumentParser) -> None:

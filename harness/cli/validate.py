@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from harness.errors import EbbtideError, ExitCode
+from ebbtide.errors import EbbtideError, ExitCode
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +17,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Load each file; a wrong one does not stop the others from being checked."""
-    from harness.scenario.parse import load
+    from ebbtide.scenario.parse import load
 
     code = ExitCode.AS_PREDICTED
     for file in args.files:

@@ -11,9 +11,9 @@ from analysis.judge.invariants import NO_COMMITTED_LOSS
 from analysis.judge.outcome import unproven
 from analysis.judge.prediction import fitting
 from analysis.report.words import MEANING
-from analysis.verdict import Verdict, acked_by_brokers
+from ebbtide.record.verdict import Verdict, acked_by_brokers
+from ebbtide.scenario.model import ADMIN_KINDS
 from harness.replay.recorded import Recorded
-from harness.scenario.model import ADMIN_KINDS
 
 _NO_FAULTS = frozenset({"wait", *ADMIN_KINDS})
 """Steps that break nothing."""

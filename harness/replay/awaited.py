@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from analysis.judge.timeline import PartitionState
-from harness.record.steps import StepEntry
+from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.model import CUT_KINDS, WIRE_KINDS, StepSpec
 from harness.replay.recorded import Recorded
 from harness.runner.gates import Gate, Mark, PartitionWas, Sides, marks, sides_of
-from harness.scenario.model import CUT_KINDS, WIRE_KINDS, StepSpec
 
 BROKER = re.compile(r"\bbroker\((\d+)\)")
 _SLACK_S = 5.0

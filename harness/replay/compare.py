@@ -11,12 +11,12 @@ from itertools import permutations, zip_longest
 
 import msgspec
 
-from harness.record.steps import StepEntry
+from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.model import CUT_KINDS
 from harness.replay.finding import facts_of, finding
 from harness.replay.recorded import Recorded
 from harness.replay.sequences import Sequences, best_naming, matched, renamed, sequences_of
 from harness.runner.gates import sides_of
-from harness.scenario.model import CUT_KINDS
 
 
 class Departure(msgspec.Struct, frozen=True, kw_only=True):

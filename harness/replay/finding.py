@@ -11,7 +11,7 @@ from collections import Counter
 
 import msgspec
 
-from analysis.verdict import Outcome, Verdict
+from ebbtide.record.verdict import Outcome, Verdict
 
 _ATTRIBUTED = ("lost", "hw-regression")
 """Kinds that stand in `losses` and `regressions` with their cause."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from ebbtide.scenario.model import Scenario, StepSpec, TopicSpec
 from harness.replay.awaited import BROKER, Naming, gates_of
 from harness.replay.recorded import Recorded
 from harness.runner.gates import Gate
-from harness.scenario.model import Scenario, StepSpec, TopicSpec
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,17 +12,17 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from analysis.judge.timeline import PartitionState, Timeline, load_timeline
-from analysis.verdict import Verdict, not_finished, read_verdict
-from harness.errors import UsageError
-from harness.record.files import JOURNAL_DIR
-from harness.record.manifest import LIST_RECORDS, Manifest, check_run_id, read_run
-from harness.record.steps import StepEntry, read_steps
-from harness.record.tables import table_files
+from ebbtide.errors import UsageError
+from ebbtide.journal.convert import JOURNAL_SUFFIX
+from ebbtide.record.files import JOURNAL_DIR
+from ebbtide.record.manifest import LIST_RECORDS, Manifest, check_run_id, read_run
+from ebbtide.record.steps import StepEntry, read_steps
+from ebbtide.record.tables import table_files
+from ebbtide.record.verdict import Verdict, not_finished, read_verdict
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.parse import load
+from ebbtide.scenario.write import SCENARIO
 from harness.runner.gates import standing
-from harness.scenario.model import Scenario
-from harness.scenario.parse import load
-from harness.scenario.write import SCENARIO
-from workloads.convert import JOURNAL_SUFFIX
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):

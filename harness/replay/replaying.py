@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.verdict import EXIT_OF_OUTCOME, Verdict
-from harness.errors import EbbtideError, ExitCode, UsageError
+from ebbtide.errors import EbbtideError, ExitCode, UsageError
+from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict
 from harness.replay.answer import Answer, answer
 from harness.replay.compare import Repetition, compare
 from harness.replay.plan import Plan, plan

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from analysis.report.html import REPORT
-from analysis.verdict import VERDICT
-from harness.host.scratch import Scratch
-from harness.record.files import ANOMALIES_DIR, write_atomically
+from ebbtide.record.files import ANOMALIES_DIR, write_atomically
+from ebbtide.record.verdict import VERDICT
+from ebbtide.scratch import Scratch
 
 
 @contextmanager

@@ -12,23 +12,23 @@ from typing import Protocol
 
 import msgspec
 
-from analysis.evidence.kraft.image import MetadataImage
+from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, DeleteTopic
+from cluster.runtime.base import CLIENTS, Cut, LogLoss, Runtime
+from ebbtide.errors import StepImpossible
+from ebbtide.kraft.image import MetadataImage
+from ebbtide.scenario.model import ADMIN_KINDS, CUT_KINDS, WIRE_KINDS, StepKind, StepSpec
+from ebbtide.scenario.order import DISK_TROUBLES, NEEDS_A_SOUND_VOLUME, TAKES_DOWN
+from ebbtide.scenario.roles import parse_role
+from ebbtide.scenario.words import duration_s, rate_bytes_s
+from ebbtide.waiting import WaitExpired, wait_until
 from faults import admin
 from faults.base import Effect, Part, composed, merged, part, unproven
 from faults.disk import Trouble, power_loss, wipe_disk
 from faults.network import between, flap, heal, limit, one_way, partition
 from faults.process import kill, pause, resume, start, stop
 from faults.wire import ACTIONS, Armed, Matter, WireFaults
-from harness.errors import StepImpossible
 from harness.runner.requests import request_of
 from harness.runner.view import ClusterView, describe
-from harness.runtime.base import CLIENTS, Cut, LogLoss, Runtime
-from harness.scenario.model import ADMIN_KINDS, CUT_KINDS, WIRE_KINDS, StepKind, StepSpec
-from harness.scenario.order import DISK_TROUBLES, NEEDS_A_SOUND_VOLUME, TAKES_DOWN
-from harness.scenario.roles import parse_role
-from harness.scenario.words import duration_s, rate_bytes_s
-from harness.waiting import WaitExpired, wait_until
-from workloads.admin_requests import AdminAnswer, AdminRequest, DeleteTopic
 
 INJECT: dict[StepKind, Callable[[Runtime, int], Effect]] = {
     "kill": kill,

@@ -6,13 +6,13 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from analysis.evidence.checkpoint_file import HIGH_WATERMARKS, RECOVERY_POINTS
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
-from analysis.evidence.segments import METADATA_FOLDER
-from harness.record.files import RAW_DIR
-from harness.runtime.base import Runtime
-from workloads.convert import convert_journals
-from workloads.payload import value_of
+from cluster.runtime.base import Runtime
+from ebbtide.journal.convert import convert_journals
+from ebbtide.journal.payload import value_of
+from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, RECOVERY_POINTS
+from ebbtide.logs.segments import METADATA_FOLDER
+from ebbtide.record.files import RAW_DIR
 
 RAW_LIMIT_BYTES = 512 * 1024 * 1024
 """A replica whose segments are larger is left out of raw/; the manifest names it."""

@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from analysis.evidence.rows import PartitionRow
+from ebbtide.record.rows import PartitionRow
 from harness.runner.view import describe
 
 

@@ -11,7 +11,7 @@ from random import Random
 
 import msgspec
 
-from harness.scenario.model import Scenario
+from ebbtide.scenario.model import Scenario
 
 
 class Draws(msgspec.Struct, frozen=True, kw_only=True):

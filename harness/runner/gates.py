@@ -25,12 +25,12 @@ from typing import Any
 
 import msgspec
 
-from analysis.evidence.rows import PartitionRow
-from harness.record.steps import StepEntry
+from cluster.runtime.base import CLIENTS
+from ebbtide.record.rows import PartitionRow
+from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.model import CUT_KINDS
 from harness.runner.triggers import Counters, Seen
 from harness.runner.view import ClusterView, describe
-from harness.runtime.base import CLIENTS
-from harness.scenario.model import CUT_KINDS
 
 _STALLED_S = 6.0
 """Without an acknowledgement for so long, no more are to be expected: a request that merely hung at a broker out of

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from packaging.version import Version
 
-from harness.errors import UsageError
-from harness.runtime.base import NodeInfo
-from harness.runtime.properties import BROKER_PORT, CONTROLLER_PORT
-from harness.scenario.model import Scenario
+from cluster.runtime.base import NodeInfo
+from cluster.runtime.properties import BROKER_PORT, CONTROLLER_PORT
+from ebbtide.errors import UsageError
+from ebbtide.scenario.model import Scenario
 from workloads.config import GivenProperties, Unknown
 
 _CONTROLLERS_ANSWER_SINCE = Version("3.7.0")

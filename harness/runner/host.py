@@ -14,11 +14,11 @@ from pathlib import Path
 
 import psutil
 
+from cluster.doctor import FREE_DISK_BYTES
+from ebbtide.errors import HarnessError, UsageError
+from ebbtide.powers import held
+from ebbtide.properties_file import is_writable
 from harness import __version__
-from harness.doctor import FREE_DISK_BYTES
-from harness.errors import HarnessError, UsageError
-from harness.powers import held
-from harness.properties_file import is_writable
 
 _FULL_BYTES = 8 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)

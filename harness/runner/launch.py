@@ -8,16 +8,16 @@ from typing import Literal
 
 import msgspec
 
-from harness.errors import HarnessError, UsageError
-from harness.known_releases import parse_version
+from cluster.runtime.base import PowerLossMethod
+from cluster.runtime.choose import Asked, Choice, check_wish, choose_runtime
+from cluster.runtime.storage import check_features
+from ebbtide.errors import HarnessError, UsageError
+from ebbtide.releases.known import parse_version
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.order import DISK_TROUBLES
 from harness.runner.gates import Gate
 from harness.runner.host import require_folder
 from harness.runner.run import RunRequest
-from harness.runtime.base import PowerLossMethod
-from harness.runtime.choose import Asked, Choice, check_wish, choose_runtime
-from harness.runtime.storage import check_features
-from harness.scenario.model import Scenario
-from harness.scenario.order import DISK_TROUBLES
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 def check(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> None:
     """Everything that can be refused before anything is made. Raises `UsageError`, or `HarnessError` for the host."""
-    from harness.doctor import require_host
+    from cluster.doctor import require_host
 
     require_folder(wanted.runs)
     for release in releases:
@@ -88,7 +88,7 @@ def check(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> None:
 
 def prepare(wanted: Wanted, releases: Iterable[str], note: Callable[[str], None]) -> Launch:
     """Choose a runtime for each release and fetch what is missing; `note` hears of it. Raises `EbbtideError`."""
-    from harness.releases import ensure
+    from cluster.jars.releases import ensure
 
     method, why_not = _power_loss_method(wanted.power_loss)
     if why_not is not None:
@@ -121,7 +121,7 @@ def _need_volumes(wanted: Wanted, scenario: Scenario) -> None:
 
 def _power_loss_method(asked: str) -> tuple[PowerLossMethod, str | None]:
     """The method to use, and why not the real one when the host decided so. Raises `HarnessError`."""
-    from harness.doctor import why_no_volumes
+    from cluster.doctor import why_no_volumes
 
     if asked == "truncate":
         return "truncate", None

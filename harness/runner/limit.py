@@ -6,10 +6,10 @@ part of it, so that what is still under way then waits for what no deadline of i
 
 from __future__ import annotations
 
+from ebbtide.scenario.model import ADMIN_KINDS, StepSpec
+from ebbtide.scenario.words import duration_s
 from harness.runner.gates import Gate
 from harness.runner.run import RunRequest
-from harness.scenario.model import ADMIN_KINDS, StepSpec
-from harness.scenario.words import duration_s
 
 _AROUND_S = 900.0
 """Class archive, start, topics and clients, the final read, and making the record: some 6 minutes of deadlines, and

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from analysis.evidence.segments import TopicPartition
+from cluster.kafka_api.admin_requests import (
+    AdminRequest,
+    DeleteTopic,
+    Elect,
+    Reassign,
+    SetConfig,
+    SetFeature,
+    Unregister,
+)
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.scenario.model import StepSpec
 from harness.runner.view import ClusterView
-from harness.scenario.model import StepSpec
-from workloads.admin_requests import AdminRequest, DeleteTopic, Elect, Reassign, SetConfig, SetFeature, Unregister
 
 
 def request_of(step: StepSpec, view: ClusterView) -> tuple[AdminRequest, tuple[int, ...]]:

@@ -17,26 +17,26 @@ from typing import Any
 
 import msgspec
 
-from analysis.verdict import not_finished, write_verdict
-from harness.errors import EbbtideError, HarnessError
-from harness.known_releases import parse_version
-from harness.ledger import Ledger
-from harness.record.files import going, write_atomically
-from harness.record.manifest import ACKS, MANIFEST, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
-from harness.record.sums import update_sums, write_sums
+from cluster.host.ledger import Ledger
+from cluster.runtime.base import PowerLossMethod, Runtime
+from cluster.runtime.choose import Choice, LocalChoice, open_runtime
+from cluster.runtime.jvm import ensure_class_archive, installation_of
+from cluster.runtime.properties import FIRST_CONTROLLER
+from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.record.files import going, write_atomically
+from ebbtide.record.manifest import ACKS, MANIFEST, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
+from ebbtide.record.sums import update_sums, write_sums
+from ebbtide.record.verdict import not_finished, write_verdict
+from ebbtide.releases.known import parse_version
+from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario
+from ebbtide.scenario.safety import refuse_unsafe
+from ebbtide.scenario.write import SCENARIO, text_of
 from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_tables
 from harness.runner.display import Display
 from harness.runner.draws import draw
 from harness.runner.gates import Gate
 from harness.runner.host import client_versions, disk_is_full, host_facts, make_record
 from harness.runner.session import Session
-from harness.runtime.base import PowerLossMethod, Runtime
-from harness.runtime.choose import Choice, LocalChoice, open_runtime
-from harness.runtime.jvm import ensure_class_archive, installation_of
-from harness.runtime.properties import FIRST_CONTROLLER
-from harness.scenario.model import ClusterSpec, ProducerSpec, Scenario
-from harness.scenario.safety import refuse_unsafe
-from harness.scenario.write import SCENARIO, text_of
 from workloads.config import FINAL_CONSUMER
 
 

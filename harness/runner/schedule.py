@@ -9,20 +9,20 @@ from typing import Any
 
 import msgspec
 
+from cluster.runtime.base import CLIENTS, LogLoss, Runtime
+from ebbtide.errors import EbbtideError
+from ebbtide.record.steps import StepEntry, write_steps
+from ebbtide.scenario.model import ADMIN_KINDS, WIRE_KINDS, StepKind, StepSpec, Trigger
+from ebbtide.scenario.order import HEALED_BY, TAKES_DOWN
+from ebbtide.scenario.write import given
+from ebbtide.waiting import WaitExpired, wait_until
 from faults.base import Effect
 from faults.wire import Armed, WireFaults
-from harness.errors import EbbtideError
-from harness.record.steps import StepEntry, write_steps
 from harness.runner.acts import Acts, Administer, Plan
 from harness.runner.display import Display
 from harness.runner.gates import Gate, GateWatch, state_entry
 from harness.runner.triggers import Counters, Seen, Watch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved
-from harness.runtime.base import CLIENTS, LogLoss, Runtime
-from harness.scenario.model import ADMIN_KINDS, WIRE_KINDS, StepKind, StepSpec, Trigger
-from harness.scenario.order import HEALED_BY, TAKES_DOWN
-from harness.scenario.write import given
-from harness.waiting import WaitExpired, wait_until
 
 
 class Schedule:

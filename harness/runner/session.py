@@ -9,25 +9,25 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.evidence.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
-from analysis.evidence.rows import PartitionRow
-from analysis.evidence.segments import METADATA_FOLDER, TopicPartition
+from cluster.runtime.base import CLIENTS, Runtime
+from cluster.runtime.jvm import tail_of
+from ebbtide.errors import HarnessError
+from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
+from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
+from ebbtide.record.files import RAW_DIR, to_read, write_atomically
+from ebbtide.record.manifest import FinalOffsets
+from ebbtide.record.rows import PartitionRow
+from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.model import Scenario, StepKind, StepSpec
+from ebbtide.scenario.write import SCENARIO, text_of
+from ebbtide.waiting import WaitExpired, wait_until
 from faults.wire import tapped
-from harness.errors import HarnessError
-from harness.record.files import RAW_DIR, to_read, write_atomically
-from harness.record.manifest import FinalOffsets
-from harness.record.steps import StepEntry
 from harness.runner.display import Display, RunState
 from harness.runner.draws import Draws
 from harness.runner.gates import Gate
 from harness.runner.given import given_properties, ignored
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView, describe
-from harness.runtime.base import CLIENTS, Runtime
-from harness.runtime.jvm import tail_of
-from harness.scenario.model import Scenario, StepKind, StepSpec
-from harness.scenario.write import SCENARIO, text_of
-from harness.waiting import WaitExpired, wait_until
 from workloads.group import Workload
 
 START_TIMEOUT_S = 90.0

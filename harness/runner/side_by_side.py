@@ -20,12 +20,12 @@ from typing import Generic, TypeVar
 
 from rich.console import Console
 
-from harness.clean import clean
-from harness.errors import EbbtideError, HarnessError
+from cluster.clean import clean
+from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.signals import held_back, unwinding
 from harness.runner.display import Display, PlainDisplay
 from harness.runner.limit import limit_s
 from harness.runner.run import RunRequest, run_scenario
-from harness.signals import held_back, unwinding
 
 Key = TypeVar("Key")
 

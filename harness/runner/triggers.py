@@ -11,13 +11,13 @@ from typing import Protocol
 
 import msgspec
 
-from analysis.evidence.rows import PartitionRow
-from analysis.evidence.segments import TopicPartition
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.rows import PartitionRow
+from ebbtide.scenario.model import OfPartitions, Trigger
+from ebbtide.scenario.roles import parse_role
+from ebbtide.scenario.words import duration_s
+from ebbtide.scenario.write import given
 from harness.runner.view import ClusterView, describe
-from harness.scenario.model import OfPartitions, Trigger
-from harness.scenario.roles import parse_role
-from harness.scenario.words import duration_s
-from harness.scenario.write import given
 
 
 class Counters(Protocol):

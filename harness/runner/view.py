@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from analysis.evidence.kraft.image import MetadataImage
-from analysis.evidence.kraft.quorum import QuorumLogs
-from analysis.evidence.rows import PartitionRow
-from analysis.evidence.segments import TopicPartition
-from harness.errors import HarnessError
-from harness.runtime.base import CLIENTS
-from harness.scenario.roles import Role, parse_role
+from cluster.runtime.base import CLIENTS
+from ebbtide.errors import HarnessError
+from ebbtide.kraft.image import MetadataImage
+from ebbtide.kraft.quorum import QuorumLogs
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.rows import PartitionRow
+from ebbtide.scenario.roles import Role, parse_role
 
 
 class RoleUnresolved(HarnessError):

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from analysis.witness.table import PROBLEM, WITNESS_DIR, WitnessConfig
-from harness.record.files import LOGS_DIR, write_atomically
+from ebbtide.record.files import LOGS_DIR, write_atomically
+from ebbtide.waiting import WaitExpired, wait_until
 from harness.runner.session import Session
-from harness.waiting import WaitExpired, wait_until
 
 WITNESS_TIMEOUT_S = 180.0
 

@@ -7,10 +7,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import NamedTuple
 
-from harness.errors import HarnessError
-from harness.scenario.meaning import meaning
-from harness.scenario.model import Scenario
-from harness.scenario.references import nothing_wrong
+from ebbtide.errors import HarnessError
+from ebbtide.scenario.meaning import meaning
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.references import nothing_wrong
 from harness.shrink.journal import Decision, Journal
 
 Wanted = tuple[int, str, Scenario]

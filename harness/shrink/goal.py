@@ -7,11 +7,11 @@ from collections import Counter
 
 import msgspec
 
-from analysis.verdict import Outcome, Verdict
-from harness.errors import UsageError
+from ebbtide.errors import UsageError
+from ebbtide.record.verdict import Outcome, Verdict
+from ebbtide.scenario.model import LossExpectation, Prediction
 from harness.replay.finding import Finding, finding
 from harness.replay.recorded import Recorded
-from harness.scenario.model import LossExpectation, Prediction
 
 COMMITTED = "committed loss by "
 UNCOMMITTED = "uncommitted loss by "

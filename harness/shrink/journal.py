@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from harness.errors import HarnessError
-from harness.locks import holding
-from harness.record.lines import append_line
-from harness.scenario.model import Scenario
-from harness.scenario.write import text_of
+from ebbtide.errors import HarnessError
+from ebbtide.locks import holding
+from ebbtide.record.lines import append_line
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.write import text_of
 
 JOURNAL = "journal.jsonl"
 

@@ -14,9 +14,9 @@ import msgspec
 from analysis.spec.explore.question import ask, property_named
 from analysis.spec.model.bounds import MAX_BUDGET, Bounds
 from analysis.spec.variants import protocol_for
-from harness.errors import UsageError
-from harness.scenario.model import Scenario, StepSpec
-from harness.scenario.roles import parse_role
+from ebbtide.errors import UsageError
+from ebbtide.scenario.model import Scenario, StepSpec
+from ebbtide.scenario.roles import parse_role
 
 MAX_SEARCH_S = 4.0
 

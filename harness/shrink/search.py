@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from harness.errors import EbbtideError, ExitCode
-from harness.scenario.meaning import meaning
-from harness.scenario.model import Scenario
-from harness.scenario.references import nothing_wrong
+from ebbtide.errors import EbbtideError, ExitCode
+from ebbtide.scenario.meaning import meaning
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.references import nothing_wrong
 from harness.shrink.asking import Asking, Candidate, Decide, OutOfBudget, Refute
 from harness.shrink.ddmin import Items, Part, ddmin
 from harness.shrink.journal import Journal

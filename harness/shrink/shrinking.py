@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.verdict import Verdict
-from harness.errors import EbbtideError
-from harness.record.manifest import ACKS_SPELLED, read_manifest
+from ebbtide.errors import EbbtideError
+from ebbtide.record.manifest import ACKS_SPELLED, read_manifest
+from ebbtide.record.verdict import Verdict
 from harness.replay.plan import plan
 from harness.replay.recorded import Recorded
 from harness.replay.replaying import otherwise

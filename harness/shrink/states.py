@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import msgspec
 
 from analysis.judge.timeline import PartitionState
-from harness.record.steps import StepEntry
+from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.model import BrokerTrigger, IsrTrigger, MemberTrigger, Scenario, Trigger
 from harness.replay.recorded import Recorded
-from harness.scenario.model import BrokerTrigger, IsrTrigger, MemberTrigger, Scenario, Trigger
 
 _AWAITABLE = ("fenced", "unfenced", "unregistered")
 """How a broker may stand at the end: others are passed through."""

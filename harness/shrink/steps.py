@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from analysis.verdict import Loss, Regression, Verdict
-from harness.record.steps import StepEntry
+from ebbtide.record.steps import StepEntry
+from ebbtide.record.verdict import Loss, Regression, Verdict
+from ebbtide.scenario.meaning import meaning
+from ebbtide.scenario.model import OPTIONAL_KINDS, Scenario, StepSpec, Trigger
+from ebbtide.scenario.references import nothing_wrong
+from ebbtide.scenario.words import duration_s
 from harness.replay.recorded import Recorded
-from harness.scenario.meaning import meaning
-from harness.scenario.model import OPTIONAL_KINDS, Scenario, StepSpec, Trigger
-from harness.scenario.references import nothing_wrong
-from harness.scenario.words import duration_s
 from harness.shrink.states import Was
 
 _STEP = re.compile(r"steps\[(\d+)\]")

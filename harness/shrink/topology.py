@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.scenario.model import Acks, ClusterSpec, ProducerSpec, Scenario, StepSpec, TopicSpec
-from harness.scenario.write import given
+from ebbtide.scenario.model import Acks, ClusterSpec, ProducerSpec, Scenario, StepSpec, TopicSpec
+from ebbtide.scenario.write import given
 
 _BROKER = re.compile(r"\bbroker\((\d+)\)")
 _RECORDS = (20, 100, 500)

@@ -13,22 +13,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from analysis.verdict import Verdict
-from harness.errors import EbbtideError, HarnessError, StepImpossible
-from harness.record.files import write_atomically
-from harness.record.manifest import read_manifest
-from harness.record.steps import read_steps
-from harness.record.sums import update_sums
-from harness.record.tables import table_files
+from ebbtide.errors import EbbtideError, HarnessError, StepImpossible
+from ebbtide.record.files import write_atomically
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.steps import read_steps
+from ebbtide.record.sums import update_sums
+from ebbtide.record.tables import table_files
+from ebbtide.record.verdict import Verdict
+from ebbtide.scenario.model import ADMIN_KINDS, Scenario, StepSpec
+from ebbtide.scenario.words import duration_s
+from ebbtide.scenario.write import SCENARIO, text_of
 from harness.replay.finding import finding
 from harness.runner.display import Display
 from harness.runner.launch import Launch
 from harness.runner.run import RunRequest, run_scenario
 from harness.runner.session import Session
 from harness.runner.side_by_side import run_in_turn, run_side_by_side
-from harness.scenario.model import ADMIN_KINDS, Scenario, StepSpec
-from harness.scenario.words import duration_s
-from harness.scenario.write import SCENARIO, text_of
 from harness.shrink.asking import Wanted
 from harness.shrink.goal import Goal
 from harness.shrink.journal import Decision

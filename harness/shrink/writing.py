@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.parse import parse
+from ebbtide.scenario.write import brief_text_of
 from harness.replay.recorded import Recorded
-from harness.scenario.model import Scenario
-from harness.scenario.parse import parse
-from harness.scenario.write import brief_text_of
 from harness.shrink.goal import Goal
 from harness.shrink.search import Smaller
 from harness.shrink.steps import described

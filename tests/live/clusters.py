@@ -8,12 +8,12 @@ from typing import Literal
 
 from host_state import HostState, left_after
 
-from harness.ledger import Ledger
-from harness.releases import ensure
-from harness.runtime.base import PowerLossMethod, Runtime
-from harness.runtime.choose import Choice, choose_runtime, open_runtime
-from harness.runtime.jvm import ensure_class_archive, installation_of
-from harness.scenario.model import ClusterSpec
+from cluster.host.ledger import Ledger
+from cluster.jars.releases import ensure
+from cluster.runtime.base import PowerLossMethod, Runtime
+from cluster.runtime.choose import Choice, choose_runtime, open_runtime
+from cluster.runtime.jvm import ensure_class_archive, installation_of
+from ebbtide.scenario.model import ClusterSpec
 
 READY_S = 60.0
 CONTROLLER = 100

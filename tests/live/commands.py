@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.waiting import wait_until
+from ebbtide.waiting import wait_until
 
 LOCAL = ("--runtime", "local")
 """Of what runs a cluster and asks for no runtime: tests must not depend on whether a Docker daemon is there."""

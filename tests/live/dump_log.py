@@ -25,14 +25,14 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.evidence.batches import Batch, Record
-from analysis.evidence.codecs import Codec
-from analysis.evidence.kraft.records import MetadataRecord, decode_batch
-from analysis.evidence.kraft.schema import Value
-from analysis.evidence.scan import Damage, scan_file
-from harness.java import require_java
-from harness.places import cache_dir
-from harness.releases import jars_of
+from cluster.jars.releases import jars_of
+from ebbtide.java import require_java
+from ebbtide.kraft.records import MetadataRecord, decode_batch
+from ebbtide.kraft.schema import Value
+from ebbtide.logs.batches import Batch, Record
+from ebbtide.logs.codecs import Codec
+from ebbtide.logs.scan import Damage, scan_file
+from ebbtide.places import cache_dir
 
 _LINE = re.compile(r"\n(?=baseOffset: |\| offset: |Dumping |\Z)")
 _BATCH_FIELD = re.compile(r"(\w+): (\S+)")
@@ -226,7 +226,7 @@ def _default(field):  # type: ignore[no-untyped-def]
 @cache
 def definitions():  # type: ignore[no-untyped-def]
     """The bundled message definitions by name."""
-    folder = resources.files("analysis.evidence.kraft") / "schemas"
+    folder = resources.files("ebbtide.kraft") / "schemas"
     loaded = [parse_definition(file.read_text()) for file in folder.iterdir() if file.name.endswith(".json")]
     return {each["name"]: each for each in loaded}
 

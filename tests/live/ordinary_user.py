@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 from live.commands import EBBTIDE, Watched
 
-from harness.places import cache_dir
+from ebbtide.places import cache_dir
 
 USER = 65534
 _ROOT = Path(__file__).resolve().parents[2]

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.java import require_java
-from harness.releases import jars_of
-from harness.runtime.storage import cluster_id
-from harness.waiting import wait_until
-from workloads.wire import BrokerConnection, WireError
+from cluster.jars.releases import jars_of
+from cluster.kafka_api.connection import BrokerConnection, WireError
+from cluster.runtime.storage import cluster_id
+from ebbtide.java import require_java
+from ebbtide.waiting import wait_until
 
 VERSION = os.environ.get("EBBTIDE_TEST_KAFKA", "4.3.1")
 

@@ -11,9 +11,9 @@ import pytest
 from host_state import HostState
 from live.commands import EBBTIDE, command, ebbtide, records_in
 
-from harness.record.manifest import read_manifest
-from harness.scenario import catalogue
-from harness.waiting import wait_until
+from ebbtide.record.manifest import read_manifest
+from ebbtide.scenario import catalogue
+from ebbtide.waiting import wait_until
 
 pytestmark = pytest.mark.live
 

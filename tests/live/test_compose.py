@@ -15,9 +15,9 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError
 
-from harness.images import build_image, connect
-from harness.images.find import find_own
-from harness.waiting import wait_until
+from cluster.images import build_image, connect
+from cluster.images.find import find_own
+from ebbtide.waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.docker]
 

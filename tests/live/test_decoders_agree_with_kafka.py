@@ -14,16 +14,16 @@ from dump_log import assert_metadata_agrees, assert_segments_agree, definitions,
 from every_kind import CODECS, PROPERTIES, topics, write_every_kind
 from single_node import SingleNode
 
-from analysis.evidence.codecs import Codec
-from analysis.evidence.kraft.follower import Followed, MetadataFollower
-from analysis.evidence.kraft.image import MetadataImage
-from analysis.evidence.kraft.records import MetadataRecord
-from analysis.evidence.kraft.snapshots import read_snapshot, snapshot_files
-from analysis.evidence.rows import BrokerRow, PartitionRow
-from analysis.evidence.scan import scan_file
-from analysis.evidence.segments import METADATA_FOLDER, leo_of, segment_files
-from harness.releases import ensure, jars_of
-from harness.waiting import pause
+from cluster.jars.releases import ensure, jars_of
+from ebbtide.kraft.follower import Followed, MetadataFollower
+from ebbtide.kraft.image import MetadataImage
+from ebbtide.kraft.records import MetadataRecord
+from ebbtide.kraft.snapshots import read_snapshot, snapshot_files
+from ebbtide.logs.codecs import Codec
+from ebbtide.logs.scan import scan_file
+from ebbtide.logs.segments import METADATA_FOLDER, leo_of, segment_files
+from ebbtide.record.rows import BrokerRow, PartitionRow
+from ebbtide.waiting import pause
 
 pytestmark = pytest.mark.live
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from live.commands import ebbtide, records_in
 
-from analysis.verdict import read_verdict
+from ebbtide.record.verdict import read_verdict
 
 pytestmark = pytest.mark.live
 

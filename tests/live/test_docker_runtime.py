@@ -16,10 +16,10 @@ from host_state import HostState, left_after
 from live.commands import Demo, Watched, ebbtide, records_in
 from live.daemon_proxy import DaemonProxy
 
-from analysis.verdict import Verdict, read_verdict
-from harness.host.containers import labels_of
-from harness.images import build_image, connect, find_image
-from harness.record.manifest import read_manifest
+from cluster.host.containers import labels_of
+from cluster.images import build_image, connect, find_image
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.verdict import Verdict, read_verdict
 
 pytestmark = [pytest.mark.docker, pytest.mark.live]
 

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from live.commands import EBBTIDE, Demo, command, ebbtide, records_in
 
-from analysis.verdict import read_verdict
-from harness.record.manifest import read_manifest
-from harness.scenario import catalogue
-from harness.waiting import pause, wait_until
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.verdict import read_verdict
+from ebbtide.scenario import catalogue
+from ebbtide.waiting import pause, wait_until
 
 pytestmark = pytest.mark.live
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.record.steps import StepEntry, read_steps
+from ebbtide.record.steps import StepEntry, read_steps
+from ebbtide.scenario.parse import load
 from harness.runner.display import PlainDisplay
 from harness.runner.run import RunRequest, run_scenario
-from harness.scenario.parse import load
 
 pytestmark = pytest.mark.live
 

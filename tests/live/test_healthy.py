@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from live.commands import ebbtide, records_in
 
-from analysis.verdict import read_verdict
-from harness.releases import ensure
+from cluster.jars.releases import ensure
+from ebbtide.record.verdict import read_verdict
 
 pytestmark = pytest.mark.live
 

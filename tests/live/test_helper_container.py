@@ -12,11 +12,11 @@ from host_state import HostState
 from live.commands import records_in
 from live.ordinary_user import OrdinaryUser, shown_to_the_host
 
-from analysis.verdict import read_verdict
-from harness.images import connect
-from harness.powers.helper_container import LABEL
-from harness.record.manifest import read_manifest
-from harness.waiting import wait_until
+from cluster.images import connect
+from cluster.powers.helper_container import LABEL
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.verdict import read_verdict
+from ebbtide.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.live]
 

@@ -16,10 +16,10 @@ import pytest
 from docker import DockerClient
 from live.commands import ebbtide
 
-from harness.images import build_image, connect, find_image
-from harness.images.find import CLASS_ARCHIVE, IS_KAFKA, RELEASE
-from harness.releases import jars_of
-from harness.waiting import wait_until
+from cluster.images import build_image, connect, find_image
+from cluster.images.find import CLASS_ARCHIVE, IS_KAFKA, RELEASE
+from cluster.jars.releases import jars_of
+from ebbtide.waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.docker]
 

@@ -12,14 +12,14 @@ import pytest
 from host_state import HostState
 from live.commands import Watched, ebbtide, records_in
 
-from analysis.verdict import read_verdict
-from harness.errors import HarnessError
-from harness.record.manifest import read_manifest
+from ebbtide.errors import HarnessError
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.verdict import read_verdict
+from ebbtide.scenario import catalogue
+from ebbtide.waiting import wait_until
 from harness.runner import side_by_side
 from harness.runner.launch import Wanted, prepare
 from harness.runner.side_by_side import run_side_by_side
-from harness.scenario import catalogue
-from harness.waiting import wait_until
 
 pytestmark = pytest.mark.live
 

@@ -10,11 +10,11 @@ import pytest
 from live.commands import Demo, ebbtide, records_in
 from live.dump_log import assert_metadata_agrees
 
-from analysis.evidence.segments import METADATA_FOLDER
-from analysis.verdict import Verdict, read_verdict
-from harness.record.manifest import read_manifest
-from harness.record.steps import read_steps
-from harness.record.sums import SUMS
+from ebbtide.logs.segments import METADATA_FOLDER
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.steps import read_steps
+from ebbtide.record.sums import SUMS
+from ebbtide.record.verdict import Verdict, read_verdict
 
 pytestmark = pytest.mark.live
 

@@ -14,9 +14,9 @@ import runner_contract
 from host_state import HostState, left_after
 from live.foreign_venv import ROOT, make_venv
 
-from ebbtide_pytest.runner import CommandRunner
-from ebbtide_pytest.settings import Settings
-from harness.releases import ensure
+from cluster.jars.releases import ensure
+from ebbtide.pytest_plugin.runner import CommandRunner
+from ebbtide.pytest_plugin.settings import Settings
 
 pytestmark = pytest.mark.live
 

@@ -18,8 +18,8 @@ from records import RecordBuilder
 
 from analysis.reconcile import reconcile, reconciling
 from analysis.reconcile.session import session
-from harness.java import require_java
-from harness.waiting import wait_until
+from ebbtide.java import require_java
+from ebbtide.waiting import wait_until
 
 pytestmark = [
     pytest.mark.spark,

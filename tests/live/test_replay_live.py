@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from live.commands import LOCAL, ebbtide, records_in
 
-from harness.record.manifest import read_manifest
-from harness.record.steps import read_steps
-from harness.releases import ensure
+from cluster.jars.releases import ensure
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.steps import read_steps
 
 pytestmark = pytest.mark.live
 

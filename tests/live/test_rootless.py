@@ -10,10 +10,10 @@ from host_state import HostState
 from live.commands import records_in
 from live.ordinary_user import OrdinaryUser
 
-from analysis.verdict import read_verdict
-from harness.powers import user_namespace
-from harness.record.manifest import read_manifest
-from harness.waiting import wait_until
+from cluster.powers import user_namespace
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.verdict import read_verdict
+from ebbtide.waiting import wait_until
 
 pytestmark = pytest.mark.rootless
 

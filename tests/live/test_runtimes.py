@@ -12,14 +12,14 @@ import msgspec
 import pytest
 from live.clusters import CONTROLLER, READY_S, Cluster
 
-from analysis.evidence.segments import leo_of
+from cluster.host.processes import state_of
+from cluster.host.writeback import HELD
+from cluster.runtime.base import CLIENTS, Cut, PowerLossMethod, Runtime
+from ebbtide.errors import HarnessError, UsageError
+from ebbtide.logs.segments import leo_of
+from ebbtide.waiting import wait_until
 from faults import disk, network, process
 from faults.base import Effect
-from harness.errors import HarnessError, UsageError
-from harness.host.processes import state_of
-from harness.host.writeback import HELD
-from harness.runtime.base import CLIENTS, Cut, PowerLossMethod, Runtime
-from harness.waiting import wait_until
 
 pytestmark = pytest.mark.live
 

@@ -8,11 +8,11 @@ import pytest
 from live.commands import ebbtide, records_in
 from rich.console import Console
 
-from analysis.verdict import read_verdict
-from harness.host.bridge import BridgeNetwork
+from cluster.host.bridge import BridgeNetwork
+from ebbtide.record.verdict import read_verdict
+from ebbtide.scenario import catalogue
 from harness.runner.display import PlainDisplay
 from harness.runner.run import RunRequest, run_scenario
-from harness.scenario import catalogue
 
 pytestmark = pytest.mark.live
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from live.commands import ebbtide, records_in
 
-from analysis.verdict import Verdict, read_verdict
-from harness.record.manifest import read_manifest
-from harness.record.steps import StepEntry, read_steps
-from harness.scenario import catalogue
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.steps import StepEntry, read_steps
+from ebbtide.record.verdict import Verdict, read_verdict
+from ebbtide.scenario import catalogue
 
 pytestmark = pytest.mark.live
 

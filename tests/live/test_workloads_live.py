@@ -12,23 +12,23 @@ import pyarrow.parquet as pq
 import pytest
 from live.single_node import VERSION, SingleNode, kafka_node
 
-from harness.errors import HarnessError
-from harness.host.children import start_child
-from harness.ledger import Ledger
-from harness.runtime.base import ClientProcess, StartClient
-from harness.scenario import catalogue
-from harness.scenario.model import NODE_ROLES, ConsumerSpec, NodeRole, ProducerSpec, TopicSpec
-from harness.waiting import pause, wait_until
+from cluster.host.children import start_child
+from cluster.host.ledger import Ledger
+from cluster.kafka_api.connection import LATEST, BrokerConnection
+from cluster.runtime.base import ClientProcess, StartClient
+from ebbtide.errors import HarnessError
+from ebbtide.journal.convert import convert_journals
+from ebbtide.journal.file import JournalReader
+from ebbtide.journal.frames import POLLED, Polled, unpack_polled
+from ebbtide.journal.payload import value_at
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.model import NODE_ROLES, ConsumerSpec, NodeRole, ProducerSpec, TopicSpec
+from ebbtide.waiting import pause, wait_until
 from workloads import group
 from workloads.config import FINAL_CONSUMER, GivenProperties, NewTopic
-from workloads.convert import convert_journals
-from workloads.frames import POLLED, Polled, unpack_polled
 from workloads.group import Workload
-from workloads.journal import JournalReader
-from workloads.payload import value_at
 from workloads.status import State
 from workloads.topics import create_topics, unknown_properties
-from workloads.wire import LATEST, BrokerConnection
 
 __all__ = ["kafka_node"]
 pytestmark = pytest.mark.live

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from host_state import HostState
 
-from harness.ledger import Ledger
+from cluster.host.ledger import Ledger
 
 
 @pytest.fixture

@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 from host_state import HostState
 
-from harness.clean import clean
-from harness.host.namespaces import Namespace
-from harness.host.volumes import Volume
+from cluster.clean import clean
+from cluster.host.namespaces import Namespace
+from cluster.host.volumes import Volume
 
 pytestmark = pytest.mark.root
 
 _RUN = """
 import sys
 from pathlib import Path
-from harness.host.bridge import BridgeNetwork
-from harness.host.children import start_child
-from harness.host.volumes import Volume
-from harness.host.writeback import WriteBackHold
-from harness.ledger import Ledger
-from harness.waiting import pause
+from cluster.host.bridge import BridgeNetwork
+from cluster.host.children import start_child
+from cluster.host.volumes import Volume
+from cluster.host.writeback import WriteBackHold
+from cluster.host.ledger import Ledger
+from ebbtide.waiting import pause
 run_id, folder = sys.argv[1], Path(sys.argv[2])
 with Ledger.open(run_id, folder, ledgers=folder / "ledger") as ledger:
     network = BridgeNetwork(ledger)

@@ -11,10 +11,10 @@ from pathlib import Path
 import docker
 import pytest
 
-from harness.errors import HarnessError
-from harness.ledger import Ledger
-from harness.runtime.base import NodeInfo
-from harness.runtime.docker_node import NodeContainer
+from cluster.host.ledger import Ledger
+from cluster.runtime.base import NodeInfo
+from cluster.runtime.docker_node import NodeContainer
+from ebbtide.errors import HarnessError
 
 pytestmark = pytest.mark.root
 

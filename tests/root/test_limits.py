@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from cluster.host.bridge import BridgeNetwork
+from cluster.host.ledger import Ledger
+from cluster.host.limits import burst_bytes
+from cluster.host.namespaces import Namespace
+from cluster.runtime.base import CLIENTS, Cut, NodeInfo
 from faults.network import between, heal, limit, one_way, partition
-from harness.host.bridge import BridgeNetwork
-from harness.host.limits import burst_bytes
-from harness.host.namespaces import Namespace
-from harness.ledger import Ledger
-from harness.runtime.base import CLIENTS, Cut, NodeInfo
 
 pytestmark = pytest.mark.root
 

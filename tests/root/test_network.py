@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import HarnessError
-from harness.host.bridge import BridgeNetwork, address_of
-from harness.host.namespaces import Namespace, enter, in_namespace
-from harness.ledger import Ledger
-from harness.runtime.base import CLIENTS, Cut
+from cluster.host.bridge import BridgeNetwork, address_of
+from cluster.host.ledger import Ledger
+from cluster.host.namespaces import Namespace, enter, in_namespace
+from cluster.runtime.base import CLIENTS, Cut
+from ebbtide.errors import HarnessError
 
 pytestmark = pytest.mark.root
 

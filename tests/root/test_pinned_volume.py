@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.host.volumes import Volume
-from harness.waiting import wait_until
+from cluster.host.volumes import Volume
+from ebbtide.waiting import wait_until
 
 pytestmark = pytest.mark.root
 

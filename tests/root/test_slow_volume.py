@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.clean import clean
-from harness.host.slow_volume import Pulses, Slowness, thaw, timed_write
-from harness.host.volumes import Volume
-from harness.ledger import Ledger
-from harness.waiting import wait_until
+from cluster.clean import clean
+from cluster.host.ledger import Ledger
+from cluster.host.slow_volume import Pulses, Slowness, thaw, timed_write
+from cluster.host.volumes import Volume
+from ebbtide.waiting import wait_until
 
 pytestmark = pytest.mark.root
 
 HARNESS = """
 import sys, time
-from harness.host.slow_volume import Pulses, Slowness
+from cluster.host.slow_volume import Pulses, Slowness
 assert Pulses(Slowness(folder=sys.argv[1]), 60.0, 61.0).froze(20)
 print("frozen", flush=True)
 time.sleep(60)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.host.volumes import Volume
+from cluster.host.volumes import Volume
 
 pytestmark = pytest.mark.root
 

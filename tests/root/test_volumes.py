@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import HarnessError
-from harness.host import volumes
-from harness.host.volumes import Volume
-from harness.ledger import Ledger
+from cluster.host import volumes
+from cluster.host.ledger import Ledger
+from cluster.host.volumes import Volume
+from ebbtide.errors import HarnessError
 
 pytestmark = pytest.mark.root
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import HarnessError
-from harness.host.bridge import BridgeNetwork, address_of
-from harness.host.namespaces import in_namespace
-from harness.host.processes import OwnedProcess
-from harness.host.wire.messages import Arm, Release, Rule
-from harness.host.wire.tap import Taps
-from harness.ledger import Ledger
-from harness.waiting import wait_until
+from cluster.host.bridge import BridgeNetwork, address_of
+from cluster.host.ledger import Ledger
+from cluster.host.namespaces import in_namespace
+from cluster.host.processes import OwnedProcess
+from cluster.wire.messages import Arm, Release, Rule
+from cluster.wire.tap import Taps
+from ebbtide.errors import HarnessError
+from ebbtide.waiting import wait_until
 
 pytestmark = pytest.mark.root
 

@@ -13,7 +13,7 @@ from analysis.spec.explore.wording import clause_of, lines
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.model.machine import Machine, canonical
 from analysis.spec.variants import VARIANTS
-from harness.errors import UsageError
+from ebbtide.errors import UsageError
 
 WITHOUT_ELR = ("kraft", "kip903", "kip903_36", "strict_min_isr", "strict_min_isr_38", "strict_min_isr_39")
 WITH_ELR = ("elr_40", "elr_410", "elr_41", "elr_43", "kip966")

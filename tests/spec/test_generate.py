@@ -13,10 +13,10 @@ from analysis.spec.explore.question import ask, machine_for
 from analysis.spec.generate import scenario_of
 from analysis.spec.generate_schedule import Playable
 from analysis.spec.model.bounds import Bounds
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.parse import parse
+from ebbtide.scenario.write import brief_text_of
 from harness.cli.main import main
-from harness.scenario.model import Scenario
-from harness.scenario.parse import parse
-from harness.scenario.write import brief_text_of
 
 LAST_REPLICA_STANDING = (Deed("isolate", (3,)), Deed("isolate", (2,)), Deed("power-loss", (1,)), Deed("start", (1,)))
 

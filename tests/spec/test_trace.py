@@ -20,7 +20,7 @@ from analysis.judge.timeline import BrokerEvent, ConfigChange, PartitionState, T
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import Trace, Unexplained
 from analysis.spec.variants import ELR_VERSION
-from harness.record.manifest import read_manifest
+from ebbtide.record.manifest import read_manifest
 
 TIMELINES = Path(__file__).with_name("timelines")
 NAMES = sorted(path.name for path in TIMELINES.iterdir())

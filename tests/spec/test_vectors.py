@@ -11,8 +11,8 @@ import pytest
 from analysis.spec.variants import VARIANTS, protocol_for
 from analysis.spec.vector_file import Vector, load
 from analysis.spec.vectors import agreement, compare, releases_of
+from ebbtide.errors import ExitCode, Problems, UsageError
 from harness.cli.main import main
-from harness.errors import ExitCode, Problems, UsageError
 
 ELR = Path(__file__).parent / "vectors" / "elr.jsonl"
 VECTORS = load(ELR)

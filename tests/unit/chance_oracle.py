@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.scenario.model import Scenario, StepSpec
-from harness.scenario.order import DISK_TROUBLES, HEALED_BY, NETWORK_FAULTS, TAKES_DOWN
-from harness.scenario.roles import parse_role
+from ebbtide.scenario.model import Scenario, StepSpec
+from ebbtide.scenario.order import DISK_TROUBLES, HEALED_BY, NETWORK_FAULTS, TAKES_DOWN
+from ebbtide.scenario.roles import parse_role
 
 NEEDS_A_RUNNING_NODE = TAKES_DOWN | {"pause", "restart"} | DISK_TROUBLES | {"slow-disk"}
 SOUND, DOWN, PAUSED, SICK, UNSURE = "sound", "down", "paused", "sick", "unsure"

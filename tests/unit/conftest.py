@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from owner_up import Up
 
-from harness.errors import HarnessError
-from harness.owner.control import end
+from ebbtide.daemon.control import end
+from ebbtide.errors import HarnessError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

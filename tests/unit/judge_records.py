@@ -12,13 +12,13 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.judge.facts import FACTS
-from analysis.judge.judging import verdict_of
+from analysis.judging.one_record import verdict_of
 from analysis.reconcile.model import AbortedReads, Duplicates, GoneRange, HwRegression, LostRange, Reconciliation
-from analysis.verdict import AnomalyCount, Counts, Loss, Verdict
-from harness.record.manifest import Manifest, TopicSetup, Topology, write_manifest
-from harness.record.steps import StepEntry, write_steps
-from harness.record.tables import TABLES
+from ebbtide.record.manifest import Manifest, TopicSetup, Topology, write_manifest
+from ebbtide.record.steps import StepEntry, write_steps
+from ebbtide.record.tables import TABLES
+from ebbtide.record.verdict import AnomalyCount, Counts, Loss, Verdict
+from ebbtide.scenario.facts import FACTS
 
 ELR_ON = {"metadata.version": 27, "eligible.leader.replicas.version": 1}
 ELR_OFF = {"metadata.version": 21, "eligible.leader.replicas.version": 0}

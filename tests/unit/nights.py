@@ -7,15 +7,15 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.verdict import Loss, Outcome, Verdict
-from harness.campaign.job import Job, Target
-from harness.campaign.night import Night
-from harness.campaign.store import Done, Ended, Plan, Store
+from ebbtide.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.record.manifest import Manifest, write_manifest
+from ebbtide.record.verdict import Loss, Outcome, Verdict
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.write import SCENARIO, text_of
 from harness.cli.cluster_options import with_levels
-from harness.errors import EbbtideError, HarnessError, UsageError
-from harness.record.manifest import Manifest, write_manifest
-from harness.scenario import catalogue
-from harness.scenario.write import SCENARIO, text_of
+from harness.nightly.job import Job, Target
+from harness.nightly.night import Night
+from harness.nightly.store import Done, Ended, Plan, Store
 
 NIGHT = "20261121T010000"
 

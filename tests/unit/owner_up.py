@@ -7,15 +7,15 @@ from pathlib import Path
 
 import evidence_builders as build
 
-from harness.errors import EbbtideError, HarnessError
-from harness.owner.control import status_of
-from harness.owner.plain import plain
-from harness.owner.serving import Owned, Owner
-from harness.record.steps import StepEntry
+from cluster.runtime.base import NodeInfo
+from ebbtide.daemon.control import status_of
+from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.model import WIRE_KINDS, ClusterSpec, Scenario, StepKind, StepSpec
+from ebbtide.waiting import wait_until
+from harness.daemon.plain import plain
+from harness.daemon.serving import Owned, Owner
 from harness.runner.view import ClusterView
-from harness.runtime.base import NodeInfo
-from harness.scenario.model import WIRE_KINDS, ClusterSpec, Scenario, StepKind, StepSpec
-from harness.waiting import wait_until
 
 
 class Session:

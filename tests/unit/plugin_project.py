@@ -9,7 +9,7 @@ import pytest
 _CONFTEST = """
 import pytest
 from fake_runner import FakeRunner
-from ebbtide_pytest.session import RUNNER
+from ebbtide.pytest_plugin.session import RUNNER
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
@@ -35,8 +35,8 @@ class Project:
         self._pytester.makeconftest(_CONFTEST.replace("{runner}", arguments))
 
     def run(self, source: str, *options: str) -> pytest.RunResult:
-        self._pytester.makepyfile(f"import pytest\nfrom ebbtide_pytest import broker, leader\n\n{source}")
-        return self._pytester.runpytest_inprocess("-p", "ebbtide_pytest.plugin", "-rs", *options)
+        self._pytester.makepyfile(f"import pytest\nfrom ebbtide.pytest_plugin import broker, leader\n\n{source}")
+        return self._pytester.runpytest_inprocess("-p", "ebbtide.pytest_plugin.plugin", "-rs", *options)
 
     @property
     def folder(self) -> Path:

@@ -23,7 +23,7 @@ from records import FINAL_CONSUMER, RecordBuilder
 
 from analysis.reconcile import reconcile_all
 from analysis.reconcile.model import Reconciliation
-from harness.record.tables import TABLES
+from ebbtide.record.tables import TABLES
 
 ANCHOR = "anchor"
 _VALUES_OF_A_TOPIC = 1_000

@@ -16,7 +16,7 @@ from hypothesis.vendor.pretty import RepresentationPrinter
 from reconcile_planted import PLANTERS, Planted, healthy
 from records import FINAL_CONSUMER, RecordBuilder
 
-from harness.record.manifest import FinalOffsets, Status
+from ebbtide.record.manifest import FinalOffsets, Status
 
 Row = dict[str, Any]
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from typing import Any
 from reconcile_oracle_run import clock_went_back, compacted, has_transactions
 
 from analysis.reconcile.model import HwRegression
-from harness.record.manifest import Manifest
+from ebbtide.record.manifest import Manifest
 
 Row = dict[str, Any]
 Item = tuple[str, str, int, int | None, int | None]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from reconcile_oracle import Item, Row, places_of, stands_at
 
 from analysis.reconcile.model import Reconciliation
-from harness.record.manifest import Manifest
+from ebbtide.record.manifest import Manifest
 
 Key = tuple[str, str, int, bool, bool, bool]
 Groups = dict[Key, tuple[int, int | None, int | None]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.record.manifest import Manifest
+from ebbtide.record.manifest import Manifest
 
 Row = dict[str, Any]
 

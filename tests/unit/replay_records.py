@@ -11,9 +11,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.record.manifest import read_manifest, write_manifest
-from harness.record.steps import read_steps, write_steps
-from harness.record.tables import TABLES
+from ebbtide.record.manifest import read_manifest, write_manifest
+from ebbtide.record.steps import read_steps, write_steps
+from ebbtide.record.tables import TABLES
 from harness.replay.recorded import Recorded, load_recorded
 
 RUNS = Path(__file__).resolve().parents[1] / "data" / "runs"

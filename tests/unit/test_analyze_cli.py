@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from judge_records import ELR_ON, Story, last_replica_standing
 
-from analysis.judge import many
+from analysis.judging import many_records as many
 from analysis.reconcile import session as spark
-from analysis.verdict import Verdict, not_finished, read_verdict, write_verdict
+from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
+from ebbtide.record.verdict import Verdict, not_finished, read_verdict, write_verdict
 from harness.cli.main import main
 from harness.cli.progress import shown_progress
-from harness.errors import EbbtideError, HarnessError, Problems, UsageError
 
 LOSS = 'loss = { committed = "some" }'
 

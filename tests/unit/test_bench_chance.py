@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from replay_records import LOST
 
-from analysis.verdict import Verdict, read_verdict
 from bench import chance
+from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.record.verdict import Verdict, read_verdict
+from ebbtide.scenario.model import Scenario
 from harness.cli.judging import JudgeTogether
-from harness.errors import EbbtideError, HarnessError
 from harness.runner.run import RunRequest
-from harness.scenario.model import Scenario
 
 Key = tuple[chance.Arm, Scenario]
 REACHED = {"elr-of-two": 2, "kills": 5}

@@ -21,7 +21,7 @@ from bench.made_record import ITEMS, make_record
 from bench.reconcile import Maker, engines, events, kept_record, main
 from bench.reconcile_engines import ENGINES, Measured, failed
 from bench.reconcile_table import Growth, Size, growths, spread
-from harness.waiting import wait_until
+from ebbtide.waiting import wait_until
 
 PLANTED = {"lost": 72, "unseen": 72}
 OUT_OF_MEMORY = Measured(time_s=12.3, failure="could not allocate | 4.0 GiB used", out_of_memory=True)

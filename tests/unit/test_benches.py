@@ -23,8 +23,8 @@ from records import RecordBuilder
 from replay_records import LOST, SAVED
 
 from bench import acks, catalogue, chance_model, demos, facts, runtimes
-from harness.campaign.store import Done, Store
-from harness.record.manifest import read_manifest, write_manifest
+from ebbtide.record.manifest import read_manifest, write_manifest
+from harness.nightly.store import Done, Store
 
 BENCHES = [path.stem for path in sorted((ROOT / "bench").glob("*.py")) if "__main__" in path.read_text()]
 SMALL_EXPLORE = ("--states", "20000", "--max-bytes-per-state", "5000")

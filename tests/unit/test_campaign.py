@@ -10,18 +10,18 @@ import msgspec
 import pytest
 from nights import NIGHT, World, done, job
 
-from harness.campaign.drawing import Drawing
-from harness.campaign.followup import wanting
-from harness.campaign.job import Target, catalogue_jobs, parse_target, random_job
-from harness.campaign.junit import write_junit
-from harness.campaign.night import BATCH, exit_code
-from harness.campaign.store import Done, Ended, Followup, Store
-from harness.campaign.summary import summary
-from harness.campaign.trend import Trend, trend
+from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.write import SCENARIO, text_of
 from harness.cli.main import main
-from harness.errors import ExitCode, HarnessError, UsageError
-from harness.scenario import catalogue
-from harness.scenario.write import SCENARIO, text_of
+from harness.nightly.drawing import Drawing
+from harness.nightly.followup import wanting
+from harness.nightly.job import Target, catalogue_jobs, parse_target, random_job
+from harness.nightly.junit import write_junit
+from harness.nightly.night import BATCH, exit_code
+from harness.nightly.store import Done, Ended, Followup, Store
+from harness.nightly.summary import summary
+from harness.nightly.trend import Trend, trend
 
 
 @pytest.fixture

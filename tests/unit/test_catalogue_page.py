@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bench.catalogue import PAGE, measured, page, scenarios, stored
-from harness.campaign.job import Job, Target
-from harness.campaign.store import Done, Ended
-from harness.scenario import catalogue
+from ebbtide.scenario import catalogue
+from harness.nightly.job import Job, Target
+from harness.nightly.store import Done, Ended
 
 
 def done(ended: Ended, number: int, **causes: int) -> Done:

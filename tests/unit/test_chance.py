@@ -15,21 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_records import ELR_ON, last_replica_standing
 
-from harness import releases
-from harness.chance.breeding import breed, renamed
-from harness.chance.drawing import STEPS, draw
-from harness.chance.guide import CORPUS, Guide, marks
-from harness.chance.requests import ELR_FEATURE
-from harness.chance.schedule import build
-from harness.chance.table import KINDS
-from harness.chance.world import first_world
+from cluster.jars import releases
+from ebbtide.errors import UsageError
+from ebbtide.releases.known import KNOWN
+from ebbtide.scenario.model import MemberTrigger, Scenario, StepKind, StepSpec, Trigger
+from ebbtide.scenario.parse import parse
+from ebbtide.scenario.write import brief_text_of, text_of
 from harness.cli import random
 from harness.cli.main import main
-from harness.errors import UsageError
-from harness.known_releases import KNOWN
-from harness.scenario.model import MemberTrigger, Scenario, StepKind, StepSpec, Trigger
-from harness.scenario.parse import parse
-from harness.scenario.write import brief_text_of, text_of
+from harness.random.breeding import breed, renamed
+from harness.random.drawing import STEPS, draw
+from harness.random.guide import CORPUS, Guide, marks
+from harness.random.requests import ELR_FEATURE
+from harness.random.schedule import build
+from harness.random.table import KINDS
+from harness.random.world import first_world
 
 RELEASES = ("3.4.1", "3.9.1", "4.0.2", "4.3.1")
 SEEDS = st.integers(0, 2**31 - 1)

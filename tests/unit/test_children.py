@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.host import children
-from harness.host.children import start_child
-from harness.host.processes import OwnedProcess, identify, is_alive, ran_ns, run_times_ns, state_of
-from harness.ledger import Ledger, read_ledger
-from harness.waiting import WaitExpired, pause, wait_until
+from cluster.host import children
+from cluster.host.children import start_child
+from cluster.host.ledger import Ledger, read_ledger
+from cluster.host.processes import OwnedProcess, identify, is_alive, ran_ns, run_times_ns, state_of
+from ebbtide.waiting import WaitExpired, pause, wait_until
 
 
 @pytest.fixture
@@ -114,8 +114,8 @@ def test_a_child_has_a_session_of_its_own(ledger: Ledger, tmp_path: Path) -> Non
 def test_a_child_dies_with_a_killed_harness(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
-        "from harness.host.children import start_child; from harness.ledger import Ledger\n"
-        "from harness.waiting import pause\n"
+        "from cluster.host.children import start_child; from cluster.host.ledger import Ledger\n"
+        "from ebbtide.waiting import pause\n"
         "folder = Path(sys.argv[1])\n"
         "with Ledger.open('r', folder, ledgers=folder / 'ledger') as ledger:\n"
         "    print(start_child(ledger, ['sleep', '300'], name='s', output=folder / 'log').pid, flush=True)\n"

@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 from unit.test_faults import FakeNetwork, FakeRuntime
 
-from harness.errors import EbbtideError, UsageError
-from harness.host import containers
-from harness.host.bridge import BridgeNetwork
-from harness.host.processes import identify
-from harness.images import Image, daemon
-from harness.powers import MARKER
-from harness.runtime.base import Network, Runtime
-from harness.runtime.choose import DockerChoice, LocalChoice, check_wish, choose_runtime
-from harness.runtime.docker import DockerRuntime
-from harness.runtime.docker_node import status_of
-from harness.runtime.local import LocalRuntime
+from cluster.host import containers
+from cluster.host import docker_daemon as daemon
+from cluster.host.bridge import BridgeNetwork
+from cluster.host.processes import identify
+from cluster.images import Image
+from cluster.runtime.base import Network, Runtime
+from cluster.runtime.choose import DockerChoice, LocalChoice, check_wish, choose_runtime
+from cluster.runtime.docker import DockerRuntime
+from cluster.runtime.docker_node import status_of
+from cluster.runtime.local import LocalRuntime
+from ebbtide.errors import EbbtideError, UsageError
+from ebbtide.powers import MARKER
 
 
 def _silent(_: str) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import clean as cleaning
-from harness.clean import Cleaned
+from cluster import clean as cleaning
+from cluster.clean import Cleaned
+from ebbtide.errors import ExitCode
 from harness.cli.main import main
-from harness.errors import ExitCode
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ def test_what_cannot_be_undone_stays_in_the_ledger_until_it_is_forgotten(tmp_pat
 _DIES_WITH_A_CONTAINER = """
 import os, sys
 from pathlib import Path
-from harness.host.containers import Container
-from harness.ledger import Ledger
+from cluster.host.containers import Container
+from cluster.host.ledger import Ledger
 folder = Path(sys.argv[1])
 ledger = Ledger.open("r1", folder, ledgers=folder / "ledger")
 ledger.record(Container(docker_host=f"unix://{folder}/socket", name="c", run_id="r1"))

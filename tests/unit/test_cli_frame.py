@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness import __version__
 from harness.cli import main as frame
 from harness.cli.main import VERBS, main
-from harness.errors import EbbtideError, ExitCode, HarnessError, UsageError
 
 HEAVY = ("pyspark", "docker", "pyarrow", "pyroute2", "kafka", "rich", "jinja2", "pytest")
 

@@ -7,10 +7,8 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 
-from harness.runner.triggers import Watch, text_of
-from harness.runner.view import ClusterView, RoleUnresolved, describe
-from harness.runtime.base import CLIENTS
-from harness.scenario.model import (
+from cluster.runtime.base import CLIENTS
+from ebbtide.scenario.model import (
     BrokerTrigger,
     EpochTrigger,
     IsrTrigger,
@@ -18,7 +16,9 @@ from harness.scenario.model import (
     OffsetTrigger,
     Trigger,
 )
-from harness.scenario.roles import parse_role
+from ebbtide.scenario.roles import parse_role
+from harness.runner.triggers import Watch, text_of
+from harness.runner.view import ClusterView, RoleUnresolved, describe
 
 
 class Counters:

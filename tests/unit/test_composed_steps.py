@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from cluster.runtime.base import Cut
+from ebbtide.errors import UsageError
+from ebbtide.record.steps import StepEntry, elementary
 from faults import network
 from faults.base import Effect, Part, composed, proven, unproven
 from faults.network import flap
-from harness.errors import UsageError
-from harness.record.steps import StepEntry, elementary
-from harness.runtime.base import Cut
 
 CUT = Cut(source=1, target=2)
 

@@ -18,8 +18,8 @@ from damage import Damage, copy_of, damages, flaw, removals, summed, unsummed
 from planted import plant_aborted_read, plant_divergence, plant_duplicate, plant_lost_tail
 from real_records import NAMES, unpacked
 
-from analysis.judge.many import judge_many
-from analysis.verdict import Verdict
+from analysis.judging.many_records import judge_many
+from ebbtide.record.verdict import Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from host_state import HostState
 
-from harness import doctor
+from cluster import doctor
+from cluster.doctor import EVERY_RUN, QUESTIONS, Check, check_host, require_host
+from ebbtide.errors import ExitCode, HarnessError
 from harness.cli.main import main
-from harness.doctor import EVERY_RUN, QUESTIONS, Check, check_host, require_host
-from harness.errors import ExitCode, HarnessError
 
 
 def _fine() -> str:
@@ -157,7 +157,7 @@ def test_the_real_checks_leave_nothing_behind_and_none_of_them_breaks() -> None:
 def test_a_file_system_that_keeps_what_was_not_fsynced_fails_the_power_loss_trial(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from harness.host.volumes import Volume
+    from cluster.host.volumes import Volume
 
     before = HostState.now()
     monkeypatch.setattr(Volume, "shut_down", lambda volume: True)
@@ -169,7 +169,7 @@ def test_a_file_system_that_keeps_what_was_not_fsynced_fails_the_power_loss_tria
 
 @pytest.mark.root
 def test_a_packet_filter_that_does_not_drop_fails_the_cut_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.host.bridge import BridgeNetwork
+    from cluster.host.bridge import BridgeNetwork
 
     before = HostState.now()
     monkeypatch.setattr(BridgeNetwork, "cut", lambda network, cuts: None)

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.evidence import scan as scanning
-from analysis.evidence.batches import Batch, Record, parse_header, read_varint
-from analysis.evidence.codecs import UndecodableError, decompress
-from analysis.evidence.scan import BytesSource, Damage, scan, scan_file
+from ebbtide.logs import scan as scanning
+from ebbtide.logs.batches import Batch, Record, parse_header, read_varint
+from ebbtide.logs.codecs import UndecodableError, decompress
+from ebbtide.logs.scan import BytesSource, Damage, scan, scan_file
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 SEGMENT = build.segment_name(0)

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.evidence import table_file
-from analysis.evidence.checkpoint_file import read_checkpoint
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
-from analysis.evidence.segments import METADATA_FOLDER, leo_of, partition_folders
-from harness.record.manifest import Manifest, Topology, write_manifest
-from harness.record.tables import TABLES, table_files
+from ebbtide.logs.checkpoint_file import read_checkpoint
+from ebbtide.logs.segments import METADATA_FOLDER, leo_of, partition_folders
+from ebbtide.record.manifest import Manifest, Topology, write_manifest
+from ebbtide.record.tables import TABLES, table_files
 
 Rows = list[dict[str, object]]
 
@@ -300,7 +300,7 @@ def test_the_leo_counts_segments_and_stops_where_recovery_would_truncate(tmp_pat
 
 def test_following_the_log_needs_neither_arrow_nor_spark() -> None:
     code = (
-        "import sys, analysis.evidence.kraft.follower, analysis.evidence.kraft.image, analysis.evidence.segments\n"
+        "import sys, ebbtide.kraft.follower, ebbtide.kraft.image, ebbtide.logs.segments\n"
         "print(sorted({'pyarrow', 'pyspark', 'kafka'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

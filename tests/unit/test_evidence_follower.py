@@ -8,11 +8,11 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 
-from analysis.evidence.kraft.follower import Followed, LogGap, LogTruncated, MetadataFollower, SnapshotStarted
-from analysis.evidence.kraft.image import MetadataImage
-from analysis.evidence.kraft.records import MetadataRecord
-from analysis.evidence.rows import BrokerRow, ConfigRow, PartitionRow
-from analysis.evidence.segments import METADATA_FOLDER, TopicPartition
+from ebbtide.kraft.follower import Followed, LogGap, LogTruncated, MetadataFollower, SnapshotStarted
+from ebbtide.kraft.image import MetadataImage
+from ebbtide.kraft.records import MetadataRecord
+from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
+from ebbtide.record.rows import BrokerRow, ConfigRow, PartitionRow
 
 GOLDEN = Path(__file__).parents[1] / "data" / "logs" / "4.3.1" / METADATA_FOLDER
 T0 = TopicPartition("t", 0)

@@ -9,15 +9,15 @@ import evidence_builders as build
 import msgspec
 import pytest
 
-from analysis.evidence.kraft.follower import MetadataFollower
-from analysis.evidence.kraft.image import MetadataImage
-from analysis.evidence.kraft.records import MetadataRecord, decode_batch
-from analysis.evidence.kraft.schema import Cursor, load, messages, metadata_messages
-from analysis.evidence.kraft.snapshots import read_snapshot, snapshot_files
-from analysis.evidence.rows import BrokerRow, ConfigRow, PartitionRow, Row
-from analysis.evidence.scan import BytesSource, Damage, scan
-from analysis.evidence.segments import METADATA_FOLDER, TopicPartition
-from harness.record.tables import TABLES
+from ebbtide.kraft.follower import MetadataFollower
+from ebbtide.kraft.image import MetadataImage
+from ebbtide.kraft.records import MetadataRecord, decode_batch
+from ebbtide.kraft.schema import Cursor, load, messages, metadata_messages
+from ebbtide.kraft.snapshots import read_snapshot, snapshot_files
+from ebbtide.logs.scan import BytesSource, Damage, scan
+from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
+from ebbtide.record.rows import BrokerRow, ConfigRow, PartitionRow, Row
+from ebbtide.record.tables import TABLES
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 T0 = TopicPartition("t", 0)

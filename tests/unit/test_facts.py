@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from judge_records import ELR_ON, Story, ns
 
-from analysis.judge.facts import FACTS, unexercised
 from analysis.judge.invariants import CLAUSES
 from analysis.reconcile.store import ANOMALY_SCHEMA
 from bench.catalogue import scenarios
 from bench.facts import PAGE, page
-from harness.record.clients import ClientEvent, write_client_events
-from harness.record.manifest import ProducerSetup
+from ebbtide.record.clients import ClientEvent, write_client_events
+from ebbtide.record.manifest import ProducerSetup
+from ebbtide.scenario.facts import FACTS, unexercised
 
 
 def test_a_record_with_everything_in_it_has_every_fact(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from typing import get_args
 
 import pytest
 
+from ebbtide.errors import ExitCode
+from ebbtide.scenario.kinds import MEANINGS, healed_by
+from ebbtide.scenario.model import StepKind, StepSpec
+from ebbtide.scenario.order import HEALED_BY
+from ebbtide.scenario.step_keys import SHOWN, keys_of
 from harness.cli.main import main
-from harness.errors import ExitCode
-from harness.scenario.kinds import MEANINGS, healed_by
-from harness.scenario.model import StepKind, StepSpec
-from harness.scenario.order import HEALED_BY
-from harness.scenario.step_keys import SHOWN, keys_of
 
 FAULTS = Path(__file__).parents[2] / "docs" / "faults.md"
 

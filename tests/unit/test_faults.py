@@ -9,14 +9,14 @@ from typing import get_args
 
 import pytest
 
+from cluster.host.limits import burst_bytes
+from cluster.runtime.base import CLIENTS, Cut, Limited, LogLoss, NodeInfo, PowerLoss, Transfer
+from ebbtide.errors import StepImpossible
+from ebbtide.scenario.model import ADMIN_KINDS, StepKind
+from ebbtide.scenario.order import HEALED_BY
+from ebbtide.waiting import WaitExpired
 from faults import disk, network, process
 from faults.base import Effect
-from harness.errors import StepImpossible
-from harness.host.limits import burst_bytes
-from harness.runtime.base import CLIENTS, Cut, Limited, LogLoss, NodeInfo, PowerLoss, Transfer
-from harness.scenario.model import ADMIN_KINDS, StepKind
-from harness.scenario.order import HEALED_BY
-from harness.waiting import WaitExpired
 
 
 class FakeNetwork:

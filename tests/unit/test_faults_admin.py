@@ -7,12 +7,7 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 
-from analysis.evidence.kraft.image import MetadataImage
-from faults import admin
-from faults.base import Effect
-from harness.errors import HarnessError
-from harness.runner.view import ClusterView
-from workloads.admin_requests import (
+from cluster.kafka_api.admin_requests import (
     AdminAnswer,
     AdminRequest,
     DeleteTopic,
@@ -22,6 +17,11 @@ from workloads.admin_requests import (
     SetFeature,
     Unregister,
 )
+from ebbtide.errors import HarnessError
+from ebbtide.kraft.image import MetadataImage
+from faults import admin
+from faults.base import Effect
+from harness.runner.view import ClusterView
 
 MOVE = Reassign(topic="t", partition=0, replicas=(3, 2, 1))
 PREFERRED = Elect(topic="t", partition=0, unclean=False)

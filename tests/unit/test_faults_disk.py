@@ -8,9 +8,9 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 
+from cluster.runtime.base import DiskReplacement, LogLoss
 from faults import disk
 from faults.base import Effect
-from harness.runtime.base import DiskReplacement, LogLoss
 
 LOG = LogLoss(bytes_before=9, bytes_after=0, lost_bytes=9, leo_before=2, leo_after=0)
 

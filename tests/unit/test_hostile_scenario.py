@@ -15,27 +15,27 @@ from nights import NIGHT, World, job
 from owner_up import Up
 from replay_records import LOST
 
-from analysis.judge.judging import conclude, ready
+from analysis.judging.one_record import conclude, ready
 from analysis.reconcile.model import Reconciliation
-from analysis.verdict import read_verdict
-from ebbtide_pytest.runner import scenario_text
-from harness.campaign.followup import follow_up
-from harness.campaign.job import Target
-from harness.campaign.store import Done
-from harness.chance.drawing import draw
+from ebbtide.daemon.control import ask
+from ebbtide.daemon.messages import CreateTopic
+from ebbtide.errors import ExitCode, Problems, UsageError
+from ebbtide.pytest_plugin.runner import scenario_text
+from ebbtide.record.manifest import MANIFEST, read_manifest
+from ebbtide.record.verdict import read_verdict
+from ebbtide.releases.known import KNOWN
+from ebbtide.scenario.model import NodeRole, Scenario, TopicSpec
+from ebbtide.scenario.parse import load, parse
+from ebbtide.scenario.safety import refuse_unsafe
+from ebbtide.scenario.write import given
 from harness.cli.main import main
-from harness.errors import ExitCode, Problems, UsageError
-from harness.known_releases import KNOWN
-from harness.owner.control import ask
-from harness.owner.messages import CreateTopic
-from harness.record.manifest import MANIFEST, read_manifest
+from harness.nightly.followup import follow_up
+from harness.nightly.job import Target
+from harness.nightly.store import Done
+from harness.random.drawing import draw
 from harness.replay.recorded import load_recorded
 from harness.runner import launch
 from harness.runner.run import RunRequest, run_scenario
-from harness.scenario.model import NodeRole, Scenario, TopicSpec
-from harness.scenario.parse import load, parse
-from harness.scenario.safety import refuse_unsafe
-from harness.scenario.write import given
 
 SECOND_LINE = {"zz.x": "1\nlog.dirs=/elsewhere"}
 REFUSED = [

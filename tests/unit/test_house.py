@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ExitCode
+from ebbtide.errors import ExitCode
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("harness", "faults", "workloads", "analysis", "ebbtide_pytest")
+PACKAGES = ("harness", "faults", "workloads", "analysis", "ebbtide.pytest_plugin")
 MAX_LINES = 400
-SLEEPER = "harness/waiting.py"
+SLEEPER = "ebbtide/waiting.py"
 PRINTERS = ("harness/cli/", "bench/")
 
 # Written in two parts, so that this file does not hold what it looks for.

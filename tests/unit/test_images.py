@@ -14,9 +14,10 @@ from unittest.mock import MagicMock
 import pytest
 from docker.errors import ImageNotFound
 
-from harness.errors import HarnessError, UsageError
-from harness.images import DockerError, build, can_build, connect, daemon, find_image, official, own, rootfs
-from harness.images.find import CLASS_ARCHIVE
+from cluster.host import docker_daemon as daemon
+from cluster.images import DockerError, build, can_build, connect, find_image, official, own, rootfs
+from cluster.images.find import CLASS_ARCHIVE
+from ebbtide.errors import HarnessError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 

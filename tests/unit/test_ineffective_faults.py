@@ -18,17 +18,17 @@ import pytest
 from test_schedule import Counters, Notes
 
 from analysis.judge.outcome import unproven
+from cluster.host.processes import state_of
+from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
+from cluster.runtime.base import Cut, DiskReplacement, Limited, LogLoss, NodeInfo, PowerLoss, Transfer
+from cluster.wire.messages import Arm, Command, Event
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.steps import read_steps
+from ebbtide.scenario.model import WIRE_KINDS, StepKind, StepSpec
+from ebbtide.waiting import wait_until
 from faults import admin, disk, process, wire
-from harness.host.processes import state_of
-from harness.host.wire.messages import Arm, Command, Event
-from harness.record.manifest import Manifest
-from harness.record.steps import read_steps
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
-from harness.runtime.base import Cut, DiskReplacement, Limited, LogLoss, NodeInfo, PowerLoss, Transfer
-from harness.scenario.model import WIRE_KINDS, StepKind, StepSpec
-from harness.waiting import wait_until
-from workloads.admin_requests import AdminAnswer, AdminRequest
 
 LEFT = LogLoss(bytes_before=9, bytes_after=9, lost_bytes=0, leo_before=2, leo_after=2)
 

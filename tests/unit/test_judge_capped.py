@@ -18,11 +18,11 @@ from records import RecordBuilder
 from replay_records import LOST, SAVED
 from test_reconcile_random import Dice, run
 
-from analysis.judge.judging import verdict_of
+from analysis.judging.one_record import verdict_of
 from analysis.reconcile import reconcile_all
 from analysis.reconcile.model import AbortedReads
-from analysis.verdict import Verdict, counts_by_kind
-from harness.record.manifest import read_manifest
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.verdict import Verdict, counts_by_kind
 from harness.replay.finding import facts_of, finding
 
 ROOT = Path(__file__).parents[2]
@@ -32,8 +32,8 @@ DECIDE = (
     "analysis/report",
     "harness/replay",
     "harness/shrink",
-    "harness/campaign",
-    "ebbtide_pytest",
+    "harness/nightly",
+    "ebbtide.pytest_plugin",
 )
 """Where a run, or what is done about it, is decided."""
 
@@ -50,12 +50,12 @@ SHOWN = (
     "analysis.report.model.PARTITIONS_MAX",
     "analysis.report.model.STATES_MAX",
     "analysis.report.summary._CAUSES_MAX",
-    "ebbtide_pytest.judgement._SHOWN_MAX",
+    "ebbtide.pytest_plugin.judgement._SHOWN_MAX",
 )
 """How many of something are shown. Set to 1, they change no decision: that is what is tested here."""
 
 OTHER = (
-    "analysis.judge.many._SHOWN_MAX",  # letters of an error
+    "analysis.judging.many_records._SHOWN_MAX",  # letters of an error
     "analysis.judge.trace.actions._EVERY_ISR_MAX",  # only for the nearest states that are shown
     "analysis.reconcile.class_archive.KEPT_MAX",  # archives of classes
     "analysis.reconcile.class_archive._PART_MAX_S",
@@ -67,7 +67,7 @@ OTHER = (
     "analysis.reconcile.session._PARTS_MAX",
     "analysis.reconcile.session._QUICK_ROWS_MAX",
     "analysis.reconcile.session._SMALL_ROWS_MAX",
-    "harness.campaign.followup.SHRINK_AT_MOST_S",  # time
+    "harness.nightly.followup.SHRINK_AT_MOST_S",  # time
     "harness.shrink.refute.MAX_SEARCH_S",  # after that a run answers
     "harness.shrink.steps._ACKED_MAX",  # a trigger of a candidate, which a run answers for
     "harness.shrink.writing._NAME_MAX",  # letters of a name

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from judge_records import ELR_OFF, ELR_ON, Story, by_name, last_replica_standing, ns
 
-from analysis.judge import judging
 from analysis.judge.findings import finding
 from analysis.judge.invariants import CLAUSES, NO_STALE_JOIN, Clause
+from analysis.judging import one_record as judging
 
 
 def status(story: Story, name: str, *, missing: tuple[str, ...] = ()) -> str:

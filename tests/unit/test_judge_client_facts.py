@@ -8,7 +8,7 @@ import pyarrow.dataset as ds
 import pytest
 from judge_records import Story, ns
 
-from harness.record.steps import StepEntry
+from ebbtide.record.steps import StepEntry
 
 BELOW = "below-min-isr"
 HELD = "while-alter-partition-held"

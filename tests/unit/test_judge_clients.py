@@ -8,8 +8,8 @@ from typing import Any
 from judge_records import Story, by_name
 
 from analysis.reconcile.model import AbortedReads, Duplicates
-from analysis.verdict import AnomalyCount, Counts, Verdict
-from harness.record.manifest import FinalOffsets, ProducerSetup
+from ebbtide.record.manifest import FinalOffsets, ProducerSetup
+from ebbtide.record.verdict import AnomalyCount, Counts, Verdict
 
 ABORTED = "no-aborted-read"
 TWICE = "no-duplicate-of-an-idempotent-producer"

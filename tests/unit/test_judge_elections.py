@@ -12,7 +12,7 @@ import pytest
 from judge_records import ELR_ON, Story, blamed, by_name, last_replica_standing
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
-from analysis.evidence.scan import Damage
+from ebbtide.logs.scan import Damage
 
 
 def test_acks_1_that_a_deposed_leader_acked_late_is_blamed_on_the_election_before_the_ack(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from judge_records import ELR_ON, Story, by_name, last_replica_standing
 
 from analysis.reconcile.store import ANOMALY_SCHEMA
-from analysis.verdict import Verdict
+from ebbtide.record.verdict import Verdict
 
 NO_LOSS = "no-committed-loss-unless-allowed"
 PREDICTED_NONE = 'loss = { committed = "none", uncommitted = "none" }'

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from judge_records import ELR_ON, Story, by_name, ns
 
-from harness.record.manifest import Topology
-from harness.record.steps import StepEntry
+from ebbtide.record.manifest import Topology
+from ebbtide.record.steps import StepEntry
 
 HELD_UNTIL_S = 20
 

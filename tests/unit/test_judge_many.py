@@ -8,13 +8,13 @@ import pytest
 from real_records import unpacked
 
 from analysis import reconcile
-from analysis.judge import many
+from analysis.judging import many_records as many
 from analysis.reconcile.tables import RunFiles
-from analysis.verdict import Counts, Verdict
+from ebbtide.errors import ExitCode, UsageError
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.sums import write_sums
+from ebbtide.record.verdict import Counts, Verdict
 from harness.cli import analyze, crash
-from harness.errors import ExitCode, UsageError
-from harness.record.manifest import Manifest
-from harness.record.sums import write_sums
 
 VERDICT = Verdict(run_id="r", outcome="inconclusive", why=[], counts=Counts(sends=0, acked=0, polls=0))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from judge_records import ELR_ON, Story, by_name, last_replica_standing, ns
 
-from analysis.verdict import AnomalyCount, Counts, Verdict
+from ebbtide.record.verdict import AnomalyCount, Counts, Verdict
 
 LOSS = 'loss = { committed = "some", cause = "last-replica-standing" }'
 NO_LOSS = 'loss = { committed = "none", uncommitted = "none" }'

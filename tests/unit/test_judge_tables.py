@@ -11,7 +11,7 @@ from judge_records import Story, last_replica_standing
 
 from analysis.judge.epochs import load_epochs
 from analysis.judge.timeline import load_timeline
-from harness.errors import UsageError
+from ebbtide.errors import UsageError
 
 
 def rewrite(story: Story, table: str, change: object) -> None:

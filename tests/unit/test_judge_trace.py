@@ -12,7 +12,7 @@ from analysis.judge.elections import Road, road_of
 from analysis.judge.timeline import PartitionState
 from analysis.judge.tolerance import tolerated_losses
 from analysis.spec.variants import VARIANTS
-from analysis.verdict import Verdict
+from ebbtide.record.verdict import Verdict
 
 TRANSITIONS = "every-transition-is-one-the-protocol-allows"
 

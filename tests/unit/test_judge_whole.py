@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from judge_records import Story, last_replica_standing, ns
 
-from analysis.judge import judging
+from analysis.judging import one_record as judging
 from analysis.reconcile.session import session
-from analysis.verdict import read_verdict
+from ebbtide.record.manifest import FinalOffsets
+from ebbtide.record.tables import table_files
+from ebbtide.record.verdict import read_verdict
 from harness.cli.main import main
-from harness.record.manifest import FinalOffsets
-from harness.record.tables import table_files
 
 # PySpark leaves the sockets of its results to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -192,7 +192,7 @@ def test_only_tables_that_are_missing_are_decoded_from_raw(tmp_path: Path, monke
     done = []
     for name in ("write_timeline", "write_replicas", "write_checkpoints"):
         monkeypatch.setattr(f"analysis.evidence.collect.{name}", lambda *_, name=name: done.append(name))
-    monkeypatch.setattr("workloads.convert.convert_journals", lambda _: done.append("journals"))
+    monkeypatch.setattr("ebbtide.journal.convert.convert_journals", lambda _: done.append("journals"))
     monkeypatch.setattr(judging, "write_sums", lambda _: None)
     story = last_replica_standing(tmp_path)
     story.write()

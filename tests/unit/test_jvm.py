@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.java import Java
-from harness.runtime.cluster import _compress
-from harness.runtime.jvm import Installation, died, java_command, tail_of
+from cluster.runtime.cluster import _compress
+from cluster.runtime.jvm import Installation, died, java_command, tail_of
+from ebbtide.java import Java
 
 
 @pytest.fixture

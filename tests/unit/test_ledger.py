@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.clean import clean
-from harness.errors import HarnessError, UsageError
-from harness.host.processes import OwnedProcess, ProcessId, identify, is_alive
-from harness.ledger import Ledger, read_ledger
-from harness.waiting import wait_until
+from cluster.clean import clean
+from cluster.host.ledger import Ledger, read_ledger
+from cluster.host.processes import OwnedProcess, ProcessId, identify, is_alive
+from ebbtide.errors import HarnessError, UsageError
+from ebbtide.waiting import wait_until
 
 
 @pytest.fixture
@@ -123,9 +123,9 @@ def test_a_closed_ledger_takes_nothing_more(ledgers: Path, tmp_path: Path) -> No
 _HOLDER = """
 import os, subprocess, sys
 from pathlib import Path
-from harness.host.processes import OwnedProcess, identify
-from harness.ledger import Ledger
-from harness.waiting import pause
+from cluster.host.processes import OwnedProcess, identify
+from cluster.host.ledger import Ledger
+from ebbtide.waiting import pause
 owned = subprocess.Popen(["sleep", "300"], start_new_session=True)
 with Ledger.open("held", Path(sys.argv[1]), ledgers=Path(sys.argv[2])) as ledger:
     ledger.record(OwnedProcess(name="sleeper", process=identify(owned.pid)))

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from harness.java import Java
-from harness.ledger import Ledger
-from harness.runtime import local
-from harness.runtime.jvm import Installation
-from harness.runtime.local import LocalRuntime
-from harness.scenario.model import ClusterSpec
+from cluster.host.ledger import Ledger
+from cluster.runtime import local
+from cluster.runtime.jvm import Installation
+from cluster.runtime.local import LocalRuntime
+from ebbtide.java import Java
+from ebbtide.scenario.model import ClusterSpec
 
 _TMPDIR = "-Djava.io.tmpdir="
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.evidence.checkpoint_file import RECOVERY_POINTS
-from harness.errors import HarnessError
-from harness.runtime.base import LogLoss
-from harness.runtime.log_losses import LogsBefore, common_prefix
-from harness.runtime.truncate import CLEAN_SHUTDOWN, cut_to_recovery_points
+from cluster.runtime.base import LogLoss
+from cluster.runtime.log_losses import LogsBefore, common_prefix
+from cluster.runtime.truncate import CLEAN_SHUTDOWN, cut_to_recovery_points
+from ebbtide.errors import HarnessError
+from ebbtide.logs.checkpoint_file import RECOVERY_POINTS
 
 
 def _batch(base: int, count: int, fill: bytes = b"x") -> bytes:

@@ -11,13 +11,13 @@ from unittest.mock import Mock
 import pytest
 from nights import World, job
 
-from harness.campaign.job import Job
-from harness.campaign.store import Done, Followup, Plan
+from cluster.doctor import VOLUMES, Check
+from cluster.images import Image
+from cluster.runtime.choose import DockerChoice
+from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from harness.cli.main import main
-from harness.doctor import VOLUMES, Check
-from harness.errors import EbbtideError, HarnessError, UsageError
-from harness.images import Image
-from harness.runtime.choose import DockerChoice
+from harness.nightly.job import Job
+from harness.nightly.store import Done, Followup, Plan
 
 CarryOut = Callable[[Iterable[Job]], Generator[tuple[Job, Path | EbbtideError], None, None]]
 
@@ -28,11 +28,11 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     world.now_s = time.time() + 1
     shutil.rmtree(world.store.folder / "nights")
     host = [Check(name="loop mounts", status="missing", detail="no device", disables=(VOLUMES,))]
-    monkeypatch.setattr("harness.doctor.check_host", lambda: host)
-    monkeypatch.setattr("harness.doctor.require_host", lambda _: None)
-    monkeypatch.setattr("harness.doctor.why_no_volumes", lambda: None)
-    monkeypatch.setattr("harness.releases.ensure", lambda *_: [])
-    monkeypatch.setattr("harness.clean.clean", list)
+    monkeypatch.setattr("cluster.doctor.check_host", lambda: host)
+    monkeypatch.setattr("cluster.doctor.require_host", lambda _: None)
+    monkeypatch.setattr("cluster.doctor.why_no_volumes", lambda: None)
+    monkeypatch.setattr("cluster.jars.releases.ensure", lambda *_: [])
+    monkeypatch.setattr("cluster.clean.clean", list)
     monkeypatch.setattr("harness.cli.nightly.powers", lambda _: None)
     monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: world.carry_out)
     monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: world.judge)
@@ -87,7 +87,7 @@ def test_follow_ups_have_as_many_runs_at_once_as_the_night(world: World, monkeyp
         return follow
 
     monkeypatch.setattr("harness.cli.night_work.follower", follower)
-    monkeypatch.setattr("harness.doctor.require_memory", lambda _: None)
+    monkeypatch.setattr("cluster.doctor.require_memory", lambda _: None)
     assert nightly(world, "--scenarios", "healthy", "--no-random", "--jobs", "2") == 0
     assert at_once == [2]
 
@@ -114,7 +114,7 @@ def test_a_release_that_cannot_be_had_is_told_before_there_is_a_night_or_a_store
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     ensure = Mock(side_effect=error)
-    monkeypatch.setattr("harness.releases.ensure", ensure)
+    monkeypatch.setattr("cluster.jars.releases.ensure", ensure)
     new = str(tmp_path / "new")
     assert nightly(world, "--kafka", "4.3.1,9.9.9", "--scenarios", "healthy", "--no-random", "--store", new) == code
     assert f"error: {error.what}\n" in capsys.readouterr().err
@@ -127,7 +127,7 @@ def test_a_night_in_containers_of_an_image_that_is_there_fetches_no_jars(
 ) -> None:
     choice = DockerChoice(image=Image(reference="kafka", id="sha256:1", why="on this host"), daemon="27")
     monkeypatch.setattr("harness.runner.launch.choose_runtime", lambda *_: choice)
-    monkeypatch.setattr("harness.releases.ensure", fetched := Mock())
+    monkeypatch.setattr("cluster.jars.releases.ensure", fetched := Mock())
     assert nightly(world, "--scenarios", "healthy", "--no-random", "--runtime", "docker") == 0
     assert fetched.call_args.args[0] == []
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ebbtide.scenario import catalogue
 from harness.runner.limit import limit_s
 from harness.runner.run import RunRequest
-from harness.scenario import catalogue
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "nightly"

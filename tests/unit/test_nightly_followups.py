@@ -13,14 +13,14 @@ import msgspec
 import pytest
 from nights import NIGHT, World, done, job
 
-from harness.campaign import followup
-from harness.campaign.followup import FollowingUp, follow_up, wanted, wanting
-from harness.campaign.job import parse_target, random_job
-from harness.campaign.night import BATCH
-from harness.campaign.store import Done, Followup
+from ebbtide.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.locks import NotHeld
 from harness.cli.night_work import RUNS_LOG, follower
-from harness.errors import EbbtideError, HarnessError, UsageError
-from harness.locks import NotHeld
+from harness.nightly import followup
+from harness.nightly.followup import FollowingUp, follow_up, wanted, wanting
+from harness.nightly.job import parse_target, random_job
+from harness.nightly.night import BATCH
+from harness.nightly.store import Done, Followup
 from harness.replay.replaying import Ran
 from harness.shrink.search import NotReproduced
 

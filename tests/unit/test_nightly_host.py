@@ -13,25 +13,25 @@ import pytest
 from nights import NIGHT, World, done, job
 from replay_records import LOST
 
-from harness.campaign.drawing import Drawing
-from harness.campaign.job import Job, Target, catalogue_jobs, least_recent_first
-from harness.campaign.junit import write_junit
-from harness.campaign.possible import lacking, split
-from harness.campaign.store import Followup, Plan, Skipped
-from harness.campaign.summary import summary
-from harness.campaign.trend import trend
+from cluster.doctor import VOLUMES, Check
+from cluster.runtime.choose import LocalChoice
+from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.model import WIRE_KINDS
+from ebbtide.scenario.order import DISK_TROUBLES
 from harness.cli.night_work import RUNS_LOG, carrier
-from harness.doctor import VOLUMES, Check
-from harness.errors import EbbtideError, HarnessError
+from harness.nightly.drawing import Drawing
+from harness.nightly.job import Job, Target, catalogue_jobs, least_recent_first
+from harness.nightly.junit import write_junit
+from harness.nightly.possible import lacking, split
+from harness.nightly.store import Followup, Plan, Skipped
+from harness.nightly.summary import summary
+from harness.nightly.trend import trend
 from harness.replay.recorded import load_recorded
 from harness.replay.replaying import run_replays
 from harness.runner.launch import Launch
 from harness.runner.run import RunRequest
 from harness.runner.side_by_side import run_in_turn
-from harness.runtime.choose import LocalChoice
-from harness.scenario import catalogue
-from harness.scenario.model import WIRE_KINDS
-from harness.scenario.order import DISK_TROUBLES
 from harness.shrink.goal import goal_from
 from harness.shrink.trying import Trying
 

@@ -11,15 +11,15 @@ import msgspec
 import pytest
 from nights import NIGHT, World, done, job
 
-from harness.campaign.drawing import Drawing
-from harness.campaign.job import Target, parse_target, random_job
-from harness.campaign.retention import stale
-from harness.campaign.store import Done, Store
-from harness.errors import UsageError
-from harness.record.files import write_atomically
-from harness.record.manifest import read_manifest, write_manifest
-from harness.scenario.parse import load
-from harness.scenario.write import SCENARIO, text_of
+from ebbtide.errors import UsageError
+from ebbtide.record.files import write_atomically
+from ebbtide.record.manifest import read_manifest, write_manifest
+from ebbtide.scenario.parse import load
+from ebbtide.scenario.write import SCENARIO, text_of
+from harness.nightly.drawing import Drawing
+from harness.nightly.job import Target, parse_target, random_job
+from harness.nightly.retention import stale
+from harness.nightly.store import Done, Store
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_replay_is_not_taken_for_a_run_of_the_catalogue(world: World) -> None:
 def test_a_second_night_in_a_store_ends_at_once_and_says_who_holds_it(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     code = (
-        "import sys; from pathlib import Path; from harness.campaign.store import Store\n"
+        "import sys; from pathlib import Path; from harness.nightly.store import Store\n"
         "with Store(Path(sys.argv[1])).held(): print('held', flush=True); sys.stdin.read()"
     )
     other = subprocess.Popen(

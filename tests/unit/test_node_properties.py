@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.host.bridge import address_of
-from harness.known_releases import KNOWN, KnownRelease
-from harness.owner.plain import plain
+from cluster.host.bridge import address_of
+from cluster.runtime.base import CLIENTS
+from cluster.runtime.properties import plan_cluster, properties_of, refused_value
+from cluster.runtime.storage import check_features, cluster_id, format_arguments
+from ebbtide.errors import UsageError
+from ebbtide.releases.feature_levels import levels_of
+from ebbtide.releases.known import KNOWN, KnownRelease
+from ebbtide.scenario.admin_meaning import FEATURES
+from ebbtide.scenario.model import ClusterSpec
+from harness.daemon.plain import plain
 from harness.runner.given import Given, given_properties
-from harness.runtime.base import CLIENTS
-from harness.runtime.feature_levels import levels_of
-from harness.runtime.properties import plan_cluster, properties_of, refused_value
-from harness.runtime.storage import check_features, cluster_id, format_arguments
-from harness.scenario.admin_meaning import FEATURES
-from harness.scenario.model import ClusterSpec
 
 
 def _properties(spec: ClusterSpec, node_id: int) -> dict[str, str]:

@@ -10,7 +10,7 @@ from judge_records import Story
 from test_scenario_steps import problems
 from test_schedule import Bench
 
-from harness.scenario.model import IsrTrigger, StepSpec, Trigger
+from ebbtide.scenario.model import IsrTrigger, StepSpec, Trigger
 
 NEVER = Trigger(isr=IsrTrigger(partition="t-0", size=1))
 

@@ -10,14 +10,15 @@ import msgspec
 import pytest
 from owner_up import Notes, Up
 
+from ebbtide.daemon import control, starting
+from ebbtide.daemon.control import ask, end, listening, only, owner_pid, sockets_dir, statuses
+from ebbtide.daemon.messages import AskStatus, Fire
+from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.scenario.model import StepSpec, TopicSpec, Trigger
 from harness.cli.main import main
-from harness.errors import ExitCode, HarnessError, UsageError
-from harness.owner import control, serving, starting
-from harness.owner.control import ask, end, listening, only, owner_pid, sockets_dir, statuses
-from harness.owner.messages import AskStatus, Fire
-from harness.owner.reach import environment, prefix
-from harness.owner.topics import _spread
-from harness.scenario.model import StepSpec, TopicSpec, Trigger
+from harness.daemon import serving
+from harness.daemon.reach import environment, prefix
+from harness.daemon.topics import _spread
 
 pytestmark = pytest.mark.usefixtures("no_clusters")
 
@@ -235,7 +236,7 @@ def test_an_owner_that_nobody_waits_for_any_longer_is_ended(monkeypatch: pytest.
 
 
 def test_a_signal_is_a_way_to_end_a_plain_cluster() -> None:
-    from harness.owner.owning import _signals_end
+    from harness.daemon.owning import _signals_end
 
     with _signals_end(Notes()):  # type: ignore[arg-type]
         raise KeyboardInterrupt

@@ -9,12 +9,12 @@ import pytest
 from owner_up import Up
 from test_schedule import Bench
 
+from cluster.runtime.base import CLIENTS
+from ebbtide.daemon.control import ask, end, only
+from ebbtide.daemon.messages import CreateTopic, Fire
+from ebbtide.errors import ExitCode, UsageError
+from ebbtide.scenario.model import StepKind, StepSpec, TopicSpec, Trigger
 from harness.cli.main import main
-from harness.errors import ExitCode, UsageError
-from harness.owner.control import ask, end, only
-from harness.owner.messages import CreateTopic, Fire
-from harness.runtime.base import CLIENTS
-from harness.scenario.model import StepKind, StepSpec, TopicSpec, Trigger
 
 pytestmark = pytest.mark.usefixtures("no_clusters")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 
+from cluster.host.volumes import Volume
+from cluster.runtime.base import NodeInfo, PowerLossMethod
+from cluster.runtime.cluster import HostRuntime, NodeProcess
 from faults import disk
-from harness.host.volumes import Volume
-from harness.runtime.base import NodeInfo, PowerLossMethod
-from harness.runtime.cluster import HostRuntime, NodeProcess
 
 NODE = NodeInfo(id=1, role="broker", name="broker-1", address="")
 

@@ -17,13 +17,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness import images, powers
-from harness.errors import HarnessError
-from harness.host.processes import identify
-from harness.powers import MARKER, helper_container, helper_inside, user_namespace
-from harness.powers.choice import COMMAND, Wish, take
-from harness.powers.helper_container import Order, Unusable
-from harness.waiting import wait_until
+from cluster import images
+from cluster.host.processes import identify
+from cluster.powers import helper_container, helper_inside, user_namespace
+from cluster.powers.choice import COMMAND, Wish, take
+from cluster.powers.helper_container import Order, Unusable
+from ebbtide import powers
+from ebbtide.errors import HarnessError
+from ebbtide.powers import MARKER
+from ebbtide.waiting import wait_until
 
 NO_DAEMON = "no Docker daemon at this address"
 NO_NAMESPACES = "making a user namespace: Operation not permitted"
@@ -306,7 +308,7 @@ def helper(tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[by
             user=65534,
             group=65534,
         )
-        command = [sys.executable, "-m", "harness.powers.helper_inside", msgspec.json.encode(order).decode()]
+        command = [sys.executable, "-m", "cluster.powers.helper_inside", msgspec.json.encode(order).decode()]
         process.append(subprocess.Popen(command))
         return process[0], ours
 

@@ -14,14 +14,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from java_properties import read_back
 
-from harness.errors import UsageError
-from harness.host.bridge import address_of
-from harness.properties_file import is_writable, render
-from harness.runtime import jvm
-from harness.runtime.properties import plan_cluster, properties_of
-from harness.scenario.model import ClusterSpec
+from cluster.host.bridge import address_of
+from cluster.runtime import jvm
+from cluster.runtime.properties import plan_cluster, properties_of
+from ebbtide.errors import UsageError
+from ebbtide.properties_file import is_writable, render
+from ebbtide.scenario.model import ClusterSpec
 
-PACKAGES = ("harness", "analysis", "faults", "workloads", "ebbtide_pytest")
+PACKAGES = ("harness", "analysis", "faults", "workloads", "ebbtide.pytest_plugin")
 ROOT = Path(__file__).resolve().parents[2]
 
 TRICKY = {

@@ -16,13 +16,13 @@ from fake_runner import ENDS, LOST, write_record
 from analysis.judge.outcome import decide
 from analysis.judge.prediction import Seen, compare
 from analysis.reconcile import reconciling
-from analysis.verdict import KINDS, AnomalyCount, Loss, Property, Regression
-from ebbtide_pytest.judgement import complaint, expectable
-from ebbtide_pytest.run_record import RunRecord
-from ebbtide_pytest.runner import scenario_text
-from harness.record.manifest import read_manifest
-from harness.scenario import catalogue
-from harness.scenario.parse import load
+from ebbtide.pytest_plugin.judgement import complaint, expectable
+from ebbtide.pytest_plugin.run_record import RunRecord
+from ebbtide.pytest_plugin.runner import scenario_text
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.verdict import KINDS, AnomalyCount, Loss, Property, Regression
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.parse import load
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -139,8 +139,6 @@ def test_what_can_be_expected_is_what_a_verdict_can_say() -> None:
 
 
 def test_what_can_be_expected_is_known_without_spark() -> None:
-    script = (
-        "import sys; from ebbtide_pytest.judgement import expectable; expectable(); print('pyspark' in sys.modules)"
-    )
+    script = "import sys; from ebbtide.pytest_plugin.judgement import expectable; expectable(); print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "False\n"

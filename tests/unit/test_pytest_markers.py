@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from unit.plugin_project import Project, project
 
-from ebbtide_pytest import settings
-from ebbtide_pytest.markers import releases_in
+from ebbtide.pytest_plugin import settings
+from ebbtide.pytest_plugin.markers import releases_in
 
 __all__ = ["project"]
 pytest_plugins = "pytester"

@@ -10,10 +10,10 @@ import pytest
 from fake_runner import ENDS, write_record
 from unit.plugin_project import Project, project
 
-from ebbtide_pytest import settings
-from ebbtide_pytest.judgement import where_to_look
-from ebbtide_pytest.run_record import read_record
-from harness.scenario import catalogue
+from ebbtide.pytest_plugin import settings
+from ebbtide.pytest_plugin.judgement import where_to_look
+from ebbtide.pytest_plugin.run_record import read_record
+from ebbtide.scenario import catalogue
 
 __all__ = ["project"]
 pytest_plugins = "pytester"

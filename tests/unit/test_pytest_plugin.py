@@ -12,7 +12,7 @@ import runner_contract
 from fake_runner import FakeRunner
 from unit.plugin_project import Project, project
 
-from ebbtide_pytest.settings import Settings
+from ebbtide.pytest_plugin.settings import Settings
 
 __all__ = ["project"]
 pytest_plugins = "pytester"
@@ -227,7 +227,7 @@ def test_a_step_that_makes_no_sense_says_so(project: Project, body: str, says: s
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([says])
     # Where the test asked for it is shown, and no line of Ebbtide's own.
-    result.stdout.no_fnmatch_line("*ebbtide_pytest/*")
+    result.stdout.no_fnmatch_line("*ebbtide/pytest_plugin/*")
     result.stdout.no_fnmatch_line("*harness/*")
 
 
@@ -316,7 +316,7 @@ def test_loading_the_plugin_loads_nothing_of_ebbtide_and_no_heavy_library(tmp_pa
     (tmp_path / "test_nothing.py").write_text("def test_nothing(): pass")
     script = (
         "import sys, pytest\n"
-        "assert pytest.main(['-q', '-p', 'ebbtide_pytest.plugin', 'test_nothing.py']) == 0\n"
+        "assert pytest.main(['-q', '-p', 'ebbtide.pytest_plugin.plugin', 'test_nothing.py']) == 0\n"
         "print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)"
     )
     done = subprocess.run(
@@ -336,7 +336,7 @@ def test_a_package_in_front_of_ebbtides_own_is_named_and_other_tests_run(tmp_pat
     (tmp_path / "harness" / "__init__.py").touch()
     (tmp_path / "test_it.py").write_text("def test_plain(): pass\n\ndef test_cluster(kafka_cluster): pass\n")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "ebbtide_pytest.plugin", "-q", "--ebbtide-kafka=4.3.1"],
+        [sys.executable, "-m", "pytest", "-p", "ebbtide.pytest_plugin.plugin", "-q", "--ebbtide-kafka=4.3.1"],
         capture_output=True,
         text=True,
         check=False,

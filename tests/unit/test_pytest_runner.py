@@ -10,14 +10,14 @@ import msgspec
 import pytest
 from fake_runner import ENDS, FakeProcess, FakeRunner, write_record
 
-from ebbtide_pytest import runner as runners
-from ebbtide_pytest.chaos import Chaos
-from ebbtide_pytest.runner import CommandRunner, Failed, Lease
-from ebbtide_pytest.settings import Settings
-from harness.errors import UsageError
-from harness.owner import control, starting
-from harness.owner.messages import ClusterStatus, Refusal, Reply
-from harness.waiting import WaitExpired
+from ebbtide.daemon import control, starting
+from ebbtide.daemon.messages import ClusterStatus, Refusal, Reply
+from ebbtide.errors import UsageError
+from ebbtide.pytest_plugin import runner as runners
+from ebbtide.pytest_plugin.chaos import Chaos
+from ebbtide.pytest_plugin.runner import CommandRunner, Failed, Lease
+from ebbtide.pytest_plugin.settings import Settings
+from ebbtide.waiting import WaitExpired
 
 
 class StuckOwner(FakeProcess):

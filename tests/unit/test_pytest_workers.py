@@ -71,7 +71,7 @@ def test_a_package_in_front_of_ebbtides_own_is_named_however_a_cluster_is_asked_
     libraries = Path(pytest.__file__).parents[1]
     done = subprocess.run(
         # Without .pth files: an editable installation would find the submodules of what is hidden.
-        [sys.executable, "-S", "-m", "pytest", "-p", "ebbtide_pytest.plugin", "-q"],
+        [sys.executable, "-S", "-m", "pytest", "-p", "ebbtide.pytest_plugin.plugin", "-q"],
         capture_output=True,
         text=True,
         check=False,

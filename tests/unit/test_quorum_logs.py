@@ -6,7 +6,7 @@ from pathlib import Path
 
 import evidence_builders as build
 
-from analysis.evidence.kraft.quorum import QuorumLogs
+from ebbtide.kraft.quorum import QuorumLogs
 
 
 def write(folder: Path, epoch: int, *levels: int) -> Path:

@@ -17,8 +17,8 @@ from analysis.reconcile import reconcile, tables
 from analysis.reconcile.facts import CompactedFacts
 from analysis.reconcile.files import TableFile
 from analysis.reconcile.policies import PolicyFacts, compacted, default_policy
-from harness.errors import UsageError
-from harness.record.tables import TABLES
+from ebbtide.errors import UsageError
+from ebbtide.record.tables import TABLES
 
 
 def whole() -> RecordBuilder:

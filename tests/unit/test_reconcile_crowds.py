@@ -17,7 +17,7 @@ from records import RecordBuilder
 from analysis.reconcile import reconcile, reconciling
 from analysis.reconcile.crowds import LISTED
 from analysis.reconcile.model import Reconciliation
-from harness.record.tables import TABLES
+from ebbtide.record.tables import TABLES
 
 pytestmark = pytest.mark.spark
 

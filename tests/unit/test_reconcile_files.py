@@ -14,9 +14,9 @@ from records import RecordBuilder, write_table
 from analysis.reconcile import reconcile
 from analysis.reconcile.files import check_files, rows_of
 from analysis.reconcile.tables import load, run_files
-from harness.errors import HarnessError, Problems, UsageError
-from harness.record.manifest import Manifest
-from harness.record.tables import TABLES
+from ebbtide.errors import HarnessError, Problems, UsageError
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.tables import TABLES
 
 
 @pytest.fixture

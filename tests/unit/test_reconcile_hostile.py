@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from records import RecordBuilder
 
 from analysis.reconcile import reconcile, reconcile_all
-from harness.errors import EbbtideError, Problems, UsageError
-from harness.record.manifest import FinalOffsets, Manifest, ProducerSetup, read_manifest
+from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, read_manifest
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from reconcile_oracle_groups import groups, told
 from records import FINAL_CONSUMER, RecordBuilder
 
 from analysis.reconcile import crowds, reconcile_all, reconciling
-from harness.record.tables import TABLES
+from ebbtide.record.tables import TABLES
 
 pytestmark = pytest.mark.spark
 

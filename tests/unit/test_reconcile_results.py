@@ -16,7 +16,7 @@ from analysis.reconcile import reconcile, reconciling
 from analysis.reconcile.model import GoneRange, HwRegression, LostRange, Reconciliation
 from analysis.reconcile.store import ANOMALY_SCHEMA
 from analysis.reconcile.summary import EXAMPLES_MAX
-from analysis.verdict import Counts
+from ebbtide.record.verdict import Counts
 
 pytestmark = pytest.mark.spark
 

@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 
 from analysis.reconcile.class_archive import KEPT_MAX, class_archive
 from analysis.reconcile.session import Jvm, is_first_session, session, spark_session
-from harness.errors import HarnessError
-from harness.host.scratch import Scratch
-from harness.java import Java
-from harness.signals import unwinding
+from ebbtide.errors import HarnessError
+from ebbtide.java import Java
+from ebbtide.scratch import Scratch
+from ebbtide.signals import unwinding
 
 JAVA = Java(executable=Path("/usr/bin/java"), version="17.0.1", major=17)
 JARS = Path("/opt/spark/jars")
@@ -96,7 +96,7 @@ STARTING = """
 import os, signal, sys
 from pyspark.sql import SparkSession
 from analysis.reconcile.session import session
-from harness.signals import unwinding
+from ebbtide.signals import unwinding
 
 def fails(self, context, *rest):
     try:

@@ -13,8 +13,8 @@ from records import RecordBuilder
 from analysis.reconcile import reconcile
 from analysis.reconcile.facts import CheckpointFacts, CompactedFacts, Facts, Peak, PollFacts, SendFacts, ServedFacts
 from analysis.reconcile.reconciling import KINDS
-from harness.record.manifest import FinalOffsets
-from harness.record.tables import TABLES
+from ebbtide.record.manifest import FinalOffsets
+from ebbtide.record.tables import TABLES
 
 BY_VALUE = {"inconsistent-offset", "duplicate", "aborted-read"}
 OF_POLLS = {"unseen", "poll-skip", "poll-back", "damaged"}

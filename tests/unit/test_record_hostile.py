@@ -12,15 +12,15 @@ import pytest
 
 from analysis.evidence.collect import write_checkpoints, write_replicas
 from analysis.evidence.table_file import new_table
-from harness.errors import HarnessError, UsageError
-from harness.record.clients import CLIENTS_DIR, ClientEvent, read_client_events, write_client_events
-from harness.record.files import JOURNAL_DIR, new_file, write_atomically
-from harness.record.manifest import read_manifest
-from harness.record.steps import read_steps
-from harness.record.tables import table_files
-from workloads.convert import convert_journals
-from workloads.frames import pack_handed
-from workloads.journal import JournalHeader, JournalWriter
+from ebbtide.errors import HarnessError, UsageError
+from ebbtide.journal.convert import convert_journals
+from ebbtide.journal.file import JournalHeader, JournalWriter
+from ebbtide.journal.frames import pack_handed
+from ebbtide.record.clients import CLIENTS_DIR, ClientEvent, read_client_events, write_client_events
+from ebbtide.record.files import JOURNAL_DIR, new_file, write_atomically
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.steps import read_steps
+from ebbtide.record.tables import table_files
 from workloads.status import StatusFile
 
 NO_JSON = [b'{"run_id": "\xff"}', b"[" * 100_000]

@@ -14,15 +14,15 @@ import msgspec
 import pytest
 from replay_records import LOST
 
-from analysis.judge.judging import ready
+from analysis.judging.one_record import ready
+from ebbtide.errors import ExitCode, UsageError
+from ebbtide.record.files import is_going
+from ebbtide.record.manifest import read_manifest, write_manifest
+from ebbtide.scenario.model import ClusterSpec
 from harness.cli import analyze
 from harness.cli.main import main
-from harness.errors import ExitCode, UsageError
-from harness.owner.plain import plain
-from harness.record.files import is_going
-from harness.record.manifest import read_manifest, write_manifest
+from harness.daemon.plain import plain
 from harness.runner.run import RunRequest, _Run
-from harness.scenario.model import ClusterSpec
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_scenario_may_be_called_as_it_likes(store: Path) -> None:
 def another_process(record: Path) -> Iterator[None]:
     """One that runs what the record is of, and is killed in the end."""
     hold = (
-        "import sys\nfrom pathlib import Path\nfrom harness.record.files import going\n"
+        "import sys\nfrom pathlib import Path\nfrom ebbtide.record.files import going\n"
         "with going(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

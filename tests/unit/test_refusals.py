@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from replay_records import LOST
 
+from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.scenario import catalogue
 from harness.cli import shrink, spec_find
 from harness.cli.main import main
 from harness.cli.scenario_file import check_place, write_scenario
-from harness.errors import ExitCode, HarnessError, UsageError
 from harness.runner import launch
 from harness.runner.host import make_record, require_folder
-from harness.scenario import catalogue
 from harness.shrink import shrinking
 from harness.shrink.shrinking import Shrunk
 
@@ -253,9 +253,9 @@ def test_a_search_says_what_it_was_allowed(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_steps_that_need_volumes_are_refused_where_power_is_lost_by_truncate(monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness import doctor
+    from cluster import doctor
+    from ebbtide.scenario import catalogue
     from harness.runner.launch import Wanted, check
-    from harness.scenario import catalogue
 
     monkeypatch.setattr(doctor, "require_host", lambda _steps: None)
     wanted = Wanted(power_loss="truncate", runtime="local")

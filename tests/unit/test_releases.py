@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from cluster.jars.releases import FetchEvent, cached, ensure, fetch, jars_of
+from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.releases.known import KNOWN, OLDEST, nearest, parse_version
 from harness.cli.main import main
-from harness.errors import ExitCode, HarnessError, UsageError
-from harness.known_releases import KNOWN, OLDEST, nearest, parse_version
-from harness.releases import FetchEvent, cached, ensure, fetch, jars_of
 
 MAVEN = """#!/bin/bash
 echo run "$@" >> "$FAKE_HOME/calls"
@@ -155,7 +155,7 @@ def test_changed_content_of_the_same_size_is_found_by_hash_and_replaced_by_a_fet
 
 def test_two_fetches_at_once_run_maven_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SECONDS", "0.3")
-    command = [sys.executable, "-c", "from harness.releases import fetch; fetch('4.3.1')"]
+    command = [sys.executable, "-c", "from cluster.jars.releases import fetch; fetch('4.3.1')"]
     both = [subprocess.Popen(command) for _ in range(2)]
     assert [process.wait(timeout=30) for process in both] == [0, 0]
     assert len(_calls(home)) == 1

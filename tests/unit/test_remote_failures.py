@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.remote.failures import explained
-from harness.errors import HarnessError, UsageError
+from ebbtide.errors import HarnessError, UsageError
 
 
 class Thrown(Exception):

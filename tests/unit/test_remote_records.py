@@ -17,14 +17,14 @@ from judge_records import last_replica_standing
 from pyspark.sql import SparkSession
 from records import RecordBuilder
 
-from analysis.judge.many import judge_many
+from analysis.judging.many_records import judge_many
 from analysis.reconcile.tables import load, run_files
 from analysis.remote import files as remote_files
 from analysis.remote.files import Entry, RemoteFiles
 from analysis.remote.store import RemoteStore
-from analysis.verdict import Verdict
+from ebbtide.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.record.verdict import Verdict
 from harness.cli.main import main
-from harness.errors import EbbtideError, HarnessError, UsageError
 
 pytestmark = pytest.mark.spark
 

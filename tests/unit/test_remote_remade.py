@@ -10,11 +10,11 @@ import pytest
 from real_records import unpacked
 
 from analysis.evidence.wholeness import gaps
-from analysis.judge.judging import ready
+from analysis.judging.one_record import ready
 from analysis.remote.files import Entry, RemoteFiles
 from analysis.remote.record import RemoteRecord
-from harness.record.manifest import read_manifest
-from harness.record.sums import SUMS, write_sums
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.sums import SUMS, write_sums
 
 
 class LocalFiles:

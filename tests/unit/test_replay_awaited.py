@@ -12,10 +12,10 @@ from test_cluster_view import Log
 from test_replay_gates import Counters, Gated
 from test_replay_gates import bench as bench
 
-from harness.record.steps import StepEntry
+from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.model import StepSpec, Trigger
 from harness.runner.gates import _STALLED_S, Gate, GateWatch, PartitionWas, sides_of
 from harness.runner.view import ClusterView
-from harness.scenario.model import StepSpec, Trigger
 from workloads.config import ProducerConfig
 
 EVERYBODY = frozenset({1, 2, 3})

@@ -13,16 +13,16 @@ import msgspec
 import pytest
 from replay_records import LOST
 
-from analysis.judge import many
+from analysis.judging import many_records as many
 from analysis.report.html import REPORT
-from analysis.verdict import Verdict, read_verdict, write_verdict
+from ebbtide.errors import EbbtideError, ExitCode, UsageError
+from ebbtide.record.files import ANOMALIES_DIR
+from ebbtide.record.manifest import Status, read_manifest, write_manifest
+from ebbtide.record.steps import read_steps, write_steps
+from ebbtide.record.tables import table_files
+from ebbtide.record.verdict import Verdict, read_verdict, write_verdict
 from harness.cli import crash, judging
 from harness.cli.main import main
-from harness.errors import EbbtideError, ExitCode, UsageError
-from harness.record.files import ANOMALIES_DIR
-from harness.record.manifest import Status, read_manifest, write_manifest
-from harness.record.steps import read_steps, write_steps
-from harness.record.tables import table_files
 from harness.replay import replaying
 from harness.replay.plan import plan
 from harness.replay.recorded import load_recorded, refuse_unbegun

@@ -13,9 +13,10 @@ import msgspec
 import pytest
 from replay_records import LOST, SAVED, Rows, changed, renamed
 
-from analysis.verdict import AnomalyCount, Verdict, read_verdict, write_verdict
-from harness.errors import ExitCode
-from harness.record.steps import read_steps, write_steps
+from cluster.runtime.choose import LocalChoice
+from ebbtide.errors import ExitCode
+from ebbtide.record.steps import read_steps, write_steps
+from ebbtide.record.verdict import AnomalyCount, Verdict, read_verdict, write_verdict
 from harness.replay.answer import answer
 from harness.replay.compare import compare
 from harness.replay.finding import Finding, facts_of, finding
@@ -23,7 +24,6 @@ from harness.replay.recorded import Recorded, load_recorded
 from harness.replay.replaying import Replay, as_recorded, otherwise, summaries, unreached
 from harness.replay.sequences import Sequences, Shape, Timed, best_naming, matched
 from harness.runner.launch import Launch, Wanted
-from harness.runtime.choose import LocalChoice
 
 
 def test_of_a_run_that_proved_nothing_it_is_not_said_that_nothing_was_lost() -> None:

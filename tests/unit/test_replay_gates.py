@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from test_schedule import Bench
 
-from harness.record.steps import StepEntry
+from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.model import StepSpec, Trigger
 from harness.runner.gates import Gate, GateWatch, PartitionWas
 from harness.runner.schedule import Schedule
 from harness.runner.triggers import Seen
 from harness.runner.view import ClusterView
-from harness.scenario.model import StepSpec, Trigger
 
 AS_NOW = PartitionWas(partition="t-0", leader=2, isr=(3, 2, 1))
 NEVER = PartitionWas(partition="t-0", leader=3, isr=(3,))

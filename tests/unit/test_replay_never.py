@@ -12,10 +12,10 @@ from test_replay_awaited import live as live
 from test_replay_gates import Counters, Gated
 from test_replay_gates import bench as bench
 
-from analysis.evidence.rows import PartitionRow
+from ebbtide.record.rows import PartitionRow
+from ebbtide.scenario.model import StepSpec
 from harness.runner.gates import Gate, GateWatch, PartitionWas
 from harness.runner.view import ClusterView
-from harness.scenario.model import StepSpec
 
 OTHERS_KILLED = {0: (frozenset({1}),), 1: (frozenset({2}),)}
 """In the record broker 1 was killed, then broker 2."""

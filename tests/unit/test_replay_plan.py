@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from replay_records import LOST, SAVED, Rows, changed
 
-from harness.errors import UsageError
-from harness.record.steps import read_steps, write_steps
+from ebbtide.errors import UsageError
+from ebbtide.record.steps import read_steps, write_steps
+from ebbtide.scenario.model import IsrTrigger, StepSpec, Trigger
 from harness.replay.plan import plan
 from harness.replay.recorded import Recorded, load_recorded
 from harness.runner.gates import PartitionWas
-from harness.scenario.model import IsrTrigger, StepSpec, Trigger
 
 
 def test_the_replicas_are_those_of_the_record_and_not_drawn_again() -> None:

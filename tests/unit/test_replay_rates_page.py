@@ -12,17 +12,17 @@ import msgspec
 import pytest
 from replay_records import LOST
 
-from analysis.verdict import Outcome, Verdict, read_verdict, write_verdict
 from bench import replays
 from bench.replays import PAGE, Replayed, added, chosen, main, measure, page, row, stored
+from ebbtide.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.record.manifest import read_manifest, write_manifest
+from ebbtide.record.verdict import Outcome, Verdict, read_verdict, write_verdict
+from ebbtide.scenario.catalogue import names
 from harness.cli.judging import JudgeTogether
-from harness.errors import EbbtideError, HarnessError, UsageError
-from harness.record.manifest import read_manifest, write_manifest
 from harness.replay.compare import Departure, Repetition
 from harness.replay.plan import plan
 from harness.replay.recorded import load_recorded
 from harness.replay.replaying import Ran, Replay
-from harness.scenario.catalogue import names
 
 COUNTED = (("a", 20, 20), ("b", 4, 4), ("c", 18, 19), ("d", 8, 8))
 DEPARTURE = Departure(what="states of t-0", at_ns=7, after_step=2, recorded="leader 1", replayed="leader 2")

@@ -12,16 +12,16 @@ import pytest
 from judge_records import Story, by_name, last_replica_standing
 
 from analysis.judge.invariants import CHECKER_FAILED, CLAUSES, NO_COMMITTED_LOSS, TRANSITIONS
-from analysis.judge.needed import needed_and_unknown
 from analysis.judge.prediction import prediction_of
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
 from analysis.report.protocol import in_a_line, protocol
 from analysis.report.summary import Judged, judged, summary_table, summary_text
 from analysis.report.words import acks_0, headline
-from analysis.verdict import Counts, Property, PropertyStatus, Verdict, read_verdict
-from harness.record.steps import StepEntry
-from harness.scenario.model import Prediction
+from ebbtide.record.needed import needed_and_unknown
+from ebbtide.record.steps import StepEntry
+from ebbtide.record.verdict import Counts, Property, PropertyStatus, Verdict, read_verdict
+from ebbtide.scenario.model import Prediction
 
 _VOID = {"meta", "br"}
 

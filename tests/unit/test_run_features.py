@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from ebbtide.errors import ExitCode, Problems
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.parse import parse
+from ebbtide.scenario.write import text_of
 from harness.cli.cluster_options import with_features
 from harness.cli.main import main
-from harness.errors import ExitCode, Problems
-from harness.scenario import catalogue
-from harness.scenario.parse import parse
-from harness.scenario.write import text_of
 
 ELR = "eligible.leader.replicas.version"
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ebbtide.errors import ExitCode, Problems, UsageError
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.parse import load, parse
+from ebbtide.scenario.roles import Role, parse_role
+from ebbtide.scenario.words import duration_s
+from ebbtide.scenario.write import text_of
 from harness.cli.main import main
-from harness.errors import ExitCode, Problems, UsageError
 from harness.runner.draws import draw
-from harness.scenario import catalogue
-from harness.scenario.model import Scenario
-from harness.scenario.parse import load, parse
-from harness.scenario.roles import Role, parse_role
-from harness.scenario.words import duration_s
-from harness.scenario.write import text_of
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "scenario-files.md"
 TEN_MISTAKES = """

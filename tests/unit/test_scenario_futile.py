@@ -8,12 +8,12 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from ebbtide.errors import ExitCode, Problems
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.model import Prediction
+from ebbtide.scenario.parse import load, parse
+from ebbtide.scenario.prediction_meaning import _always_before, _breaks, _held
 from harness.cli.main import main
-from harness.errors import ExitCode, Problems
-from harness.scenario import catalogue
-from harness.scenario.model import Prediction
-from harness.scenario.parse import load, parse
-from harness.scenario.prediction_meaning import _always_before, _breaks, _held
 
 ELR = "eligible.leader.replicas.version"
 ANY = 'kafka = ">=3.3"\nclause = "x"'

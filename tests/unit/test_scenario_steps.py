@@ -8,9 +8,9 @@ from typing import get_args
 
 import pytest
 
-from harness.errors import Problems
-from harness.scenario.model import StepKind
-from harness.scenario.parse import parse
+from ebbtide.errors import Problems
+from ebbtide.scenario.model import StepKind
+from ebbtide.scenario.parse import parse
 
 FILE = """
 name = "x"

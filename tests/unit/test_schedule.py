@@ -8,17 +8,17 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 
+from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, Reassign
+from cluster.runtime.base import CLIENTS, Cut, LogLoss, NodeInfo
+from cluster.wire.messages import Arm, Command, Event
+from ebbtide.record.steps import StepEntry, read_steps
+from ebbtide.scenario.model import IsrTrigger, StepSpec, Trigger
+from ebbtide.waiting import WaitExpired
 from faults.base import Effect, proven, unproven
-from harness.host.wire.messages import Arm, Command, Event
-from harness.record.steps import StepEntry, read_steps
 from harness.runner import acts
 from harness.runner.display import RunState
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
-from harness.runtime.base import CLIENTS, Cut, LogLoss, NodeInfo
-from harness.scenario.model import IsrTrigger, StepSpec, Trigger
-from harness.waiting import WaitExpired
-from workloads.admin_requests import AdminAnswer, AdminRequest, Reassign
 
 
 class Counters:

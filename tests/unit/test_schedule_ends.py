@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from test_schedule import Bench
 
+from ebbtide.errors import HarnessError, StepImpossible
+from ebbtide.scenario.model import BrokerTrigger, StepSpec, Trigger
 from faults.base import Effect
-from harness.errors import HarnessError, StepImpossible
 from harness.runner import acts
 from harness.runner.view import ClusterView
-from harness.scenario.model import BrokerTrigger, StepSpec, Trigger
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from test_schedule import Bench, MendOnce
 
+from ebbtide.scenario.model import StepSpec
 from faults.base import Effect, proven, unproven
 from harness.runner import acts
-from harness.scenario.model import StepSpec
 
 
 @pytest.fixture

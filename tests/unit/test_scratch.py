@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from cluster.host.containers import Container
+from ebbtide.errors import ExitCode
+from ebbtide.scratch import PREFIX, Scratch, remove_abandoned
+from ebbtide.waiting import wait_until
 from harness.cli.main import main
-from harness.errors import ExitCode
-from harness.host.containers import Container
-from harness.host.scratch import PREFIX, Scratch, remove_abandoned
-from harness.waiting import wait_until
 
 OWNS = """
 import signal
-from harness.host.scratch import Scratch
+from ebbtide.scratch import Scratch
 print(Scratch().path, flush=True)
 signal.pause()
 """
@@ -80,7 +80,7 @@ def test_clean_removes_what_a_killed_judging_left(
     process.kill()
     wait_until(lambda: process.poll() is not None, awaited="the owner's end", timeout_s=5)
     nothing: list[Container] = []
-    monkeypatch.setattr("harness.clean.ledgers_dir", lambda: tmp_path / "ledger")
-    monkeypatch.setattr("harness.clean.ownerless", lambda known: nothing)
+    monkeypatch.setattr("cluster.clean.ledgers_dir", lambda: tmp_path / "ledger")
+    monkeypatch.setattr("cluster.clean.ownerless", lambda known: nothing)
     assert main(["clean"]) == ExitCode.AS_PREDICTED
     assert capsys.readouterr().out == f"judging: undone: temporary folder {folder}\n"

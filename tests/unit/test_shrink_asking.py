@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from test_shrink_search import GOAL, NEEDED, RECORDED, Runs, in_turn, names, noisy, search, two_at_once
 
-from harness.errors import HarnessError
-from harness.scenario.model import ProducerSpec, Scenario, StepSpec, Trigger
+from ebbtide.errors import HarnessError
+from ebbtide.scenario.model import ProducerSpec, Scenario, StepSpec, Trigger
 from harness.shrink.asking import Asking, Candidate
 from harness.shrink.journal import Decision, Journal
 from harness.shrink.search import Search, Smaller, Start

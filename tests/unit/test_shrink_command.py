@@ -14,16 +14,16 @@ import msgspec
 import pytest
 from replay_records import LOST
 
+from cluster.images import Image
+from cluster.runtime.base import PowerLossMethod
+from cluster.runtime.choose import Choice, DockerChoice, LocalChoice
+from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.record.manifest import read_manifest, write_manifest
+from ebbtide.scenario.model import Scenario
 from harness.cli.main import main
-from harness.errors import ExitCode, HarnessError, UsageError
-from harness.images import Image
-from harness.record.manifest import read_manifest, write_manifest
 from harness.replay.recorded import Recorded, load_recorded
 from harness.runner import launch as launching
 from harness.runner.launch import Launch, Wanted
-from harness.runtime.base import PowerLossMethod
-from harness.runtime.choose import Choice, DockerChoice, LocalChoice
-from harness.scenario.model import Scenario
 from harness.shrink import shrinking
 from harness.shrink.asking import Wanted as Asked
 from harness.shrink.goal import goal_from

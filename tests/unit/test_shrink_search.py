@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from replay_records import LOST
 
-from harness.errors import ExitCode, HarnessError
+from ebbtide.errors import ExitCode, HarnessError
+from ebbtide.scenario.model import IsrTrigger, ProducerSpec, Scenario, StepSpec, Trigger
+from ebbtide.scenario.parse import parse
+from ebbtide.scenario.write import text_of
 from harness.replay.plan import plan
 from harness.replay.recorded import load_recorded
-from harness.scenario.model import IsrTrigger, ProducerSpec, Scenario, StepSpec, Trigger
-from harness.scenario.parse import parse
-from harness.scenario.write import text_of
 from harness.shrink.asking import Decide, Wanted
 from harness.shrink.goal import goal_from
 from harness.shrink.journal import Decision, Journal

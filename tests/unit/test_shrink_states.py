@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 from replay_records import LOST
 
-from analysis.verdict import Property
+from ebbtide.record.verdict import Property
+from ebbtide.scenario.meaning import meaning
+from ebbtide.scenario.model import IsrTrigger, MemberTrigger, Scenario, Trigger
+from ebbtide.scenario.references import nothing_wrong
 from harness.replay.recorded import Recorded, load_recorded
-from harness.scenario.meaning import meaning
-from harness.scenario.model import IsrTrigger, MemberTrigger, Scenario, Trigger
-from harness.scenario.references import nothing_wrong
 from harness.shrink.states import Was, as_recorded, by_state
 from harness.shrink.steps import guesses, with_steps
 

@@ -13,20 +13,20 @@ import pytest
 from replay_records import LOST, SAVED
 
 from analysis.spec.model.bounds import Bounds
+from cluster.runtime.choose import LocalChoice
+from ebbtide.errors import HarnessError, StepImpossible, UsageError
+from ebbtide.record.steps import read_steps, write_steps
+from ebbtide.scenario.model import IsrTrigger, ProducerSpec, Scenario, StepSpec, Trigger
+from ebbtide.waiting import WaitExpired
 from faults.process import kill
-from harness.errors import HarnessError, StepImpossible, UsageError
-from harness.record.steps import read_steps, write_steps
 from harness.replay.finding import Finding
 from harness.replay.recorded import load_recorded
 from harness.runner.launch import Launch
 from harness.runner.run import RunRequest
-from harness.runtime.choose import LocalChoice
-from harness.scenario.model import IsrTrigger, ProducerSpec, Scenario, StepSpec, Trigger
 from harness.shrink.goal import goal_from, goal_of
 from harness.shrink.journal import Decision
 from harness.shrink.refute import Refuter, bounds_of
 from harness.shrink.trying import Trying, anything_missing, hurried
-from harness.waiting import WaitExpired
 
 SCENARIO = load_recorded(LOST).scenario
 ELR = {"metadata.version": 29, "eligible.leader.replicas.version": 1}

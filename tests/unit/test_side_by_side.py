@@ -16,17 +16,17 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from harness.clean import Cleaned
-from harness.errors import EbbtideError, HarnessError, Problems, UsageError
+from cluster.clean import Cleaned
+from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.model import StepSpec
+from ebbtide.waiting import WaitExpired, wait_until
 from harness.runner import side_by_side
 from harness.runner.display import Display
 from harness.runner.gates import Gate
 from harness.runner.limit import limit_s
 from harness.runner.run import RunRequest
 from harness.runner.side_by_side import run_side_by_side
-from harness.scenario import catalogue
-from harness.scenario.model import StepSpec
-from harness.waiting import WaitExpired, wait_until
 
 DEADLINE_S = 30.0
 LIMIT_S = 0.5

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.host import slow_volume
-from harness.host.slow_volume import Pulses, Slowness
+from cluster.host import slow_volume
+from cluster.host.slow_volume import Pulses, Slowness
 
 
 def test_the_first_freeze_is_told_of_once_the_volume_is_frozen(

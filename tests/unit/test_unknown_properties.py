@@ -9,14 +9,14 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from harness.errors import UsageError
-from harness.host.bridge import address_of
+from cluster.host.bridge import address_of
+from cluster.runtime.properties import plan_cluster
+from ebbtide.errors import UsageError
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.model import ClusterSpec
 from harness.runner.draws import Draws
 from harness.runner.given import ignored
 from harness.runner.session import Session
-from harness.runtime.properties import plan_cluster
-from harness.scenario import catalogue
-from harness.scenario.model import ClusterSpec
 from workloads.config import Unknown
 
 LOST = Unknown(role="broker", name="num.io.thread", near="num.io.threads")

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from harness.waiting import WaitExpired, wait_until
+from ebbtide.waiting import WaitExpired, wait_until
 
 
 def test_the_first_truthy_value_is_returned() -> None:

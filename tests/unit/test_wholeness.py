@@ -17,11 +17,11 @@ from real_records import NAMES, unpacked
 from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import EVIDENCE
 from analysis.evidence.wholeness import gaps, is_raw_whole
-from analysis.judge.judging import ready
-from harness.errors import UsageError
-from harness.record.manifest import MANIFEST, read_manifest
-from harness.record.sums import SUMS, read_sums, update_sums, write_sums
-from harness.record.tables import table_files
+from analysis.judging.one_record import ready
+from ebbtide.errors import UsageError
+from ebbtide.record.manifest import MANIFEST, read_manifest
+from ebbtide.record.sums import SUMS, read_sums, update_sums, write_sums
+from ebbtide.record.tables import table_files
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ def test_a_remake_that_was_interrupted_is_finished_by_the_next_analysis(
     shutil.rmtree(record / "replicas")
     for table in TIMELINE:
         (record / f"{table}.parquet").unlink()
-    where = "analysis.judge.judging" if stopped_in == "update_sums" else "analysis.evidence.collect"
+    where = "analysis.judging.one_record" if stopped_in == "update_sums" else "analysis.evidence.collect"
     interrupt(record, f"{where}.{stopped_in}", monkeypatch)
     ready(record)
     assert whys(record) == []
@@ -234,7 +234,7 @@ def test_an_interrupted_remake_leaves_the_tables_of_the_other_part_as_they_are(
 ) -> None:
     recompressed(record)
     shutil.rmtree(record / "replicas")
-    interrupt(record, "analysis.judge.judging.update_sums", monkeypatch)
+    interrupt(record, "analysis.judging.one_record.update_sums", monkeypatch)
     before = (record / "partitions.parquet").read_bytes()
     ready(record)
     assert whys(record) == []

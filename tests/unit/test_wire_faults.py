@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from cluster.runtime.base import CLIENTS, NodeInfo
+from cluster.wire import tap
+from cluster.wire.messages import Action, Arm, Command, Direction, Event, Rule, What
+from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
+from ebbtide.scenario.model import StepSpec
+from ebbtide.waiting import WaitExpired
 from faults import wire
 from faults.base import Effect
 from faults.wire import Armed, Matter, WireFaults, tapped
-from harness.host.wire import tap
-from harness.host.wire.messages import Action, Arm, Command, Direction, Event, Rule, What
-from harness.runtime.base import CLIENTS, NodeInfo
-from harness.scenario.api_keys import API_KEYS, API_NAMES
-from harness.scenario.model import StepSpec
-from harness.waiting import WaitExpired
 
 ALTER_PARTITION = 56
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from harness.host.wire.connection import CONNECT_TIMEOUT_S
-from harness.host.wire.frames import NotKafka, Requests, Responses
-from harness.host.wire.messages import Arm, Event, Release, Rule
-from harness.host.wire.proxy import Proxy
-from harness.waiting import wait_until
+from cluster.wire.connection import CONNECT_TIMEOUT_S
+from cluster.wire.frames import NotKafka, Requests, Responses
+from cluster.wire.messages import Arm, Event, Release, Rule
+from cluster.wire.proxy import Proxy
+from ebbtide.waiting import wait_until
 
 PRODUCE, FETCH, ALTER_PARTITION = 0, 1, 56
 

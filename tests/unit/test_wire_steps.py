@@ -7,16 +7,16 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 
-from harness.errors import Problems
-from harness.host.wire.messages import Arm, Command, Event, Release
-from harness.record.steps import read_steps
+from cluster.runtime.base import NodeInfo
+from cluster.wire.messages import Arm, Command, Event, Release
+from ebbtide.errors import Problems
+from ebbtide.record.steps import read_steps
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.model import HeldTrigger, StepSpec, Trigger
+from ebbtide.scenario.parse import parse
 from harness.runner.display import RunState
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
-from harness.runtime.base import NodeInfo
-from harness.scenario import catalogue
-from harness.scenario.model import HeldTrigger, StepSpec, Trigger
-from harness.scenario.parse import parse
 
 ALTER_PARTITION = 56
 

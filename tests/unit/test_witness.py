@@ -12,7 +12,7 @@ from records import RecordBuilder
 
 from analysis.judge.witness_check import witness_agrees
 from analysis.witness.table import PROBLEM, WITNESS_DIR, WITNESS_SCHEMA
-from harness.connector import _artifact
+from cluster.jars.connector import _artifact
 
 FINAL = {0: 10, 1: 11, 2: None, 5: 12}
 """What the final read returned, by offset; 3 and 4 hold no records, 2 a damaged one."""

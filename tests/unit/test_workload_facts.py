@@ -11,10 +11,10 @@ import pytest
 
 from analysis.judge.workload_facts import workload_facts
 from analysis.reconcile.store import ANOMALY_SCHEMA
-from harness.errors import UsageError
-from harness.record.clients import CLIENTS_DIR, ClientEvent, read_client_events, write_client_events
-from harness.record.manifest import FinalOffsets, Manifest, ProducerSetup, write_manifest
-from harness.record.tables import POLLS, SENDS
+from ebbtide.errors import UsageError
+from ebbtide.record.clients import CLIENTS_DIR, ClientEvent, read_client_events, write_client_events
+from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, write_manifest
+from ebbtide.record.tables import POLLS, SENDS
 
 
 def _send(value: int, **fields: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from kafka import ConsumerRebalanceListener, TopicPartition
 from kafka.errors import KafkaTimeoutError, LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from kafka.structs import OffsetAndMetadata
 
-from harness.record.clients import ClientEvent
-from harness.scenario.model import OffsetReset
+from ebbtide.record.clients import ClientEvent
+from ebbtide.scenario.model import OffsetReset
 from workloads.config import ConsumerConfig, Endpoints
 from workloads.consumer import Pace, Tail
 from workloads.rebalances import Membership

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import HarnessError
-from harness.record.tables import POLLS, SENDS, WATERMARKS, table_files
-from harness.waiting import wait_until
-from workloads.convert import JOURNAL_DIR, ROW_GROUP_ROWS, convert_journals
-from workloads.frames import STATUSES, Answered, Polled, pack_answered, pack_handed, pack_marks, pack_polled
-from workloads.journal import JournalHeader, JournalWriter
-from workloads.outcomes import Outcome
-from workloads.spans import Spans
+from ebbtide.errors import HarnessError
+from ebbtide.journal.convert import JOURNAL_DIR, ROW_GROUP_ROWS, convert_journals
+from ebbtide.journal.file import JournalHeader, JournalWriter
+from ebbtide.journal.frames import STATUSES, Answered, Polled, pack_answered, pack_handed, pack_marks, pack_polled
+from ebbtide.journal.outcomes import Outcome
+from ebbtide.journal.spans import Spans
+from ebbtide.record.tables import POLLS, SENDS, WATERMARKS, table_files
+from ebbtide.waiting import wait_until
 
 SENDS_HEADER = JournalHeader(table="sends", id=1, topics=("t",), acks=-1)
 
@@ -238,8 +238,8 @@ _ENDLESS = """
 import sys
 from array import array
 from pathlib import Path
-from workloads.frames import Answered, pack_answered, pack_handed
-from workloads.journal import JournalHeader, JournalWriter
+from ebbtide.journal.frames import Answered, pack_answered, pack_handed
+from ebbtide.journal.file import JournalHeader, JournalWriter
 
 writer = JournalWriter(Path(sys.argv[1]), JournalHeader(table="sends", id=1, topics=("t",), acks=-1))
 first = 0

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.frames import (
+from ebbtide.journal.file import MAGIC, JournalError, JournalHeader, JournalReader, JournalWriter, frame
+from ebbtide.journal.frames import (
     Answered,
     Polled,
     pack_answered,
@@ -21,7 +22,6 @@ from workloads.frames import (
     unpack_marks,
     unpack_polled,
 )
-from workloads.journal import MAGIC, JournalError, JournalHeader, JournalReader, JournalWriter, frame
 
 HEADER = JournalHeader(table="sends", id=3, topics=("t",), acks=-1)
 FRAME_OVERHEAD = 9

@@ -12,14 +12,14 @@ from kafka.partitioner import DefaultPartitioner
 from kafka.producer.kafka import KafkaProducer as Producer
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-from harness.errors import Problems
-from harness.scenario import catalogue
-from harness.scenario.client_meaning import PAYLOAD_BYTES_MAX
-from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
-from harness.scenario.parse import parse
+from ebbtide.errors import Problems
+from ebbtide.journal.payload import encode, value_of
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.client_meaning import PAYLOAD_BYTES_MAX
+from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
+from ebbtide.scenario.parse import parse
 from workloads.config import ConsumerConfig, Endpoints, ProducerConfig
 from workloads.group import Workload
-from workloads.payload import encode, value_of
 from workloads.producer import _turns
 from workloads.sends import Lane
 from workloads.settings import consumer_settings, producer_settings, told

@@ -9,7 +9,7 @@ from pathlib import Path
 import kafka.errors
 import pytest
 
-from workloads.outcomes import EXPIRED_UNSENT, TABLE, Attempts, outcome_of, resolve
+from ebbtide.journal.outcomes import EXPIRED_UNSENT, TABLE, Attempts, outcome_of, resolve
 
 DOCS = Path(__file__).parents[2] / "docs" / "workloads.md"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.payload import PAYLOAD_BYTES_MIN, PRODUCER_MAX, encode, value_at, value_of
+from ebbtide.journal.payload import PAYLOAD_BYTES_MIN, PRODUCER_MAX, encode, value_at, value_of
 
 producers = st.integers(1, PRODUCER_MAX)
 numbers = st.integers(0, (1 << 40) - 1)

@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.errors import HarnessError, UsageError
-from harness.host.children import start_child
-from harness.ledger import Ledger
-from harness.runtime.base import StartClient
-from harness.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
+from cluster.host.children import start_child
+from cluster.host.ledger import Ledger
+from cluster.runtime.base import StartClient
+from ebbtide.errors import HarnessError, UsageError
+from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from workloads.client import Client
 from workloads.config import Endpoints, ProducerConfig, SamplerConfig, read_config
 from workloads.group import Workload

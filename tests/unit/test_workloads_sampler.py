@@ -18,13 +18,13 @@ from kafka.protocol.admin import DescribeTopicPartitionsResponse
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from harness.waiting import wait_until
+from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, LATEST, BrokerConnection, WireError
+from ebbtide.journal.descriptions import Described, pack_described, unpack_described
+from ebbtide.journal.file import JournalHeader, JournalReader, JournalWriter
+from ebbtide.waiting import wait_until
 from workloads.config import Endpoints, SamplerConfig
 from workloads.describer import BrokerDescriber
-from workloads.descriptions import Described, pack_described, unpack_described
-from workloads.journal import JournalHeader, JournalReader, JournalWriter
 from workloads.sampler import BrokerSampler
-from workloads.wire import DESCRIBE_TOPIC_PARTITIONS, LATEST, BrokerConnection, WireError
 
 NOT_LEADER = 6
 Reply = Callable[[int], bytes]

@@ -20,11 +20,11 @@ from kafka.errors import (
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.producer.sender import Sender
 
-from harness.errors import HarnessError
+from ebbtide.errors import HarnessError
+from ebbtide.journal.convert import JOURNAL_DIR, convert_journals
+from ebbtide.journal.file import JournalHeader, JournalWriter
 from workloads.attempts import AttemptWatch
 from workloads.config import Endpoints, ProducerConfig
-from workloads.convert import JOURNAL_DIR, convert_journals
-from workloads.journal import JournalHeader, JournalWriter
 from workloads.producer import Sending
 from workloads.sends import COUNTERS, Sends
 from workloads.status import StatusFile

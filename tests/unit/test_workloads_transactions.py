@@ -24,15 +24,15 @@ from kafka.producer.transaction_manager import (
     TransactionManager,
 )
 
-from harness.errors import HarnessError
-from harness.record.clients import ClientEvent, read_client_events
-from harness.record.files import JOURNAL_DIR
-from harness.record.tables import table_files
-from harness.waiting import wait_until
+from ebbtide.errors import HarnessError
+from ebbtide.journal.convert import convert_journals
+from ebbtide.journal.file import JournalHeader, JournalWriter
+from ebbtide.record.clients import ClientEvent, read_client_events
+from ebbtide.record.files import JOURNAL_DIR
+from ebbtide.record.tables import table_files
+from ebbtide.waiting import wait_until
 from workloads import transactions
 from workloads.config import Endpoints, ProducerConfig
-from workloads.convert import convert_journals
-from workloads.journal import JournalHeader, JournalWriter
 from workloads.producer import Sending
 from workloads.sends import COUNTERS, Sends
 from workloads.status import StatusFile

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.host.processes import identify
-from harness.host.writeback import HELD, WriteBackHold
+from cluster.host.processes import identify
+from cluster.host.writeback import HELD, WriteBackHold
 
 ORIGINAL = {"dirty_writeback_centisecs": "500", "dirty_expire_centisecs": "3000"}
 

@@ -27,7 +27,7 @@ from analysis.judge.trace.results import Explained, Near, Trace, Unexplained, di
 from analysis.judge.trace.world import World, model_of
 from analysis.spec.partition import NO_LEADER, Partition, UncleanElection, mask_of
 from analysis.spec.variants import ELR_VERSION
-from harness.errors import UsageError
+from ebbtide.errors import UsageError
 
 _NEAREST_MAX = 3
 _WRITTEN_FIRST = ("unfenced", "shutting_down")

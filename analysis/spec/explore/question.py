@@ -13,7 +13,7 @@ from analysis.spec.explore.trace import Trace, trace
 from analysis.spec.model.bounds import Bounds, check_bounds
 from analysis.spec.model.machine import Machine
 from analysis.spec.variants import ELR_VERSION, VARIANTS, cluster_for, protocol_for
-from harness.errors import UsageError
+from ebbtide.errors import UsageError
 
 RELEASE_OF: dict[str, str] = {
     "kraft": "3.4.1",

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import msgspec
 
 from analysis.spec.model.words import MAX_RECORDS
-from harness.errors import UsageError
+from ebbtide.errors import UsageError
 
 AdminKind = Literal[
     "reassign",

@@ -1,0 +1,1 @@
+"""A record judged as a whole: made complete, reconciled, judged, reported."""

@@ -1,0 +1,127 @@
+"""Judges many run records in the same Spark jobs, some hundred at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.judging.one_record import conclude, ready
+from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
+from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.record.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from analysis.reconcile.model import Reconciliation
+    from analysis.reconcile.tables import RunFiles
+    from ebbtide.record.manifest import Manifest
+
+Stage = Callable[[str], None]
+"""Hears what is being done, for a display."""
+
+BATCH = 200
+"""Records in the same jobs: what is known of each of them beforehand is in memory at once, and no more."""
+
+_SHOWN_MAX = 300
+
+
+class Bug(HarnessError):
+    """A bug in Ebbtide that one record brings out; `error` is what was raised. It stops no other record."""
+
+    def __init__(self, record: Path, error: Exception) -> None:
+        self.error = error
+        what = "the record cannot be judged for a bug in ebbtide"
+        super().__init__(what, where=str(record), got=f"{type(error).__name__}: {error}"[:_SHOWN_MAX])
+
+
+def judge_many(
+    records: Sequence[Path], spark: SparkSession, stage: Stage = lambda _: None, remote: Copies = NO_COPIES
+) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
+    """Each record with its verdict, or with why it could not be judged; in the order given.
+
+    What is written, and what a verdict says, is as by `judging.judge`. A copy is made when its turn comes, and is
+    there until the next one is asked for; what judging writes to it is by then in the record.
+    """
+    for first in range(0, len(records), BATCH):
+        yield from _judged(records[first : first + BATCH], spark, stage, remote)
+
+
+def _judged(
+    batch: Sequence[Path], spark: SparkSession, stage: Stage, remote: Copies
+) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
+    from analysis.reconcile import checked_run
+    from analysis.reconcile.tables import has_unreadable_rows
+
+    runs: dict[Path, RunFiles] = {}
+    errors: dict[Path, EbbtideError] = {}
+    stage("reading")
+    for record in batch:
+        try:
+            copied = remote.get(record)
+            runs[record] = checked_run(record, _ready(record, copied), copied)
+        except EbbtideError as error:
+            errors[record] = error
+        except Exception as error:
+            errors[record] = Bug(record, error)
+    # A record that is known to fail would make the others go through their jobs again.
+    unreadable = {record for record, run in runs.items() if has_unreadable_rows(run)}
+    found = _reconciled([run for record, run in runs.items() if record not in unreadable], spark, stage)
+    for record in unreadable:
+        found |= _reconciled([runs[record]], spark, stage)
+    stage("judging")
+    for record in batch:
+        copied = remote.get(record)
+        done: Verdict | EbbtideError
+        ended: Reconciliation | EbbtideError = errors[record] if record in errors else found[record]
+        try:
+            done = (
+                ended if isinstance(ended, EbbtideError) else _concluded(record, runs[record].manifest, ended, copied)
+            )
+        except EbbtideError as error:
+            done = error
+        except Exception as error:
+            done = Bug(record, error)
+        if copied is not None and isinstance(done, EbbtideError) and not isinstance(done, Bug):
+            done = copied.told(done)
+        yield record, done
+        if copied is not None:
+            copied.drop()
+
+
+def _ready(record: Path, copied: RemoteRecord | None) -> Manifest:
+    if copied is None:
+        return ready(record)
+    copied.fetch()
+    manifest = ready(record)
+    # Spark reads the tables that were completed where the record lies.
+    copied.put_back()
+    return manifest
+
+
+def _concluded(
+    record: Path, manifest: Manifest, reconciliation: Reconciliation, copied: RemoteRecord | None
+) -> Verdict:
+    if copied is None:
+        return conclude(record, manifest, reconciliation)
+    verdict = conclude(record, manifest, reconciliation, named=copied.address)
+    copied.put_back()
+    return verdict
+
+
+def _reconciled(
+    runs: Sequence[RunFiles], spark: SparkSession, stage: Stage
+) -> dict[Path, Reconciliation | EbbtideError]:
+    """All at once; where that fails, each half for itself: some damage shows only when rows are read."""
+    from analysis.reconcile import reconcile_runs
+
+    if not runs:
+        return {}
+    try:
+        return {run.record: one for run, one in zip(runs, reconcile_runs(spark, runs, stage), strict=True)}
+    except EbbtideError as error:
+        if len(runs) == 1:
+            return {runs[0].record: error}
+    half = len(runs) // 2
+    return _reconciled(runs[:half], spark, stage) | _reconciled(runs[half:], spark, stage)

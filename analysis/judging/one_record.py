@@ -1,0 +1,278 @@
+"""Judges one run record: evidence, reconciliation, causes, clauses, prediction; writes what they come to.
+
+The only place that knows the order. Everything it writes (verdict.json, report.html, anomalies/) is derived:
+judging a record again replaces it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.evidence.remaking import PARTS, Part, is_of_parts, parts_to_remake
+from analysis.evidence.wholeness import OF_LOSSES, is_evidence_whole, is_raw_whole
+from analysis.judge.api_check import compare_answers
+from analysis.judge.blame import believed, blamed_losses, blamed_regressions, losses_of, reasons_of, regressions_of
+from analysis.judge.client_facts import client_facts
+from analysis.judge.coverage import coverage
+from analysis.judge.elections import all_elections
+from analysis.judge.epochs import load_epochs
+from analysis.judge.evidence import Evidence
+from analysis.judge.gone import READ, blamed_gone
+from analysis.judge.hw_check import Touch
+from analysis.judge.invariants import API_AGREES, TRANSITIONS, WITNESS, Case, Checked, check_all
+from analysis.judge.log_losses import log_losses
+from analysis.judge.outcome import decide, unproven
+from analysis.judge.prediction import Comparison, Seen, compare, known, told, told_seen, without_proof
+from analysis.judge.requests import requests
+from analysis.judge.rules import Rules
+from analysis.judge.timeline import load_timeline
+from analysis.judge.trace_check import seen_actions, trace_of
+from analysis.judge.workload_facts import handed_over
+from analysis.witness.table import WITNESS_DIR
+from ebbtide.errors import EbbtideError, Problems
+from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, check_ended
+from ebbtide.record.manifest import Manifest, read_manifest
+from ebbtide.record.steps import StepEntry, elementary, read_steps
+from ebbtide.record.sums import forget_sums, read_sums, update_sums, write_sums
+from ebbtide.record.tables import table_files
+from ebbtide.record.verdict import Outcome, Verdict, acked_by_brokers, counts_by_kind, told_of_acks_0, write_verdict
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.write import SCENARIO
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from analysis.reconcile.model import Reconciliation
+
+KAFKA_SESSION_TIMEOUT_S = 9.0
+"""broker.session.timeout.ms where the scenario does not say."""
+
+
+def judge(record: Path, spark: SparkSession) -> Verdict:
+    """Judge a record and write verdict.json, report.html and anomalies/.
+
+    Raises `UsageError` when it is no record, or one of its files is damaged.
+    """
+    from analysis.reconcile import reconcile
+
+    manifest = ready(record)
+    return conclude(record, manifest, reconcile(spark, record, manifest))
+
+
+def ready(record: Path) -> Manifest:
+    """Complete the tables of a record that is to be reconciled.
+
+    Raises `UsageError` when it is none, or its run is still going.
+    """
+    check_ended(record)
+    manifest = read_manifest(record)
+    complete_tables(record, manifest.run_id, is_complete=manifest.status == "complete")
+    return manifest
+
+
+def conclude(record: Path, manifest: Manifest, reconciliation: Reconciliation, *, named: str | None = None) -> Verdict:
+    """The verdict on a reconciled record, written to it with its report, which calls it `named` if given."""
+    from analysis.report.html import write_report
+    from analysis.report.model import build
+
+    verdict = verdict_of(record, manifest, reconciliation)
+    write_verdict(record, verdict)
+    write_report(record, build(record, manifest, verdict, read_steps(record) or [], named=named))
+    return verdict
+
+
+def complete_tables(record: Path, run_id: str, *, is_complete: bool = True) -> None:
+    """Decode what an interrupted run left undecoded: its journals, and the logs under raw/.
+
+    `remaking.parts_to_remake` says which tables are made from raw/. They are made only from a raw/ that is as the run
+    left it. evidence.json has a report of each part: where it is damaged, all parts are made again, or none.
+    """
+    was_cut_short = (record / JOURNAL_DIR).is_dir()
+    if was_cut_short:
+        from ebbtide.journal.convert import convert_journals
+
+        convert_journals(record)
+    parts = parts_to_remake(record, is_complete=is_complete)
+    is_evidence_usable = parts == PARTS or is_evidence_whole(record)
+    if parts and is_evidence_usable and (record / RAW_DIR).is_dir() and is_raw_whole(record):
+        _remake(record, parts, run_id)
+    if was_cut_short and read_sums(record) is None:
+        write_sums(record)
+
+
+def _remake(record: Path, parts: Sequence[Part], run_id: str) -> None:
+    """Make tables from raw/. They have no entry in SHA256SUMS meanwhile, so that an interrupted remake shows."""
+    from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
+    from ebbtide.journal.payload import value_of
+
+    forget_sums(record, partial(is_of_parts, parts))
+    if "timeline" in parts:
+        write_timeline(record)
+    if "replicas" in parts:
+        write_replicas(record, value_of(run_id))
+        write_checkpoints(record)
+    update_sums(record, partial(is_of_parts, parts))
+
+
+def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation) -> Verdict:
+    """The verdict on a reconciled record; reads the small tables, writes nothing."""
+    recorded = read_steps(record)
+    scenario, no_scenario = _scenario(record)
+    case = _case(record, manifest, reconciliation, scenario, recorded)
+    checked = check_all(case)
+    if (record / WITNESS_DIR).is_dir():
+        checked += check_all(case, [WITNESS])
+    kinds = counts_by_kind(reconciliation.anomalies)
+    facts = _facts(case, checked, kinds)
+    seen = _seen(case, reconciliation, facts)
+    comparison = compare(scenario, manifest, seen) if scenario is not None else None
+    if comparison is not None and any(one.part in OF_LOSSES for one in case.gaps):
+        comparison = without_proof(comparison)
+    outcome, why = decide(
+        checked=checked,
+        losses=case.losses,
+        regressions=case.regressions,
+        gone=case.gone,
+        comparison=comparison,
+        no_scenario=no_scenario,
+        faulty=[*(one.why for one in case.gaps), *unproven(manifest, scenario, recorded)],
+    )
+    counts = reconciliation.counts
+    return Verdict(
+        run_id=manifest.run_id,
+        outcome=outcome,
+        why=[
+            *why,
+            *_predicted(comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}),
+            told_seen(seen, told_of_acks_0(facts)),
+            *reasons_of(case.losses, case.regressions, case.gone),
+        ],
+        counts=counts,
+        anomalies=list(reconciliation.anomalies),
+        losses=losses_of(case.losses),
+        regressions=regressions_of(case.regressions),
+        properties=[one.found for one in checked],
+        coverage=facts,
+    )
+
+
+def _case(
+    record: Path,
+    manifest: Manifest,
+    reconciliation: Reconciliation,
+    scenario: Scenario | None,
+    recorded: list[StepEntry] | None,
+) -> Case:
+    """The evidence of the run, with a cause for what was lost and for each HW that went back."""
+    steps = None if recorded is None else elementary(recorded)
+    timeline = load_timeline(record)
+    evidence = Evidence(
+        record=record,
+        timeline=timeline,
+        rules=Rules(manifest, timeline),
+        epochs=load_epochs(record),
+        log_losses=log_losses(steps) if steps is not None else None,
+        asked=requests(steps) if steps is not None else None,
+        statics=scenario.cluster.controller_properties if scenario is not None else None,
+    )
+    # A HW that had not gone back when a run ended early might have done so later.
+    early = {} if manifest.status == "complete" else {"hw-regression": "the run ended early"}
+    return Case(
+        record=record,
+        manifest=manifest,
+        evidence=evidence,
+        trace=cache(partial(trace_of, evidence, manifest, steps)),
+        answers=cache(partial(compare_answers, record, evidence)),
+        steps=steps,
+        controllers=manifest.topology.controllers,
+        session_timeout_s=scenario.cluster.session_timeout_s if scenario is not None else KAFKA_SESSION_TIMEOUT_S,
+        losses=believed(blamed_losses(evidence, reconciliation), reconciliation.gaps),
+        regressions=believed(blamed_regressions(evidence, reconciliation), reconciliation.gaps),
+        gone=believed(blamed_gone(evidence, reconciliation), reconciliation.gaps),
+        gaps=reconciliation.gaps,
+        duplicates=reconciliation.duplicates,
+        aborted_reads=reconciliation.aborted_reads,
+        acked=reconciliation.counts.acked - handed_over(record),
+        failed=reconciliation.counts.failed,
+        unknown_kinds={**early, **reconciliation.unknown},
+        hw_observed=bool(table_files(record, "watermarks")),
+    )
+
+
+def _scenario(record: Path) -> tuple[Scenario | None, str | None]:
+    """The scenario as run, or why there is none to compare with."""
+    from ebbtide.scenario.parse import load
+
+    path = record / SCENARIO
+    if not path.is_file():
+        return None, "no scenario to compare with: scenario.toml is missing"
+    try:
+        return load(path), None
+    except EbbtideError as error:
+        problems = error.problems if isinstance(error, Problems) else (error,)
+        told = "; ".join(" ".join(filter(None, (one.what, one.got, _at(path, one)))) for one in problems)
+        return None, f"no scenario to compare with: scenario.toml cannot be read: {told}"
+
+
+def _at(scenario: Path, problem: EbbtideError) -> str | None:
+    """Where in the file; the file itself is named already."""
+    return f"at {problem.where}" if problem.where not in (None, str(scenario)) else None
+
+
+def _facts(case: Case, checked: Sequence[Checked], kinds: Mapping[str, int]) -> dict[str, int]:
+    """The coverage facts; those of the trace and of brokers' answers are left out where these could not be read.
+
+    `kinds`: how many anomalies of each kind there are.
+    """
+    threw = {one.found.name for one in checked if one.threw}
+    touch = Touch(steps=tuple(case.steps or ()), controllers=case.controllers, session_s=case.session_timeout_s)
+    facts = coverage(case.evidence, case.steps, case.controllers)
+    if TRANSITIONS not in threw:
+        facts |= seen_actions(case.trace())
+    facts |= client_facts(case.record, case.evidence, touch)
+    if "vanished" not in case.unknown_kinds:
+        facts["records-read-then-gone"] = kinds.get("vanished", 0)
+    if API_AGREES not in threw and (compared := case.answers()) is not None:
+        facts |= compared.facts
+    return facts
+
+
+def _seen(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> Seen:
+    """What the run is held to its prediction by."""
+    causes: Counter[str] = Counter()
+    for one in case.losses:
+        if one.committed and one.attribution.cause is not None:
+            causes[one.attribution.cause] += one.count
+    vanished: Counter[str] = Counter()
+    for one in case.gone:
+        if one.committed and one.what["kind"] == READ and one.attribution.cause is not None:
+            vanished[one.attribution.cause] += one.count
+    counts = reconciliation.counts
+    timeline = case.evidence.timeline
+    known = "partitions" not in timeline.missing
+    return Seen(
+        committed_lost=sum(one.count for one in case.losses if one.committed),
+        uncommitted_lost=sum(one.count for one in case.losses if not one.committed),
+        causes=causes,
+        vanished=vanished,
+        kinds=counts_by_kind(reconciliation.anomalies),
+        unknown_kinds=case.unknown_kinds,
+        elected_from_elr=sum(one.road == "elr" for one in all_elections(timeline)) if known else None,
+        facts=facts if known else {},
+        acked=acked_by_brokers(counts, facts) if counts.sends or table_files(case.record, "sends") else None,
+    )
+
+
+def _predicted(comparison: Comparison | None, outcome: Outcome, violated: Set[str]) -> Iterator[str]:
+    """What was predicted, and the bug that a contradiction is known by where nothing else was broken."""
+    if comparison is None or comparison.prediction is None:
+        return
+    yield told(comparison.prediction)
+    known_bug = comparison.prediction.known_bug
+    more = comparison.broken or comparison.unless_faulty or violated - {*comparison.prediction.violates}
+    if outcome == "contradicted" and known_bug is not None and not more:
+        yield known(known_bug)

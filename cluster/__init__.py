@@ -1,0 +1,1 @@
+"""What makes nodes run and break on a host."""

@@ -1,0 +1,73 @@
+"""Undoes what dead runs left on the host, by their ledgers; live runs and everything else stay as they are.
+
+Containers outlive the ledgers' folder at a reboot: those are found by their labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from filelock import FileLock
+
+from cluster.host.containers import ownerless
+from cluster.host.ledger import Entry, ledgers_dir, read_ledger
+from cluster.host.processes import is_alive
+from ebbtide.errors import EbbtideError
+from ebbtide.scratch import remove_abandoned
+
+
+class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome for one ledger. `undone` are things that were there; `failed` why a thing stays."""
+
+    run_id: str
+    live: bool = False
+    undone: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
+def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[Cleaned]:
+    """Undo every ledger whose harness is dead, newest entry first; what failed stays in its ledger.
+
+    `forget`: it does not stay, as when the daemon of its containers is gone for good. Without `ledgers`, those of this
+    host, the temporary folders of judgings that were killed go too.
+    """
+    home = ledgers or ledgers_dir()
+    by_ledger = []
+    if home.is_dir():
+        with FileLock(home / ".lock"):
+            by_ledger = [_clean_one(path, forget) for path in sorted(home.glob("*.jsonl"))]
+    found = by_ledger + [
+        _undone(container.run_id, [container]) for container in ownerless(known=[one.run_id for one in by_ledger])
+    ]
+    folders = remove_abandoned() if ledgers is None else []
+    if folders:
+        found.append(Cleaned(run_id="judging", undone=tuple(f"temporary folder {folder}" for folder in folders)))
+    return found
+
+
+def _clean_one(path: Path, forget: bool) -> Cleaned:
+    try:
+        ledger = read_ledger(path)
+    except FileNotFoundError:  # its run ended between the listing and the reading
+        return Cleaned(run_id=path.stem)
+    except EbbtideError as error:
+        return Cleaned(run_id=path.stem, failed=(str(error),))
+    if is_alive(ledger.opened.owner):
+        return Cleaned(run_id=ledger.opened.run_id, live=True)
+    outcome = _undone(ledger.opened.run_id, ledger.standing)
+    if forget or not outcome.failed:
+        path.unlink(missing_ok=True)
+    return outcome
+
+
+def _undone(run_id: str, standing: Sequence[Entry]) -> Cleaned:
+    undone, failed = [], []
+    for entry in reversed(standing):
+        try:
+            if entry.undo():
+                undone.append(entry.describe())
+        except (OSError, EbbtideError) as error:
+            failed.append(f"{entry.describe()}: {error}")
+    return Cleaned(run_id=run_id, undone=tuple(undone), failed=tuple(failed))

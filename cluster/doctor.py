@@ -1,0 +1,337 @@
+"""What this host can do: each thing that a run needs, tried, with what its absence disables and its remedy.
+
+`check_host` is for a person (`ebbtide doctor`); `require_host` lets a run refuse before it starts anything.
+A check that throws is `unknown`, never `ok`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from cluster.jars import maven
+from ebbtide import java
+from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.powers import held, with_sudo
+from ebbtide.scenario.model import WIRE_KINDS
+from ebbtide.scenario.order import DISK_TROUBLES
+
+EVERY_RUN = "every run"
+VOLUMES = "power-loss by file system shutdown"
+"""What needs volumes of their own for the nodes; without, a power loss is by `truncate`."""
+
+FREE_DISK_BYTES = 1 << 30
+"""What a run writes, with room to spare: a few hundred MB of logs and evidence."""
+
+FREE_MEMORY_BYTES = 2 << 30
+"""A controller and three brokers at about 290 MB each, then Spark with half a GB, and the clients."""
+
+_NO_VOLUMES = "a user namespace cannot mount volumes"
+_MORE_POWERS = f"{with_sudo()}, or a Docker daemon that you may use"
+
+Status = Literal["ok", "missing", "unknown"]
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of one check.
+
+    `disables`: what cannot be done unless `status` is ok, as kinds of step (`power-loss`), `EVERY_RUN`, or
+    words. `remedy`: the command that mends it, or None. `needed`: the local runtime needs it to do all that
+    it can; the others concern other runtimes.
+    """
+
+    name: str
+    status: Status
+    detail: str
+    disables: tuple[str, ...] = ()
+    remedy: str | None = None
+    needed: bool = True
+
+
+class _Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A check to be made; `look` returns a line about what is there, or raises why it is not."""
+
+    name: str
+    look: Callable[[], str]
+    disables: tuple[str, ...] = ()
+    remedy: str | None = None
+    needed: bool = True
+    trial: bool = False
+    """It makes something for real, which takes a while; a host that could will be able to again."""
+
+
+_passed: set[str] = set()
+"""The trials that this process has made and that passed, by name."""
+
+
+def check_host() -> list[Check]:
+    """Every check, made now; takes a second or two. Never raises for what it finds."""
+    return [_check(question) for question in QUESTIONS]
+
+
+def require_host(steps: Iterable[str]) -> None:
+    """Raise one `HarnessError` with all that a local run with these kinds of step lacks; try only that.
+
+    Asked before every run of a night: a trial that passed is not made again, memory is looked at each time.
+    """
+    lacking = _lacking({EVERY_RUN, *steps})
+    if lacking:
+        raise HarnessError(
+            "this host cannot run this: " + ", ".join(check.name for check in lacking),
+            got="; ".join(f"{check.name}: {check.detail}" for check in lacking),
+            next="; ".join(dict.fromkeys(check.remedy for check in lacking if check.remedy)) or "ebbtide doctor",
+        )
+
+
+def require_memory(clusters: int) -> None:
+    """Raise `HarnessError` where so many clusters at once are too many."""
+    free = _free_memory()
+    if free < clusters * FREE_MEMORY_BYTES:
+        raise HarnessError(
+            f"too little memory for {clusters} clusters at once",
+            got=f"{_gigabytes(free)} available, {_gigabytes(clusters * FREE_MEMORY_BYTES)} needed",
+            next=f"--jobs {max(1, free // FREE_MEMORY_BYTES)}",
+        )
+
+
+def why_no_volumes() -> str | None:
+    """Why this host cannot lose power by file system shutdown; None when it can."""
+    if held() == "user namespace":
+        return _NO_VOLUMES
+    return "; ".join(f"{check.name}: {check.detail}" for check in _lacking({VOLUMES})) or None
+
+
+def _lacking(concerned: set[str]) -> list[Check]:
+    """The checks that disable any of `concerned` and are not passed."""
+    lacking = []
+    for question in QUESTIONS:
+        if question.name in _passed or not concerned.intersection(question.disables):
+            continue
+        check = _check(question)
+        if check.status != "ok":
+            lacking.append(check)
+        elif question.trial:
+            _passed.add(question.name)
+    return lacking
+
+
+def _check(question: _Question) -> Check:
+    status: Status = "ok"
+    remedy: str | None = None
+    try:
+        detail = question.look()
+    except EbbtideError as error:
+        status = "missing"
+        detail = error.what + (f" ({error.got})" if error.got else "")
+        remedy = error.next or question.remedy
+    except Exception as error:
+        status = "unknown"
+        detail = f"the check itself failed: {type(error).__name__}: {error}"
+        remedy = question.remedy
+    return Check(
+        name=question.name,
+        status=status,
+        detail=detail.replace("\n", " "),
+        disables=question.disables,
+        remedy=remedy,
+        needed=question.needed,
+    )
+
+
+def _powers() -> str:
+    from cluster.powers import helper_container, user_namespace
+
+    match held():
+        case "root":
+            return "root"
+        case "helper container":
+            return "helper container of the Docker daemon; it can do all that root can"
+        case "user namespace":
+            return "user namespace; it cannot mount volumes, hold write-back or use a Docker daemon"
+        case "none":
+            refusals = (helper_container.why_not(), user_namespace.why_not())
+            raise HarnessError(
+                f"none: user {os.geteuid()} is not root",
+                got=f"no helper container: {refusals[0]}; no user namespace: {refusals[1]}",
+                next=f"one of: {with_sudo()}; {user_namespace.remedy()}",
+            )
+
+
+def _as_root(trial: str, *arguments: str) -> str:
+    """Run a trial of `cluster.trials`, which loads the network libraries."""
+    _need_root()
+    from cluster import trials
+
+    line: str = getattr(trials, trial)(*arguments)
+    return line
+
+
+def _need_root() -> None:
+    if os.geteuid() != 0:
+        raise HarnessError("only root can try this", next=with_sudo("doctor"))
+
+
+def _on_a_volume(trial: str, *arguments: str) -> str:
+    """Run a trial that mounts one."""
+    if held() == "user namespace":
+        raise HarnessError(_NO_VOLUMES, next=_MORE_POWERS)
+    return _as_root(trial, *arguments)
+
+
+def _write_back() -> str:
+    if held() == "user namespace":
+        raise HarnessError("a user namespace cannot hold the kernel's write-back", next=_MORE_POWERS)
+    from cluster.host.writeback import HELD
+
+    settings = [Path("/proc/sys/vm", name) for name in HELD]
+    refused = [str(path) for path in settings if not os.access(path, os.W_OK)]
+    if refused:
+        raise HarnessError("the kernel's write-back cannot be held", got=f"not writable: {', '.join(refused)}")
+    return "its settings are writable"
+
+
+def _java() -> str:
+    found = java.require_java()
+    return f"{found.version} ({found.executable})"
+
+
+def _maven() -> str:
+    path = shutil.which("mvn")
+    if path is None:
+        raise HarnessError("no mvn on PATH")
+    return path
+
+
+def _docker() -> str:
+    from cluster.images import connect
+
+    client = connect()
+    try:
+        return f"server {client.version()['Version']}"
+    finally:
+        client.close()
+
+
+def _user_namespaces() -> str:
+    from cluster.powers import user_namespace
+
+    why_not = user_namespace.why_not()
+    if why_not is not None:
+        raise HarnessError("the kernel refuses them", got=why_not, next=user_namespace.remedy())
+    return "allowed"
+
+
+def _disk() -> str:
+    here = Path.cwd()
+    free = shutil.disk_usage(here).free
+    if free < FREE_DISK_BYTES:
+        raise HarnessError(f"{_gigabytes(free)} free in {here}, {_gigabytes(FREE_DISK_BYTES)} needed")
+    return f"{_gigabytes(free)} free in {here}"
+
+
+def _memory() -> str:
+    free = _free_memory()
+    if free < FREE_MEMORY_BYTES:
+        raise HarnessError(f"{_gigabytes(free)} available, {_gigabytes(FREE_MEMORY_BYTES)} needed")
+    return f"{_gigabytes(free)} available"
+
+
+def _free_memory() -> int:
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+def _gigabytes(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GB"
+
+
+QUESTIONS: tuple[_Question, ...] = (
+    _Question(name="powers", look=_powers, disables=(EVERY_RUN,), remedy=with_sudo()),
+    _Question(
+        name="network namespaces",
+        look=partial(_as_root, "make_namespace"),
+        trial=True,
+        disables=(EVERY_RUN,),
+        remedy="root with CAP_SYS_ADMIN",
+    ),
+    _Question(
+        name="bridge and nft",
+        look=partial(_as_root, "cut_a_link"),
+        trial=True,
+        disables=(EVERY_RUN,),
+        remedy="apt-get install --no-install-recommends nftables",
+    ),
+    _Question(
+        name="bandwidth limits",
+        look=partial(_as_root, "limit_a_link"),
+        trial=True,
+        disables=("limit-bandwidth",),
+        remedy="modprobe sch_htb sch_tbf cls_u32",
+    ),
+    _Question(
+        name="wire proxies",
+        look=partial(_as_root, "redirect_a_connection"),
+        trial=True,
+        disables=tuple(sorted(WIRE_KINDS)),
+        remedy="modprobe nft_redir nft_nat",
+    ),
+    _Question(
+        name="loop mounts",
+        look=partial(_on_a_volume, "mount_loop"),
+        trial=True,
+        disables=(VOLUMES, *sorted(DISK_TROUBLES)),
+        remedy="root on a host with /dev/loop-control, and: apt-get install mount e2fsprogs",
+    ),
+    _Question(
+        name="ext4 shutdown",
+        look=partial(_on_a_volume, "lose_power", "ext4"),
+        trial=True,
+        disables=(VOLUMES,),
+        remedy="apt-get install --no-install-recommends e2fsprogs",
+    ),
+    _Question(
+        name="slow volumes",
+        look=partial(_on_a_volume, "slow_a_disk"),
+        trial=True,
+        disables=("slow-disk",),
+        remedy="root on a host whose kernel can freeze ext4 (FIFREEZE)",
+    ),
+    _Question(
+        name="xfs shutdown",
+        look=partial(_on_a_volume, "lose_power", "xfs"),
+        trial=True,
+        disables=("power-loss on xfs",),
+        remedy="apt-get install --no-install-recommends xfsprogs",
+        needed=False,
+    ),
+    _Question(
+        name="write-back hold",
+        look=_write_back,
+        disables=(VOLUMES,),
+        remedy="root on a host whose /proc/sys is writable",
+    ),
+    _Question(name="java", look=_java, disables=(EVERY_RUN, "analyze"), remedy=java.INSTALL),
+    _Question(name="maven", look=_maven, disables=("kafka fetch",), remedy=maven.INSTALL),
+    _Question(
+        name="disk space",
+        look=_disk,
+        disables=("runs recorded in this folder",),
+        remedy="run in a folder on a larger disk",
+    ),
+    _Question(name="memory", look=_memory, disables=(EVERY_RUN,), remedy="end other programs, or use a larger host"),
+    _Question(
+        name="docker",
+        look=_docker,
+        disables=("the docker runtime",),
+        remedy="apt-get install --no-install-recommends docker.io",
+        needed=False,
+    ),
+    _Question(name="user namespaces", look=_user_namespaces, disables=("runs without root and Docker",), needed=False),
+)

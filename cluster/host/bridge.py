@@ -1,0 +1,185 @@
+"""A switch in a network namespace of its own, a port a node, and one namespace for the clients.
+
+The switch is not on the host's network: a running dockerd drops what host bridges forward, and nothing of a
+cluster may be reached from outside. Addresses can therefore be the same in every run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cluster.host.cuts import CutRules
+from cluster.host.ledger import Ledger
+from cluster.host.limits import Limits
+from cluster.host.namespaces import Namespace, in_namespace
+from cluster.host.probes import Probes
+from cluster.runtime.base import CLIENTS, Cut, Limited, Transfer
+from ebbtide.errors import HarnessError
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute
+
+_PREFIX_LENGTH = 24
+_BRIDGE = "br0"
+_PORT = "eth0"
+_LOOPBACK = 1
+
+_NAMESPACE_SETTINGS = {
+    # IPv4 only: IPv6 would chat (neighbour discovery, DAD) through the switch.
+    Path("/proc/sys/net/ipv6/conf/default/disable_ipv6"): "1",
+    # TCP doubles its retransmission pause as long as a cut lasts, so that after a heal a connection may stay
+    # silent for as long again. Capped at a second where the kernel can (6.15), the least it takes.
+    Path("/proc/sys/net/ipv4/tcp_rto_max_ms"): "1000",
+}
+"""Settings of each namespace's own; a kernel without one does without."""
+
+
+def address_of(node_id: int) -> str:
+    """The address of a node, readable: broker 1 is 10.99.0.1, controller 100 is 10.99.0.100, clients .254."""
+    if not 0 <= node_id <= 253:
+        raise HarnessError("no address for this node", got=f"id {node_id}", allowed="1 to 253")
+    return f"10.99.0.{254 if node_id == CLIENTS else node_id}"
+
+
+def _port_of(node_id: int) -> str:
+    """The name of a node's port on the switch."""
+    return f"n{node_id}"
+
+
+class BridgeNetwork:
+    """The network of one run (`cluster.runtime.base.Network`), from `open` to `close`.
+
+    The ledger undoes the namespaces; `close` only lets go of them.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._switch = Namespace(name=f"ebbtide-{ledger.run_id}-switch")
+        self._rules = CutRules(self._switch.path, address_of)
+        self._limits = Limits(self._switch.path, address_of, _port_of)
+        self._probes = Probes(address_of)
+
+    def open(self) -> None:
+        """Make the switch. Raises `HarnessError` without privilege or when a name is taken."""
+        self._make(self._switch)
+
+        def build(routes: IPRoute) -> None:
+            routes.link("add", ifname=_BRIDGE, kind="bridge")
+            routes.link("set", index=routes.link_lookup(ifname=_BRIDGE)[0], state="up")
+
+        self._configure(self._switch.path, build)
+        self._rules.install()
+
+    def add_namespace(self, node_id: int) -> Path:
+        """Make a namespace for a node, plug it in, and return the path that enters it."""
+        label = "clients" if node_id == CLIENTS else str(node_id)
+        namespace = Namespace(name=f"ebbtide-{self._ledger.run_id}-{label}")
+        self._make(namespace)
+        self.attach(node_id, namespace.path)
+        return namespace.path
+
+    def attach(self, node_id: int, namespace: Path) -> None:
+        """Plug the network namespace at `namespace` in as `node_id`, in place of one plugged in before.
+
+        The cable (a veth pair) is made inside the switch's namespace with its far end in the node's: it
+        never shows on the host and goes when either end goes.
+        """
+        cable = _port_of(node_id)
+        # Always the same: the others remember it after the node's namespace was replaced, until the node speaks first.
+        mac = f"02:eb:bd:00:00:{node_id:02x}"
+        far_end = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+
+        def plug(routes: IPRoute) -> None:
+            for old in routes.link_lookup(ifname=cable):
+                routes.link("del", index=old)
+            routes.link("add", ifname=cable, kind="veth", peer={"ifname": _PORT, "net_ns_fd": far_end, "address": mac})
+            bridge = routes.link_lookup(ifname=_BRIDGE)[0]
+            routes.link("set", index=routes.link_lookup(ifname=cable)[0], master=bridge, state="up")
+
+        def address(routes: IPRoute) -> None:
+            port = routes.link_lookup(ifname=_PORT)[0]
+            routes.addr("add", index=port, address=address_of(node_id), prefixlen=_PREFIX_LENGTH)
+            routes.link("set", index=port, state="up")
+            routes.link("set", index=_LOOPBACK, state="up")
+
+        try:
+            self._configure(self._switch.path, plug)
+        finally:
+            os.close(far_end)
+        self._configure(namespace, address)
+        self._limits.apply([node_id])
+        self._probes.open(node_id, namespace)
+
+    def close(self) -> None:
+        """Let go of the namespaces, so that removing them removes them. Idempotent."""
+        self._probes.close()
+
+    def cut(self, cuts: Iterable[Cut]) -> None:
+        """Add cuts to those in force."""
+        self._rules.add(cuts)
+
+    def limit(self, pairs: Collection[Cut], rate_bytes_s: int) -> None:
+        """Let no more than that pass each of `pairs`, one direction each. Raises `HarnessError`."""
+        self._limits.add(pairs, rate_bytes_s)
+
+    def limited(self) -> Mapping[Cut, Limited]:
+        """The pairs that are limited now, as the kernel says."""
+        return self._limits.counted()
+
+    def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:
+        """Send `size_bytes` over each of `pairs` at once, and see what arrives when."""
+        return self._probes.transfer(pairs, size_bytes, timeout_s)
+
+    def heal(self) -> None:
+        """Remove every cut and every limit."""
+        self._rules.clear()
+        self._limits.clear()
+
+    def passing(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
+        """Those of `pairs` whose probe packets, one direction each, arrive within `timeout_s`."""
+        return self._probes.passing(pairs, timeout_s)
+
+    def dropped(self) -> Mapping[Cut, int]:
+        """Packets dropped so far, by cut in force."""
+        return self._rules.dropped()
+
+    def _make(self, namespace: Namespace) -> None:
+        namespace.check_free()
+        with _needs_root():
+            self._ledger.make(namespace, namespace.create)
+
+    @staticmethod
+    def _configure(namespace: Path, change: Callable[[IPRoute], None]) -> None:
+        # Imported here: commands that build no network need not pay for it.
+        from pyroute2 import IPRoute
+        from pyroute2.netlink.exceptions import NetlinkError
+
+        def changed() -> None:
+            for setting, value in _NAMESPACE_SETTINGS.items():
+                if setting.exists():
+                    setting.write_text(value)
+            with IPRoute() as routes:
+                change(routes)
+
+        with _needs_root():
+            try:
+                in_namespace(namespace, changed)
+            except NetlinkError as error:
+                raise HarnessError("cannot build the network", where=str(namespace), got=str(error)) from None
+
+
+@contextlib.contextmanager
+def _needs_root() -> Iterator[None]:
+    """A refusal by the kernel, in the words a person needs."""
+    try:
+        yield
+    except PermissionError as error:
+        raise HarnessError(
+            "making a cluster's network takes root",
+            got=error.strerror or str(error),
+            next="sudo, or a container with CAP_SYS_ADMIN and CAP_NET_ADMIN",
+        ) from None

@@ -1,0 +1,132 @@
+"""Starts processes that belong to a run: in a namespace, in the ledger before they exist, dead with the harness.
+
+A child waits on a pipe before it becomes the program, until its pid stands in the ledger; when the harness
+dies first, the pipe closes and the child ends. From then on the kernel kills it when the harness dies
+(PR_SET_PDEATHSIG). It has a session of its own, so that Ctrl-C reaches only the harness, which then decides.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from cluster.host.ledger import Ledger
+from cluster.host.namespaces import enter
+from cluster.host.processes import KILL_TIMEOUT_S, OwnedProcess, identify, state_of
+from ebbtide.errors import HarnessError
+from ebbtide.waiting import WaitExpired
+
+_GATE = 'read -r go && exec "$@" </dev/null'
+
+# The death signal is tied to the thread that forked, not to the process: one thread forks every child and
+# lives as long as the interpreter does.
+_forker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ebbtide-fork")
+
+
+class Child:
+    """One started process; `pid` is the program's own, since every wrapper replaces itself by it."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], entry: OwnedProcess, ledger: Ledger) -> None:
+        """Private: use `start_child`."""
+        self._popen = popen
+        self._entry = entry
+        self._ledger = ledger
+        self.pid = popen.pid
+        self.name = entry.name
+
+    def exit_status(self) -> int | None:
+        """None while it runs; then its exit code, or minus the signal that ended it (waitpid)."""
+        status = self._popen.poll()
+        if status is not None:
+            self._ledger.forget(self._entry)
+        return status
+
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.exit_status() is None
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens when it is gone."""
+        if self.exit_status() is None:
+            self._popen.send_signal(number)
+
+    def wait(self, timeout_s: float) -> int:
+        """Its exit status once it has ended and is reaped. Raises `WaitExpired`."""
+        try:
+            self._popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise WaitExpired(
+                f"{self.name} (pid {self.pid}) to end", timeout_s, f"state {state_of(self.pid)}"
+            ) from None
+        status = self.exit_status()
+        assert status is not None
+        return status
+
+    def kill(self) -> int:
+        """SIGKILL, and wait until it is reaped; its exit status."""
+        self.send(signal.SIGKILL)
+        return self.wait(KILL_TIMEOUT_S)
+
+
+def start_child(
+    ledger: Ledger,
+    argv: Sequence[str],
+    *,
+    name: str,
+    output: Path,
+    namespace: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Child:
+    """Start `argv` with stdout and stderr appended to `output` and stdin empty.
+
+    Raises `HarnessError` when a needed host command is missing. That the program itself cannot run shows in
+    its exit status and output.
+    """
+    for command, package in (("nsenter", "util-linux"), ("setpriv", "util-linux")):
+        if shutil.which(command) is None:
+            raise HarnessError(f"the command {command} is missing", next=f"apt-get install {package}")
+    words = ["setpriv", "--pdeathsig", "KILL", "--", *argv]
+    if namespace is not None:
+        words = [*enter(namespace), *words]
+    return _forker.submit(_start, ledger, words, name, output, environment, folder).result()
+
+
+def _start(
+    ledger: Ledger,
+    words: list[str],
+    name: str,
+    output: Path,
+    environment: Mapping[str, str] | None,
+    folder: Path | None,
+) -> Child:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    gate_read, gate_write = os.pipe2(os.O_CLOEXEC)
+    try:
+        with output.open("ab") as log:
+            popen = subprocess.Popen(
+                ["/bin/sh", "-c", _GATE, "ebbtide", *words],
+                stdin=gate_read,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=None if environment is None else dict(environment),
+                cwd=folder,
+                start_new_session=True,
+            )
+        try:
+            entry = OwnedProcess(name=name, process=identify(popen.pid))
+            ledger.record(entry)
+        except BaseException:
+            popen.kill()
+            popen.wait()
+            raise
+        os.write(gate_write, b"go\n")
+    finally:
+        os.close(gate_read)
+        os.close(gate_write)
+    return Child(popen, entry, ledger)

@@ -1,0 +1,83 @@
+"""One-way cuts: packet filter rules in the switch's namespace, each with a counter.
+
+Only IP is dropped. ARP keeps passing, so that a cut in one direction leaves the other direction whole, and
+a heal works at once instead of waiting for neighbour entries to be asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cluster.host.packet_filter import nft
+from cluster.runtime.base import Cut
+
+_TABLE = "bridge ebbtide"
+_CHAIN = f"{_TABLE} cuts"
+_NEEDS = "a kernel with nf_tables for bridges (NF_TABLES_BRIDGE), and root"
+
+
+class CutRules:
+    """The rules in force in the bridge namespace at `namespace`; `address_of` maps a node id to its address."""
+
+    def __init__(self, namespace: Path, address_of: Callable[[int], str]) -> None:
+        self._namespace = namespace
+        self._address_of = address_of
+        self._in_force: set[Cut] = set()
+
+    def install(self) -> None:
+        """Make the empty rule set. Raises `HarnessError` without nft or without privilege."""
+        self._apply(f"add table {_TABLE}\nadd chain {_CHAIN} {{ type filter hook forward priority 0; }}\n")
+
+    def add(self, cuts: Iterable[Cut]) -> None:
+        """Put the cuts in force that are not, all in one transaction."""
+        new = sorted(set(cuts) - self._in_force)
+        if not new:
+            return
+        rules = [
+            f"add rule {_CHAIN} ip saddr {self._address_of(cut.source)} ip daddr {self._address_of(cut.target)} "
+            f'counter drop comment "{cut.source}>{cut.target}"\n'
+            for cut in new
+        ]
+        self._apply("".join(rules))
+        self._in_force.update(new)
+
+    def clear(self) -> None:
+        """Remove every cut, all in one transaction."""
+        self._apply(f"flush chain {_CHAIN}\n")
+        self._in_force.clear()
+
+    def dropped(self) -> dict[Cut, int]:
+        """Packets that each cut in force has dropped, as the kernel counts them."""
+        listing = msgspec.json.decode(
+            nft(self._namespace, ["-j", "list", "chain", *_CHAIN.split()], needs=_NEEDS), type=_Listing
+        )
+        return dict(_counted(item.rule) for item in listing.nftables if item.rule is not None)
+
+    def _apply(self, script: str) -> None:
+        """Run the lines of `script` as one transaction."""
+        nft(self._namespace, ["-f", "-"], script, needs=_NEEDS)
+
+
+class _Rule(msgspec.Struct):
+    comment: str
+    expr: list[dict[str, Any]]
+
+
+class _Item(msgspec.Struct):
+    rule: _Rule | None = None
+
+
+class _Listing(msgspec.Struct):
+    """What `nft -j` prints, as far as it matters here (libnftables-json)."""
+
+    nftables: list[_Item]
+
+
+def _counted(rule: _Rule) -> tuple[Cut, int]:
+    source, target = rule.comment.split(">")
+    packets = next(int(part["counter"]["packets"]) for part in rule.expr if "counter" in part)
+    return Cut(source=int(source), target=int(target)), packets

@@ -1,0 +1,225 @@
+"""What a run made outside its folder, written down before it is made, undone last-in first-out.
+
+One file a run, `<run_id>.jsonl` in a folder of the host: first who runs it, then one line a thing, each
+fsynced before the thing exists, and one line when it was undone. Leaving the `with` block undoes
+everything, whether by success, failure, Ctrl-C or SIGTERM; after a SIGKILL `ebbtide clean` reads the file
+and does the same (`cluster.clean`). Every undo may be repeated and touches only what the entry names.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from cluster.host.containers import Container
+from cluster.host.namespaces import Namespace
+from cluster.host.processes import OwnedProcess, ProcessId, identify
+from cluster.host.slow_volume import Slowness
+from cluster.host.volumes import Volume
+from cluster.host.writeback import WriteBackHold
+from ebbtide.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.places import state_dir
+from ebbtide.record.run_id import RUN_ID_ALLOWED, is_run_id
+from ebbtide.signals import held_back, unwinding
+
+Entry = Namespace | Volume | Slowness | WriteBackHold | OwnedProcess | Container
+"""Everything a ledger can hold; each has `undo() -> bool` (idempotent) and `describe() -> str`."""
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="opened"):
+    """First line: the run and the harness process that owns it."""
+
+    run_id: str
+    owner: ProcessId
+    folder: str
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="made"):
+    """A thing that is about to be made."""
+
+    number: int
+    entry: Entry
+
+
+class Undone(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="undone"):
+    """A thing that is gone again, or was never made."""
+
+    number: int
+
+
+Line = Opened | Made | Undone
+
+
+def ledgers_dir() -> Path:
+    """The host-wide folder of ledgers; a user's own without root. Not created here."""
+    if os.geteuid() == 0:
+        return Path("/run/ebbtide/ledger")
+    session = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(session, "ebbtide/ledger") if session else state_dir() / "ledger"
+
+
+def shared_dir(ledgers: Path) -> Path:
+    """The folder, beside the ledgers, of what several runs share (the write-back hold)."""
+    return ledgers.parent / "shared"
+
+
+class Ledger:
+    """The ledger of a live run. Thread-safe. Use as a context manager in the thread that gets signals."""
+
+    def __init__(self, path: Path, run_id: str) -> None:
+        """Private: use `Ledger.open`."""
+        self.path = path
+        self.run_id = run_id
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._lock = threading.RLock()
+        self._standing: dict[int, Entry] = {}
+        self._next = 0
+        self._closed = False
+        self._unwinding = unwinding()
+
+    @classmethod
+    def open(cls, run_id: str, folder: Path, *, ledgers: Path | None = None) -> Ledger:
+        """Begin the ledger of `run_id`, whose run folder is `folder`.
+
+        Raises `UsageError` for a run id that cannot name things, `HarnessError` when a ledger of that name
+        is there already or the folder of ledgers cannot be written.
+        """
+        if not is_run_id(run_id):
+            raise UsageError("a run id names namespaces and files", got=repr(run_id), allowed=RUN_ID_ALLOWED)
+        home = ledgers or ledgers_dir()
+        path = home / f"{run_id}.jsonl"
+        part = home / f".{run_id}.{os.getpid()}.part"
+        opened = Opened(run_id=run_id, owner=identify(os.getpid()), folder=str(folder.absolute()))
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(msgspec.json.encode(opened) + b"\n")
+            # Linked whole under its name: `clean` never meets a ledger without its first line.
+            os.link(part, path)
+        except FileExistsError:
+            raise HarnessError(
+                "a run of this id is in the ledger already",
+                where=str(path),
+                next="ebbtide clean    (undoes what dead runs left), or give the run another id",
+            ) from None
+        except OSError as error:
+            raise HarnessError("cannot write the ledger", where=str(home), got=error.strerror) from None
+        finally:
+            part.unlink(missing_ok=True)
+        return cls(path, run_id)
+
+    def record(self, entry: Entry) -> None:
+        """Write down `entry`, durably. Call it before the thing is made."""
+        with self._lock:
+            if self._closed:
+                raise HarnessError("the ledger is closed", where=str(self.path), got=entry.describe())
+            self._write(Made(number=self._next, entry=entry))
+            self._standing[self._next] = entry
+            self._next += 1
+
+    def make(self, entry: Entry, action: Callable[[], None]) -> None:
+        """Write down `entry`, then make it by `action`; what `action` leaves half-made is undone on close.
+
+        A `FileExistsError` means that the name belongs to someone else: the entry is struck out at once, so
+        that nothing foreign is ever undone, and a `HarnessError` says so.
+        """
+        self.record(entry)
+        try:
+            action()
+        except FileExistsError as error:
+            self.forget(entry)
+            raise HarnessError(
+                "a name that this run needs is taken", where=str(error.filename), got=entry.describe()
+            ) from None
+
+    def forget(self, entry: Entry) -> None:
+        """Strike `entry` out without undoing it: it is gone, or was never made."""
+        with self._lock:
+            for number in [number for number, standing in self._standing.items() if standing == entry]:
+                self._write(Undone(number=number))
+                del self._standing[number]
+
+    def undo(self, entry: Entry) -> None:
+        """Undo `entry` now and strike it out. Raises what its undo raises, and keeps it then."""
+        entry.undo()
+        self.forget(entry)
+
+    def standing(self) -> list[Entry]:
+        """What is made and not undone, oldest first."""
+        with self._lock:
+            return list(self._standing.values())
+
+    def close(self) -> None:
+        """Undo everything that stands, last first, each whatever became of the others. Idempotent.
+
+        Raises `HarnessError` naming what could not be undone; it then stays in the ledger for `clean`.
+        """
+        with held_back(), self._lock:
+            if self._closed:
+                return
+            failures = []
+            for entry in reversed(self.standing()):
+                try:
+                    self.undo(entry)
+                except (OSError, EbbtideError) as error:
+                    failures.append(f"{entry.describe()}: {error}")
+            self._closed = True
+            os.close(self._file)
+            if failures:
+                raise HarnessError("not everything could be undone", got="; ".join(failures), next="ebbtide clean")
+            self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Ledger:
+        self._unwinding.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        finally:
+            self._unwinding.__exit__(kind, error, traceback)
+
+    def _write(self, line: Line) -> None:
+        os.write(self._file, msgspec.json.encode(line) + b"\n")
+        os.fsync(self._file)
+
+
+class LedgerFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A ledger as read from disk: its head, and what stands, oldest first."""
+
+    path: Path
+    opened: Opened
+    standing: tuple[Entry, ...]
+
+
+def read_ledger(path: Path) -> LedgerFile:
+    """Read a ledger, also of a run that was killed in the middle of a line.
+
+    Raises `HarnessError` when the file is damaged elsewhere or of another version.
+    """
+    opened: Opened | None = None
+    standing: dict[int, Entry] = {}
+    content = path.read_bytes()
+    # A last line without its newline was never acknowledged: its thing was not made.
+    lines = content.split(b"\n")[:-1]
+    for number, text in enumerate(lines, 1):
+        try:
+            line = msgspec.json.decode(text, type=Line)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise HarnessError("a ledger cannot be read", where=f"{path}, line {number}", got=str(error)) from None
+        match line:
+            case Opened():
+                opened = line
+            case Made():
+                standing[line.number] = line.entry
+            case Undone():
+                standing.pop(line.number, None)
+    if opened is None:
+        raise HarnessError("a ledger does not say whose it is", where=str(path))
+    return LedgerFile(path=path, opened=opened, standing=tuple(standing.values()))

@@ -1,0 +1,29 @@
+"""Runs `nft` in a network namespace."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from cluster.host.namespaces import enter
+from ebbtide.errors import HarnessError
+
+
+def nft(namespace: Path, words: Sequence[str], script: str = "", *, needs: str) -> bytes:
+    """What `nft` with these words prints; `script` is its input.
+
+    Raises `HarnessError` where there is no nft or the kernel refuses; `needs` says what would help.
+    """
+    if shutil.which("nft") is None:
+        raise HarnessError("the command nft is missing", next="apt-get install nftables")
+    result = subprocess.run([*enter(namespace), "nft", *words], input=script.encode(), capture_output=True, check=False)
+    if result.returncode != 0:
+        raise HarnessError(
+            "the packet filter refused a rule",
+            where=f"nft in {namespace}",
+            got=result.stderr.decode(errors="replace").strip(),
+            next=needs,
+        )
+    return result.stdout

@@ -1,0 +1,115 @@
+"""Processes told apart for certain: a pid alone may be reused, a pid with its start time and boot may not."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from ebbtide.waiting import wait_until
+
+KILL_TIMEOUT_S = 10.0
+
+
+class ProcessId(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of one boot; `start_ticks` is field 22 of /proc/PID/stat (clock ticks since boot)."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+
+
+def boot_id() -> str:
+    """The id of this boot of the kernel."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _stat_fields(pid: int) -> list[str] | None:
+    """/proc/PID/stat from its third field (the state) on; None when there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The second field is the command in parentheses, which may itself hold spaces and parentheses.
+    return text.rpartition(")")[2].split()
+
+
+def state_of(pid: int) -> str | None:
+    """The one-letter state (`R`, `S`, `D`, `T`, `Z` ...); None when there is no such process."""
+    fields = _stat_fields(pid)
+    return fields[0] if fields else None
+
+
+def run_times_ns(pid: int) -> dict[str, int]:
+    """CPU time that each living thread of `pid` has had, in ns, by thread id; empty when there is no such process."""
+    times = {}
+    for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        try:
+            times[task.parent.name] = int(task.read_text().split()[0])
+        except (OSError, IndexError, ValueError):
+            continue
+    return times
+
+
+def ran_ns(pid: int, before: Mapping[str, int]) -> int:
+    """CPU time that the threads of `pid` have had since `before`; a thread that ended takes nothing away."""
+    return sum(max(0, ns - before.get(thread, 0)) for thread, ns in run_times_ns(pid).items())
+
+
+def identify(pid: int) -> ProcessId:
+    """The identity of a running process. Raises `ProcessLookupError` when there is none."""
+    fields = _stat_fields(pid)
+    if fields is None:
+        raise ProcessLookupError(pid)
+    return ProcessId(pid=pid, start_ticks=int(fields[19]), boot_id=boot_id())
+
+
+def is_alive(process: ProcessId) -> bool:
+    """Whether that very process still runs; a zombie does not."""
+    fields = _stat_fields(process.pid)
+    return (
+        fields is not None
+        and fields[0] not in ("Z", "X")
+        and int(fields[19]) == process.start_ticks
+        and process.boot_id == boot_id()
+    )
+
+
+class OwnedProcess(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="process"):
+    """Ledger entry: a process that a run started."""
+
+    name: str
+    process: ProcessId
+
+    def undo(self) -> bool:
+        """SIGKILL it if it still is that process; True when it had to be killed.
+
+        Raises `WaitExpired` when it outlives the signal (uninterruptible sleep).
+        """
+        try:
+            pidfd = os.pidfd_open(self.process.pid)
+        except ProcessLookupError:
+            return False
+        try:
+            # The pidfd pins the process: between this check and the signal the pid cannot be reused.
+            if not is_alive(self.process):
+                return False
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(pidfd)
+        wait_until(
+            lambda: not is_alive(self.process),
+            awaited=f"{self.describe()} to be gone after SIGKILL",
+            timeout_s=KILL_TIMEOUT_S,
+            last_seen=lambda: f"state {state_of(self.process.pid)}",
+        )
+        return True
+
+    def describe(self) -> str:
+        """For people."""
+        return f"process {self.process.pid} ({self.name})"

@@ -1,0 +1,119 @@
+"""Which image stands for a Kafka release on this host."""
+
+from __future__ import annotations
+
+import docker
+import msgspec
+from docker.errors import APIError, ImageNotFound
+from packaging.version import Version
+
+from cluster.host.docker_daemon import DockerError
+from ebbtide.errors import UsageError
+
+_OWN = "ebbtide/kafka"
+_OFFICIAL = "apache/kafka"
+IS_KAFKA = "org.ebbtide.image=kafka"
+RELEASE = "org.ebbtide.kafka"
+CLASS_ARCHIVE = "org.ebbtide.class-archive"
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """An image on this host: how it is called, its content id, and why it was taken.
+
+    `class_archive`: it has a class archive at /opt/kafka/classes.jsa for its own Java and the jars of
+    /opt/kafka/libs in the order of their names.
+    """
+
+    reference: str
+    id: str
+    why: str
+    class_archive: bool = False
+
+
+class BuiltImage(msgspec.Struct, frozen=True, kw_only=True):
+    """An image that was built here."""
+
+    kafka: str
+    reference: str
+    id: str
+    size_bytes: int
+
+
+def own(kafka: str) -> str:
+    """The reference of the image that is built here for a release."""
+    return f"{_OWN}:{kafka}"
+
+
+def official(kafka: str) -> str:
+    """The reference of the Kafka project's own image of a release (KIP-975: from 3.7 on)."""
+    return f"{_OFFICIAL}:{kafka}"
+
+
+def find_image(client: docker.DockerClient, kafka: str, asked: str | None = None) -> Image | None:
+    """The image on this host to run release `kafka` with; None when there is none (then `build_image`).
+
+    `asked` is the user's choice, any reference; whether it holds that release is not looked at. Raises
+    `UsageError` when `asked` is not on this host, `DockerError` when the daemon fails.
+    """
+    if asked is not None:
+        found = _look(client, asked, "named by the user")
+        if found is None:
+            raise UsageError(
+                "no such image on this host", got=asked, where="the Docker daemon", next=f"docker pull {asked}"
+            )
+        return found
+    return _look(client, official(kafka), "the Kafka project's image, on this host") or find_own(
+        client, kafka, f"built on this host; {official(kafka)} is not here"
+    )
+
+
+def find_own(client: docker.DockerClient, kafka: str, why: str) -> Image | None:
+    """The image that was built here for release `kafka`, if there is one."""
+    return _look(client, own(kafka), why)
+
+
+def built_images(client: docker.DockerClient) -> list[BuiltImage]:
+    """The images that were built here, oldest release first."""
+    try:
+        images = client.images.list(name=_OWN, filters={"label": IS_KAFKA})
+    except APIError as error:
+        raise DockerError("the Docker daemon does not list its images", got=str(error.explanation)) from None
+    found = [
+        BuiltImage(kafka=image.labels[RELEASE], reference=tag, id=str(image.id), size_bytes=image.attrs["Size"])
+        for image in images
+        for tag in image.tags
+        if tag.startswith(f"{_OWN}:") and RELEASE in image.labels
+    ]
+    return sorted(found, key=lambda image: Version(image.kafka))
+
+
+def remove_image(client: docker.DockerClient, kafka: str) -> bool:
+    """Remove the image that was built here for release `kafka`; False: there is none.
+
+    Raises `DockerError` when a container, running or not, was made from it.
+    """
+    try:
+        client.images.remove(own(kafka))
+    except ImageNotFound:
+        return False
+    except APIError as error:
+        raise DockerError(
+            "the Docker daemon does not remove an image",
+            got=f"{own(kafka)}: {error.explanation}",
+            next=f"docker ps --all --filter ancestor={own(kafka)}",
+        ) from None
+    return True
+
+
+def _look(client: docker.DockerClient, reference: str, why: str) -> Image | None:
+    try:
+        image = client.images.get(reference)
+    except ImageNotFound:
+        return None
+    except APIError as error:
+        raise DockerError(
+            "the Docker daemon cannot look for an image", got=f"{reference}: {error.explanation}"
+        ) from None
+    return Image(
+        reference=reference, id=str(image.id), why=why, class_archive=image.labels.get(CLASS_ARCHIVE) == "true"
+    )

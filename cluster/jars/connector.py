@@ -1,0 +1,72 @@
+"""The jars of Spark's Kafka connector: fetched once with Maven, kept in the cache, verified at every use."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+import filelock
+import msgspec
+import pyspark
+
+from cluster.jars.maven import Artifact, copy_runtime_jars
+from ebbtide.places import cache_dir
+
+VERSION = "4.0.0"
+"""Of the installed Spark's line 4.0, whose patch releases are interchangeable."""
+
+_LISTING = "jars.json"
+
+
+def connector_jars() -> list[Path]:
+    """The connector and what it needs beyond Spark's own jars. Raises `HarnessError` when it cannot be fetched."""
+    folder = cache_dir() / "spark-connector" / VERSION
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(folder.parent / ".lock"):
+        found = _intact(folder)
+        return found if found is not None else _fetch(folder)
+
+
+def _fetch(folder: Path) -> list[Path]:
+    part = Path(tempfile.mkdtemp(prefix=".fetch-", dir=folder.parent))
+    try:
+        artifact = Artifact(group="org.apache.spark", name="spark-sql-kafka-0-10_2.13", version=VERSION)
+        all_jars = part / "all"
+        all_jars.mkdir()
+        copy_runtime_jars([artifact], all_jars, folder.parent / ".maven.log")
+        own = {_artifact(path) for path in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
+        kept = part / "new"
+        kept.mkdir()
+        for path in all_jars.iterdir():
+            if _artifact(path) not in own:
+                path.rename(kept / path.name)
+        listing = {path.name: _sha256(path) for path in sorted(kept.iterdir())}
+        (kept / _LISTING).write_bytes(msgspec.json.format(msgspec.json.encode(listing)))
+        shutil.rmtree(folder, ignore_errors=True)
+        kept.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return [folder / name for name in listing]
+
+
+def _intact(folder: Path) -> list[Path] | None:
+    """The jars, if all are there and as they were fetched."""
+    try:
+        listing = msgspec.json.decode((folder / _LISTING).read_bytes(), type=dict[str, str])
+        whole = all(_sha256(folder / name) == digest for name, digest in listing.items())
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return [folder / name for name in listing] if whole else None
+
+
+def _artifact(jar: Path) -> str:
+    """The name of a jar without its version."""
+    return re.sub(r"-\d[^_-]*$", "", jar.stem)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

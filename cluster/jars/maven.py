@@ -1,0 +1,136 @@
+"""Asks the user's own Maven for artifacts: a pom goes in, a folder of jars comes out.
+
+Maven's settings, mirrors, proxies and local repository are the user's, untouched; MAVEN_ARGS counts also
+with a Maven too old to know it. Checksums are enforced.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ebbtide.errors import HarnessError
+from ebbtide.java import find_java
+
+INSTALL = "apt-get install --no-install-recommends maven openjdk-17-jre-headless"
+
+# Pinned: the plugin that a bare Maven 3.8 would choose is from 2013.
+_COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>ebbtide</groupId><artifactId>release</artifactId><version>1</version>
+  <dependencies>{dependencies}
+  </dependencies>
+</project>
+"""
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
+    """Maven coordinates of a jar."""
+
+    group: str
+    name: str
+    version: str
+
+
+class ArtifactMissing(HarnessError):
+    """The repository answered, and does not have `artifact` (`group:name:version`)."""
+
+    def __init__(self, artifact: str, log: Path) -> None:
+        self.artifact = artifact
+        super().__init__("Maven's repository does not have an artifact", got=artifact, where=f"Maven's output: {log}")
+
+
+def copy_runtime_jars(
+    artifacts: Sequence[Artifact], into: Path, log: Path, on_jar: Callable[[int], None] = lambda count: None
+) -> None:
+    """Put `artifacts` and all that they need at run time into `into`, a folder.
+
+    `on_jar` hears how many jars have been seen so far. Maven's output goes to `log`. Raises
+    `ArtifactMissing`, or `HarnessError` for every other way in which this fails.
+    """
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise HarnessError("no Maven client on this host; it downloads the Kafka releases", next=INSTALL)
+    if find_java() is None:
+        raise HarnessError("no Java on this host; Maven and Kafka need it", next=INSTALL)
+    environment = dict(os.environ)
+    arguments = shlex.split(environment.pop("MAVEN_ARGS", ""))
+    with tempfile.TemporaryDirectory(prefix="ebbtide-maven-") as scratch:
+        pom = Path(scratch, "pom.xml")
+        pom.write_text(_pom(artifacts))
+        command = [maven, *arguments, "--batch-mode", "--strict-checksums", "--update-snapshots", f"--file={pom}"]
+        command += ["-Dstyle.color=never", _COPY_GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={into}"]
+        code, output = _run(command, environment, log, on_jar)
+    if code != 0:
+        raise _failure(code, output, log)
+
+
+def _pom(artifacts: Sequence[Artifact]) -> str:
+    template = "\n    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+    return _POM.format(dependencies="".join(template.format(a.group, a.name, a.version) for a in artifacts))
+
+
+def _run(
+    command: list[str], environment: dict[str, str], log: Path, on_jar: Callable[[int], None]
+) -> tuple[int, list[str]]:
+    jars: set[str] = set()
+    errors: list[str] = []
+    process = subprocess.Popen(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert process.stdout is not None
+    try:
+        with log.open("wb") as sink:
+            for raw in process.stdout:
+                sink.write(raw)
+                line = raw.decode(errors="replace").rstrip()
+                jar = re.search(r"(?:Downloaded from .*/|Copying )([^/\s]+\.jar)\b", line)
+                if jar and jar[1] not in jars:
+                    jars.add(jar[1])
+                    on_jar(len(jars))
+                elif line.startswith("[ERROR]") or not line.startswith("[INFO]"):
+                    errors.append(line)
+        return process.wait(), errors
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def _failure(code: int, output: list[str], log: Path) -> HarnessError:
+    """Say in one sentence what Maven's errors mean."""
+    text = "\n".join(output)
+    where = f"Maven's output: {log}"
+    missing = re.search(r"(?:Could not find artifact|Failure to find) (\S+)", text)
+    for pattern, what, next_ in (
+        (r"No space left on device|Disk quota exceeded", "no space left on the disk while fetching", "df -h"),
+        (r"Checksum validation failed[^\n]*", "a download does not match its checksum; nothing was kept", None),
+        (r"offline mode", "Maven is set to work offline, and the jars are not in its local repository", None),
+        (r"JAVA_HOME[^\n]*", "Maven does not find Java", INSTALL),
+    ):
+        found = re.search(pattern, text)
+        if found:
+            return HarnessError(what, where=where, got=found[0], next=next_)
+    if missing:
+        group, name, *_, version = missing[1].split(":")
+        return ArtifactMissing(f"{group}:{name}:{version}", log)
+    transfer = re.search(r"(?:Could not transfer|transfer failed for) [^\n]*", text)
+    if transfer:
+        return HarnessError(
+            "no network: Maven could not download from its repository",
+            where=where,
+            got=re.sub(r"^.*(?:\)|transfer failed for \S+): | -> \[Help.*$", "", transfer[0]),
+            next="check the network, the proxy variables and Maven's settings.xml, then try again",
+        )
+    first = next((line for line in output if line.startswith("[ERROR]")), f"exit code {code}")
+    return HarnessError("Maven failed", where=where, got=first.removeprefix("[ERROR]").strip())

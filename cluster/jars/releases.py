@@ -1,0 +1,302 @@
+"""Kafka releases by version: fetched once with Maven, kept in the per-user cache, verified at every use.
+
+A release is a folder `<cache>/kafka/<version>/` with `jars/` and `release.json`, which lists each jar's size
+and SHA-256 as fetched (Maven has checked the repository's checksums by then). It is put together beside its
+place and renamed into it, under one lock for the whole cache, since Maven's local repository is not made for
+two writers. Every use compares names and sizes; `cached(verify=True)` and `fetch` hash the content as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import filelock
+import msgspec
+from packaging.version import Version
+
+from cluster.jars.maven import Artifact, ArtifactMissing, copy_runtime_jars
+from ebbtide.errors import HarnessError, UsageError
+from ebbtide.places import cache_dir
+from ebbtide.releases.known import OLDEST, nearest, parse_version
+
+LOG_OPTIONS = (
+    "-Dorg.slf4j.simpleLogger.logFile=System.out",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
+)
+"""JVM options with which every release logs to stdout as `2026-01-31T23:59:59.123Z [thread] LEVEL class - text`.
+
+System properties, not a file: a configuration folder on the class path would rule out class data sharing.
+"""
+
+_KAFKA = "kafka_2.13"
+
+# Every release so far is compiled against slf4j-api 1.7; a later one gets the binding of its own slf4j. The
+# simple binding starts faster than log4j2, and gives all releases one form of log.
+_LOG_BINDING = Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36")
+
+_LISTING = "release.json"
+_LOCK = ".lock"
+_PART = ".fetch-"
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True):
+    """A release in the cache. `problem` says why it cannot be used; None: it is as it was fetched.
+
+    `dir` is the release's own folder: what is derived from the jars may be kept there, outside `jars/`, and
+    goes when the release is fetched anew.
+    """
+
+    version: str
+    dir: Path
+    jars: tuple[str, ...]
+    size_bytes: int
+    problem: str | None = None
+
+    @property
+    def jar_paths(self) -> list[Path]:
+        """The class path, in an order that is the same each time."""
+        return [self.dir / "jars" / name for name in self.jars]
+
+
+class FetchEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Progress: `waiting` for another fetch, `fetching` (with the jars seen so far), `fetched`, or `cached`."""
+
+    version: str
+    phase: Literal["waiting", "fetching", "fetched", "cached"]
+    jars: int = 0
+    took_s: float = 0.0
+
+
+Progress = Callable[[FetchEvent], None]
+
+
+class _Jar(msgspec.Struct, frozen=True, kw_only=True):
+    size: int
+    sha256: str
+
+
+class _Listing(msgspec.Struct, frozen=True, kw_only=True):
+    layout: Literal[1] = 1
+    version: str
+    jars: dict[str, _Jar]
+
+
+def _silent(event: FetchEvent) -> None:
+    pass
+
+
+def jars_of(version: str) -> list[Path]:
+    """The class path of a cached release, without network. Raises `HarnessError` if it is missing or damaged."""
+    parse_version(version)
+    release = _load(version)
+    if release is None:
+        raise HarnessError(f"Kafka {version} has not been fetched", next=f"ebbtide kafka fetch {version}")
+    if release.problem is not None:
+        raise HarnessError(
+            f"the cached Kafka {version} is damaged",
+            where=str(release.dir),
+            got=release.problem,
+            next=f"ebbtide kafka fetch {version}    (fetches it anew)",
+        )
+    return release.jar_paths
+
+
+def cached(verify: bool = False) -> list[Release]:
+    """The releases in the cache, oldest first; `verify` hashes every jar."""
+    root = _root()
+    names = [path.name for path in root.iterdir() if not path.name.startswith(".")] if root.is_dir() else []
+    versions = sorted((name for name in names if re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", name)), key=Version)
+    return [release for version in versions if (release := _load(version, verify)) is not None]
+
+
+def ensure(versions: Iterable[str], progress: Progress = _silent) -> list[Release]:
+    """The named releases, fetching those that are missing or damaged; all versions are checked first."""
+    wanted = list(dict.fromkeys(versions))
+    for version in wanted:
+        parse_version(version)
+    found = {version: _load(version) for version in wanted}
+    return [
+        release if release is not None and release.problem is None else fetch(version, progress)
+        for version, release in found.items()
+    ]
+
+
+def fetch(version: str, progress: Progress = _silent) -> Release:
+    """The release, its content hashed; downloaded when it is missing or damaged.
+
+    Raises `UsageError` for what is no release, `HarnessError` when Maven, the network or the disk fails.
+    """
+    parse_version(version)
+    intact = _intact(version)
+    if intact is not None:
+        progress(FetchEvent(version=version, phase="cached", jars=len(intact.jars)))
+        return intact
+    with _disk_errors(_root()), _locked(version, progress):
+        intact = _intact(version)
+        if intact is not None:
+            progress(FetchEvent(version=version, phase="cached", jars=len(intact.jars)))
+            return intact
+        started = time.monotonic()
+        progress(FetchEvent(version=version, phase="fetching"))
+        release = _download(version, progress)
+        took_s = time.monotonic() - started
+        progress(FetchEvent(version=version, phase="fetched", jars=len(release.jars), took_s=took_s))
+        return release
+
+
+def _root() -> Path:
+    return cache_dir() / "kafka"
+
+
+def _load(version: str, verify: bool = False) -> Release | None:
+    folder = _root() / version
+    if not folder.is_dir():
+        return None
+    try:
+        listing = msgspec.json.decode((folder / _LISTING).read_bytes(), type=_Listing)
+    except (OSError, msgspec.MsgspecError) as error:
+        return Release(version=version, dir=folder, jars=(), size_bytes=0, problem=f"{_LISTING}: {error}")
+    return Release(
+        version=version,
+        dir=folder,
+        jars=tuple(listing.jars),
+        size_bytes=sum(jar.size for jar in listing.jars.values()),
+        problem=_problem(folder / "jars", listing, verify),
+    )
+
+
+def _intact(version: str) -> Release | None:
+    release = _load(version, verify=True)
+    return release if release is not None and release.problem is None else None
+
+
+def _problem(folder: Path, listing: _Listing, verify: bool) -> str | None:
+    """The first way in which `folder` differs from `listing`."""
+    present = {path.name: path for path in folder.iterdir()} if folder.is_dir() else {}
+    for name in present.keys() - listing.jars.keys():
+        return f"{name} was not there when it was fetched"
+    for name, jar in listing.jars.items():
+        if name not in present:
+            return f"{name} is missing"
+        size = present[name].stat().st_size
+        if size != jar.size:
+            return f"{name} has {size} bytes instead of {jar.size}"
+        if verify and _sha256(present[name]) != jar.sha256:
+            return f"{name} has another content than when it was fetched (SHA-256 differs)"
+    return None
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _download(version: str, progress: Progress) -> Release:
+    root = _root()
+    for left in root.glob(f"{_PART}*"):
+        shutil.rmtree(left)
+    log = root / f".maven-{version}.log"
+    part = Path(tempfile.mkdtemp(prefix=_PART, dir=root))
+    try:
+        jars = part / "new" / "jars"
+        _copy_jars(version, jars, log, progress)
+        paths = sorted(jars.iterdir())
+        listing = _Listing(
+            version=version,
+            jars={path.name: _Jar(size=path.stat().st_size, sha256=_sha256(path)) for path in paths},
+        )
+        (jars.parent / _LISTING).write_bytes(msgspec.json.format(msgspec.json.encode(listing)) + b"\n")
+        if (root / version).exists():
+            (root / version).rename(part / "damaged")
+        jars.parent.rename(root / version)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    log.unlink()
+    release = _load(version)
+    assert release is not None
+    return release
+
+
+def _copy_jars(version: str, jars: Path, log: Path, progress: Progress) -> None:
+    """Fill `jars` with the release and the log binding that its slf4j-api accepts.
+
+    A binding of another slf4j is ignored by it: the brokers would log nothing, silently.
+    """
+    _copy_jars_with(_LOG_BINDING, version, jars, log, progress)
+    interface = next((path.stem.removeprefix("slf4j-api-") for path in jars.glob("slf4j-api-*.jar")), None)
+    if interface is not None and interface != _LOG_BINDING.version:
+        shutil.rmtree(jars)
+        matching = msgspec.structs.replace(_LOG_BINDING, version=interface)
+        _copy_jars_with(matching, version, jars, log, progress)
+
+
+def _copy_jars_with(binding: Artifact, version: str, jars: Path, log: Path, progress: Progress) -> None:
+    jars.mkdir(parents=True)
+    try:
+        copy_runtime_jars(
+            [Artifact(group="org.apache.kafka", name=_KAFKA, version=version), binding],
+            jars,
+            log,
+            lambda count: progress(FetchEvent(version=version, phase="fetching", jars=count)),
+        )
+    except ArtifactMissing as error:
+        raise _unavailable(version, error) from None
+
+
+def _unavailable(version: str, error: ArtifactMissing) -> HarnessError | UsageError:
+    """Tell a release that does not exist from one that the repository carries in part."""
+    if error.artifact != f"org.apache.kafka:{_KAFKA}:{version}":
+        return HarnessError(
+            f"Maven's repository has Kafka {version}, but not all that it needs",
+            where=error.where,
+            got=f"{error.artifact} is missing",
+            next=f"ebbtide kafka fetch {nearest(version)}    (the nearest known)",
+        )
+    return UsageError(
+        "no such Kafka release in Maven's repository",
+        where=error.where,
+        got=version,
+        allowed=f"a published release from {OLDEST} on; the nearest known is {nearest(version)}",
+        next="ebbtide kafka list",
+    )
+
+
+@contextlib.contextmanager
+def _locked(version: str, progress: Progress) -> Iterator[None]:
+    _root().mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(_root() / _LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        progress(FetchEvent(version=version, phase="waiting"))
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def _disk_errors(root: Path) -> Iterator[None]:
+    """Turn what the disk refuses into a message."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise HarnessError(
+            "no space left on the disk while fetching" if full else "the cache cannot be written",
+            where=str(error.filename or root),
+            got=error.strerror or str(error),
+            next="EBBTIDE_CACHE=/another/folder ebbtide kafka fetch ...",
+        ) from None

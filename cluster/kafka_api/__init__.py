@@ -1,0 +1,1 @@
+"""Requests to brokers that kafka-python has no method for."""

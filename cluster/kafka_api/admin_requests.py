@@ -1,0 +1,162 @@
+"""What can be asked of Kafka as an administrator, and how each request reads on the wire.
+
+Any broker takes them and forwards them to the active controller. Fixed versions that every KRaft release
+speaks (3.3 to 4.x).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from kafka.errors import for_code
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from kafka.protocol.api_message import ApiMessage
+
+import cluster.kafka_api.schemas
+from cluster.kafka_api.connection import BrokerConnection
+
+_TOPIC, _BROKER = 2, 4
+_SET, _DELETE = 0, 1
+_UPGRADE, _SAFE_DOWNGRADE = 1, 2
+
+
+class UnregisterBrokerRequest(ApiMessage, load_json=cluster.kafka_api.schemas):  # type: ignore[call-arg, misc]
+    """API key 64."""
+
+
+class UnregisterBrokerResponse(ApiMessage, load_json=cluster.kafka_api.schemas):  # type: ignore[call-arg, misc]
+    """API key 64."""
+
+
+class Reassign(msgspec.Struct, frozen=True, kw_only=True, tag="reassign"):
+    """The partition's replicas shall be these, the preferred leader first; None cancels what is under way."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...] | None
+
+
+class Elect(msgspec.Struct, frozen=True, kw_only=True, tag="elect"):
+    """An election: of the preferred replica, or of any live one where the ISR is empty."""
+
+    topic: str
+    partition: int
+    unclean: bool
+
+
+class SetConfig(msgspec.Struct, frozen=True, kw_only=True, tag="set-config"):
+    """`resource` as in the metadata log: `topic:NAME`, `broker:ID` or `cluster`; value None deletes."""
+
+    resource: str
+    config: str
+    value: str | None
+
+
+class SetFeature(msgspec.Struct, frozen=True, kw_only=True, tag="set-feature"):
+    """Finalise a feature level; `downgrade`: it is below the one in force (a safe downgrade)."""
+
+    feature: str
+    level: int
+    downgrade: bool
+
+
+class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, tag="delete-topic"):
+    """Delete a topic."""
+
+    topic: str
+
+
+class Unregister(msgspec.Struct, frozen=True, kw_only=True, tag="unregister"):
+    """End the registration of a broker."""
+
+    broker: int
+
+
+AdminRequest = Reassign | Elect | SetConfig | SetFeature | DeleteTopic | Unregister
+
+
+class AdminAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Kafka's answer: the error by its protocol name (`NONE`: carried out) and its message."""
+
+    broker: str
+    error: str
+    message: str = ""
+
+
+def ask(connection: BrokerConnection, request: AdminRequest, timeout_s: float) -> AdminAnswer:
+    """Put the request to one broker. Raises `WireError` when there is no answer."""
+    timeout_ms = round(timeout_s * 1000)
+    match request:
+        case Reassign():
+            answers = _reassign(connection, request, timeout_ms)
+        case Elect():
+            answers = _elect(connection, request, timeout_ms)
+        case SetConfig():
+            answers = _set_config(connection, request)
+        case SetFeature():
+            answers = _set_feature(connection, request, timeout_ms)
+        case DeleteTopic():
+            wish = DeleteTopicsRequest(topic_names=[request.topic], timeout_ms=timeout_ms)
+            answers = list(connection.ask(wish, DeleteTopicsResponse, 3).responses)
+        case Unregister():
+            wish = UnregisterBrokerRequest(broker_id=request.broker)
+            answers = [connection.ask(wish, UnregisterBrokerResponse, 0)]
+    wrong = next((one for one in answers if one.error_code != 0), answers[0])
+    # for_code knows no code 0 by a protocol name.
+    error = "NONE" if wrong.error_code == 0 else str(for_code(wrong.error_code).message)
+    return AdminAnswer(broker=connection.address, error=error, message=getattr(wrong, "error_message", None) or "")
+
+
+def _reassign(connection: BrokerConnection, request: Reassign, timeout_ms: int) -> list[Any]:
+    kind = AlterPartitionReassignmentsRequest.ReassignableTopic
+    replicas = None if request.replicas is None else list(request.replicas)
+    partition = kind.ReassignablePartition(partition_index=request.partition, replicas=replicas)
+    wish = AlterPartitionReassignmentsRequest(
+        timeout_ms=timeout_ms, topics=[kind(name=request.topic, partitions=[partition])]
+    )
+    answer = connection.ask(wish, AlterPartitionReassignmentsResponse, 0)
+    return [answer, *(one for topic in answer.responses for one in topic.partitions)]
+
+
+def _elect(connection: BrokerConnection, request: Elect, timeout_ms: int) -> list[Any]:
+    topic = ElectLeadersRequest.TopicPartitions(topic=request.topic, partitions=[request.partition])
+    wish = ElectLeadersRequest(election_type=int(request.unclean), topic_partitions=[topic], timeout_ms=timeout_ms)
+    answer = connection.ask(wish, ElectLeadersResponse, 1)
+    return [answer, *(one for topic in answer.replica_election_results for one in topic.partition_result)]
+
+
+def _set_config(connection: BrokerConnection, request: SetConfig) -> list[Any]:
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    operation = _DELETE if request.value is None else _SET
+    kind, _, name = request.resource.partition(":")
+    change = resource.AlterableConfig(name=request.config, config_operation=operation, value=request.value)
+    wish = IncrementalAlterConfigsRequest(
+        resources=[
+            resource(resource_type=_TOPIC if kind == "topic" else _BROKER, resource_name=name, configs=[change])
+        ],
+        validate_only=False,
+    )
+    return list(connection.ask(wish, IncrementalAlterConfigsResponse, 0).responses)
+
+
+def _set_feature(connection: BrokerConnection, request: SetFeature, timeout_ms: int) -> list[Any]:
+    update = UpdateFeaturesRequest.FeatureUpdateKey(
+        feature=request.feature,
+        max_version_level=request.level,
+        upgrade_type=_SAFE_DOWNGRADE if request.downgrade else _UPGRADE,
+    )
+    wish = UpdateFeaturesRequest(timeout_ms=timeout_ms, feature_updates=[update], validate_only=False)
+    answer = connection.ask(wish, UpdateFeaturesResponse, 1)
+    return [answer, *answer.results]

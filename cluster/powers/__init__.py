@@ -1,0 +1,1 @@
+"""The ways in which a user who is not root gets the powers that a cluster takes."""

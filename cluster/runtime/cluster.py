@@ -1,0 +1,387 @@
+"""What every runtime on this host shares: volumes, the switch, properties, readiness, power loss, clients, the end.
+
+A runtime adds how a node's processes are started and which network namespace they are in. Everything in the
+run folder's `cluster/` is the nodes' own and goes on `close`; `logs/` stays, compressed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import signal
+import socket
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from cluster.host.bridge import BridgeNetwork, address_of
+from cluster.host.children import Child, start_child
+from cluster.host.ledger import Ledger, shared_dir
+from cluster.host.namespaces import in_namespace
+from cluster.host.slow_volume import Pulses, Slowness
+from cluster.host.volumes import Volume
+from cluster.host.writeback import WriteBackHold
+from cluster.runtime import storage
+from cluster.runtime.base import CLIENTS, DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
+from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, died, tail_of
+from cluster.runtime.log_losses import LogsBefore, logs_of_a_lost_disk
+from cluster.runtime.properties import (
+    BROKER_PORT,
+    CONTROLLER_PORT,
+    plan_cluster,
+    properties_of,
+    refused_value,
+)
+from cluster.runtime.truncate import cut_to_recovery_points
+from cluster.wire.tap import Taps
+from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.kraft.quorum import QuorumLogs
+from ebbtide.logs.segments import METADATA_FOLDER, partition_folders
+from ebbtide.properties_file import render
+from ebbtide.record.files import LOGS_DIR
+from ebbtide.scenario.model import ClusterSpec
+from ebbtide.signals import held_back
+from ebbtide.waiting import wait_until
+
+FORMAT_TIMEOUT_S = 60.0
+
+
+class NodeProcess(Protocol):
+    """A started JVM of a node; `pid` is on this host."""
+
+    pid: int
+
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+
+    def exit_status(self) -> int | None:
+        """None while it runs; then its exit code, or minus the signal that ended it."""
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens when it is gone."""
+
+    def wait(self, timeout_s: float) -> int:
+        """Its exit status once it has ended. Raises `WaitExpired`."""
+
+    def kill(self) -> object:
+        """SIGKILL, and wait until it is gone and reaped."""
+
+
+class HostRuntime(ABC):
+    """See `cluster.runtime.base.Runtime`. `folder` is the run's; the ledger is closed by `close`.
+
+    `hold_write_back=False` lets the kernel write pages back as it likes, and a power loss may then lose nothing.
+    """
+
+    name: str
+
+    def __init__(
+        self,
+        *,
+        spec: ClusterSpec,
+        kafka: str,
+        folder: Path,
+        ledger: Ledger,
+        power_loss_method: PowerLossMethod = "fs-shutdown",
+        hold_write_back: bool = True,
+    ) -> None:
+        self._plan = plan_cluster(spec, address_of)
+        self.nodes: Mapping[int, NodeInfo] = self._plan.nodes
+        self.network = BridgeNetwork(ledger)
+        self.wire = Taps(ledger, ports=(BROKER_PORT, CONTROLLER_PORT), logs=folder.absolute() / LOGS_DIR)
+        self.power_loss_method: PowerLossMethod = power_loss_method
+        self._kafka = kafka
+        self._folder = folder.absolute()
+        self._ledger = ledger
+        self._hold_write_back = hold_write_back
+        self._client_namespace = Path()
+        self._volumes: dict[int, Volume] = {}
+        self._processes: dict[int, NodeProcess] = {}
+        self._started_ns: dict[int, int] = {}
+        self._quorum = QuorumLogs(
+            {
+                node.id: self.data_dir(node.id) / METADATA_FOLDER
+                for node in self.nodes.values()
+                if node.role == "controller"
+            }
+        )
+
+    def prepare(self) -> None:
+        """Make namespaces, volumes and the write-back hold, and format. Raises as `Runtime.prepare` does."""
+        self.network.open()
+        self._client_namespace = self.network.add_namespace(CLIENTS)
+        self.wire.open({CLIENTS: self._client_namespace})
+        self._make_places()
+        if self.power_loss_method == "fs-shutdown":
+            self._make_volumes()
+        self._lay_out()
+        # StorageTool does not fsync. A machine that loses power was not formatted the second before.
+        for volume in self._volumes.values():
+            volume.sync()
+
+    def _lay_out(self) -> None:
+        """Make every node's data folder and properties, and format."""
+        for node in self.nodes.values():
+            self.data_dir(node.id).mkdir(parents=True)
+            properties = self._properties_file(node)
+            properties.parent.mkdir(exist_ok=True)
+            properties.write_text(render(properties_of(self._plan, node, self.data_dir(node.id))), "ascii")
+        self._format(tuple(self.nodes))
+
+    def start(self, node_ids: Sequence[int]) -> None:
+        """Start the processes of nodes that are down; returns once they run, ready or not."""
+        for node_id in node_ids:
+            if self.pid(node_id) is not None:
+                raise HarnessError(f"{self.nodes[node_id].name} runs already", got=f"pid {self.pid(node_id)}")
+        for node_id in node_ids:
+            if node_id in self._volumes:
+                self._volumes[node_id].plant()
+            self._started_ns[node_id] = time.time_ns()
+        self._start_servers(node_ids)
+
+    def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
+        """Wait until each process runs and answers, and each broker is registered anew and unfenced.
+
+        Raises as `Runtime.wait_ready` does.
+        """
+        wait_until(
+            lambda: not self._lacking(node_ids),
+            awaited=f"{', '.join(self.nodes[id].name for id in node_ids)} to be ready",
+            timeout_s=timeout_s,
+            last_seen=lambda: "; ".join(self._lacking(node_ids)) or "all ready",
+            poll_s=0.05,
+        )
+
+    def stop(self, node_id: int, timeout_s: float) -> None:
+        """Clean stop (SIGTERM); raises `WaitExpired` when the process outlives `timeout_s`."""
+        process = self._running(node_id)
+        process.send(signal.SIGTERM)
+        process.wait(timeout_s)
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL, and wait until the process is gone and reaped."""
+        self._running(node_id).kill()
+
+    def pause(self, node_id: int) -> None:
+        """SIGSTOP."""
+        self._running(node_id).send(signal.SIGSTOP)
+
+    def resume(self, node_id: int) -> None:
+        """SIGCONT."""
+        self._running(node_id).send(signal.SIGCONT)
+
+    def pid(self, node_id: int) -> int | None:
+        """The pid of the node's JVM; None while it is down."""
+        process = self._processes.get(node_id)
+        return process.pid if process is not None and process.is_running() else None
+
+    def exit_status(self, node_id: int) -> int | None:
+        """How the node's last process ended: its exit code, or minus the signal; None while one runs."""
+        process = self._processes.get(node_id)
+        return None if process is None else process.exit_status()
+
+    def lose_power(self, node_id: int) -> PowerLoss:
+        """SIGKILL, then everything the node did not fsync is gone; the node stays down."""
+        if self.pid(node_id) is not None:
+            self.kill(node_id)
+        before = LogsBefore(self.data_dir(node_id), self._cluster / "before" / self.nodes[node_id].name)
+        try:
+            if self.power_loss_method == "fs-shutdown":
+                volume = self._volumes[node_id]
+                unsynced_there = volume.holds_planted()
+                volume_down = volume.shut_down()
+                volume.unmount()
+                volume.mount()
+                unsynced_gone = not volume.holds_planted()
+            else:
+                cut_to_recovery_points(self.data_dir(node_id))
+                volume_down = unsynced_there = unsynced_gone = True
+            logs = before.compare()
+        finally:
+            before.release()
+        return PowerLoss(
+            method=self.power_loss_method,
+            volume_down=volume_down,
+            unsynced_there=unsynced_there,
+            unsynced_gone=unsynced_gone,
+            lost_bytes=sum(log.lost_bytes for log in logs.values()),
+            logs=logs,
+        )
+
+    def replace_disk(self, node_id: int) -> DiskReplacement:
+        """SIGKILL, then a new, empty disk, formatted for the same cluster; the node stays down."""
+        if self.pid(node_id) is not None:
+            self.kill(node_id)
+        data = self.data_dir(node_id)
+        cluster_id_before = storage.cluster_id_in(data)
+        logs = logs_of_a_lost_disk(data)
+        if node_id in self._volumes:
+            self._volumes[node_id].replace()
+        else:
+            shutil.rmtree(data)
+        data.mkdir()
+        self._format([node_id])
+        if node_id in self._volumes:
+            self._volumes[node_id].sync()
+        return DiskReplacement(
+            lost_bytes=sum(log.lost_bytes for log in logs.values()),
+            logs=logs,
+            left=tuple(name for name in map(str, partition_folders(data)) if name != METADATA_FOLDER),
+            cluster_id_before=cluster_id_before,
+            cluster_id=storage.cluster_id_in(data),
+        )
+
+    def volume(self, node_id: int) -> Volume:
+        """The node's volume. Raises `HarnessError` where nodes have none (power loss by truncate)."""
+        if node_id not in self._volumes:
+            raise HarnessError(
+                f"{self.nodes[node_id].name} has no volume of its own", next="run without --power-loss truncate"
+            )
+        return self._volumes[node_id]
+
+    def slow_down(self, node_id: int, delay_s: float, period_s: float) -> Pulses:
+        """Freeze the node's volume for `delay_s` of every `period_s`. Raises `HarnessError` as `volume` does."""
+        slowness = Slowness(folder=self.volume(node_id).folder)
+        self._ledger.record(slowness)
+        return Pulses(slowness, delay_s, period_s)
+
+    def data_dir(self, node_id: int) -> Path:
+        """The node's log.dirs folder; below the mount point, since Kafka takes no `lost+found` in it."""
+        return self._volume_folder(self.nodes[node_id]) / "kafka"
+
+    def log_file(self, node_id: int) -> Path:
+        """The node's own log, appended over restarts; `close` compresses it to `<name>.log.gz`."""
+        return self._folder / LOGS_DIR / f"{self.nodes[node_id].name}.log"
+
+    def start_client(self, argv: Sequence[str], *, name: str, output: Path) -> Child:
+        """Start `argv` in the client namespace, stdout and stderr appended to `output`; it dies with the harness."""
+        return start_child(self._ledger, argv, name=name, output=output, namespace=self._client_namespace)
+
+    def bootstrap_servers(self) -> list[str]:
+        """`host:port` of every broker, as clients reach them."""
+        return [f"{node.address}:{BROKER_PORT}" for node in self.nodes.values() if node.role == "broker"]
+
+    def close(self) -> None:
+        """Kill what runs, undo the ledger, compress the logs; idempotent, never raises for what is gone.
+
+        Raises `HarnessError` when something on the host could not be undone.
+        """
+        with held_back():
+            for process in self._processes.values():
+                process.kill()
+            self.wire.close()
+            self.network.close()
+            self._ledger.close()
+            shutil.rmtree(self._cluster, ignore_errors=True)
+            for log in (self._folder / LOGS_DIR).glob("*.log"):
+                _compress(log)
+
+    @abstractmethod
+    def _make_places(self) -> None:
+        """Make what the nodes' processes will run in, before there is a volume or a file of theirs."""
+
+    @abstractmethod
+    def _start_formatting(self, node_ids: Sequence[int]) -> Mapping[int, NodeProcess]:
+        """Start each node's `_storage_tool`, which needs no network."""
+
+    @abstractmethod
+    def _start_servers(self, node_ids: Sequence[int]) -> None:
+        """Start each node's `_server` in its network, and note it in `_processes`."""
+
+    @abstractmethod
+    def _namespace(self, node_id: int) -> Path:
+        """The path that enters a running node's network namespace."""
+
+    @property
+    def _cluster(self) -> Path:
+        return self._folder / "cluster"
+
+    def _volume_folder(self, node: NodeInfo) -> Path:
+        return self._cluster / "data" / node.name
+
+    def _properties_file(self, node: NodeInfo) -> Path:
+        return self._cluster / "properties" / f"{node.name}.properties"
+
+    def _running(self, node_id: int) -> NodeProcess:
+        if self.pid(node_id) is None:
+            raise HarnessError(f"{self.nodes[node_id].name} is down", next="start it first")
+        return self._processes[node_id]
+
+    def _make_volumes(self) -> None:
+        for node in self.nodes.values():
+            volume = Volume(
+                image=str(self._cluster / "volumes" / f"{node.name}.img"),
+                folder=str(self._volume_folder(node)),
+            )
+            self._ledger.make(volume, volume.create)
+            volume.mount()
+            self._volumes[node.id] = volume
+        if self._hold_write_back:
+            hold = WriteBackHold(run_id=self._ledger.run_id, shared=str(shared_dir(self._ledger.path.parent)))
+            self._ledger.make(hold, hold.acquire)
+
+    def _format(self, node_ids: Sequence[int]) -> None:
+        ended = {node_id: tool.wait(FORMAT_TIMEOUT_S) for node_id, tool in self._start_formatting(node_ids).items()}
+        for node_id, status in ended.items():
+            if status != 0:
+                raise self._died(self.nodes[node_id], "could not be formatted", status)
+
+    def _died(self, node: NodeInfo, what: str, status: int | None) -> EbbtideError:
+        log = self.log_file(node.id)
+        return refused_value(self._plan.spec, node, tail_of(log)) or died(node.name, what, status, log)
+
+    def _server(self, node: NodeInfo) -> JavaProgram:
+        return JavaProgram(
+            main=SERVER,
+            arguments=(str(self._properties_file(node)),),
+            options=(f"-XX:ErrorFile={self._folder}/{LOGS_DIR}/{node.name}-hs_err_%p.log",),
+        )
+
+    def _storage_tool(self, node: NodeInfo) -> JavaProgram:
+        cluster = storage.cluster_id(self._ledger.run_id)
+        properties = str(self._properties_file(node))
+        arguments = storage.format_arguments(self._kafka, cluster, properties, self._plan.spec.features)
+        return JavaProgram(main=storage.TOOL, arguments=tuple(arguments), heap_mb=TOOL_HEAP_MB)
+
+    def _lacking(self, node_ids: Sequence[int]) -> list[str]:
+        """What each node that is not ready lacks, in a sentence. Raises `HarnessError` when one died."""
+        lacking = []
+        brokers = self._quorum.poll().brokers
+        for node_id in node_ids:
+            node = self.nodes[node_id]
+            if self.pid(node_id) is None:
+                raise self._died(node, "ended before it was ready", self.exit_status(node_id))
+            event = brokers.get(node_id)
+            if not self._answers(node):
+                lacking.append(
+                    f"{node.name} does not answer on its port, its log ends: {tail_of(self.log_file(node_id), 1)}"
+                )
+            elif node.role == "controller":
+                continue
+            # The log has milliseconds.
+            elif event is None or event.at_ns < self._started_ns[node_id] - 1_000_000:
+                lacking.append(f"{node.name} is not registered")
+            elif event.event != "unfenced":
+                lacking.append(f"{node.name} is registered and fenced")
+        return lacking
+
+    def _answers(self, node: NodeInfo) -> bool:
+        """Whether its port accepts a connection, asked from its own namespace, where no cut can interfere."""
+        port = BROKER_PORT if node.role == "broker" else CONTROLLER_PORT
+
+        def connect() -> None:
+            socket.create_connection((node.address, port), timeout=0.5).close()
+
+        try:
+            in_namespace(self._namespace(node.id), connect)
+        except OSError:
+            return False
+        return True
+
+
+def _compress(log: Path) -> None:
+    with log.open("rb") as plain, gzip.open(f"{log}.gz", "ab", compresslevel=6) as packed:
+        shutil.copyfileobj(plain, packed)
+    log.unlink()

@@ -1,0 +1,111 @@
+"""The docker runtime: every node is a container, plugged into the same switch as on the local runtime.
+
+Volumes, addresses, cuts, clients and proofs are the local runtime's (docs/decisions/docker-network.md); only
+the node's JVM, and what it runs on, come from an image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cluster.host.ledger import Ledger
+from cluster.images import Image, connect
+from cluster.runtime.base import PowerLossMethod
+from cluster.runtime.cluster import HostRuntime, NodeProcess
+from cluster.runtime.docker_node import ContainerProcess, NodeContainer, Task
+from ebbtide.record.files import LOGS_DIR
+from ebbtide.scenario.model import ClusterSpec
+
+if TYPE_CHECKING:
+    import docker
+
+REQUEST_TIMEOUT_S = 30
+"""For one request to the daemon; starting a container takes half a second."""
+
+
+class DockerRuntime(HostRuntime):
+    """Nodes run in containers of `image`, which must hold release `kafka`."""
+
+    name = "docker"
+
+    def __init__(
+        self,
+        *,
+        spec: ClusterSpec,
+        kafka: str,
+        image: Image,
+        folder: Path,
+        ledger: Ledger,
+        power_loss_method: PowerLossMethod = "fs-shutdown",
+        hold_write_back: bool = True,
+    ) -> None:
+        super().__init__(
+            spec=spec,
+            kafka=kafka,
+            folder=folder,
+            ledger=ledger,
+            power_loss_method=power_loss_method,
+            hold_write_back=hold_write_back,
+        )
+        self._image = image
+        self._client: docker.DockerClient | None = None
+        self._containers: dict[int, NodeContainer] = {}
+
+    def _make_places(self) -> None:
+        self._client = connect()
+        self._client.api.timeout = REQUEST_TIMEOUT_S
+
+    def _start_formatting(self, node_ids: Sequence[int]) -> Mapping[int, NodeProcess]:
+        self._create([node_id for node_id in node_ids if node_id not in self._containers])
+        return self._start(node_ids, "format")
+
+    def _start_servers(self, node_ids: Sequence[int]) -> None:
+        self._processes.update(self._start(node_ids, "run"))
+
+    def _namespace(self, node_id: int) -> Path:
+        return _namespace_of(self._processes[node_id])
+
+    def _create(self, node_ids: Sequence[int]) -> None:
+        """Make the containers, all at once: the daemon takes its time for each."""
+        assert self._client is not None
+        logs = self._folder / LOGS_DIR
+        logs.mkdir(exist_ok=True)
+        with ThreadPoolExecutor(len(self.nodes)) as several:
+            made = []
+            for node_id in node_ids:
+                node = self.nodes[node_id]
+                container = NodeContainer(self._client, self._ledger, node, self._cluster / "gates")
+                self._containers[node_id] = container
+                made.append(
+                    several.submit(
+                        container.create,
+                        self._image,
+                        self._kafka,
+                        {"format": self._storage_tool(node), "run": self._server(node)},
+                        log=self.log_file(node_id),
+                        folders=[self._volume_folder(node), self._properties_file(node), logs],
+                    )
+                )
+            for one in made:
+                one.result()
+
+    def _start(self, node_ids: Sequence[int], task: Task) -> dict[int, ContainerProcess]:
+        with ThreadPoolExecutor(len(self.nodes)) as several:
+            starting = {node_id: several.submit(self._containers[node_id].start) for node_id in node_ids}
+        started = {node_id: self._containers[node_id].own(start.result()) for node_id, start in starting.items()}
+        for node_id, process in started.items():
+            self._containers[node_id].check_sees(self.data_dir(node_id), process.pid)
+            if task == "run":
+                self.network.attach(node_id, _namespace_of(process))
+        if task == "run":
+            self.wire.open({node_id: _namespace_of(process) for node_id, process in started.items()})
+        for node_id, process in started.items():
+            self._containers[node_id].let_go(task, process)
+        return started
+
+
+def _namespace_of(process: NodeProcess) -> Path:
+    return Path(f"/proc/{process.pid}/ns/net")

@@ -1,0 +1,262 @@
+"""A node's container: made once, started again after each fault, held at a gate until its network is plugged in.
+
+The container has no network of Docker's. Its first process is a shell that waits on a pipe in the run folder
+for one word, `format` or `run`, and then becomes the JVM: same pid, so that signals and proofs are as on the
+local runtime. Folders are mounted at the paths they have on the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from cluster.host.containers import Container, asking, docker_host, labels_of
+from cluster.host.ledger import Ledger
+from cluster.host.processes import KILL_TIMEOUT_S, OwnedProcess, ProcessId, identify, is_alive, state_of
+from cluster.images import Image
+from cluster.runtime.base import NodeInfo
+from cluster.runtime.jvm import JavaProgram, jvm_options
+from ebbtide.errors import HarnessError
+from ebbtide.waiting import wait_until
+
+if TYPE_CHECKING:
+    import docker
+
+Task = Literal["format", "run"]
+
+LIBS = "/opt/kafka/libs"
+CLASS_ARCHIVE = Path("/opt/kafka/classes.jsa")
+
+GATE_TIMEOUT_S = 10.0
+ENDED_TIMEOUT_S = 10.0
+"""How long the daemon may take to notice that a process has ended."""
+
+WRONG_RELEASE = 64
+"""Exit code of a container whose image does not hold the release (sysexits: EX_USAGE)."""
+
+_HANDLED_BY_JVM = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+
+class NodeContainer:
+    """The container of one node, from `create` on; the ledger removes it."""
+
+    def __init__(self, client: docker.DockerClient, ledger: Ledger, node: NodeInfo, folder: Path) -> None:
+        """`folder` is the container's own in the run folder, for its gate."""
+        self._client = client
+        self._ledger = ledger
+        self._node = node
+        self._gate = folder / f"{node.name}.gate"
+        self._container = Container(
+            docker_host=docker_host(), name=f"ebbtide-{ledger.run_id}-{node.name}", run_id=ledger.run_id
+        )
+
+    def create(
+        self, image: Image, kafka: str, programs: dict[Task, JavaProgram], *, log: Path, folders: Sequence[Path]
+    ) -> None:
+        """Make the container of `image`, with `folders` mounted. Raises `HarnessError` when the daemon will not."""
+        self._gate.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(self._gate)
+        script = _script(self._gate, log, image, kafka, programs)
+        self._ledger.make(self._container, lambda: self._create(image, script, [self._gate, *folders]))
+
+    def start(self) -> ProcessId:
+        """Start it; the process waits at the gate. Raises `HarnessError`."""
+        with asking(f"start the container {self._container.name}"):
+            self._client.api.start(self._container.name)
+            pid = self._client.api.inspect_container(self._container.name)["State"]["Pid"]
+        try:
+            return identify(pid)
+        except ProcessLookupError:
+            raise self._elsewhere(f"pid {pid} is not a process of this host") from None
+
+    def own(self, process: ProcessId) -> ContainerProcess:
+        """Write the process down: it outlives a daemon that is killed."""
+        entry = OwnedProcess(name=f"{self._node.name} in its container", process=process)
+        self._ledger.record(entry)
+        return ContainerProcess(self, entry, self._ledger)
+
+    def check_sees(self, folder: Path, pid: int) -> None:
+        """Raise `HarnessError` unless the container's `folder` is the host's, file system and inode.
+
+        A daemon in another mount namespace than this process would show its containers what lies below the mount.
+        """
+        here = folder.stat()
+        try:
+            there = Path(f"/proc/{pid}/root{folder}").stat()
+        except OSError as error:
+            raise self._elsewhere(f"{folder} cannot be seen in it: {error.strerror}") from None
+        if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
+            raise self._elsewhere(f"{folder} is another folder in it than here")
+
+    def let_go(self, task: Task, process: ContainerProcess) -> None:
+        """Open the gate: the shell becomes the task's JVM. Raises `HarnessError` when it died before."""
+
+        def opened() -> tuple[int] | None:
+            if not process.is_running():
+                raise HarnessError(
+                    f"the container of {self._node.name} ended before it was told what to do",
+                    where=self._container.name,
+                    got=f"exit code {process.exit_status()}",
+                    next="check that its image has /bin/sh: docker run --rm -it --entrypoint /bin/sh IMAGE",
+                )
+            with contextlib.suppress(OSError):  # ENXIO: the shell does not read yet
+                return (os.open(self._gate, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC),)
+            return None
+
+        at_gate = f"the container of {self._node.name} at its gate"
+        (handle,) = wait_until(opened, awaited=at_gate, timeout_s=GATE_TIMEOUT_S)
+        try:
+            os.write(handle, f"{task}\n".encode())
+        finally:
+            os.close(handle)
+
+    def ended(self) -> int | None:
+        """The exit code that the daemon knows; None while it thinks that the container runs."""
+        with asking(f"say how {self._container.name} ended"):
+            state = self._client.api.inspect_container(self._container.name)["State"]
+        return None if state["Running"] else int(state["ExitCode"])
+
+    def _create(self, image: Image, script: str, binds: Sequence[Path]) -> None:
+        from docker.errors import APIError
+        from docker.types import LogConfig, Mount
+
+        with asking(f"make the container {self._container.name}"):
+            try:
+                self._client.api.create_container(
+                    image=image.id,
+                    entrypoint=["/bin/sh", "-c", script],
+                    command=[],
+                    name=self._container.name,
+                    hostname=self._node.name,
+                    user="0:0",
+                    labels=labels_of(self._ledger.run_id),
+                    host_config=self._client.api.create_host_config(
+                        network_mode="none",
+                        # The JVM asks for its own name, and would wait for a name server that cannot be reached.
+                        extra_hosts={self._node.name: self._node.address},
+                        # Volumes belong to the host's root, also where the daemon maps users.
+                        userns_mode="host",
+                        mounts=[Mount(str(path), str(path), type="bind") for path in binds],
+                        log_config=LogConfig(type="none"),
+                    ),
+                )
+            except APIError as error:
+                if error.status_code == 409:
+                    raise FileExistsError(0, "taken", self._container.name) from None
+                raise
+
+    def _elsewhere(self, got: str) -> HarnessError:
+        return HarnessError(
+            "the Docker daemon does not run containers where this process can break them",
+            where=self._container.docker_host,
+            got=got,
+            next="use a daemon of this host and this mount namespace, or --runtime local",
+        )
+
+
+class ContainerProcess:
+    """The first process of a started container (`cluster.runtime.cluster.NodeProcess`); signals go to it directly."""
+
+    def __init__(self, container: NodeContainer, entry: OwnedProcess, ledger: Ledger) -> None:
+        """Private: use `NodeContainer.own`."""
+        self._container = container
+        self._entry = entry
+        self._ledger = ledger
+        self._status: int | None = None
+        self.pid = entry.process.pid
+
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        if is_alive(self._entry.process):
+            return True
+        self._ledger.forget(self._entry)
+        return False
+
+    def exit_status(self) -> int | None:
+        """None while it runs; then its exit code, or minus the signal that ended it.
+
+        Raises `HarnessError` when the daemon, which alone knows, does not answer.
+        """
+        if self._status is None and not self.is_running():
+            code = wait_until(
+                lambda: None if (ended := self._container.ended()) is None else (ended,),
+                awaited=f"the daemon to know how {self._entry.describe()} ended",
+                timeout_s=ENDED_TIMEOUT_S,
+            )[0]
+            self._status = status_of(code)
+        return self._status
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens when it is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            pidfd = os.pidfd_open(self.pid)
+            try:
+                # The pidfd pins the process: between this check and the signal the pid cannot be reused.
+                if is_alive(self._entry.process):
+                    signal.pidfd_send_signal(pidfd, number)
+            finally:
+                os.close(pidfd)
+
+    def wait(self, timeout_s: float) -> int:
+        """Its exit status once it has ended and is reaped. Raises `WaitExpired`."""
+        self._wait_gone(timeout_s)
+        status = self.exit_status()
+        assert status is not None
+        return status
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is reaped. Needs no daemon."""
+        self.send(signal.SIGKILL)
+        self._wait_gone(KILL_TIMEOUT_S)
+        self._ledger.forget(self._entry)
+
+    def _wait_gone(self, timeout_s: float) -> None:
+        wait_until(
+            lambda: not self._is_there(),
+            awaited=f"{self._entry.describe()} to end",
+            timeout_s=timeout_s,
+            last_seen=lambda: f"state {state_of(self.pid)}",
+        )
+
+    def _is_there(self) -> bool:
+        """Whether the process exists, be it as a zombie that its container's shim has not reaped yet."""
+        try:
+            return identify(self.pid) == self._entry.process
+        except ProcessLookupError:
+            return False
+
+
+def status_of(exit_code: int) -> int:
+    """Docker's exit code as `Popen.returncode` has it: 128 + n is minus signal n.
+
+    The JVM handles SIGTERM and its like and exits with 128 + n itself: that stays an exit code. (As the first
+    process of its container it cannot be ended by a signal that it does not handle.)
+    """
+    number = exit_code - 128
+    if number in signal.valid_signals() and number not in _HANDLED_BY_JVM:
+        return -number
+    return exit_code
+
+
+def _script(gate: Path, log: Path, image: Image, kafka: str, programs: dict[Task, JavaProgram]) -> str:
+    archive = CLASS_ARCHIVE if image.class_archive else None
+    cases = "".join(
+        f"{task}) exec java {shlex.join([*jvm_options(program.heap_mb, archive), *program.options])}"
+        f' -cp "$classes" {shlex.join([program.main, *program.arguments])} ;;\n'
+        for task, program in programs.items()
+    )
+    return (
+        f"read -r task <{shlex.quote(str(gate))} || exit 1\n"
+        f"exec >>{shlex.quote(str(log))} 2>&1 </dev/null\n"
+        f"ls {LIBS}/kafka_*-{kafka}.jar >/dev/null 2>&1 || {{\n"
+        f"  echo ERROR the image {shlex.quote(image.reference)} does not hold Kafka {kafka}: $(ls {LIBS}/kafka_*.jar)\n"
+        f"  exit {WRONG_RELEASE}\n}}\n"
+        # An archive is valid for one order of the jars: that of their bytes.
+        f'classes=$(LC_ALL=C; export LC_ALL; set -- {LIBS}/*.jar; IFS=:; echo "$*")\n'
+        f"case $task in\n{cases}esac\nexit 1\n"
+    )

@@ -1,0 +1,202 @@
+"""How Kafka's JVMs are started, and a class archive that halves the CPU time of a start.
+
+A node spends most of its start loading and verifying the same 9,000 classes. A class-data-sharing archive
+(JEP 350) made once per release and Java holds them ready; figures in docs/decisions/jvm-start.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import socket
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from filelock import FileLock
+
+from cluster.host.children import Child, start_child
+from cluster.host.ledger import Ledger
+from cluster.jars.releases import LOG_OPTIONS, jars_of
+from cluster.runtime import storage
+from ebbtide.errors import HarnessError
+from ebbtide.java import Java, require_java
+from ebbtide.properties_file import render
+from ebbtide.record.files import to_read
+from ebbtide.waiting import wait_until
+
+SERVER = "kafka.Kafka"
+HEAP_MB = 256
+TOOL_HEAP_MB = 96
+
+_OPTIONS = (
+    # One or two cores and small heaps: parallel collectors and the optimising compiler cost more than they give.
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    # No memory-mapped statistics file in /tmp: it outlives a SIGKILL.
+    "-XX:-UsePerfData",
+    "-Djava.awt.headless=true",
+    # Namespaces have no IPv6.
+    "-Djava.net.preferIPv4Stack=true",
+)
+
+_TRAIN_TIMEOUT_S = 120.0
+
+
+class JavaProgram(msgspec.Struct, frozen=True, kw_only=True):
+    """A class with a `main`, its arguments, and what the JVM that runs it is told."""
+
+    main: str
+    arguments: tuple[str, ...]
+    heap_mb: int = HEAP_MB
+    options: tuple[str, ...] = ()
+
+
+class Installation(msgspec.Struct, frozen=True, kw_only=True):
+    """A Kafka release and the Java to run it; `folder` is where what is derived from both may be kept."""
+
+    kafka: str
+    jars: tuple[Path, ...]
+    folder: Path
+    java: Java
+
+    def archive(self) -> Path:
+        """Where the class archive of this release and Java is, or would be.
+
+        The JVM checks the rest (its own build, each jar's time and size) and ignores what does not fit.
+        """
+        key = hashlib.sha256(f"{self.java.version}\0{self.class_path()}".encode()).hexdigest()[:12]
+        return self.folder / f"classes-{self.java.version}-{key}.jsa"
+
+    def class_path(self) -> str:
+        """The jars in a fixed order: an archive is valid for one order only."""
+        return ":".join(str(jar) for jar in self.jars)
+
+
+def installation_of(kafka: str) -> Installation:
+    """The fetched release `kafka` and this host's Java. Raises `HarnessError` when either is missing."""
+    jars = jars_of(kafka)
+    return Installation(kafka=kafka, jars=tuple(jars), folder=jars[0].parent.parent, java=require_java())
+
+
+def java_command(
+    installation: Installation,
+    main: str,
+    arguments: Sequence[str],
+    *,
+    heap_mb: int = HEAP_MB,
+    options: Sequence[str] = (),
+) -> list[str]:
+    """The command that runs class `main`, with the class archive where there is one."""
+    archive = installation.archive()
+    return [
+        str(installation.java.executable),
+        *jvm_options(heap_mb, archive if archive.is_file() else None),
+        *options,
+        "-cp",
+        installation.class_path(),
+        main,
+        *arguments,
+    ]
+
+
+def jvm_options(heap_mb: int, archive: Path | None) -> list[str]:
+    """What every JVM of Kafka's is told on every runtime; `archive`: its class archive."""
+    shared = [f"-XX:SharedArchiveFile={archive}"] if archive is not None else []
+    return [f"-Xmx{heap_mb}m", *_OPTIONS, *shared, *LOG_OPTIONS]
+
+
+def ensure_class_archive(installation: Installation) -> Path:
+    """The class archive, made by starting and stopping one node when it is missing (5 to 10 s).
+
+    Needs no root; the node listens on loopback. Renamed into place whole, so that a start never meets half
+    of it. Raises `HarnessError` when the node does not start or leaves no archive.
+    """
+    archive = installation.archive()
+    with FileLock(archive.with_suffix(".lock")):
+        if not archive.is_file():
+            with tempfile.TemporaryDirectory(prefix=".classes-", dir=installation.folder) as scratch:
+                os.replace(_train(installation, Path(scratch)), archive)
+    return archive
+
+
+def _train(installation: Installation, scratch: Path) -> Path:
+    log, made = scratch / "node.log", scratch / "classes.jsa"
+    properties = scratch / "server.properties"
+    properties.write_text(render(_training_properties(scratch)), "ascii")
+    run = f"class-archive-{os.getpid()}"
+    with Ledger.open(run, scratch) as ledger:
+        cluster = storage.cluster_id(run)
+        arguments = storage.format_arguments(installation.kafka, cluster, str(properties), {})
+        formatting = java_command(installation, storage.TOOL, arguments, heap_mb=TOOL_HEAP_MB)
+        status = start_child(ledger, formatting, name="format", output=log).wait(_TRAIN_TIMEOUT_S)
+        if status != 0:
+            raise _training_died("could not be formatted", status, log)
+        command = java_command(installation, SERVER, [str(properties)], options=[f"-XX:ArchiveClassesAtExit={made}"])
+        node = start_child(ledger, command, name="training node", output=log)
+        try:
+            _wait_started(node, log)
+            node.send(signal.SIGTERM)
+            node.wait(_TRAIN_TIMEOUT_S)
+        finally:
+            node.kill()
+    if not made.is_file():
+        raise _training_died("left no archive", node.exit_status(), log)
+    return made
+
+
+def _wait_started(node: Child, log: Path) -> None:
+    def started() -> bool:
+        if node.exit_status() is not None:
+            raise _training_died("ended", node.exit_status(), log)
+        return b"Kafka Server started" in log.read_bytes()
+
+    wait_until(started, awaited="a node to start", timeout_s=_TRAIN_TIMEOUT_S, last_seen=lambda: tail_of(log))
+
+
+def _training_died(what: str, status: int | None, log: Path) -> HarnessError:
+    return died("the node that the class archive is made from", what, status, log, kept=False)
+
+
+def _training_properties(scratch: Path) -> dict[str, str]:
+    """A node that is broker and controller at once: it loads the classes of both."""
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
+        broker, controller = first.getsockname()[1], second.getsockname()[1]
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{broker}",
+        "log.dirs": str(scratch / "data"),
+    }
+
+
+def died(who: str, what: str, status: int | None, log: Path, *, kept: bool = True) -> HarnessError:
+    """The error for a JVM that ended when it should not have, with the end of its log; `kept`: the log stays."""
+    if status is None:
+        how = "still running"
+    else:
+        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
+    return HarnessError(
+        f"{who} {what} ({how})",
+        where=str(log.parent) if kept else None,
+        got=tail_of(log),
+        next=to_read(log) if kept else None,
+    )
+
+
+def tail_of(log: Path, lines: int = 12) -> str:
+    """The last lines of a log, without the listing of all configuration values; `(empty)` if there are none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 65536))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return "(no log)"
+    kept = [line for line in text.splitlines() if (line.strip() and not line.startswith("\t")) or "Exception" in line]
+    return "\n           ".join(kept[-lines:]) or "(empty)"

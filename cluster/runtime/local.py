@@ -1,0 +1,73 @@
+"""The local runtime: every node is a `java` child of the harness in a network namespace of its own. No Docker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cluster.host.children import Child, start_child
+from cluster.host.ledger import Ledger
+from cluster.runtime.base import NodeInfo, PowerLossMethod
+from cluster.runtime.cluster import HostRuntime, NodeProcess
+from cluster.runtime.jvm import Installation, JavaProgram, java_command
+from ebbtide.scenario.model import ClusterSpec
+
+
+class LocalRuntime(HostRuntime):
+    """Nodes run from the release's jars with this host's Java."""
+
+    name = "local"
+
+    def __init__(
+        self,
+        *,
+        spec: ClusterSpec,
+        installation: Installation,
+        folder: Path,
+        ledger: Ledger,
+        power_loss_method: PowerLossMethod = "fs-shutdown",
+        hold_write_back: bool = True,
+    ) -> None:
+        super().__init__(
+            spec=spec,
+            kafka=installation.kafka,
+            folder=folder,
+            ledger=ledger,
+            power_loss_method=power_loss_method,
+            hold_write_back=hold_write_back,
+        )
+        self._installation = installation
+        self._namespaces: dict[int, Path] = {}
+
+    def _make_places(self) -> None:
+        self._scratch.mkdir(parents=True)
+        self._namespaces = {node_id: self.network.add_namespace(node_id) for node_id in self.nodes}
+
+    def _start_formatting(self, node_ids: Sequence[int]) -> Mapping[int, NodeProcess]:
+        nodes = [self.nodes[node_id] for node_id in node_ids]
+        return {node.id: self._child(node, self._storage_tool(node), f"format of {node.name}", None) for node in nodes}
+
+    def _start_servers(self, node_ids: Sequence[int]) -> None:
+        self.wire.open({node_id: self._namespaces[node_id] for node_id in node_ids})
+        for node_id in node_ids:
+            node = self.nodes[node_id]
+            self._processes[node_id] = self._child(node, self._server(node), node.name, self._namespaces[node_id])
+
+    def _namespace(self, node_id: int) -> Path:
+        return self._namespaces[node_id]
+
+    @property
+    def _scratch(self) -> Path:
+        """Where JVMs unpack native libraries (lz4, snappy, zstd), which one that is killed leaves behind."""
+        return self._cluster / "tmp"
+
+    def _child(self, node: NodeInfo, program: JavaProgram, name: str, namespace: Path | None) -> Child:
+        options = list(program.options)
+        # Libraries cannot be loaded from where nothing may be executed.
+        if not os.statvfs(self._scratch).f_flag & os.ST_NOEXEC:
+            options.append(f"-Djava.io.tmpdir={self._scratch}")
+        command = java_command(
+            self._installation, program.main, program.arguments, heap_mb=program.heap_mb, options=options
+        )
+        return start_child(self._ledger, command, name=name, output=self.log_file(node.id), namespace=namespace)

@@ -1,0 +1,172 @@
+"""Kafka's properties for a node, from what a scenario says; every setting that is not obvious has its reason.
+
+What is *not* set matters as much: log.flush.* and everything else that decides what survives a power loss
+stays as Kafka ships it, since that is what is being tested.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from cluster.runtime.base import NodeInfo
+from ebbtide.errors import UsageError
+from ebbtide.scenario.model import ClusterSpec
+
+BROKER_PORT = 9092
+CONTROLLER_PORT = 9093
+
+_REFUSAL = re.compile(r"Invalid value .* for configuration (?P<name>[^\s:]+): (?P<why>.+)")
+
+HARNESS_OWNED = frozenset(
+    {
+        "process.roles",
+        "node.id",
+        "controller.quorum.voters",
+        "controller.listener.names",
+        "listeners",
+        "listener.security.protocol.map",
+        "inter.broker.listener.name",
+        "advertised.listeners",
+        "log.dirs",
+        "metadata.log.dir",
+    }
+)
+"""What ties a node to its namespace and volume; a scenario cannot set these."""
+
+_OUTWARD = frozenset({"kafka.metrics.reporters", "kafka.csv.metrics.dir"})
+"""KafkaCSVMetricsReporter, which every release has, removes the folder that it is told, and fills it again."""
+_CODE = ".class.path"
+"""The end of names that say where Kafka loads a plug-in's code from, such as remote.log.storage.manager.class.path."""
+
+
+FIRST_CONTROLLER = 100
+"""Controllers are 100, 101, ...; brokers 1, 2, ...: an id says the role."""
+
+
+class ClusterPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What the properties are made from: the scenario's cluster and the nodes that stand for it."""
+
+    spec: ClusterSpec
+    nodes: Mapping[int, NodeInfo]
+
+    @property
+    def voters(self) -> str:
+        """controller.quorum.voters. A static quorum: every release from 3.3 to 4.4 reads it."""
+        return ",".join(
+            f"{node.id}@{node.address}:{CONTROLLER_PORT}" for node in self.nodes.values() if node.role == "controller"
+        )
+
+
+def plan_cluster(spec: ClusterSpec, address_of: Callable[[int], str]) -> ClusterPlan:
+    """The nodes of `spec`, controllers first; `address_of` gives each id its address."""
+    controllers = range(FIRST_CONTROLLER, FIRST_CONTROLLER + spec.controllers)
+    nodes = [
+        NodeInfo(id=id, role="controller", name=f"controller-{id}", address=address_of(id)) for id in controllers
+    ] + [
+        NodeInfo(id=id, role="broker", name=f"broker-{id}", address=address_of(id)) for id in range(1, spec.brokers + 1)
+    ]
+    return ClusterPlan(spec=spec, nodes={node.id: node for node in nodes})
+
+
+def leads_out(name: str) -> bool:
+    """Whether Kafka would write to, or run, what this property names anywhere on the host; a scenario cannot set it."""
+    return name in _OUTWARD or name.endswith(_CODE)
+
+
+def properties_of(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str, str]:
+    """The whole properties of `node`. Raises `UsageError` when the scenario sets what it cannot set."""
+    broker = node.role == "broker"
+    wished = plan.spec.given_to(node.role)
+    owned = sorted(name for name in wished if name in HARNESS_OWNED or leads_out(name))
+    if owned:
+        raise UsageError(
+            "a property that a scenario cannot set",
+            where=f"cluster.{node.role}_properties",
+            got=", ".join(owned),
+            next="leave it out: the node is tied to its network and volume",
+        )
+    generated = _common(plan, node, data_dir) | (_broker(plan, node) if broker else _controller(plan, node))
+    return generated | wished
+
+
+def refused_value(spec: ClusterSpec, node: NodeInfo, log: str) -> UsageError | None:
+    """Where the end of a node's log says that Kafka does not take a value which the scenario gives: that."""
+    wished = spec.given_to(node.role)
+    for refusal in _REFUSAL.finditer(log):
+        name = refusal["name"]
+        if name in wished:
+            return UsageError(
+                f"Kafka does not take {name} = {wished[name]}: {refusal['why']}",
+                where=f"cluster.{node.role}_properties",
+                next="mend it in the scenario file, and run it again",
+            )
+    return None
+
+
+def _common(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str, str]:
+    brokers = sum(1 for other in plan.nodes.values() if other.role == "broker")
+    internal_replicas = min(3, brokers)
+    return {
+        "process.roles": node.role,
+        "node.id": str(node.id),
+        "controller.quorum.voters": plan.voters,
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": str(data_dir),
+        # A handful of partitions and clients; each idle thread costs start-up time on a small machine.
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "background.threads": "2",
+        "num.recovery.threads.per.data.dir": "1",
+        # 128 MiB by default, more than half of the heap that a node gets here.
+        "log.cleaner.dedupe.buffer.size": str(4 << 20),
+        # A topic that a typing error made would hide a wrong scenario.
+        "auto.create.topics.enable": "false",
+        # Leaders move only when a step or a fault moves them.
+        "auto.leader.rebalance.enable": "false",
+        # 50 partitions each by default: minutes of metadata records that no scenario looks at.
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": str(internal_replicas),
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.replication.factor": str(internal_replicas),
+        "transaction.state.log.min.isr": str(min(2, internal_replicas)),
+        # After a heal a node must not sit out a connection attempt that was begun under the cut (10 to 30 s).
+        "socket.connection.setup.timeout.ms": "1000",
+        "socket.connection.setup.timeout.max.ms": "2000",
+    }
+
+
+def _broker(plan: ClusterPlan, node: NodeInfo) -> dict[str, str]:
+    lag_max_ms = round(plan.spec.replica_lag_max_s * 1000)
+    return {
+        "listeners": f"PLAINTEXT://{node.address}:{BROKER_PORT}",
+        "advertised.listeners": f"PLAINTEXT://{node.address}:{BROKER_PORT}",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "broker.heartbeat.interval.ms": str(_heartbeat_ms(plan)),
+        "replica.lag.time.max.ms": str(lag_max_ms),
+        # Kafka refuses to start when a follower may wait longer than it may lag.
+        "replica.fetch.wait.max.ms": str(min(500, lag_max_ms)),
+        # A leader that dies under a cut leaves its followers waiting on a connection that will never answer,
+        # for 30 s by default, long after the heal. Requests to the controller have a timeout of their own.
+        "request.timeout.ms": "3000",
+        # A consumer group of one need not wait for others to join.
+        "group.initial.rebalance.delay.ms": "0",
+    }
+
+
+def _controller(plan: ClusterPlan, node: NodeInfo) -> dict[str, str]:
+    return {
+        "listeners": f"CONTROLLER://{node.address}:{CONTROLLER_PORT}",
+        # The session is the controller's: in a broker's properties these two have no effect.
+        "broker.session.timeout.ms": str(round(plan.spec.session_timeout_s * 1000)),
+        "broker.heartbeat.interval.ms": str(_heartbeat_ms(plan)),
+    }
+
+
+def _heartbeat_ms(plan: ClusterPlan) -> int:
+    """Six heartbeats a session, so that a JVM starved for a moment is not fenced for it."""
+    return max(50, round(plan.spec.session_timeout_s * 1000 / 6))

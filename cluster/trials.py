@@ -1,0 +1,199 @@
+"""Tries on this host, for real and in miniature, what a run will need; leaves nothing behind.
+
+Each trial uses the same code as a run, and a ledger of its own, so that `ebbtide clean` undoes also what a
+killed trial left. A trial returns a line about what was seen, or raises `HarnessError`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from cluster.host.bridge import BridgeNetwork, address_of
+from cluster.host.ledger import Ledger
+from cluster.host.limits import burst_bytes
+from cluster.host.namespaces import Namespace, in_namespace
+from cluster.host.slow_volume import Pulses, Slowness, timed_write
+from cluster.host.volumes import Volume
+from cluster.runtime.base import Cut
+from cluster.wire.frames import LENGTH_BYTES, REQUEST_HEAD
+from cluster.wire.messages import Arm, Rule
+from cluster.wire.tap import Taps
+from ebbtide.errors import HarnessError
+
+_RATE_BYTES_S = 32_000
+_PORT = 39097
+_REQUEST_API = 18
+_EXT4_SIZE_BYTES = 16 << 20
+_XFS_SIZE_BYTES = 300 << 20
+"""The smallest that mkfs.xfs accepts; sparse."""
+
+
+def make_namespace() -> str:
+    """A network namespace can be made, and removed again."""
+    with _ledger() as ledger:
+        namespace = Namespace(name=f"ebbtide-{ledger.run_id}")
+        ledger.make(namespace, namespace.create)
+    return "made and removed one"
+
+
+def cut_a_link() -> str:
+    """Two nodes on a bridge reach each other, and a one-way cut stops one direction only."""
+    there, back = Cut(source=1, target=2), Cut(source=2, target=1)
+    with _ledger() as ledger, _two_nodes(ledger) as (network, _):
+        _expect(network.passing([there, back], timeout_s=2.0) == {there, back}, "no packet passes the bridge")
+        network.cut([there])
+        _expect(network.passing([there, back]) == {back}, "a rule of the packet filter does not cut one direction")
+        dropped = network.dropped()[there]
+    return f"a one-way cut dropped {dropped} probe packets"
+
+
+def limit_a_link() -> str:
+    """A limited pair of nodes passes no more than its rate, and the other direction is not slower for it."""
+    there, back = Cut(source=1, target=2), Cut(source=2, target=1)
+    with _ledger() as ledger, _two_nodes(ledger) as (network, _):
+        network.limit([there], _RATE_BYTES_S)
+        seen = network.transfer([there, back], 3 * burst_bytes(_RATE_BYTES_S), timeout_s=1.0)
+    slow, fast = seen[there], seen[back]
+    allowed_bytes = burst_bytes(_RATE_BYTES_S) + 1.1 * _RATE_BYTES_S * slow.took_s
+    _expect(slow.arrived_bytes <= allowed_bytes, "a limit limits nothing")
+    _expect(fast.took_s < slow.took_s / 2, "a limit of one direction slows the other")
+    return f"{slow.arrived_bytes} bytes took {slow.took_s * 1000:.0f} ms one way, {fast.took_s * 1000:.1f} ms back"
+
+
+def redirect_a_connection() -> str:
+    """A connection between two nodes goes through a proxy in the first one's namespace, unnoticed by both."""
+    with (
+        _ledger() as ledger,
+        tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch,
+        _two_nodes(ledger) as (_, namespaces),
+    ):
+        taps = Taps(ledger, ports=(_PORT,), logs=Path(scratch))
+        try:
+            taps.intercept({1: "node-1"})
+            taps.open(namespaces)
+            taps.send(1, Arm(Rule(number=1, action="drop", api=_REQUEST_API)))
+            far = (address_of(2), _PORT)
+            with (
+                in_namespace(namespaces[2], lambda: socket.create_server(far)),
+                in_namespace(namespaces[1], lambda: socket.create_connection(far, timeout=3.0)) as near,
+            ):
+                near.sendall(REQUEST_HEAD.pack(REQUEST_HEAD.size - LENGTH_BYTES, _REQUEST_API, 0, 1))
+                _expect(not near.recv(1), "a request that was to be dropped was answered")
+            dropped = any(event.event == "dropped" for _, event in taps.poll())
+        finally:
+            taps.close()
+    _expect(dropped, "the proxy did not see a request that was sent")
+    return "a request was dropped on its way"
+
+
+def slow_a_disk() -> str:
+    """A volume can be frozen and thawed, and a write waits meanwhile."""
+    with tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch, _ledger() as ledger:
+        volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume")
+        volume.create(_EXT4_SIZE_BYTES)
+        ledger.make(volume, volume.mount)
+        slowness = Slowness(folder=volume.folder)
+        ledger.record(slowness)
+        pulses = Pulses(slowness, delay_s=0.2, period_s=0.3)
+        longest_s = 0.0
+        try:
+            _expect(pulses.froze(3.0), "the volume was not frozen")
+            ends = time.monotonic() + 3.0
+            while longest_s < 0.15 and time.monotonic() < ends and pulses.ended() is None:
+                longest_s = max(longest_s, timed_write(Path(volume.folder), timeout_s=5.0))
+        finally:
+            pulses.end()
+        _expect(longest_s >= 0.15, "no write waited for a frozen volume")
+    return f"a write waited {longest_s * 1000:.0f} ms"
+
+
+def lose_power(kind: Literal["ext4", "xfs"]) -> str:
+    """On a loop-mounted file system that is shut down, what was fsynced survives, and the rest is gone."""
+    with tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch, _ledger() as ledger:
+        volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume")
+        if kind == "ext4":
+            volume.create(_EXT4_SIZE_BYTES)
+        else:
+            _make_xfs(volume)
+        kept, lost = Path(volume.folder, "kept"), Path(volume.folder, "lost")
+        ledger.make(volume, lambda: _mount(volume, kind))
+        _write(kept, fsync=True)
+        _write(lost, fsync=False)
+        _expect(volume.shut_down(), f"{kind} takes writes after its shutdown")
+        volume.unmount()
+        _mount(volume, kind)
+        _expect(kept.is_file() and kept.stat().st_size > 0, f"{kind} lost a file that was fsynced")
+        _expect(not lost.is_file() or lost.stat().st_size == 0, f"{kind} kept a file that was not fsynced")
+    return "a shutdown lost what was not fsynced, and only that"
+
+
+def mount_loop() -> str:
+    """A file can be mounted as a file system."""
+    with tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch, _ledger() as ledger:
+        volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume")
+        volume.create(_EXT4_SIZE_BYTES)
+        ledger.make(volume, volume.mount)
+        _expect(volume.is_mounted(), "mount succeeded and nothing is mounted")
+    return "mounted and unmounted one"
+
+
+def _name() -> str:
+    return f"doctor-{os.getpid()}"
+
+
+def _ledger() -> Ledger:
+    return Ledger.open(_name(), Path.cwd())
+
+
+@contextlib.contextmanager
+def _two_nodes(ledger: Ledger) -> Iterator[tuple[BridgeNetwork, dict[int, Path]]]:
+    """Nodes 1 and 2 on a bridge, and their namespaces."""
+    network = BridgeNetwork(ledger)
+    try:
+        network.open()
+        yield network, {node: network.add_namespace(node) for node in (1, 2)}
+    finally:
+        network.close()
+
+
+def _mount(volume: Volume, kind: Literal["ext4", "xfs"]) -> None:
+    if kind == "ext4":
+        volume.mount()
+    else:
+        _command("mount", "-t", "xfs", "-o", "loop", volume.image, volume.folder)
+
+
+def _make_xfs(volume: Volume) -> None:
+    if shutil.which("mkfs.xfs") is None:
+        raise HarnessError("the command mkfs.xfs is missing", next="apt-get install xfsprogs")
+    with Path(volume.image).open("xb") as file:
+        file.truncate(_XFS_SIZE_BYTES)
+    Path(volume.folder).mkdir()
+    _command("mkfs.xfs", "-q", volume.image)
+
+
+def _command(*words: str) -> None:
+    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise HarnessError(f"{words[0]} failed", got=result.stderr.strip() or f"exit code {result.returncode}")
+
+
+def _write(path: Path, *, fsync: bool) -> None:
+    with path.open("wb") as file:
+        file.write(b"ebbtide" * 1000)
+        if fsync:
+            os.fsync(file.fileno())
+
+
+def _expect(seen: bool, otherwise: str) -> None:
+    if not seen:
+        raise HarnessError(otherwise)

@@ -1,0 +1,37 @@
+"""The rules in force at one proxy."""
+
+from __future__ import annotations
+
+from cluster.wire.messages import Direction, Rule
+
+
+class Rules:
+    """In the order in which they were armed; the first that fits a frame has it."""
+
+    def __init__(self) -> None:
+        self._rules: dict[int, Rule] = {}
+        self._left: dict[int, int] = {}
+
+    def arm(self, rule: Rule) -> None:
+        """Put a rule in force."""
+        self._rules[rule.number] = rule
+        if rule.times is not None:
+            self._left[rule.number] = rule.times
+
+    def end(self, number: int) -> None:
+        """End a rule; nothing happens when there is none of that number."""
+        self._rules.pop(number, None)
+        self._left.pop(number, None)
+
+    def take(self, api: int, direction: Direction, peer: str) -> Rule | None:
+        """The rule for a frame, which counts as one of its `times`; None: it may pass."""
+        for rule in self._rules.values():
+            if rule.api != api or rule.direction != direction or (rule.peers and peer not in rule.peers):
+                continue
+            left = self._left.get(rule.number)
+            if left is None:
+                return rule
+            if left > 0:
+                self._left[rule.number] = left - 1
+                return rule
+        return None

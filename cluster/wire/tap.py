@@ -1,0 +1,193 @@
+"""The harness's end of the wire proxies: puts one into a node's namespace, before the node's process is there.
+
+The packet filter redirects every connection that is begun in the namespace to a broker or controller elsewhere;
+Kafka is configured as ever. The proxy is a child of the harness and ends with it, the filter's rules end with the
+namespace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import msgspec
+
+from cluster.host.children import Child, start_child
+from cluster.host.ledger import Ledger
+from cluster.host.namespaces import in_namespace
+from cluster.host.packet_filter import nft
+from cluster.wire.messages import CONTROL, Arm, Command, Event, Release, Rule
+from ebbtide.errors import HarnessError
+from ebbtide.record.files import to_read
+from ebbtide.waiting import wait_until
+
+PORT = 39098
+"""TCP, on loopback in the node's own namespace."""
+
+MARK = 0x65626264
+READY_TIMEOUT_S = 15.0
+
+_TABLE = "ip ebbtide_wire"
+_NEEDS = "a kernel with nf_tables and its redirect (NFT_REDIR), and root"
+_MATCHES = ("held", "dropped", "duplicated")
+
+_events = msgspec.json.Decoder(Event)
+
+
+class Tap:
+    """One proxy in the namespace at `namespace`; `inode` tells that namespace from a later one of the same path."""
+
+    def __init__(self, ledger: Ledger, name: str, namespace: Path, output: Path) -> None:
+        """Starts the process. Raises `HarnessError`."""
+        self.inode = namespace.stat().st_ino
+        self._namespace = namespace
+        self._output = output
+        self._in = b""
+        self._control: socket.socket | None = None
+        argv = [sys.executable, "-m", "cluster.wire.program", "--port", str(PORT), "--mark", str(MARK)]
+        self._child: Child = start_child(ledger, argv, name=name, output=output, namespace=namespace)
+
+    def redirect(self, ports: Collection[int]) -> None:
+        """Wait until the proxy is ready, then send it every new connection to `ports` of another host.
+
+        Raises `HarnessError` when it died or the packet filter refuses, `WaitExpired`.
+        """
+        self._control = wait_until(
+            self._call, awaited=f"{self._child.name} to listen", timeout_s=READY_TIMEOUT_S, poll_s=0.01
+        )
+        wanted = ", ".join(map(str, sorted(ports)))
+        script = (
+            f"add table {_TABLE}\n"
+            f"add chain {_TABLE} out {{ type nat hook output priority -100; }}\n"
+            f"add rule {_TABLE} out meta mark {MARK:#x} return\n"
+            f"add rule {_TABLE} out oifname lo return\n"
+            f"add rule {_TABLE} out tcp dport {{ {wanted} }} redirect to :{PORT}\n"
+        )
+        nft(self._namespace, ["-f", "-"], script, needs=_NEEDS)
+
+    def send(self, command: Command) -> None:
+        """Tell the proxy. Raises `HarnessError` when it died."""
+        assert self._control is not None, "redirect comes first"
+        self._check()
+        with contextlib.suppress(ConnectionError):
+            self._control.sendall(msgspec.json.encode(command) + b"\n")
+
+    def poll(self) -> list[Event]:
+        """What happened since the last call. Raises `HarnessError` when the proxy died."""
+        assert self._control is not None, "redirect comes first"
+        events: list[Event] = []
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            while chunk := self._control.recv(1 << 16, socket.MSG_DONTWAIT):
+                *lines, self._in = (self._in + chunk).split(b"\n")
+                events += [_events.decode(line) for line in lines]
+        if not events:
+            self._check()
+        return events
+
+    def close(self) -> None:
+        """End the proxy, and with it every connection through it. Never raises for what is gone."""
+        if self._control is not None:
+            self._control.close()
+        self._child.kill()
+
+    def _call(self) -> socket.socket | None:
+        self._check()
+
+        def connected() -> socket.socket:
+            control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                control.connect(CONTROL)
+            except OSError:
+                control.close()
+                raise
+            return control
+
+        try:
+            return in_namespace(self._namespace, connected)
+        except ConnectionRefusedError:
+            return None
+
+    def _check(self) -> None:
+        status = self._child.exit_status()
+        if status is not None:
+            raise HarnessError(
+                f"{self._child.name} ended by itself",
+                where=str(self._output.parent),
+                got=f"exit status {status}",
+                next=to_read(self._output),
+            )
+
+
+class Taps:
+    """The proxies of a run (`cluster.runtime.base.Wire`): at most one a node, for as long as its namespace lasts.
+
+    A node that gets a new namespace gets a new proxy, with the rules that are in force.
+    """
+
+    def __init__(self, ledger: Ledger, *, ports: Collection[int], logs: Path) -> None:
+        self._ledger = ledger
+        self._ports = ports
+        self._logs = logs
+        self._wanted: dict[int, str] = {}
+        self._taps: dict[int, Tap] = {}
+        self._rules: dict[int, dict[int, Rule]] = {}
+        self._unread: list[tuple[int, Event]] = []
+
+    def intercept(self, nodes: Mapping[int, str]) -> None:
+        """Put a proxy into the namespaces of these nodes (id to name) once they are there."""
+        self._wanted.update(nodes)
+
+    def open(self, namespaces: Mapping[int, Path]) -> None:
+        """Put the proxies that are wanted into these namespaces. Raises `HarnessError`."""
+        new: dict[int, Tap] = {}
+        for node_id, namespace in namespaces.items():
+            old = self._taps.get(node_id)
+            if node_id not in self._wanted or (old is not None and old.inode == namespace.stat().st_ino):
+                continue
+            if old is not None:
+                self._unread += self._read(node_id)
+                self._taps.pop(node_id).close()
+            name = f"wire-{self._wanted[node_id]}"
+            new[node_id] = Tap(self._ledger, f"proxy {name}", namespace, self._logs / f"{name}.log")
+            self._taps[node_id] = new[node_id]
+        for node_id, tap in new.items():
+            tap.redirect(self._ports)
+            for rule in self._rules.get(node_id, {}).values():
+                tap.send(Arm(rule))
+
+    def send(self, node_id: int, command: Command) -> None:
+        """Tell the node's proxy. Raises `HarnessError` when there is none, or it died."""
+        if node_id not in self._taps:
+            raise HarnessError("no wire proxy was put before this node", got=f"node {node_id}")
+        rules = self._rules.setdefault(node_id, {})
+        if isinstance(command, Release):
+            rules.pop(command.number, None)
+        else:
+            rules[command.rule.number] = command.rule
+        self._taps[node_id].send(command)
+
+    def poll(self) -> list[tuple[int, Event]]:
+        """What happened at which node since the last call. Raises `HarnessError` when a proxy died."""
+        events, self._unread = self._unread, []
+        for node_id in self._taps:
+            events += self._read(node_id)
+        return events
+
+    def close(self) -> None:
+        """End the proxies. Idempotent."""
+        for tap in self._taps.values():
+            tap.close()
+        self._taps.clear()
+
+    def _read(self, node_id: int) -> list[tuple[int, Event]]:
+        events = self._taps[node_id].poll()
+        rules = self._rules.get(node_id, {})
+        for event in events:
+            rule = rules.get(event.rule)
+            # What is left of its times, for the next proxy of this node.
+            if event.event in _MATCHES and rule is not None and rule.times is not None:
+                rules[rule.number] = msgspec.structs.replace(rule, times=rule.times - 1)
+        return [(node_id, event) for event in events]

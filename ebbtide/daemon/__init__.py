@@ -1,0 +1,1 @@
+"""How a command speaks to the process that owns a cluster."""

@@ -1,0 +1,83 @@
+"""Finds the Java that runs Kafka and Spark: JAVA_HOME first, then PATH, as Maven and Spark do."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+
+from ebbtide.errors import HarnessError
+
+MINIMUM_MAJOR = 17
+"""Brokers of Kafka 4.x (KIP-1013) and Spark 4 need 17; every release from 3.3 on runs with it too."""
+
+INSTALL = "apt-get install --no-install-recommends openjdk-17-jre-headless    (or any newer JRE)"
+
+
+class Java(msgspec.Struct, frozen=True, kw_only=True):
+    """One Java runtime; `version` as it names itself (`17.0.15`, `21-ea`), `major` its feature release."""
+
+    executable: Path
+    version: str
+    major: int
+
+
+def find_java() -> Java | None:
+    """The Java that JAVA_HOME or else PATH names; None when there is none.
+
+    Raises `HarnessError` when JAVA_HOME names no Java, or what was found does not say its version.
+    """
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        executable = Path(home, "bin", "java")
+        if not os.access(executable, os.X_OK):
+            raise HarnessError(
+                "JAVA_HOME names no Java",
+                where="environment variable JAVA_HOME",
+                got=home,
+                allowed="a folder with bin/java in it",
+                next="unset JAVA_HOME    (then the java on PATH is used)",
+            )
+    else:
+        on_path = shutil.which("java")
+        if on_path is None:
+            return None
+        executable = Path(on_path)
+    return _identify(executable)
+
+
+def require_java(minimum: int = MINIMUM_MAJOR) -> Java:
+    """The Java to use; raises `HarnessError` when it is missing or older than `minimum`."""
+    java = find_java()
+    if java is None:
+        raise HarnessError("no Java on this host", allowed=f"Java {minimum} or newer on PATH", next=INSTALL)
+    if java.major < minimum:
+        raise HarnessError(
+            "the Java on this host is too old",
+            where=str(java.executable),
+            got=java.version,
+            allowed=f"{minimum} or newer",
+            next=INSTALL,
+        )
+    return java
+
+
+@functools.cache
+def _identify(executable: Path) -> Java:
+    try:
+        answer = subprocess.run(
+            [str(executable), "-version"], capture_output=True, text=True, errors="replace", timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HarnessError("Java does not start", where=str(executable), got=str(error), next=INSTALL) from None
+    version = re.search(r'version "([^"]+)"', answer.stderr)
+    number = re.match(r"(?:1\.)?(\d+)", version[1]) if version else None
+    if version is None or number is None:
+        said = (answer.stderr.strip() or f"exit code {answer.returncode}").splitlines()[-1]
+        raise HarnessError("Java does not say its version", where=f"{executable} -version", got=said, next=INSTALL)
+    return Java(executable=executable, version=version[1], major=int(number[1]))

@@ -1,0 +1,265 @@
+"""Journals into the run record: `<record>/journal/*.journal` -> the tables sends/, polls/, watermarks/; and clients/.
+
+Works on whatever a run left behind, a killed harness's included. A table appears whole or not at all, its
+journal goes only after that, and converting again changes nothing. The bytes of a torn tail are counted, what it
+held is never guessed. A send without an answer is unknown; of two answers for one send the later counts; a
+transaction without an end is unknown.
+"""
+
+from __future__ import annotations
+
+import shutil
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ebbtide.errors import HarnessError
+from ebbtide.journal.descriptions import unpack_described
+from ebbtide.journal.file import JournalHeader, JournalReader
+from ebbtide.journal.frames import (
+    ANSWERED,
+    EVENT,
+    HANDED,
+    MARK_FIELDS,
+    MARKS,
+    POLLED,
+    STATUSES,
+    TXN_BEGUN,
+    TXN_ENDED,
+    Answered,
+    unpack_answered,
+    unpack_event,
+    unpack_handed,
+    unpack_marks,
+    unpack_polled,
+    unpack_txn_begun,
+    unpack_txn_ended,
+)
+from ebbtide.journal.outcomes import UNRESOLVED
+from ebbtide.journal.spans import Spans
+from ebbtide.record.clients import TxnOutcome, write_client_events
+from ebbtide.record.files import JOURNAL_DIR, new_file, own_folder
+from ebbtide.record.tables import DESCRIBED, POLLS, SENDS, WATERMARKS
+
+JOURNAL_SUFFIX = ".journal"
+ROW_GROUP_ROWS = 100_000
+
+_SCHEMAS = {"sends": SENDS, "polls": POLLS, "watermarks": WATERMARKS, "described": DESCRIBED}
+_TABLE_OF_NAME = {"producer": "sends", "consumer": "polls", "sampler": "watermarks", "describer": "described"}
+
+Columns = dict[str, list[object]]
+
+
+def convert_journals(record: Path) -> int:
+    """Turn every journal of a run record into its table and remove it; the folder goes with the last one.
+
+    Returns the bytes at the ends of journals that are no whole frame, of all together.
+    Call it when no client of the run is alive. Raises `HarnessError` when a table cannot be written; the
+    journals not converted stay. Raises `UsageError` when one of the record's folders is a link.
+    """
+    folder = own_folder(record, JOURNAL_DIR)
+    torn_bytes = sum(_convert(record, path) for path in sorted(folder.glob(f"*{JOURNAL_SUFFIX}")))
+    # What remains are the clients' configurations and counters: the harness's scratch, not the record's.
+    shutil.rmtree(folder, ignore_errors=True)
+    return torn_bytes
+
+
+def _convert(record: Path, path: Path) -> int:
+    """Turn one journal into its table; returns the bytes at its end that are no whole frame."""
+    reader = JournalReader(path)
+    table = reader.header.table if reader.header else _TABLE_OF_NAME.get(path.stem.split("-")[0], "")
+    if table not in _SCHEMAS:
+        raise HarnessError("a journal of no table of the record", where=str(path), allowed=", ".join(_SCHEMAS))
+    schema = _SCHEMAS[table]
+    target = own_folder(record, table) / f"{path.stem}.parquet"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with new_file(target) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+            for columns in _row_groups(_rows_of(table, reader), schema):
+                writer.write_table(pa.table(columns, schema=schema), row_group_size=ROW_GROUP_ROWS)
+        if table in ("sends", "polls"):
+            # A client without an event is told from a record that knows of none.
+            events = [unpack_event(payload) for kind, payload in reader.frames() if kind == EVENT]
+            write_client_events(record, path.stem, events)
+    except OSError as error:
+        raise HarnessError(
+            "a journal cannot be turned into its table; the journal is kept",
+            where=str(target),
+            got=str(error),
+            next="free space and convert again",
+        ) from None
+    path.unlink()
+    return reader.torn_bytes
+
+
+def _rows_of(table: str, reader: JournalReader) -> Iterator[Columns]:
+    """The journal's rows, a frame's worth of columns at a time."""
+    if reader.header is None:
+        return iter(())
+    convert: dict[str, Callable[[JournalHeader, JournalReader], Iterator[Columns]]] = {
+        "sends": _sends,
+        "polls": _polls,
+        "watermarks": _watermarks,
+        "described": _described,
+    }
+    return convert[table](reader.header, reader)
+
+
+def _row_groups(chunks: Iterator[Columns], schema: pa.Schema) -> Iterator[Columns]:
+    """Chunks gathered into row groups; a group exceeds `ROW_GROUP_ROWS` by less than one chunk."""
+    group: Columns = {name: [] for name in schema.names}
+    size = 0
+    for chunk in chunks:
+        for name, column in group.items():
+            column.extend(chunk[name])
+        size = len(group[schema.names[0]])
+        if size >= ROW_GROUP_ROWS:
+            yield group
+            group = {name: [] for name in schema.names}
+            size = 0
+    if size:
+        yield group
+
+
+def _sends(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
+    answers: dict[int, Spans[Answered]] = {}
+    transactions = _Transactions()
+    for kind, payload in reader.frames():
+        if kind == ANSWERED:
+            answer = unpack_answered(payload)
+            answers.setdefault(answer.partition, Spans()).put(answer.first_sequence, answer.count, answer)
+        elif kind == TXN_BEGUN:
+            transactions.begun(*unpack_txn_begun(payload))
+        elif kind == TXN_ENDED:
+            transactions.ended(*unpack_txn_ended(payload))
+    seen: dict[int, int] = {}
+    for kind, payload in reader.frames():
+        if kind != HANDED:
+            continue
+        partition, first, pairs = unpack_handed(payload)
+        # A frame that was written twice repeats sequences that are in the table already.
+        skip = max(0, seen.get(partition, 0) - first)
+        values, sent = pairs[2 * skip :: 2], pairs[2 * skip + 1 :: 2]
+        first += skip
+        seen[partition] = max(seen.get(partition, 0), first + len(values))
+        columns: Columns = {name: [] for name in SENDS.names}
+        spans = answers.get(partition) or Spans()
+        for start, count, found in spans.cover(first, len(values)):
+            _extend_answer(columns, start, count, found)
+        constants = {
+            "topic": header.topics[0],
+            "partition": partition,
+            "producer": header.id,
+            "acks": header.acks,
+        }
+        columns |= {name: [value] * len(values) for name, value in constants.items()}
+        columns["value"], columns["sent_ns"] = list(values), list(sent)
+        columns["sequence"] = list(range(first, first + len(values)))
+        for txn, outcome, count in transactions.cover(partition, first, len(values)):
+            columns["txn"] += [txn] * count
+            columns["txn_outcome"] += [outcome] * count
+        yield columns
+
+
+class _Transactions:
+    """Which sequences of which partition belong to which transaction, and how each ended."""
+
+    def __init__(self) -> None:
+        self._begun: dict[int, tuple[list[int], list[int]]] = {}
+        self._outcomes: dict[int, TxnOutcome] = {}
+
+    def begun(self, txn: int, first_sequences: Iterable[int]) -> None:
+        """From these sequences on, one per partition, records belong to `txn`."""
+        for partition, first in enumerate(first_sequences):
+            starts, txns = self._begun.setdefault(partition, ([], []))
+            starts.append(first)
+            txns.append(txn)
+
+    def ended(self, txn: int, outcome: TxnOutcome) -> None:
+        """The last word on a transaction."""
+        self._outcomes[txn] = outcome
+
+    def cover(self, partition: int, first: int, count: int) -> Iterator[tuple[int | None, TxnOutcome | None, int]]:
+        """`(transaction, outcome, count)` pieces that together are exactly the range; None: in no transaction."""
+        starts, txns = self._begun.get(partition, ([], []))
+        at, end = first, first + count
+        while at < end:
+            # Of several that begin at one sequence all but the last had no record on this partition.
+            index = bisect_right(starts, at)
+            until = min(end, starts[index]) if index < len(starts) else end
+            txn = txns[index - 1] if index else None
+            yield txn, None if txn is None else self._outcomes.get(txn, "unknown"), until - at
+            at = until
+
+
+def _extend_answer(columns: Columns, start: int, count: int, answer: Answered | None) -> None:
+    status: str
+    error: str | None
+    done: int | None
+    offsets: list[object]
+    if answer is None:
+        status, error, done, offsets = "unknown", UNRESOLVED, None, [None] * count
+    else:
+        status, error, done = STATUSES[answer.status], answer.error or None, answer.done_ns
+        base = answer.base_offset + start - answer.first_sequence
+        offsets = list(range(base, base + count)) if answer.base_offset >= 0 else [None] * count
+    columns["status"] += [status] * count
+    columns["error"] += [error] * count
+    columns["done_ns"] += [done] * count
+    columns["offset"] += offsets
+
+
+def _polls(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
+    for kind, payload in reader.frames():
+        if kind != POLLED:
+            continue
+        polled = unpack_polled(payload)
+        count = len(polled.offsets)
+        yield {
+            "topic": [header.topics[polled.topic]] * count,
+            "partition": [polled.partition] * count,
+            "offset": list(polled.offsets),
+            "value": _nullable(polled.values),
+            "consumer": [header.id] * count,
+            "session": [polled.session] * count,
+            "prev_offset": _nullable([polled.previous, *polled.offsets[:-1]]),
+            "leader_epoch": _nullable(polled.epochs),
+            "isolation": [header.isolation] * count,
+            "polled_ns": [polled.polled_ns] * count,
+        }
+
+
+def _watermarks(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
+    for kind, payload in reader.frames():
+        if kind != MARKS:
+            continue
+        marks = unpack_marks(payload)
+        topic, partition, broker, epoch, high_watermark, asked, at = (
+            list(marks[field::MARK_FIELDS]) for field in range(MARK_FIELDS)
+        )
+        yield {
+            "topic": [header.topics[index] for index in topic],
+            "partition": list(partition),
+            "broker": list(broker),
+            "leader_epoch": _nullable(epoch),
+            "high_watermark": list(high_watermark),
+            "log_end_offset": [None] * len(at),
+            "source": ["list_offsets"] * len(at),
+            "asked_ns": list(asked),
+            "at_ns": list(at),
+        }
+
+
+def _described(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
+    for kind, payload in reader.frames():
+        rows = unpack_described(kind, payload)
+        columns: Columns = {name: [getattr(row, name) for row in rows] for name in DESCRIBED.names if name != "topic"}
+        yield {**columns, "topic": [header.topics[row.topic] for row in rows]}
+
+
+def _nullable(numbers: Iterable[int]) -> list[object]:
+    """-1 as null."""
+    return [None if number == -1 else number for number in numbers]

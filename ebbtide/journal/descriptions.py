@@ -1,0 +1,38 @@
+"""The journal of what brokers answer to DescribeTopicPartitions: a few rows a second, so readable rather than dense."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ebbtide.journal.file import frame
+
+DESCRIBED = 8
+"""The kind of these frames."""
+
+
+class Described(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """One broker's answer on one partition; a null ELR: it did not say.
+
+    `topic` is an index into the journal's topics.
+    """
+
+    topic: int
+    partition: int
+    broker: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] | None
+    last_known_elr: tuple[int, ...] | None
+    asked_ns: int
+    at_ns: int
+
+
+def pack_described(rows: list[Described]) -> bytes:
+    """The frame of several answers."""
+    return frame(DESCRIBED, msgspec.msgpack.encode(rows))
+
+
+def unpack_described(kind: int, payload: bytes) -> list[Described]:
+    """The answers in a frame; none in a frame of another kind."""
+    return msgspec.msgpack.decode(payload, type=list[Described]) if kind == DESCRIBED else []

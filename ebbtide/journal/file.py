@@ -1,0 +1,131 @@
+"""Append-only binary journals that survive the death of their writer.
+
+A file is the 8 bytes of `MAGIC` and then frames:
+
+    length u32 | crc u32 | kind u8 | payload (length - 1 bytes)
+
+`length` counts kind and payload, the CRC-32 covers them. The first frame is the header. Numbers are in the
+machine's byte order: a journal never leaves the machine before it has become a table.
+
+Frames are handed to the kernel whole, by write(2) on an O_APPEND descriptor, every few milliseconds. A SIGKILL
+loses what was not handed over yet, at most one flush interval; nothing is fsynced, because it is the clients
+that die in a run, not the host. Whatever does not read as a whole frame is the *torn tail*: it is never
+guessed at, only counted.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from ebbtide.errors import HarnessError
+
+MAGIC = b"EBBJRNL1"
+FRAME_BYTES_MAX = 64 << 20
+"""A longer length can only be damage."""
+
+_FRAME = struct.Struct("=II")
+_KIND = struct.Struct("=B")
+HEADER = 0
+
+
+class JournalError(HarnessError):
+    """The journal cannot be written: rows would be missing without a trace, so the client stops."""
+
+
+class JournalHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """What all rows of one journal share; `table` is the record's table that it becomes.
+
+    `id` is the producer's or consumer's. `topics` are the names that frames point to by index.
+    """
+
+    table: str
+    id: int = 0
+    topics: tuple[str, ...]
+    acks: int | None = None
+    isolation: str | None = None
+
+
+def frame(kind: int, payload: bytes) -> bytes:
+    """One frame, ready to be written."""
+    body = _KIND.pack(kind) + payload
+    return _FRAME.pack(len(body), zlib.crc32(body)) + body
+
+
+class JournalWriter:
+    """The only writer of one journal file; not thread-safe."""
+
+    def __init__(self, path: Path, header: JournalHeader) -> None:
+        self.path = path
+        try:
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise self._failed(error) from None
+        self.write([MAGIC, frame(HEADER, msgspec.json.encode(header))])
+
+    def write(self, frames: list[bytes]) -> None:
+        """Hand whole frames to the kernel. Raises `JournalError` when it does not take every byte."""
+        data = memoryview(b"".join(frames))
+        while data:
+            try:
+                data = data[os.write(self._fd, data) :]
+            except OSError as error:
+                raise self._failed(error) from None
+
+    def close(self) -> None:
+        """Close the descriptor; all frames are with the kernel already."""
+        os.close(self._fd)
+
+    def _failed(self, error: OSError) -> JournalError:
+        return JournalError(
+            "the journal cannot be written; what was sent from here on would have no row",
+            where=str(self.path),
+            got=error.strerror or str(error),
+            next="free space or name another run folder, then run the scenario again",
+        )
+
+
+class JournalReader:
+    """The frames of one journal, in the order of writing, one in memory at a time.
+
+    `header` is None when not even that was written whole. `torn_bytes` is final once `frames` is exhausted.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = path.stat().st_size
+        self.torn_bytes = self.size
+        self.header: JournalHeader | None = None
+        for kind, payload in self._walk():
+            if kind == HEADER:
+                self.header = msgspec.json.decode(payload, type=JournalHeader)
+            break
+
+    def frames(self) -> Iterator[tuple[int, bytes]]:
+        """Kind and payload of every whole frame after the header."""
+        for kind, payload in self._walk():
+            if kind != HEADER:
+                yield kind, payload
+
+    def _walk(self) -> Iterator[tuple[int, bytes]]:
+        self.torn_bytes = self.size
+        with self.path.open("rb", buffering=1 << 20) as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                return
+            self.torn_bytes -= len(MAGIC)
+            while head := file.read(_FRAME.size):
+                if len(head) < _FRAME.size:
+                    return
+                length, crc = _FRAME.unpack(head)
+                if not 0 < length <= FRAME_BYTES_MAX:
+                    return
+                body = file.read(length)
+                if len(body) < length or zlib.crc32(body) != crc:
+                    return
+                self.torn_bytes -= _FRAME.size + length
+                yield body[0], body[1:]

@@ -1,0 +1,216 @@
+"""Follows the metadata log of one controller on disk while the controller writes it.
+
+What may happen to the files between two polls, and what the follower makes of it:
+
+- a batch is half written: it is not consumed; the next poll tries again (`tail` says what is there)
+- a segment is rolled: reading goes on in the next one
+- old segments are deleted after a snapshot: nothing is lost, they were read
+- the log is truncated, by a new controller's log or by a power loss: `LogTruncated`, then the new records.
+  Detected by the last consumed batch no longer standing where it stood; Raft's log matching property (same
+  offset and epoch, same prefix) makes one batch enough
+- the log is replaced by a snapshot further on: `SnapshotStarted`, then the snapshot's records
+- the folder vanishes (an unmounted volume): nothing, until it is back
+
+No file stays open between polls, so that a volume can be unmounted.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from ebbtide.kraft.mirror import Mirror
+from ebbtide.kraft.records import MetadataRecord, decode_batch
+from ebbtide.kraft.snapshots import read_snapshot, snapshot_files
+from ebbtide.logs.batches import HEADER_SIZE, Batch, parse_header
+from ebbtide.logs.codecs import UndecodableError
+from ebbtide.logs.scan import Damage, FileSource, scan
+from ebbtide.logs.segments import segment_files
+
+
+class LogTruncated(msgspec.Struct, frozen=True, kw_only=True):
+    """Records from `end_offset` on, delivered before, are no longer in the log."""
+
+    end_offset: int
+    was_end_offset: int
+
+
+class SnapshotStarted(msgspec.Struct, frozen=True, kw_only=True):
+    """The state is replaced by that of a snapshot, whose records follow."""
+
+    end_offset: int
+    epoch: int
+    file: str
+
+
+class LogGap(msgspec.Struct, frozen=True, kw_only=True):
+    """Offsets from `start` to before `end` are in no segment and no snapshot."""
+
+    start: int
+    end: int
+
+
+Followed = MetadataRecord | LogTruncated | SnapshotStarted | LogGap
+
+
+class BatchId(msgspec.Struct, frozen=True, gc=False):
+    """Where a consumed batch stands, and what makes it that batch. `segment` is its base offset."""
+
+    segment: int
+    position: int
+    size: int
+    base_offset: int
+    next_offset: int
+    epoch: int
+    crc: int
+
+    @property
+    def identity(self) -> tuple[int, int, int]:
+        """The same in two logs that hold the same batch, wherever it stands in their files."""
+        return self.base_offset, self.epoch, self.crc
+
+
+class MetadataFollower:
+    """Reads `log_dir` (the folder `__cluster_metadata-0`) and mirrors what it read into `mirror`.
+
+    Usable on a log at rest as well: one `poll` reads all of it. Not safe for several threads.
+    """
+
+    def __init__(self, log_dir: Path, mirror: Path | None = None) -> None:
+        self.log_dir = log_dir
+        self.next_offset = 0
+        """The offset of the next record to be delivered."""
+        self.tail: Damage | None = None
+        """What stood behind the last consumed batch at the last poll: normally null."""
+        self.unreadable: str | None = None
+        """Why the last poll could not read the folder: null when it could."""
+        self.batches: list[BatchId] = []
+        """Every batch consumed and still in the log."""
+        self._mirror = None if mirror is None else Mirror(mirror)
+        self._seen: tuple[tuple[str, int, int], ...] = ()
+
+    def poll(self) -> list[MetadataRecord | LogTruncated | SnapshotStarted | LogGap]:
+        """What is new since the last poll, in log order; empty when nothing is, or nothing can be read."""
+        out: list[Followed] = []
+        self.unreadable = None
+        try:
+            self._poll(out)
+        except OSError as error:
+            # The folder's volume is being unmounted, replaced or repaired: the next poll sees the outcome.
+            self.unreadable = str(error)
+        return out
+
+    def _poll(self, out: list[Followed]) -> None:
+        segments = segment_files(self.log_dir)
+        if not segments:
+            self.unreadable = f"no segments in {self.log_dir}"
+            return
+        stats = [(path.name, path.stat()) for path in segments.values()]
+        seen = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+        if seen == self._seen:
+            return
+        self._drop_truncated(segments, out)
+        self.tail = None
+        while self.tail is None:
+            behind = [base for base in segments if base <= self.next_offset]
+            if not behind:
+                self._jump(min(segments), out)
+                continue
+            at_end = self._read(behind[-1], segments[behind[-1]], out)
+            ahead = [base for base in segments if base > behind[-1]]
+            if not at_end or not ahead:
+                break
+            if self.next_offset < ahead[0]:
+                self._jump(ahead[0], out)
+        self._seen = seen
+
+    def _jump(self, to: int, out: list[Followed]) -> None:
+        """Get over offsets that no segment has: by the oldest snapshot that reaches over them."""
+        for snapshot in snapshot_files(self.log_dir):
+            if snapshot.end_offset < to:
+                continue
+            try:
+                records = read_snapshot(snapshot)
+            except UndecodableError:
+                continue
+            if self._mirror is not None:
+                self._mirror.copy(snapshot.path)
+            out.append(SnapshotStarted(end_offset=snapshot.end_offset, epoch=snapshot.epoch, file=snapshot.path.name))
+            out += records
+            self.next_offset = snapshot.end_offset
+            return
+        out.append(LogGap(start=self.next_offset, end=to))
+        self.next_offset = to
+
+    def _read(self, base: int, path: Path, out: list[Followed]) -> bool:
+        """Consume the new batches of one segment; whether its end was reached without damage."""
+        last = self.batches[-1] if self.batches else None
+        inside = last is not None and last.segment == base
+        position = last.position + last.size if last is not None and inside else 0
+        after = last.next_offset - 1 if last is not None and inside else base - 1
+        with path.open("rb") as file:
+            for item in scan(FileSource(file), position, after_offset=after):
+                if isinstance(item, Damage):
+                    self.tail = item
+                    return False
+                self._consume(base, path, item, out)
+        return True
+
+    def _consume(self, base: int, path: Path, batch: Batch, out: list[Followed]) -> None:
+        if batch.base_offset > self.next_offset:
+            out.append(LogGap(start=self.next_offset, end=batch.base_offset))
+        try:
+            records = decode_batch(batch)
+        except UndecodableError as error:
+            records = [_undecodable(batch, str(error))]
+        if self._mirror is not None:
+            self._mirror.write(path.name, batch.position, batch.data)
+        self.batches.append(_batch_id(base, batch))
+        out += [record for record in records if record.offset >= self.next_offset]
+        self.next_offset = max(self.next_offset, batch.next_offset)
+
+    def _drop_truncated(self, segments: dict[int, Path], out: list[Followed]) -> None:
+        start = min(segments)
+        kept = [batch for batch in self.batches if batch.base_offset >= start]
+        if not kept or _stands(kept[-1], segments):
+            return
+        cut = next(index for index, batch in enumerate(kept) if not _stands(batch, segments))
+        gone = kept[cut]
+        out.append(LogTruncated(end_offset=gone.base_offset, was_end_offset=self.next_offset))
+        self.batches = self.batches[: len(self.batches) - len(kept) + cut]
+        self.next_offset = gone.base_offset
+        if self._mirror is not None:
+            self._mirror.truncate(gone.segment, gone.position)
+
+
+def _undecodable(batch: Batch, why: str) -> MetadataRecord:
+    return MetadataRecord(
+        offset=batch.base_offset,
+        epoch=batch.leader_epoch,
+        timestamp_ms=batch.base_timestamp_ms,
+        name=f"a batch of {batch.count} records",
+        control=batch.control,
+        undecoded=why,
+    )
+
+
+def _batch_id(segment: int, batch: Batch) -> BatchId:
+    return BatchId(
+        segment, batch.position, batch.size, batch.base_offset, batch.next_offset, batch.leader_epoch, batch.crc
+    )
+
+
+def _stands(batch: BatchId, segments: dict[int, Path]) -> bool:
+    path = segments.get(batch.segment)
+    if path is None:
+        return False
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size < batch.position + batch.size:
+            return False
+        head = os.pread(file.fileno(), HEADER_SIZE, batch.position)
+    if len(head) < HEADER_SIZE:
+        return False
+    found = parse_header(memoryview(head), batch.position)
+    return batch.identity == _batch_id(batch.segment, found).identity

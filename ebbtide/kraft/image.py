@@ -1,0 +1,130 @@
+"""The timeline: applies what a follower delivers, in order, and yields a row for every change.
+
+Records between Begin and EndTransaction count when the transaction ends, or never when it is aborted
+(KIP-868). A snapshot replaces the state when its footer is read. A truncation takes back what it cut off.
+What could not be replayed is counted in `skipped`, by reason, never dropped in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from ebbtide.kraft.follower import Followed, LogGap, LogTruncated, SnapshotStarted
+from ebbtide.kraft.records import MetadataRecord
+from ebbtide.kraft.state import State
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.rows import BrokerRow, ConfigRow, PartitionRow, Row
+
+_FEATURE = "feature:"
+
+
+class MetadataImage:
+    """The cluster's state after everything applied so far; the mappings are views of this moment's state."""
+
+    def __init__(self) -> None:
+        self._applied: list[Followed] = []
+        self._reset()
+
+    def _reset(self) -> None:
+        self.next_offset = 0
+        """The offset after the newest record applied."""
+        self._state = State()
+        self._before_snapshot: State | None = None
+        self._transaction: list[MetadataRecord] | None = None
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, PartitionRow]:
+        """The current state of every partition of every topic that is not deleted."""
+        return MappingProxyType(self._state.partitions)
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerRow]:
+        """The newest registration event of every broker."""
+        return MappingProxyType(self._state.brokers)
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """Finalized feature levels by name."""
+        return {
+            resource.removeprefix(_FEATURE): int(row.value or 0)
+            for (resource, _), row in self._state.configs.items()
+            if resource.startswith(_FEATURE)
+        }
+
+    @property
+    def configs(self) -> Mapping[tuple[str, str], str]:
+        """Configs in force, by resource and name; what was deleted or never set is absent."""
+        return {key: row.value or "" for key, row in self._state.configs.items() if not key[0].startswith(_FEATURE)}
+
+    @property
+    def config_rows(self) -> Mapping[tuple[str, str], ConfigRow]:
+        """The row that set each config and feature level in force, by resource and name (a feature's: `level`)."""
+        return MappingProxyType(self._state.configs)
+
+    @property
+    def controller(self) -> int | None:
+        """The active controller as of the newest leader change; null before one was read."""
+        return self._state.controller
+
+    @property
+    def skipped(self) -> Mapping[str, int]:
+        """Records that were not replayed and offsets that are missing, counted by reason."""
+        return MappingProxyType(self._state.skipped)
+
+    def apply(self, items: Iterable[Followed]) -> list[Row]:
+        """Replay what `MetadataFollower.poll` returned; the rows of every change, in log order.
+
+        After a truncation the state is as if the records from its end offset on had never been; rows of
+        theirs that were returned before are void.
+        """
+        return [row for item in items for row in self._apply(item)]
+
+    def _apply(self, item: Followed) -> Sequence[Row]:
+        if isinstance(item, LogTruncated):
+            kept = [old for old in self._applied if not _from_offset(old, item.end_offset)]
+            self._applied = []
+            self._reset()
+            self.apply(kept)
+            return ()
+        self._applied.append(item)
+        match item:
+            case SnapshotStarted():
+                self._before_snapshot, self._state = self._state, State()
+                self._state.skipped.update(self._before_snapshot.skipped)
+                self._state.controller = self._before_snapshot.controller
+                self._transaction = None
+                return ()
+            case LogGap():
+                self._state.skipped["missing offset"] += item.end - item.start
+                return ()
+        return self._record(item)
+
+    def _record(self, record: MetadataRecord) -> Sequence[Row]:
+        self.next_offset = record.offset + 1
+        if record.undecoded is not None:
+            self._state.skipped[f"{record.name}: {record.undecoded}"] += 1
+            return ()
+        match record.name:
+            case "BeginTransactionRecord":
+                self._transaction = []
+                return ()
+            case "EndTransactionRecord" | "AbortTransactionRecord":
+                held, self._transaction = self._transaction or [], None
+                if record.name == "AbortTransactionRecord":
+                    return ()
+                return [row for each in held for row in self._state.replay(each)]
+            case "SnapshotFooterRecord" if self._before_snapshot is not None:
+                before, self._before_snapshot = self._before_snapshot, None
+                return self._state.differences(before, record)
+        if self._transaction is not None and not record.control:
+            self._transaction.append(record)
+            return ()
+        rows = self._state.replay(record)
+        return () if self._before_snapshot is not None else rows
+
+
+def _from_offset(item: Followed, end_offset: int) -> bool:
+    if isinstance(item, MetadataRecord):
+        return item.offset >= end_offset
+    return isinstance(item, LogGap) and item.start >= end_offset

@@ -1,0 +1,35 @@
+"""The metadata logs of a whole quorum on disk, followed together: the one that has come furthest is believed.
+
+Furthest by epoch, then by offset, as in an election: a deposed controller's tail may be longer than the log
+that replaced it, and never has the newer epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ebbtide.kraft.follower import MetadataFollower
+from ebbtide.kraft.image import MetadataImage
+
+
+class QuorumLogs:
+    """Follows every controller's log; `image` is the state by the best of them."""
+
+    def __init__(self, logs: Mapping[int, Path], mirrors: Mapping[int, Path] | None = None) -> None:
+        """`logs`: controller id to its metadata log folder; `mirrors`: where the bytes that were read are kept."""
+        mirrors = mirrors or {}
+        self._followers = {node: MetadataFollower(log, mirrors.get(node)) for node, log in logs.items()}
+        self._images = {node: MetadataImage() for node in logs}
+        self.image = self._images[min(logs)]
+
+    def poll(self) -> MetadataImage:
+        """Read what is new on every disk; returns the image to believe."""
+        for node, follower in self._followers.items():
+            self._images[node].apply(follower.poll())
+        self.image = self._images[max(self._followers, key=self._progress)]
+        return self.image
+
+    def _progress(self, node: int) -> tuple[int, int]:
+        follower = self._followers[node]
+        return (follower.batches[-1].epoch if follower.batches else -1, follower.next_offset)

@@ -1,0 +1,268 @@
+"""The cluster's state and the rule by which each metadata record changes it.
+
+The rules are those of the broker's own replay (`PartitionRegistration.merge`, `TopicDelta`, `ClusterDelta`):
+
+- a partition change raises the partition epoch by one, always; the leader epoch by one where a leader is
+  named, even the same one
+- clearing the ELR of a topic raises the partition epoch of those partitions only that had one
+- deleting a topic deletes its configs
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from ebbtide.kraft import messages as m
+from ebbtide.kraft.records import MetadataRecord
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.rows import BrokerRow, ConfigRow, PartitionRow, Row
+
+_NS_PER_MS = 1_000_000
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
+
+
+class State:
+    """Everything that replay remembers. Change it through `replay` only."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[TopicPartition, PartitionRow] = {}
+        self.brokers: dict[int, BrokerRow] = {}
+        self.configs: dict[tuple[str, str], ConfigRow] = {}
+        self.controller: int | None = None
+        self.skipped: Counter[str] = Counter()
+        self._topic_names: dict[str, str] = {}
+
+    def replay(self, record: MetadataRecord) -> Sequence[Row]:
+        """Apply one record; the rows of what it changed. Records without a rule change nothing here."""
+        rule = _RULES.get(record.name)
+        return () if rule is None else rule(self, record)
+
+    def topic(self, record: MetadataRecord) -> Sequence[Row]:
+        """A topic's name, known from now on by its id."""
+        topic = record.as_type(m.Topic)
+        self._topic_names[topic.topic_id] = topic.name
+        return ()
+
+    def remove_topic(self, record: MetadataRecord) -> Sequence[Row]:
+        """A topic and its configs are gone; there is no row for a partition that no longer is."""
+        name = self._topic_names.pop(record.as_type(m.RemoveTopic).topic_id, None)
+        if name is None:
+            return self._skip("RemoveTopicRecord of an unknown topic")
+        for partition in [each for each in self.partitions if each.topic == name]:
+            del self.partitions[partition]
+        resource = f"topic:{name}"
+        gone = [key for key in self.configs if key[0] == resource]
+        return [self._set_config(record, *key, None) for key in gone]
+
+    def partition(self, record: MetadataRecord) -> Sequence[Row]:
+        """The full state of a partition."""
+        new = record.as_type(m.Partition)
+        name = self._topic_names.get(new.topic_id)
+        if name is None:
+            return self._skip("PartitionRecord of an unknown topic")
+        row = PartitionRow(
+            metadata_offset=record.offset,
+            metadata_epoch=record.epoch,
+            at_ns=record.timestamp_ms * _NS_PER_MS,
+            topic=name,
+            partition=new.partition_id,
+            leader=new.leader,
+            leader_epoch=new.leader_epoch,
+            partition_epoch=new.partition_epoch,
+            replicas=new.replicas,
+            isr=new.isr,
+            elr=new.eligible_leader_replicas or (),
+            last_known_elr=new.last_known_elr or (),
+            adding=new.adding_replicas,
+            removing=new.removing_replicas,
+            leader_recovery_state=new.leader_recovery_state,
+        )
+        return [self._keep(row)]
+
+    def partition_change(self, record: MetadataRecord) -> Sequence[Row]:
+        """What changed of a partition: null fields did not."""
+        change = record.as_type(m.PartitionChange)
+        name = self._topic_names.get(change.topic_id)
+        old = None if name is None else self.partitions.get(TopicPartition(name, change.partition_id))
+        if old is None:
+            return self._skip("PartitionChangeRecord of an unknown partition")
+        elected = change.leader != m.NO_LEADER_CHANGE
+        recovers = change.leader_recovery_state != m.RECOVERY_STATE_UNCHANGED
+        new = msgspec.structs.replace(
+            _stamped(old, record),
+            leader=change.leader if elected else old.leader,
+            leader_epoch=old.leader_epoch + elected,
+            partition_epoch=old.partition_epoch + 1,
+            replicas=_changed(change.replicas, old.replicas),
+            isr=_changed(change.isr, old.isr),
+            elr=_changed(change.eligible_leader_replicas, old.elr),
+            last_known_elr=_changed(change.last_known_elr, old.last_known_elr),
+            adding=_changed(change.adding_replicas, old.adding),
+            removing=_changed(change.removing_replicas, old.removing),
+            leader_recovery_state=change.leader_recovery_state if recovers else old.leader_recovery_state,
+        )
+        return [self._keep(new)]
+
+    def clear_elr(self, record: MetadataRecord) -> Sequence[Row]:
+        """ELR and last known ELR of one topic, or of all, are emptied."""
+        name = record.as_type(m.ClearElr).topic_name
+        had = [row for row in self.partitions.values() if name in ("", row.topic) and (row.elr or row.last_known_elr)]
+        return [
+            self._keep(
+                msgspec.structs.replace(
+                    _stamped(row, record), elr=(), last_known_elr=(), partition_epoch=row.partition_epoch + 1
+                )
+            )
+            for row in had
+        ]
+
+    def register_broker(self, record: MetadataRecord) -> Sequence[Row]:
+        """A broker's registration; it is fenced unless the record says otherwise, as a snapshot's may."""
+        new = record.as_type(m.RegisterBroker)
+        events = ["registered"]
+        if not new.fenced:
+            events.append("unfenced")
+        if new.in_controlled_shutdown:
+            events.append("shutting_down")
+        return [self._broker(record, new.broker_id, new.broker_epoch, new.incarnation_id, event) for event in events]
+
+    def unregister_broker(self, record: MetadataRecord) -> Sequence[Row]:
+        """A registration ends."""
+        gone = record.as_type(m.UnregisterBroker)
+        return [self._known_broker(record, gone.broker_id, gone.broker_epoch, "unregistered")]
+
+    def registration_change(self, record: MetadataRecord) -> Sequence[Row]:
+        """A broker is fenced, unfenced or begins its controlled shutdown; its log dirs are no event."""
+        change = record.as_type(m.BrokerRegistrationChange)
+        events = []
+        if change.in_controlled_shutdown == 1:
+            events.append("shutting_down")
+        if change.fenced:
+            events.append("fenced" if change.fenced == 1 else "unfenced")
+        return [self._known_broker(record, change.broker_id, change.broker_epoch, event) for event in events]
+
+    def fence(self, record: MetadataRecord) -> Sequence[Row]:
+        """The records of early releases that say the same."""
+        broker = record.as_type(m.FenceBroker)
+        event = "fenced" if record.name == "FenceBrokerRecord" else "unfenced"
+        return [self._known_broker(record, broker.id, broker.epoch, event)]
+
+    def config(self, record: MetadataRecord) -> Sequence[Row]:
+        """A topic's, a broker's or the cluster's default config."""
+        config = record.as_type(m.Config)
+        if config.resource_type == _TOPIC_RESOURCE:
+            resource = f"topic:{config.resource_name}"
+        elif config.resource_type == _BROKER_RESOURCE:
+            resource = f"broker:{config.resource_name}" if config.resource_name else "cluster"
+        else:
+            return self._skip(f"ConfigRecord of resource type {config.resource_type}")
+        return [self._set_config(record, resource, config.name, config.value)]
+
+    def feature_level(self, record: MetadataRecord) -> Sequence[Row]:
+        """A finalized feature level; 0 switches a feature off."""
+        feature = record.as_type(m.FeatureLevel)
+        return [self._set_config(record, f"feature:{feature.name}", "level", str(feature.feature_level))]
+
+    def kraft_version(self, record: MetadataRecord) -> Sequence[Row]:
+        """The one feature whose level is a control record (KIP-853)."""
+        return [self._set_config(record, "feature:kraft.version", "level", str(record.as_type(m.KRaftVersion).level))]
+
+    def leader_change(self, record: MetadataRecord) -> Sequence[Row]:
+        """Which controller is active."""
+        self.controller = record.as_type(m.LeaderChange).leader_id
+        return ()
+
+    def differences(self, before: State, at: MetadataRecord) -> list[Row]:
+        """The rows that lead from `before` to this state, stamped with the place of `at`."""
+        rows: list[Row] = []
+        for partition, row in self.partitions.items():
+            old = before.partitions.get(partition)
+            if old is None or _stamped(old, at) != _stamped(row, at):
+                rows.append(row)
+        for broker in self.brokers.values():
+            then = before.brokers.get(broker.broker)
+            if then is None or (then.broker_epoch, then.event) != (broker.broker_epoch, broker.event):
+                rows.append(broker)
+        for key, config in self.configs.items():
+            if key not in before.configs or before.configs[key].value != config.value:
+                rows.append(config)
+        rows += [_config(at, *key, None) for key in before.configs.keys() - self.configs.keys()]
+        for broker in before.brokers.values():
+            if broker.broker not in self.brokers and broker.event != "unregistered":
+                rows.append(self._broker(at, broker.broker, broker.broker_epoch, broker.incarnation, "unregistered"))
+        return rows
+
+    def _known_broker(self, record: MetadataRecord, broker: int, epoch: int, event: str) -> BrokerRow:
+        known = self.brokers.get(broker)
+        incarnation = known.incarnation if known is not None and known.broker_epoch == epoch else None
+        return self._broker(record, broker, epoch, incarnation, event)
+
+    def _broker(
+        self, record: MetadataRecord, broker: int, epoch: int, incarnation: str | None, event: str
+    ) -> BrokerRow:
+        row = self.brokers[broker] = BrokerRow(
+            metadata_offset=record.offset,
+            at_ns=record.timestamp_ms * _NS_PER_MS,
+            broker=broker,
+            broker_epoch=epoch,
+            incarnation=incarnation,
+            event=event,
+        )
+        return row
+
+    def _set_config(self, record: MetadataRecord, resource: str, name: str, value: str | None) -> ConfigRow:
+        row = _config(record, resource, name, value)
+        if value is None:
+            self.configs.pop((resource, name), None)
+        else:
+            self.configs[resource, name] = row
+        return row
+
+    def _keep(self, row: PartitionRow) -> PartitionRow:
+        self.partitions[TopicPartition(row.topic, row.partition)] = row
+        return row
+
+    def _skip(self, reason: str) -> Sequence[Row]:
+        self.skipped[reason] += 1
+        return ()
+
+
+_RULES: dict[str, Callable[[State, MetadataRecord], Sequence[Row]]] = {
+    "TopicRecord": State.topic,
+    "RemoveTopicRecord": State.remove_topic,
+    "PartitionRecord": State.partition,
+    "PartitionChangeRecord": State.partition_change,
+    "ClearElrRecord": State.clear_elr,
+    "RegisterBrokerRecord": State.register_broker,
+    "UnregisterBrokerRecord": State.unregister_broker,
+    "BrokerRegistrationChangeRecord": State.registration_change,
+    "FenceBrokerRecord": State.fence,
+    "UnfenceBrokerRecord": State.fence,
+    "ConfigRecord": State.config,
+    "FeatureLevelRecord": State.feature_level,
+    "KRaftVersionRecord": State.kraft_version,
+    "LeaderChangeMessage": State.leader_change,
+}
+
+
+def _changed(new: tuple[int, ...] | None, old: tuple[int, ...]) -> tuple[int, ...]:
+    return old if new is None else new
+
+
+def _stamped(row: PartitionRow, record: MetadataRecord) -> PartitionRow:
+    return msgspec.structs.replace(
+        row, metadata_offset=record.offset, metadata_epoch=record.epoch, at_ns=record.timestamp_ms * _NS_PER_MS
+    )
+
+
+def _config(record: MetadataRecord, resource: str, name: str, value: str | None) -> ConfigRow:
+    return ConfigRow(
+        metadata_offset=record.offset,
+        at_ns=record.timestamp_ms * _NS_PER_MS,
+        resource=resource,
+        name=name,
+        value=value,
+    )

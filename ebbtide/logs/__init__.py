@@ -1,0 +1,1 @@
+"""Kafka's log files: segments, record batches, checkpoints."""

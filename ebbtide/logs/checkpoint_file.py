@@ -1,0 +1,27 @@
+"""A broker's offset checkpoints, Kafka's format 0: a version, a count, then `topic partition offset` lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ebbtide.logs.segments import TopicPartition
+
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+"""The HW of every replica as the broker last wrote it down."""
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+"""The offset of every log up to which the broker has certainly fsynced it."""
+
+
+def read_checkpoint(path: Path) -> dict[TopicPartition, int]:
+    """The offsets of a checkpoint file; raises ValueError where it is not one, or not whole."""
+    version, count, *lines = path.read_text().splitlines() or [""]
+    if version != "0":
+        raise ValueError(f"version {version!r}, known is '0'")
+    if int(count) != len(lines):
+        raise ValueError(f"{len(lines)} lines, {count} were announced")
+    offsets = {}
+    for line in lines:
+        topic, partition, offset = line.split()
+        offsets[TopicPartition(topic, int(partition))] = int(offset)
+    return offsets

@@ -1,0 +1,73 @@
+"""Partition folders and their segments; log end offsets (LEO) read from the batches themselves.
+
+Folder and file names are Kafka's: `<topic>-<partition>/` holds `<base offset, 20 digits>.log`. Folders being
+deleted, moved or stray carry a suffix and are no replica.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from ebbtide.logs.scan import Damage, scan_file
+
+METADATA_FOLDER = "__cluster_metadata-0"
+INTERNAL_PREFIX = "__"
+
+_SEGMENT = re.compile(r"(\d{20})\.log")
+_PARTITION = re.compile(r"(.+)-(\d+)")
+
+
+class TopicPartition(NamedTuple):
+    """A partition; `str()` gives Kafka's `topic-partition`."""
+
+    topic: str
+    partition: int
+
+    @classmethod
+    def parse(cls, text: str) -> TopicPartition:
+        """The partition that `t-0` names; raises ValueError for anything else."""
+        match = _PARTITION.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is no topic-partition such as t-0")
+        return cls(match[1], int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def segment_files(folder: Path) -> dict[int, Path]:
+    """The segments of a partition folder by base offset, in order; empty when the folder is missing."""
+    try:
+        found = [(match, path) for path in folder.iterdir() if (match := _SEGMENT.fullmatch(path.name))]
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    return {int(match[1]): path for match, path in sorted(found, key=lambda pair: pair[1].name)}
+
+
+def partition_folders(data_dir: Path) -> dict[TopicPartition, Path]:
+    """The replicas in a log directory, in order; empty when the directory is missing."""
+    if not data_dir.is_dir():
+        return {}
+    found = {}
+    for path in data_dir.iterdir():
+        if _PARTITION.fullmatch(path.name) and path.is_dir():
+            found[TopicPartition.parse(path.name)] = path
+    return dict(sorted(found.items()))
+
+
+def leo_of(partition_dir: Path) -> int:
+    """The offset after the last batch up to which the replica's log is whole.
+
+    Reads every segment and checks every checksum, as a broker's recovery does; stops at the first damage,
+    where recovery would truncate. 0 for a folder without segments.
+    """
+    leo = 0
+    for base, path in segment_files(partition_dir).items():
+        leo = max(leo, base)
+        for item in scan_file(path):
+            if isinstance(item, Damage):
+                return leo
+            leo = item.next_offset
+    return leo

@@ -1,0 +1,76 @@
+"""clients/: what happened to a run's clients that no table has a row for, one file a client, one event a line.
+
+Rebalances, resets, and how each transaction ended: a client that took no part in what a scenario is about proves
+nothing, and these lines say whether it did.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ebbtide.errors import UsageError
+from ebbtide.record.decoding import decoded
+from ebbtide.record.files import own_folder, write_atomically
+
+CLIENTS_DIR = "clients"
+"""Folder of a record: the events of each client that had any."""
+
+Event = Literal[
+    "transaction",
+    "fenced",
+    "replaced",
+    "assigned",
+    "revoked",
+    "truncation",
+    "out-of-range",
+    "no-offset",
+]
+TxnOutcome = Literal["committed", "aborted", "unknown"]
+
+
+class ClientEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event of one client; `why` says it in the client's words.
+
+    Of a producer: `transaction` (it ended: `txn` of `records` records, `outcome`), `fenced` (Kafka refused an
+    incarnation for a newer one), `replaced` (a new incarnation took over). Of a consumer: `assigned`, `revoked`
+    (`partitions` of its group came or went), and `truncation`, `out-of-range`, `no-offset`, after which it went
+    on from `offset` to `to` on the partition.
+    """
+
+    event: Event
+    at_ns: int
+    why: str = ""
+    txn: int | None = None
+    outcome: TxnOutcome | None = None
+    records: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    to: int | None = None
+    partitions: tuple[str, ...] = ()
+
+
+def write_client_events(record: Path, client: str, events: list[ClientEvent]) -> None:
+    """Replace the events of one client, e.g. `producer-1`. Raises `UsageError` when the folder is a link."""
+    lines = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
+    write_atomically(own_folder(record, CLIENTS_DIR) / f"{client}.jsonl", lines)
+
+
+def read_client_events(record: Path) -> dict[str, list[ClientEvent]] | None:
+    """The events by client; None: the record has none of them. Raises `UsageError` when a file is damaged."""
+    folder = record / CLIENTS_DIR
+    if not folder.is_dir():
+        return None
+    found = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        if not path.is_file():
+            raise UsageError("a client's events are in no regular file", where=str(path))
+        try:
+            lines = path.read_bytes().splitlines()
+            found[path.stem] = [decoded(line, ClientEvent) for line in lines if line.strip()]
+        except msgspec.DecodeError as error:
+            raise UsageError("a client's events are damaged", where=str(path), got=str(error)) from None
+    return found

@@ -1,0 +1,45 @@
+"""Files of one JSON value a line that outlive a kill: each line is whole and on the disk before the next is begun."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from ebbtide.errors import UsageError
+from ebbtide.record.decoding import decoded
+
+T = TypeVar("T")
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Add `line`, which ends itself; on the disk when this returns. Raises `OSError`."""
+    with path.open("ab") as file:
+        file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_lines(path: Path, kind: type[T], *, what: str, next: str) -> list[T]:
+    """The values, oldest first; none where there is no file.
+
+    A last line without its end was never written: it is cut off, so that the next one is whole. Raises `UsageError`
+    for other damage, which speaks of `what` and says what to type `next`.
+    """
+    if not path.is_file():
+        return []
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    if whole != text:
+        os.truncate(path, len(whole))
+    found = []
+    for number, line in enumerate(whole.split(b"\n")[:-1], start=1):
+        try:
+            found.append(decoded(line, kind))
+        except msgspec.DecodeError as error:
+            raise UsageError(
+                f"a line of the {what} cannot be read", where=f"{path}:{number}", got=str(error), next=next
+            ) from None
+    return found

@@ -1,0 +1,215 @@
+"""manifest.json: what a run was, and what its end is measured against.
+
+Written first with status `interrupted`, so that a killed harness leaves the truth behind; replaced, never
+edited, when more is known.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ebbtide.errors import UsageError
+from ebbtide.record.decoding import decoded
+from ebbtide.record.files import check_ended, write_atomically
+from ebbtide.record.run_id import RUN_ID_ALLOWED, is_run_id
+from ebbtide.record.tables import RECORD_VERSION
+from ebbtide.scenario.model import Acks
+
+MANIFEST = "manifest.json"
+
+PLAIN_CLUSTER = "cluster"
+"""What stands for the scenario in the record of a cluster that has none."""
+
+LIST_RECORDS = "ebbtide runs    (lists the records under ./runs)"
+"""What to type where no record is."""
+
+
+class NoRecord(UsageError):
+    """Nothing is there that is a record."""
+
+
+_NAMED_MAX = 5
+"""Of a folder of records, so many are named to somebody who has to choose one."""
+
+Status = Literal["complete", "interrupted", "failed"]
+
+
+class Topology(msgspec.Struct, frozen=True, kw_only=True):
+    """Node ids by role."""
+
+    controllers: tuple[int, ...] = ()
+    brokers: tuple[int, ...] = ()
+
+
+class TopicSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic as created: counts, not ids."""
+
+    partitions: int
+    replication_factor: int
+    min_isr: int
+
+
+ACKS: dict[Acks, int] = {"0": 0, "1": 1, "all": -1}
+"""acks as a configuration spells them: what Kafka, the manifest and the tables count them as."""
+
+ACKS_SPELLED: dict[int, Acks] = {number: spelled for spelled, number in ACKS.items()}
+
+
+class ProducerSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """A producer as configured; acks as a number, see `ACKS`."""
+
+    acks: int
+    idempotent: bool = False
+    transactional: bool = False
+
+
+class FinalOffsets(msgspec.Struct, frozen=True, kw_only=True):
+    """Log start and HW of one partition when the final consumer read it."""
+
+    log_start: int
+    high_watermark: int
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The keys of manifest.json that readers rely on; unknown keys are ignored on reading.
+
+    `final_offsets` is keyed `topic-partition`. `final_consumer` is null when there was no final read.
+    `clients` holds library versions, and by its name what each client of the scenario ran with.
+    `raw_limit_bytes` is the size up to which a replica's segments were kept in raw/; `raw_omitted` names
+    the `broker-N/topic-P` logs that exceeded it. `failure` says in a sentence why a run is not complete.
+    `torn_journal_bytes`: of the clients' journals so much at the ends is no whole entry, and is in no table.
+    `replay_of` is the run id of the record whose schedule was run again. `ignored_properties`, by their paths in the
+    scenario, had no effect: this release does not know them.
+    """
+
+    record_version: int = RECORD_VERSION
+    run_id: str
+    scenario: str = ""
+    replay_of: str | None = None
+    ignored_properties: tuple[str, ...] = ()
+    seed: int | None = None
+    kafka: str = ""
+    features: dict[str, int] = {}
+    runtime: str = ""
+    power_loss_method: str | None = None
+    topology: Topology = Topology()
+    topics: dict[str, TopicSetup] = {}
+    producers: dict[str, ProducerSetup] = {}
+    clients: dict[str, str] = {}
+    host: dict[str, str] = {}
+    draws: dict[str, str] = {}
+    timings_s: dict[str, float] = {}
+    start_ns: int | None = None
+    end_ns: int | None = None
+    status: Status = "interrupted"
+    failure: str | None = None
+    final_consumer: int | None = None
+    final_offsets: dict[str, FinalOffsets] = {}
+    raw_limit_bytes: int | None = None
+    raw_omitted: tuple[str, ...] = ()
+    torn_journal_bytes: int = 0
+
+
+def write_manifest(record: Path, manifest: Manifest) -> None:
+    """Replace the record's manifest in one step."""
+    write_atomically(record / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+
+
+def records_of(folder: Path) -> list[Path]:
+    """The records that lie in a folder, in the order of their names: the oldest first."""
+    return sorted(path.parent for path in folder.glob(f"[!.]*/{MANIFEST}"))
+
+
+def is_plain_cluster(manifest: Manifest) -> bool:
+    """Whether it is of a cluster by hand, without a scenario: nothing was sent that could be judged, or sent again."""
+    return manifest.scenario == PLAIN_CLUSTER and not manifest.topics
+
+
+def read_run(record: Path) -> Manifest:
+    """The manifest of a run of a scenario that has ended.
+
+    Raises as `read_manifest`, for the record of a plain cluster, and for a run that is still going.
+    """
+    manifest = read_manifest(record)
+    if is_plain_cluster(manifest):
+        raise UsageError(
+            "the record of a plain cluster, not of a run: there is no scenario, and nothing to judge or to run again",
+            where=str(record),
+            got="its steps are in steps.jsonl, the nodes' logs in logs/",
+            allowed="the record of a run, or of a cluster that was brought up from a scenario",
+            next="ebbtide cluster up SCENARIO",
+        )
+    check_ended(record)
+    return manifest
+
+
+def read_manifest(record: Path) -> Manifest:
+    """The manifest of a record.
+
+    Its `run_id` is any text: who names a file by it calls `check_run_id` first.
+    Raises `UsageError` when `record` is no run record, is damaged, or is of a newer record version.
+    """
+    path = record / MANIFEST
+    again = f"copy the record again from where it was made, or remove {record}"
+    if not record.is_dir():
+        what = "not a run record, but a file" if record.is_file() else "no such run record"
+        raise NoRecord(what, where=str(record), allowed="a folder with a manifest.json", next=LIST_RECORDS)
+    if not path.is_file():
+        for folder in (record, record / "runs"):
+            records = records_of(folder)
+            if records:
+                newest = [shlex.quote(str(one)) for one in records[: -_NAMED_MAX - 1 : -1]]
+                raise UsageError(
+                    "not a run record, but a folder of records",
+                    where=str(record),
+                    allowed=", ".join(newest) + (f" and {more} more" if (more := len(records) - len(newest)) else ""),
+                    next=f"ebbtide runs {shlex.quote(str(folder))}",
+                )
+        raise NoRecord("not a run record: manifest.json is missing", where=str(record), next=LIST_RECORDS)
+    try:
+        head = decoded(path.read_bytes(), object)
+    except msgspec.DecodeError as error:
+        raise UsageError("manifest.json is not JSON", where=str(path), got=str(error), next=again) from None
+    version = head.get("record_version") if isinstance(head, dict) else None
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise UsageError(
+            "manifest.json carries no record_version",
+            where=str(path),
+            got=repr(version),
+            allowed=f"1 to {RECORD_VERSION}",
+            next=again,
+        )
+    if version > RECORD_VERSION:
+        raise UsageError(
+            "the record is of a newer version than this Ebbtide reads",
+            where=str(path),
+            got=f"record_version {version}",
+            allowed=f"up to {RECORD_VERSION}",
+            next="judge it with the Ebbtide that made it, or a newer one",
+        )
+    try:
+        manifest = msgspec.convert(head, Manifest)
+    except msgspec.ValidationError as error:
+        what = "manifest.json does not fit the record format"
+        raise UsageError(what, where=str(path), got=str(error), next=again) from None
+    return manifest
+
+
+def check_run_id(record: Path, manifest: Manifest) -> None:
+    """Raise `UsageError` where the record's run id cannot name a folder.
+
+    Replays and shrinks name folders and files by it, so they refuse such a record. Judging writes into the record's own
+    folder only, so it does not.
+    """
+    if not is_run_id(manifest.run_id):
+        raise UsageError(
+            "manifest.json carries no run id that can name a folder: replays and shrinks name theirs by it",
+            where=str(record / MANIFEST),
+            got=repr(manifest.run_id),
+            allowed=RUN_ID_ALLOWED,
+            next=f"ebbtide analyze {shlex.quote(str(record))}",
+        )

@@ -1,0 +1,74 @@
+"""Which clauses must be known for a run to end as predicted, and which of them a verdict leaves unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from analysis.judge.invariants import (
+    API_AGREES,
+    CHECKER_FAILED,
+    HW_FROZEN,
+    NO_HW_REGRESSION,
+    NO_STALE_JOIN,
+    TRANSITIONS,
+)
+from ebbtide.record.verdict import Property, Verdict
+from ebbtide.scenario.model import Prediction
+
+_NOT_NEEDED = frozenset({NO_STALE_JOIN, TRANSITIONS, API_AGREES})
+"""Clauses that may stay unknown: of the first no record can carry the whole evidence; the second needs a release that
+the model knows, and speaks in detail of what the clauses beside it say in general; the third needs answers of brokers,
+which records made elsewhere need not have."""
+_OF_THE_HW = frozenset({HW_FROZEN, NO_HW_REGRESSION})
+
+
+def is_needed(name: str, prediction: Prediction | None, *, threw: bool, fell: bool) -> bool:
+    """Whether a run cannot end as predicted while this clause is unknown.
+
+    Those on the HW are needed where the prediction speaks of it, and where a HW went back that nothing allows (`fell`).
+    A checker that failed (`threw`) always counts: what it would have found is not known.
+    """
+    if threw or (name == NO_HW_REGRESSION and fell):
+        return True
+    if name in _OF_THE_HW:
+        return prediction is not None and prediction.hw_regression != "any"
+    return name not in _NOT_NEEDED
+
+
+def hw_fell_without_cause(
+    clause: Property | None,
+    *,
+    fallen: Collection[tuple[str, int]],
+    explained: Collection[tuple[str, int]],
+) -> bool:
+    """Whether a HW went back and the judge found no cause for it.
+
+    `clause`: what was found on *no-hw-regression-unless-allowed*. While it is unknown, it names each such fall. Where
+    the record has a gap it names the gap instead, and no fall has a cause: then none of the partitions whose HW has
+    `fallen` is among those with an `explained` fall.
+    """
+    named = clause is not None and clause.status == "unknown" and any(_is_fall(row) for row in clause.evidence)
+    return named or not set(fallen) <= set(explained)
+
+
+def _is_fall(row: object) -> bool:
+    return isinstance(row, dict) and "from" in row
+
+
+def needed_and_unknown(verdict: Verdict, prediction: Prediction | None) -> list[str]:
+    """The needed clauses that are unknown in a verdict; `prediction`: what its scenario predicts of the run."""
+    fell = hw_fell_without_cause(
+        next((one for one in verdict.properties if one.name == NO_HW_REGRESSION), None),
+        fallen={(one.topic, one.partition) for one in verdict.anomalies if one.kind == "hw-regression"},
+        explained={(one.topic, one.partition) for one in verdict.regressions},
+    )
+    return [
+        one.name
+        for one in verdict.properties
+        if one.status == "unknown" and is_needed(one.name, prediction, threw=_threw(one), fell=fell)
+    ]
+
+
+def _threw(one: Property) -> bool:
+    first = one.evidence[0] if one.evidence else None
+    return isinstance(first, dict) and str(first.get("why", "")).startswith(CHECKER_FAILED)

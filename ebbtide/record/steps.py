@@ -1,0 +1,125 @@
+"""steps.jsonl: what each step of the schedule did, when, and the proof that it took effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ebbtide.errors import UsageError
+from ebbtide.record.decoding import decoded
+from ebbtide.record.files import write_atomically
+from ebbtide.scenario.order import HEALED_BY
+
+STEPS = "steps.jsonl"
+
+
+class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of steps.jsonl.
+
+    `nodes` are the resolved targets' node ids, and `whom` says it in words: `broker-1 | broker-2, clients` were cut
+    from each other, `broker-1 > broker-2` one way. `effect_ns` null: no proof that the step took effect.
+    `healed_ns` null: never healed, or nothing to heal. `proof` holds `"probe": "ok"` and the figures that
+    the probe measured (a power loss: `lost_bytes`, and per log `logs: {"t-0": {"bytes_before",
+    "bytes_after", "leo_before", "leo_after"}}`). `parameters` are the step's own, as in the scenario file.
+    `state`, in a replay: the recorded state that the step waited for besides its trigger, and whether it was `reached`.
+    """
+
+    index: int
+    step: str
+    nodes: tuple[int, ...] = ()
+    whom: str | None = None
+    trigger: dict[str, Any] = {}
+    fired_ns: int | None = None
+    effect_ns: int | None = None
+    healed_ns: int | None = None
+    proof: dict[str, Any] = {}
+    state: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
+    why: str | None = None
+
+    @property
+    def optional(self) -> bool:
+        """Whether the run is none the worse where this step did not fire or took no effect."""
+        return self.parameters.get("optional") is True
+
+    @property
+    def node(self) -> int | None:
+        """The target, when there is exactly one."""
+        return self.nodes[0] if len(self.nodes) == 1 else None
+
+
+def write_steps(record: Path, steps: list[StepEntry]) -> None:
+    """Replace steps.jsonl in one step; a step's parameters stand beside its own keys."""
+    lines = []
+    for entry in steps:
+        row = msgspec.to_builtins(entry)
+        row = {**row.pop("parameters"), **row}
+        if entry.node is not None:
+            row["node"] = entry.node
+        lines.append(msgspec.json.encode(row))
+    write_atomically(record / STEPS, b"".join(line + b"\n" for line in lines))
+
+
+def read_steps(record: Path) -> list[StepEntry] | None:
+    """The steps of a record in order; None when steps.jsonl is missing.
+
+    Accepts `node` as well as `nodes`. Raises `UsageError` naming the line that is damaged.
+    """
+    path = record / STEPS
+    if not path.is_file():
+        return None
+    entries = []
+    fields = set(StepEntry.__struct_fields__)
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = decoded(line, dict[str, Any])
+            known = {key: row[key] for key in fields & row.keys() if row[key] is not None}
+            if "nodes" not in known and isinstance(row.get("node"), int):
+                known["nodes"] = (row["node"],)
+            if not isinstance(known.get("trigger", {}), dict):
+                known["trigger"] = {"text": known["trigger"]}
+            known["parameters"] = {key: row[key] for key in row.keys() - fields - {"node"}}
+            entries.append(msgspec.convert(known, StepEntry))
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise UsageError("steps.jsonl is damaged", where=f"{path}, line {number}", got=str(error)) from None
+    return entries
+
+
+def elementary(steps: Iterable[StepEntry]) -> list[StepEntry]:
+    """The steps, those that are made of others (restart, rolling, flap) taken apart, and an isolation as the cut it is.
+
+    A part is a step like any other, with its own times and proof, under the index of the whole.
+    """
+    found: list[StepEntry] = []
+    for step in steps:
+        parts = step.proof.get("parts")
+        if isinstance(parts, list):
+            found += _parts(step, parts)
+        elif step.step == "isolate":
+            found.append(msgspec.structs.replace(step, step="partition"))
+        else:
+            found.append(step)
+    return found
+
+
+def _parts(step: StepEntry, parts: list[Any]) -> list[StepEntry]:
+    """Raises `UsageError` where the parts are no steps."""
+    try:
+        entries = [msgspec.convert({**part, "index": step.index}, StepEntry) for part in parts]
+    except (TypeError, msgspec.ValidationError) as error:
+        raise UsageError("steps.jsonl is damaged", where=f"step {step.index}, its parts", got=str(error)) from None
+    healed = []
+    for at, entry in enumerate(entries):
+        healer = HEALED_BY.get(entry.step)
+        ends = [
+            later.effect_ns
+            for later in entries[at + 1 :]
+            if later.step == healer and (not later.nodes or set(entry.nodes) & set(later.nodes))
+        ]
+        healed.append(msgspec.structs.replace(entry, healed_ns=ends[0] if ends else step.healed_ns))
+    return healed

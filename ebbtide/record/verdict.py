@@ -1,0 +1,162 @@
+"""verdict.json, version 1: the judgement of one run. Binding for readers outside this project."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ebbtide.errors import ExitCode
+from ebbtide.record.files import write_atomically
+from ebbtide.record.tables import RECORD_VERSION
+from ebbtide.scenario.model import AllowedCause
+
+VERDICT = "verdict.json"
+
+Outcome = Literal["as-predicted", "contradicted", "inconclusive"]
+PropertyStatus = Literal["holds", "violated", "unknown", "not-exercised"]
+Cause = Literal[AllowedCause, "unexplained"]
+
+KINDS = (
+    "lost",
+    "unseen",
+    "vanished",
+    "inconsistent-offset",
+    "duplicate",
+    "aborted-read",
+    "dirty-order",
+    "poll-skip",
+    "poll-back",
+    "hw-regression",
+    "replica-divergence",
+    "damaged",
+)
+"""Of anomalies, as in `analysis.reconcile`, which takes Spark to be read."""
+
+EXIT_OF_OUTCOME: dict[Outcome, ExitCode] = {
+    "as-predicted": ExitCode.AS_PREDICTED,
+    "contradicted": ExitCode.CONTRADICTED,
+    "inconclusive": ExitCode.INCONCLUSIVE,
+}
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of sends by status, and rows of polls."""
+
+    sends: int = 0
+    acked: int = 0
+    failed: int = 0
+    unknown: int = 0
+    polls: int = 0
+
+
+class AnomalyCount(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of anomaly on one partition; at most 20 examples, all are in anomalies/."""
+
+    kind: str
+    topic: str
+    partition: int
+    count: int
+    examples: list[dict[str, Any]] = []
+
+
+def acked_by_brokers(counts: Counts, facts: Mapping[str, int]) -> int:
+    """How many records a broker acked, by the coverage facts: `counts.acked` has those of acks=0 too."""
+    return counts.acked - facts.get("acked-with-acks-0", 0)
+
+
+def told_of_acks_0(facts: Mapping[str, int]) -> str | None:
+    """What became of the records that were sent with acks=0, in words; None: there were none."""
+    sent = facts.get("acked-with-acks-0", 0)
+    if not sent:
+        return None
+    gone = facts.get("acks-0-gone")
+    count = f"{gone:,} are gone" if gone is not None else "it is not known how many are gone"
+    return f"of {sent:,} sent with acks=0, which no broker answers, {count}"
+
+
+def counts_by_kind(anomalies: Iterable[AnomalyCount]) -> Mapping[str, int]:
+    """How many anomalies of each kind, over all partitions; kinds that there are none of are left out."""
+    counts: Counter[str] = Counter()
+    for one in anomalies:
+        counts[one.kind] += one.count
+    return counts
+
+
+class Election(msgspec.Struct, frozen=True, kw_only=True):
+    """An election in the metadata log: the record that set this leader and epoch."""
+
+    metadata_offset: int
+    leader: int
+    leader_epoch: int
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """Lost records of one partition that share acks, commitment, cause and election. acks: -1 is all."""
+
+    topic: str
+    partition: int
+    acks: int
+    committed: bool
+    cause: Cause
+    count: int
+    first_offset: int
+    last_offset: int
+    election: Election | None = None
+
+
+class Regression(msgspec.Struct, frozen=True, kw_only=True):
+    """The HW that leaders served went from `from` back to `to`, under `leader_epoch`."""
+
+    topic: str
+    partition: int
+    from_: int = msgspec.field(name="from")
+    to: int
+    leader_epoch: int
+    cause: Cause
+    election: Election | None = None
+
+
+class Property(msgspec.Struct, frozen=True, kw_only=True):
+    """One clause checked on the evidence; `kip` is e.g. `KIP-966`."""
+
+    name: str
+    kip: str
+    status: PropertyStatus
+    evidence: list[Any] = []
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The judgement of one run; `why` says each reason for the outcome in a sentence."""
+
+    record_version: int = RECORD_VERSION
+    run_id: str
+    outcome: Outcome
+    why: list[str] = []
+    counts: Counts = Counts()
+    anomalies: list[AnomalyCount] = []
+    losses: list[Loss] = []
+    regressions: list[Regression] = []
+    properties: list[Property] = []
+    coverage: dict[str, int] = {}
+
+
+def not_finished(run_id: str) -> Verdict:
+    """The verdict that a record carries until it has been judged."""
+    return Verdict(run_id=run_id, outcome="inconclusive", why=["not finished: the run has not been judged yet"])
+
+
+def write_verdict(record: Path, verdict: Verdict) -> None:
+    """Replace the record's verdict.json in one step."""
+    write_atomically(record / VERDICT, msgspec.json.format(msgspec.json.encode(verdict), indent=2) + b"\n")
+
+
+def read_verdict(record: Path) -> Verdict | None:
+    """The verdict of a record; None when it has none that can be read."""
+    try:
+        return msgspec.json.decode((record / VERDICT).read_bytes(), type=Verdict)
+    except (OSError, msgspec.DecodeError):
+        return None

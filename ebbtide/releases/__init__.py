@@ -1,0 +1,1 @@
+"""What Ebbtide knows of Kafka releases."""

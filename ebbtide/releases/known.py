@@ -1,0 +1,79 @@
+"""What is a Kafka release to Ebbtide, and which ones it was tried with."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from packaging.version import Version
+
+from ebbtide.errors import UsageError
+
+OLDEST = "3.3.0"
+"""The first release whose KRaft mode is for production (KIP-833)."""
+
+
+class KnownRelease(msgspec.Struct, frozen=True, kw_only=True):
+    """A release that Ebbtide was tried with; `protocol` is what it does about lost replicas, by default.
+
+    `measured`: clusters of it ran and were judged. Others were fetched and start; any release from `OLDEST`
+    on may be named.
+    """
+
+    version: str
+    protocol: str
+    measured: bool = False
+
+
+_PLAIN = "no ELR; joins the ISR with a stale broker epoch (before KIP-903)"
+_EPOCHS = "no ELR; KIP-903"
+_FROZEN = "no ELR; HW frozen under min ISR"
+_PREVIEW = "ELR preview, off"
+_ELR = "ELR on"
+
+KNOWN: tuple[KnownRelease, ...] = (
+    KnownRelease(version="3.3.2", protocol=_PLAIN),
+    KnownRelease(version="3.4.1", protocol=_PLAIN, measured=True),
+    KnownRelease(version="3.5.2", protocol=_EPOCHS, measured=True),
+    KnownRelease(version="3.6.2", protocol=_EPOCHS, measured=True),
+    KnownRelease(version="3.7.2", protocol=_FROZEN, measured=True),
+    KnownRelease(version="3.8.1", protocol=_FROZEN, measured=True),
+    KnownRelease(version="3.9.1", protocol=_FROZEN, measured=True),
+    KnownRelease(version="3.9.2", protocol=_FROZEN),
+    KnownRelease(version="4.0.0", protocol=_PREVIEW),
+    KnownRelease(version="4.0.2", protocol=_PREVIEW, measured=True),
+    KnownRelease(version="4.1.0", protocol=_ELR),
+    KnownRelease(version="4.1.1", protocol=_ELR),
+    KnownRelease(version="4.1.2", protocol=_ELR, measured=True),
+    KnownRelease(version="4.2.0", protocol=_ELR),
+    KnownRelease(version="4.2.1", protocol=_ELR, measured=True),
+    KnownRelease(version="4.3.0", protocol=_ELR),
+    KnownRelease(version="4.3.1", protocol=_ELR, measured=True),
+    KnownRelease(version="4.4.0", protocol=_ELR, measured=True),
+)
+
+
+def parse_version(text: str) -> Version:
+    """`text` as a Kafka release; raises `UsageError` when it is none, or one before `OLDEST`."""
+    if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", text):
+        raise UsageError("not a Kafka release", got=repr(text), allowed="such as 4.3.1", next="ebbtide kafka list")
+    version = Version(text)
+    if version < Version(OLDEST):
+        raise UsageError(
+            "Kafka before 3.3 has no KRaft mode for production",
+            got=text,
+            allowed=f"{OLDEST} and newer",
+            next="ebbtide kafka list",
+        )
+    return version
+
+
+def nearest(version: str) -> str:
+    """The known release nearest to `version`: by major, minor and patch; of another minor, the newest patch."""
+    major, minor, patch = Version(version).release
+
+    def distance(known: KnownRelease) -> tuple[int, int, int]:
+        a, b, c = Version(known.version).release
+        return abs(a - major), abs(b - minor), abs(c - patch) if (a, b) == (major, minor) else -c
+
+    return min(KNOWN, key=distance).version

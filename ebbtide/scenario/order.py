@@ -1,0 +1,195 @@
+"""Which step ends which fault, and whether a schedule's order makes sense as far as the file alone can tell.
+
+Roles are resolved when a step fires, so the file seldom says which node is meant. Refused is only what cannot be
+right whoever is meant: a heal with nothing cut, a start of a node that nothing can have stopped, a kill of one
+that is surely down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from ebbtide.errors import UsageError
+from ebbtide.scenario.model import StepKind, StepSpec
+from ebbtide.scenario.roles import Role, parse_role
+
+HEALED_BY: Mapping[str, StepKind] = {
+    "kill": "start",
+    "stop": "start",
+    "power-loss": "start",
+    "wipe-disk": "start",
+    "pause": "resume",
+    "fill-disk": "mend-disk",
+    "read-only": "mend-disk",
+    "fail-disk": "mend-disk",
+    "slow-disk": "mend-disk",
+    "partition": "heal",
+    "isolate": "heal",
+    "limit-bandwidth": "heal",
+    "hold-request": "release",
+    "delay-request": "release",
+    "drop-request": "release",
+    "duplicate-request": "release",
+}
+"""The step that ends each fault's effect. Those that end by themselves (restart, rolling, flap) are not listed."""
+
+NETWORK_FAULTS = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "heal")
+DISK_TROUBLES = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "mend-disk")
+"""Faults under which a running node may end by itself; what is then needed is a mend-disk and a start."""
+
+TAKES_DOWN = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "start")
+"""Faults that end the node's process."""
+NEEDS_A_SOUND_VOLUME = DISK_TROUBLES | {"power-loss", "wipe-disk"}
+"""Faults of a volume: one that is in trouble already is mended first."""
+
+_NEED_A_PROCESS = frozenset({"kill", "stop", "pause", "resume", "restart"})
+_NEED_IT_AWAKE = frozenset({"stop", "pause", "restart"})
+_EMPTY_THE_VOLUME: Mapping[str, frozenset[str]] = {
+    "power-loss": frozenset({"power-loss", "wipe-disk"}),
+    "wipe-disk": frozenset({"wipe-disk"}),
+}
+"""What a step has to take was taken by these already, as long as the node does not run again."""
+_HEAL_ALL: Mapping[str, tuple[str, str]] = {
+    "heal": ("nothing to heal: no cut or limit is in force", "after a cut or a limit"),
+    "release": (
+        "nothing to release: no rule is in force",
+        "after a hold-request, delay-request, drop-request or duplicate-request",
+    ),
+}
+"""Steps that, without a target, end every fault of their family: what to say when there is none."""
+_NOT_BROKERS = ("controller", "controllers")
+_FIXED = ("broker", "controllers")
+"""Roles that stand for the same nodes at each step. The active controller is another one once it was killed."""
+
+
+class _Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault in force. `who`: what its target surely is: a broker's role, or the step that first resolved it."""
+
+    kind: StepKind
+    who: Role
+
+
+def order(
+    steps: Sequence[StepSpec], told_wrong: Callable[[int], bool], *, one_controller: bool
+) -> Iterator[UsageError]:
+    """What the order of the steps makes impossible; nothing from the first step on whose kind or target is wrong.
+
+    `one_controller`: there is surely no more than one, so that `controller` is the same node at each step.
+    """
+    fixed = (*_FIXED, "controller") if one_controller else _FIXED
+    open_: list[_Fault] = []
+    named: dict[str, Role] = {}
+    for index, step in enumerate(steps):
+        if told_wrong(index):
+            return
+        who = _who(step, index, named, fixed)
+        yield from _impossible(step, who, open_, f"steps[{index}]")
+        if step.name is not None and who is not None:
+            named[step.name] = who
+        open_ = [fault for fault in open_ if not _ends(step, who, fault) and not _cuts_short(step, who, fault)]
+        # A node whose volume was mended may have ended before.
+        leaves_broken = step.step in HEALED_BY or step.step == "mend-disk"
+        if leaves_broken and (who is not None or step.step in NETWORK_FAULTS):
+            open_.append(_Fault(kind=step.step, who=who or Role(kind="clients")))
+
+
+def impossible_now(step: StepSpec, node: int | None, in_force: Iterable[tuple[StepKind, int]]) -> Iterator[UsageError]:
+    """What cannot be right of `step` on `node` while these faults last, each with a node that it is on."""
+    open_ = [_Fault(kind=kind, who=_node(on)) for kind, on in in_force]
+    if step.step == "start":
+        # Trouble with its volume may have ended a node, and need not have.
+        open_ = [fault for fault in open_ if fault.kind in TAKES_DOWN]
+    yield from _impossible(step, None if node is None else _node(node), open_, "step")
+
+
+def _node(node: int) -> Role:
+    """A node for certain, whatever it is."""
+    return Role(kind="broker", argument=str(node))
+
+
+def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where: str) -> Iterator[UsageError]:
+    healed: set[str] = {kind for kind, healer in HEALED_BY.items() if healer == step.step}
+    if step.step == "start":
+        healed |= DISK_TROUBLES | {"mend-disk"}
+    candidates = [fault for fault in open_ if fault.kind in healed]
+    if step.step in _HEAL_ALL and step.target is None and not candidates:
+        nothing, allowed = _HEAL_ALL[step.step]
+        yield UsageError(nothing, where=f"{where}.step", got=step.step, allowed=allowed)
+    elif healed and who is not None and not any(_may_be(who, fault.who) for fault in candidates):
+        after = ", ".join(sorted(healed))
+        yield UsageError(
+            f"nothing to {step.step}: no earlier step left this node so",
+            where=f"{where}.target",
+            got=repr(step.target),
+            allowed=f"a node after {after}",
+        )
+    if step.step in _NEED_A_PROCESS and any(fault.kind in TAKES_DOWN and fault.who == who for fault in open_):
+        yield UsageError(
+            f"a {step.step} of a node that is down",
+            where=f"{where}.target",
+            got=repr(step.target),
+            allowed="start it first",
+        )
+    if step.step in _NEED_IT_AWAKE and any(fault.kind == "pause" and fault.who == who for fault in open_):
+        yield UsageError(
+            f"a {step.step} of a node that is paused",
+            where=f"{where}.target",
+            got=repr(step.target),
+            allowed="resume it first, or kill it",
+        )
+    taken_by = _EMPTY_THE_VOLUME.get(step.step, frozenset())
+    if any(fault.kind in taken_by and fault.who == who for fault in open_):
+        yield UsageError(
+            f"a {step.step} of a volume with nothing left to lose",
+            where=f"{where}.target",
+            got=repr(step.target),
+            allowed="start it first",
+        )
+    if step.step in NEEDS_A_SOUND_VOLUME and any(fault.kind in DISK_TROUBLES and fault.who == who for fault in open_):
+        yield UsageError(
+            f"a {step.step} of a volume that is in trouble already",
+            where=f"{where}.target",
+            got=repr(step.target),
+            allowed="mend-disk first",
+        )
+    if step.step == "flap" and any(fault.kind in NETWORK_FAULTS for fault in open_):
+        yield UsageError(
+            "a flap heals every cut, also the one that is in force",
+            where=f"{where}.step",
+            got="flap",
+            allowed="heal first",
+        )
+
+
+def _who(step: StepSpec, index: int, named: dict[str, Role], fixed: Collection[str]) -> Role | None:
+    """A role of a `fixed` kind is itself; any other is whoever it was at this step, and `step(NAME)` the same again."""
+    if step.target is None:
+        return None
+    try:
+        role = parse_role(step.target)
+    except UsageError:
+        return None
+    if role.kind == "step":
+        return named.get(str(role.argument))
+    if role.kind in fixed:
+        return role
+    return Role(kind=role.kind, argument=f"{role.argument} at step {index}")
+
+
+def _cuts_short(step: StepSpec, who: Role | None, fault: _Fault) -> bool:
+    """A process that ends is not paused any more."""
+    return fault.kind == "pause" and step.step in TAKES_DOWN and fault.who == who
+
+
+def _ends(step: StepSpec, who: Role | None, fault: _Fault) -> bool:
+    if HEALED_BY.get(fault.kind, "start") != step.step:
+        return False
+    return step.target is None or who == fault.who
+
+
+def _may_be(one: Role, other: Role) -> bool:
+    if one.kind == other.kind == "broker":
+        return one == other
+    return (one.kind in _NOT_BROKERS) == (other.kind in _NOT_BROKERS)

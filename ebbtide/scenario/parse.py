@@ -1,0 +1,65 @@
+"""Reads scenario files; a wrong one is refused whole, with all its problems at once."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.scenario.check import check
+from ebbtide.scenario.futile_steps import futile_steps
+from ebbtide.scenario.meaning import meaning
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.prediction_meaning import prediction_meaning
+from ebbtide.scenario.property_meaning import outward_properties
+
+_CATALOGUE = "ebbtide scenarios    (lists the catalogue; `scenarios show NAME` prints a file)"
+
+
+def load(
+    path: Path, *, next: str = "ebbtide scenarios show healthy", strict: bool = False, to_run: bool = False
+) -> Scenario:
+    """Read and check a scenario file; `strict` and `to_run` as in `parse`.
+
+    `next` is what to type after mending it: by default a shipped file to compare with. Raises `Problems` with
+    every problem of the file, or `UsageError` when it cannot be read.
+    """
+    try:
+        # Editors on Windows begin it with a byte order mark.
+        text = path.read_text("utf-8-sig")
+    except OSError as error:
+        again = next if path.exists() else _CATALOGUE
+        raise UsageError("cannot read the scenario file", where=str(path), got=error.strerror, next=again) from None
+    except UnicodeDecodeError as error:
+        raise UsageError("the scenario file is not UTF-8", where=str(path), got=str(error), next=next) from None
+    return parse(text, file=str(path), next=next, strict=strict, to_run=to_run)
+
+
+def parse(text: str, *, file: str, next: str | None = None, strict: bool = False, to_run: bool = False) -> Scenario:
+    """Check the text of a scenario file; `file` names it in errors.
+
+    `strict`: as its author wrote it, and with a run before it. Then it may hold nothing that a run would do in vain.
+    The scenario of a record has been run, maybe on other releases, with other levels or shorter deadlines than its
+    author gave it, and what came of it is there to be judged.
+    `to_run`: a cluster may be started from it, so it may set no property by which Kafka writes or runs files outside of
+    the run's folder. `strict` includes this.
+    """
+    try:
+        raw = tomllib.loads(text)
+    except ValueError as error:  # a TOMLDecodeError, or a number of more digits than Python reads
+        raise Problems(file, [UsageError("not TOML", got=str(error))], next=next) from None
+    checked = check(raw, Scenario)
+    scenario = msgspec.convert(checked.value, Scenario)
+    problems: list[EbbtideError] = [*checked.problems]
+    found = [*meaning(scenario, checked.wrong)]
+    if strict or to_run:
+        found += outward_properties(scenario.cluster)
+    if strict:
+        found += futile_steps(scenario, checked.wrong)
+        found += prediction_meaning(scenario, checked.wrong)
+    problems += [one for one in found if not checked.wrong(str(one.where))]
+    if problems:
+        raise Problems(file, problems, next=next)
+    return scenario

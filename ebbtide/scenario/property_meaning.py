@@ -1,0 +1,56 @@
+"""Which of Kafka's properties no scenario may set: some in no scenario, some in none that a cluster is started from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from cluster.runtime.properties import HARNESS_OWNED, leads_out
+from ebbtide.errors import UsageError
+from ebbtide.properties_file import is_writable
+from ebbtide.scenario.model import NODE_ROLES, ClusterSpec
+
+_NAME = re.compile(r"[^\s=:#!\\]+")
+
+
+def property_meaning(cluster: ClusterSpec) -> Iterator[UsageError]:
+    """Properties that are no single property, or that tie a node to its place.
+
+    The scenario of a record is held to this too, also when it is judged: what Kafka read is known of single properties
+    only. `outward_properties` are refused besides where a cluster is started.
+    """
+    for role in NODE_ROLES:
+        where = f"cluster.{role}_properties"
+        properties = cluster.given_to(role)
+        owned = sorted(HARNESS_OWNED & properties.keys())
+        if owned:
+            yield UsageError(
+                "a property that the harness sets itself",
+                where=where,
+                got=", ".join(owned),
+                allowed="any but " + ", ".join(sorted(HARNESS_OWNED)),
+            )
+        for name, value in properties.items():
+            if not (_NAME.fullmatch(name) and name.isascii() and name.isprintable()):
+                allowed = "ASCII without blanks, and without = : # ! \\"
+                yield UsageError("not a property's name", where=where, got=repr(name), allowed=allowed)
+            elif not is_writable(value):
+                allowed = "one line, without control characters"
+                yield UsageError("not a property's value", where=f"{where}.{name}", got=repr(value), allowed=allowed)
+
+
+def outward_properties(cluster: ClusterSpec) -> Iterator[UsageError]:
+    """Properties by which Kafka writes or runs files outside of the run's folder.
+
+    Whatever starts Kafka refuses them, also from a record: whoever made it may have written anything into it. Judging
+    a finished record starts nothing, and takes them.
+    """
+    for role in NODE_ROLES:
+        for name in cluster.given_to(role):
+            if leads_out(name):
+                yield UsageError(
+                    "a property by which Kafka writes or runs files outside of the run's folder",
+                    where=f"cluster.{role}_properties",
+                    got=name,
+                    allowed="properties of what runs on the nodes' own volumes",
+                )

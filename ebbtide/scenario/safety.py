@@ -1,0 +1,46 @@
+"""What must hold of every scenario before a cluster is made of it: its names become paths, its properties files.
+
+`parse` checks this with all the rest where a cluster is to be made. A scenario that was put together without a file is
+checked here, on its way into a run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+
+from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.releases.known import parse_version
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.property_meaning import outward_properties, property_meaning
+from ebbtide.scenario.references import put_at
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")
+
+
+def check_name(name: str) -> None:
+    """Raise `UsageError` unless a scenario may be called so."""
+    if not _NAME.fullmatch(name):
+        raise UsageError("not a scenario name", got=repr(name), allowed="a-z, 0-9 and -, 1 to 64 of them")
+
+
+def topic_name(name: str, where: str) -> Iterator[UsageError]:
+    """A name that no topic may have; `.` and `..` are among them, as they are in Kafka."""
+    if not _TOPIC.fullmatch(name):
+        allowed = "1 to 64 of A-Z a-z 0-9 . _ -, but not . or .."
+        yield UsageError("not a topic name", where=where, got=repr(name), allowed=allowed)
+
+
+def refuse_unsafe(scenario: Scenario) -> None:
+    """Raise `Problems` where a run of `scenario` could write or start something outside of its own folder."""
+    problems: list[EbbtideError] = [*put_at("name", partial(check_name, scenario.name))]
+    for index, text in enumerate(scenario.kafka):
+        problems += put_at(f"kafka[{index}]", partial(parse_version, text))
+    problems += property_meaning(scenario.cluster)
+    problems += outward_properties(scenario.cluster)
+    for name in scenario.topics:
+        problems += topic_name(name, f"topics.{name}")
+    if problems:
+        raise Problems("the scenario", problems)

@@ -1,0 +1,44 @@
+"""What the types of wire steps cannot say: APIs that Kafka knows, durations, and holds that a trigger can wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ebbtide.errors import UsageError
+from ebbtide.scenario.api_keys import API_KEYS
+from ebbtide.scenario.check import suggestion
+from ebbtide.scenario.model import HeldTrigger, StepSpec
+from ebbtide.scenario.words import duration_s
+
+_STOPPING = ("hold-request", "delay-request")
+
+
+def wire_step(step: StepSpec, where: str) -> Iterator[UsageError]:
+    """An API that Kafka does not have, and a delay that is none."""
+    if step.api is not None:
+        yield from _api(step.api, f"{where}.api")
+    if step.delay is not None:
+        try:
+            duration_s(step.delay)
+        except UsageError as error:
+            yield UsageError(error.what, where=f"{where}.delay", got=error.got, allowed=error.allowed)
+
+
+def held_trigger(held: HeldTrigger, earlier: Iterable[StepSpec], where: str) -> Iterator[UsageError]:
+    """A wait for requests that no earlier step holds or delays."""
+    yield from _api(held.api, f"{where}.api")
+    if held.at_least < 1:
+        yield UsageError("out of range", where=f"{where}.at_least", got=str(held.at_least), allowed="1 or more")
+    if held.api in API_KEYS and not any(step.step in _STOPPING and step.api == held.api for step in earlier):
+        yield UsageError(
+            "can never fire: no earlier step holds such requests",
+            where=f"{where}.api",
+            got=repr(held.api),
+            allowed=f"after a hold-request or delay-request of {held.api}",
+        )
+
+
+def _api(name: str, where: str) -> Iterator[UsageError]:
+    if name not in API_KEYS:
+        allowed = "a Kafka API, e.g. AlterPartition, Fetch, Produce" + suggestion(name, list(API_KEYS))
+        yield UsageError("unknown API", where=where, got=repr(name), allowed=allowed)

@@ -1,0 +1,54 @@
+"""Writes a scenario out as TOML with every default filled in, so that it says the whole experiment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from ebbtide.scenario.model import Scenario
+
+SCENARIO = "scenario.toml"
+"""The file of a run record that holds the scenario as run."""
+
+
+def text_of(scenario: Scenario) -> str:
+    """The TOML text; parsing it yields the same scenario."""
+    return tomli_w.dumps(given(scenario), multiline_strings=True)
+
+
+def brief_text_of(scenario: Scenario) -> str:
+    """The TOML text without what is as by default; parsing it yields the same scenario."""
+    return tomli_w.dumps(_brief(scenario), multiline_strings=True)
+
+
+def _brief(part: Any) -> Any:
+    if isinstance(part, msgspec.Struct):
+        fields = msgspec.structs.fields(part)
+        values = {field.encode_name: getattr(part, field.name) for field in fields if not _by_default(part, field)}
+        return {key: _brief(value) for key, value in values.items()}
+    if isinstance(part, dict):
+        return {key: _brief(value) for key, value in part.items()}
+    return [_brief(value) for value in part] if isinstance(part, list | tuple) else part
+
+
+def _by_default(part: msgspec.Struct, field: msgspec.structs.FieldInfo) -> bool:
+    factory = field.default_factory
+    default = factory() if callable(factory) else field.default
+    return bool(getattr(part, field.name) == default)
+
+
+def given(part: msgspec.Struct) -> dict[str, Any]:
+    """A part of a scenario as TOML has it: plain values, without the keys that are not set."""
+    plain = _without_none(msgspec.to_builtins(part))
+    assert isinstance(plain, dict)
+    return plain
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(one) for key, one in value.items() if one is not None}
+    if isinstance(value, list | tuple):
+        return [_without_none(one) for one in value]
+    return value

@@ -1,0 +1,89 @@
+"""Refuses a step that makes no sense before it touches anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from cluster.runtime.base import CLIENTS
+from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.kraft.image import MetadataImage
+from ebbtide.scenario.meaning import meaning
+from ebbtide.scenario.model import Scenario, StepSpec, TopicSpec
+from ebbtide.scenario.order import DISK_TROUBLES, impossible_now
+from ebbtide.scenario.references import nothing_wrong
+from ebbtide.scenario.roles import parse_role
+from ebbtide.scenario.step_meaning import step_meaning
+from harness.runner.session import Session
+from harness.runner.view import RoleUnresolved
+
+
+def refuse_nonsense(scenario: Scenario, step: StepSpec, image: MetadataImage) -> None:
+    """Raises `Problems` with all that is wrong with `step` as the next one of `scenario`.
+
+    A scenario with topics is judged by its file, so that the step has to fit in there. On a plain cluster the topics
+    are those that it has now, and the order is up to whoever is at the keys.
+    """
+    problems: list[EbbtideError] = [
+        UsageError(one.what, where=_key(one), got=one.got, allowed=one.allowed)
+        for one in _problems(scenario, step, image)
+    ]
+    if problems:
+        raise Problems(f"the step {step.step}", problems, next=f"ebbtide fault {step.step} --help")
+
+
+def refuse_pointless(session: Session, step: StepSpec) -> None:
+    """Raises `Problems` where `step` could do nothing to the cluster as it is now.
+
+    A step with a trigger comes later, and its roles may stand for others then.
+    """
+    if step.trigger is not None:
+        return
+    try:
+        nodes = session.view.resolve(parse_role(step.target)) if step.target is not None else (None,)
+    except RoleUnresolved:
+        return
+    in_force, states = session.in_force, session.node_states()
+    names = {None: "the cluster", CLIENTS: "clients"} | {one.id: one.name for one in session.runtime.nodes.values()}
+    problems: list[EbbtideError] = []
+    for node in nodes:
+        found = list(impossible_now(step, node, in_force))
+        if not found and step.step == "release":
+            return
+        name = names[node]
+        where = f"{name}, {states[name]}" if name in states else name
+        problems += [UsageError(one.what, where=where, got=one.got, allowed=one.allowed) for one in found]
+    if step.step in DISK_TROUBLES and session.runtime.power_loss_method == "truncate":
+        problems.append(
+            UsageError(
+                "this step needs nodes with volumes of their own, which there are none of",
+                where="the cluster, which loses power by truncate",
+                allowed="on a host with loop mounts, without --power-loss truncate",
+            )
+        )
+    if problems:
+        raise Problems(f"the step {step.step}", problems, next="ebbtide cluster status")
+
+
+def _problems(scenario: Scenario, step: StepSpec, image: MetadataImage) -> Iterator[UsageError]:
+    where = f"steps[{len(scenario.steps)}]"
+    if scenario.topics:
+        whole = msgspec.structs.replace(scenario, steps=(*scenario.steps, step))
+        yield from (one for one in meaning(whole, nothing_wrong) if str(one.where).startswith(where))
+    else:
+        whole = msgspec.structs.replace(scenario, topics=_topics(image))
+        names = {one.name for one in scenario.steps if one.name is not None}
+        yield from step_meaning(whole, step, where, names, nothing_wrong)
+
+
+def _topics(image: MetadataImage) -> dict[str, TopicSpec]:
+    """The topics that the cluster has, by their numbers of partitions."""
+    counts = Counter(partition.topic for partition in image.partitions)
+    return {topic: TopicSpec(partitions=count) for topic, count in counts.items()}
+
+
+def _key(problem: UsageError) -> str | None:
+    """`target` of `steps[3].target`."""
+    return None if problem.where is None else problem.where.partition(".")[2] or None

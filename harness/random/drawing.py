@@ -1,0 +1,139 @@
+"""Draws a whole scenario from a seed: cluster, topic, clients, and a schedule that is valid and ends healed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from random import Random
+
+import msgspec
+from packaging.version import Version
+
+from ebbtide.releases.known import parse_version
+from ebbtide.scenario.model import (
+    Acks,
+    ClusterSpec,
+    ConsumerSpec,
+    Isolation,
+    Prediction,
+    ProducerSpec,
+    Scenario,
+    StepKind,
+    StepSpec,
+    TopicSpec,
+)
+from ebbtide.scenario.order import HEALED_BY
+from harness.random.requests import ELR_FEATURE, SPARE_TOPIC, TOPIC
+from harness.random.schedule import build
+from harness.random.world import World, first_world
+
+STEPS = 12
+STEPS_MAX = 200
+_ELR_BY_DEFAULT = Version("4.1.0")
+_ELR_POSSIBLE = Version("4.0.0")
+_ISOLATIONS: tuple[Isolation, ...] = ("read_uncommitted", "read_uncommitted", "read_committed")
+_PREDICTIONS = (
+    Prediction(
+        kafka=">=3.3",
+        clause="KIP-966, KIP-704, KIP-903: whatever fails, no committed record is lost and no transition of a "
+        "partition happens but as the protocol allows",
+    ),
+)
+
+
+def draw(
+    seed: int,
+    *,
+    kafka: str,
+    features: Mapping[str, int] | None = None,
+    steps: int = STEPS,
+    without: Collection[StepKind] = (),
+) -> Scenario:
+    """A scenario for one release, all of it drawn from `seed`: the same arguments give the same scenario.
+
+    `features`: levels to format with. `steps`: how many are drawn; the wait that comes first and
+    those that heal come on top. `without`: kinds of step that the host cannot do.
+    Raises `UsageError` for what is no release.
+    """
+    random = Random(seed)
+    setting = _setting(random, seed, kafka, features or {})
+    return with_steps(setting, [None] * steps, random, without=without)
+
+
+def with_steps(
+    setting: Scenario, genes: list[StepSpec | None], random: Random, *, without: Collection[StepKind] = ()
+) -> Scenario:
+    """`setting` with the steps that are valid of `genes`; see `harness.random.schedule.build`."""
+    steps = build(world_of(setting, without), genes, random)
+    topics = {TOPIC: setting.topics[TOPIC]}
+    if any(step.step == "delete-topic" for step in steps):
+        topics[SPARE_TOPIC] = TopicSpec(replication_factor=1, min_isr=1)
+    return msgspec.structs.replace(setting, topics=topics, steps=steps)
+
+
+def world_of(setting: Scenario, without: Collection[StepKind] = ()) -> World:
+    """The healthy cluster of a random scenario."""
+    topic, release = setting.topics[TOPIC], parse_version(setting.kafka[0])
+    level = setting.cluster.features.get(ELR_FEATURE, int(release >= _ELR_BY_DEFAULT))
+    return first_world(
+        {f"{TOPIC}-{number}": replicas for number, replicas in enumerate(topic.assignment)},
+        brokers=setting.cluster.brokers,
+        min_isr=topic.min_isr,
+        elr=level > 0,
+        level_changes=release >= _ELR_POSSIBLE,
+        without=frozenset(without) | {kind for kind, healer in HEALED_BY.items() if healer in without},
+    )
+
+
+def _setting(random: Random, seed: int, kafka: str, features: Mapping[str, int]) -> Scenario:
+    brokers = 3 if random.random() < 0.85 else 4
+    partitions = random.choice((1, 1, 2))
+    assignment = tuple(tuple(random.sample(range(1, brokers + 1), 3)) for _ in range(partitions))
+    return Scenario(
+        name=f"random-{seed}",
+        title=f"A random schedule, drawn from seed {seed}",
+        description=f"All of it drawn from seed {seed}. No loss in particular is sought: the run is held to the rules.",
+        kafka=(str(parse_version(kafka)),),
+        cluster=ClusterSpec(
+            controllers=1 if random.random() < 0.9 else 3,
+            brokers=brokers,
+            features=dict(features),
+            session_timeout_s=random.choice((2.0, 3.0)),
+            replica_lag_max_s=random.choice((2.0, 4.0)),
+        ),
+        topics={
+            TOPIC: TopicSpec(
+                partitions=partitions,
+                replication_factor=3,
+                min_isr=random.choices((2, 3, 1), (7, 2, 1))[0],
+                assignment=assignment,
+                config={"unclean.leader.election.enable": "true"} if random.random() < 0.1 else {},
+            )
+        },
+        producers=_producers(random),
+        consumers=_consumers(random),
+        predictions=_PREDICTIONS,
+        settle_s=90.0,
+    )
+
+
+def _producers(random: Random) -> tuple[ProducerSpec, ...]:
+    """One whose records must not be lost, and sometimes a second one that asks for less."""
+
+    def producer(id: int, acks: Acks = "all") -> ProducerSpec:
+        return ProducerSpec(id=id, topic=TOPIC, acks=acks, rate_per_s=random.choice((100.0, 300.0)))
+
+    first, kind = producer(1), random.random()
+    if kind < 0.15:
+        first = msgspec.structs.replace(first, idempotent=True)
+    elif kind < 0.25:
+        first = msgspec.structs.replace(first, transactional=True, txn_records=20, abort_every=5)
+    lesser: tuple[Acks, ...] = ("0", "1", "1")
+    return (first, producer(2, random.choice(lesser))) if random.random() < 0.4 else (first,)
+
+
+def _consumers(random: Random) -> tuple[ConsumerSpec, ...]:
+    isolation = random.choice(_ISOLATIONS)
+    if random.random() < 0.5:
+        return ()
+    group = "g" if random.random() < 0.3 else None
+    return (ConsumerSpec(id=1, topics=(TOPIC,), isolation=isolation, group=group),)

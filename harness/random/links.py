@@ -1,0 +1,161 @@
+"""Kinds of step that cut or slow connections, and the one that heals them."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from random import Random
+
+import msgspec
+
+from ebbtide.scenario.model import StepKind, StepSpec, Trigger
+from ebbtide.scenario.words import duration_s
+from harness.random.kind import Kind, after_only, broker_role, pause_before, some_broker
+from harness.random.world import CLIENTS, CONTROLLER, World
+
+_ROLES = {CONTROLLER: "controllers", CLIENTS: "clients"}
+_CUTS_MAX = 5
+"""Pairs cut in both directions after which another cut would change little."""
+
+
+def _role(one: int) -> str:
+    return _ROLES.get(one) or broker_role(one)
+
+
+def pairs_of(world: World, step: StepSpec) -> set[tuple[int, int]]:
+    """The one-way pairs that a step of this family is about."""
+    if step.step == "isolate":
+        target = world.ids_of((step.target or "",))
+        others = world.ids_of(step.from_) if step.from_ else set(world.everyone())
+        groups = [target, others - target]
+    elif step.groups:
+        groups = [world.ids_of(group) for group in step.groups]
+    else:
+        return {(one, other) for one in world.ids_of(step.from_) for other in world.ids_of(step.to) if one != other}
+    return {
+        (one, other)
+        for here, there in permutations(groups, 2)
+        for one in here
+        for other in there
+        # The controllers are one here; what is cut between them, or from itself, is nobody's.
+        if one != other
+    }
+
+
+def _some_groups(world: World, random: Random) -> tuple[tuple[str, ...], ...]:
+    """One or two brokers on one side; the others, and perhaps controllers and clients, on the other."""
+    brokers = sorted(world.brokers)
+    first = some_broker(world, random, brokers) or brokers[0]
+    here = {first}
+    if len(brokers) > 2 and random.random() < 0.3:
+        here.add(random.choice([one for one in brokers if one != first]))
+    there = [one for one in brokers if one not in here]
+    for other, share in ((CONTROLLER, 0.5), (CLIENTS, 0.4)):
+        if random.random() < share:
+            there.append(other)
+    return (tuple(map(_role, sorted(here))), tuple(map(_role, there)))
+
+
+def _some_sides(world: World, random: Random) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """One broker's packets to another, to the controllers or from the clients: one way."""
+    broker = some_broker(world, random, sorted(world.brokers)) or 1
+    other = random.choice([one for one in world.everyone() if one != broker])
+    sides = (_role(broker),), (_role(other),)
+    return sides if random.random() < 0.5 else sides[::-1]
+
+
+def _between(step: StepSpec, world: World, random: Random) -> StepSpec:
+    if random.random() < 0.7:
+        return msgspec.structs.replace(step, groups=_some_groups(world, random))
+    one, other = _some_sides(world, random)
+    return msgspec.structs.replace(step, from_=one, to=other)
+
+
+def _room(world: World) -> bool:
+    return len(world.cut) < 2 * _CUTS_MAX and not world.slowed
+
+
+def _propose_partition(world: World, random: Random) -> StepSpec | None:
+    if not _room(world):
+        return None
+    return _between(StepSpec(step="partition", trigger=pause_before(random)), world, random)
+
+
+def _propose_isolate(world: World, random: Random) -> StepSpec | None:
+    if not _room(world):
+        return None
+    broker = some_broker(world, random, sorted(world.brokers)) or 1
+    others = tuple(broker_role(one) for one in sorted(world.brokers) if one != broker)
+    from_ = random.choice(((), (), ("controllers",), ("controllers",), others, ("clients",)))
+    return StepSpec(step="isolate", target=broker_role(broker), from_=from_, trigger=pause_before(random))
+
+
+def _fit_cut(world: World, step: StepSpec) -> StepSpec | None:
+    """A cut that cuts something new, and names no broker that there is not."""
+    pairs = pairs_of(world, step)
+    named = [*step.from_, *step.to, *(role for group in step.groups for role in group)]
+    if step.target is not None:
+        named.append(step.target)
+    known = all(world.id_of(role) is not None for role in named)
+    return after_only(step) if known and _room(world) and pairs - world.cut else None
+
+
+def _cut(world: World, step: StepSpec) -> float:
+    world.cut |= pairs_of(world, step)
+    return 1.0
+
+
+def _propose_flap(world: World, random: Random) -> StepSpec | None:
+    if world.cut or world.slowed:
+        return None
+    step = StepSpec(
+        step="flap",
+        times=random.randint(1, 3),
+        period=random.choice(("1s", "2s", "4s")),
+        trigger=pause_before(random),
+    )
+    return _between(step, world, random)
+
+
+def _fit_flap(world: World, step: StepSpec) -> StepSpec | None:
+    return None if world.cut or world.slowed else _fit_cut(world, step)
+
+
+def _flap(world: World, step: StepSpec) -> float:
+    return (step.times or 1) * (duration_s(step.period or "1s") + 1.0)
+
+
+def _propose_limit(world: World, random: Random) -> StepSpec | None:
+    if world.cut or world.slowed:
+        return None
+    rate = random.choice(("64kbit", "256kbit", "1mbit"))
+    return _between(StepSpec(step="limit-bandwidth", rate=rate, trigger=pause_before(random)), world, random)
+
+
+def _limit(world: World, step: StepSpec) -> float:
+    world.slowed = True
+    return 3.0
+
+
+def _propose_heal(world: World, random: Random) -> StepSpec | None:
+    if not world.cut and not world.slowed:
+        return None
+    return StepSpec(step="heal", trigger=Trigger(after=random.choice(("500ms", "1s", "3s", "5s"))))
+
+
+def _fit_heal(world: World, step: StepSpec) -> StepSpec | None:
+    return after_only(step) if world.cut or world.slowed else None
+
+
+def _heal(world: World, step: StepSpec) -> float:
+    world.cut.clear()
+    world.slowed = False
+    return 1.0
+
+
+LINK_KINDS: dict[StepKind, Kind] = {
+    "partition": Kind(weight=1.5, propose=_propose_partition, fit=_fit_cut, apply=_cut),
+    "isolate": Kind(weight=2.0, propose=_propose_isolate, fit=_fit_cut, apply=_cut),
+    "flap": Kind(weight=0.5, propose=_propose_flap, fit=_fit_flap, apply=_flap),
+    "limit-bandwidth": Kind(weight=0.5, propose=_propose_limit, fit=_fit_flap, apply=_limit),
+    "heal": Kind(weight=3.0, propose=_propose_heal, fit=_fit_heal, apply=_heal, heals=True),
+}

@@ -1,0 +1,210 @@
+"""Kinds of step that act on processes: kill, stop, pause, resume, start, restart, rolling, power loss, a new disk."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Literal
+
+import msgspec
+
+from ebbtide.scenario.model import BrokerTrigger, StepKind, StepSpec, Trigger
+from harness.random.kind import (
+    Fit,
+    Kind,
+    Propose,
+    after_only,
+    at_controller,
+    broker_role,
+    controller_name,
+    pause_before,
+    some_broker,
+)
+from harness.random.world import CONTROLLER, Broker, World
+
+_AT_CONTROLLERS: frozenset[StepKind] = frozenset({"kill", "power-loss", "pause"})
+"""Faults that a controller comes back from within seconds; without its disk the cluster would be another one."""
+_SHARE_OF_CONTROLLERS = 0.08
+_SUPPOSED_S = {"stop": 4.0, "restart": 5.0, "rolling": 15.0}
+
+
+def _running(world: World, broker: int) -> bool:
+    state = world.brokers[broker]
+    return state.process == "up" and state.sick is None
+
+
+def _stoppable(world: World, broker: int) -> bool:
+    """A controlled shutdown needs the controller, and a broker that has been let in."""
+    return _running(world, broker) and world.brokers[broker].joined and world.calm
+
+
+def _able(world: World, kind: StepKind, broker: int) -> bool:
+    return _stoppable(world, broker) if kind in ("stop", "restart") else _running(world, broker)
+
+
+def _controller_able(world: World, kind: StepKind) -> bool:
+    held = any(at == CONTROLLER for at, _ in world.rules)
+    return kind in _AT_CONTROLLERS and world.controller == "up" and not held
+
+
+def _propose(kind: StepKind) -> Propose:
+    def propose(world: World, random: Random) -> StepSpec | None:
+        trigger = pause_before(random)
+        if random.random() < _SHARE_OF_CONTROLLERS and _controller_able(world, kind):
+            return StepSpec(step=kind, target="controller", trigger=trigger)
+        broker = some_broker(world, random, [one for one in world.brokers if _able(world, kind, one)])
+        return None if broker is None else StepSpec(step=kind, target=broker_role(broker), trigger=trigger)
+
+    return propose
+
+
+def _fit(kind: StepKind) -> Fit:
+    def fit(world: World, step: StepSpec) -> StepSpec | None:
+        step = after_only(step)
+        who = world.id_of(step.target)
+        if who == CONTROLLER:
+            named = msgspec.structs.replace(step, name=controller_name(world), target="controller")
+            return named if _controller_able(world, kind) else None
+        if who not in world.brokers or not _able(world, kind, who):
+            return None
+        return step
+
+    return fit
+
+
+def _broker(world: World, step: StepSpec) -> Broker:
+    who = world.id_of(step.target)
+    assert who is not None, "a step of an unknown broker is never fitted"
+    return world.brokers[who]
+
+
+def _take_down(world: World, step: StepSpec) -> float:
+    if at_controller(world, step):
+        world.controller, world.controller_step = "down", step.name
+        return 1.0
+    broker = _broker(world, step)
+    broker.process, broker.fencing = "down", broker.joined
+    broker.joined = broker.returning = False
+    return _SUPPOSED_S.get(step.step, 1.0)
+
+
+def _pause(world: World, step: StepSpec) -> float:
+    if at_controller(world, step):
+        world.controller, world.controller_step = "paused", step.name
+    else:
+        _broker(world, step).process = "paused"
+    return 0.5
+
+
+def _in_state(world: World, process: Literal["down", "paused"]) -> list[str]:
+    """Roles of nodes in a state that a step put them into."""
+    found = [broker_role(one) for one, state in world.brokers.items() if state.process == process and not state.sick]
+    if world.controller == process:
+        found.insert(0, f"step({world.controller_step})")
+    return found
+
+
+def _propose_resume(world: World, random: Random) -> StepSpec | None:
+    frozen = _in_state(world, "paused")
+    return StepSpec(step="resume", target=random.choice(frozen), trigger=pause_before(random)) if frozen else None
+
+
+def _fit_healer(process: Literal["down", "paused"]) -> Fit:
+    def fit(world: World, step: StepSpec) -> StepSpec | None:
+        if at_controller(world, step):
+            step = msgspec.structs.replace(step, target=f"step({world.controller_step})")
+        return after_only(step) if step.target in _in_state(world, process) else None
+
+    return fit
+
+
+def _resume(world: World, step: StepSpec) -> float:
+    if at_controller(world, step):
+        world.controller, world.controller_step = "up", None
+    else:
+        _broker(world, step).process = "up"
+    return 0.5
+
+
+def _reaches_controller(world: World, role: str) -> bool:
+    """A broker that starts without a controller gives up after a while."""
+    broker = world.id_of(role)
+    return broker == CONTROLLER or (world.controller == "up" and not any(CONTROLLER in pair for pair in world.cut))
+
+
+def _propose_start(world: World, random: Random) -> StepSpec | None:
+    down = [role for role in _in_state(world, "down") if _reaches_controller(world, role)]
+    if not down:
+        return None
+    role = random.choice(down)
+    broker = world.id_of(role)
+    fenced = Trigger(broker_is=BrokerTrigger(broker=role, state="fenced"))
+    trigger = fenced if broker in world.brokers and random.random() < 0.7 else pause_before(random)
+    return StepSpec(step="start", target=role, trigger=trigger)
+
+
+def _fit_start(world: World, step: StepSpec) -> StepSpec | None:
+    """Where its fencing must come, it may be waited for; a broker that is started sooner has to wait for it itself."""
+    asked = step.trigger
+    fitted = _fit_healer("down")(world, step)
+    if fitted is None or fitted.target is None or not _reaches_controller(world, fitted.target):
+        return None
+    broker = world.brokers.get(world.id_of(fitted.target) or CONTROLLER)
+    if asked is not None and asked.broker_is is not None and broker is not None and broker.fencing and world.calm:
+        return msgspec.structs.replace(
+            fitted, trigger=Trigger(broker_is=BrokerTrigger(broker=fitted.target, state="fenced")), deadline_s=30.0
+        )
+    return fitted
+
+
+def _start(world: World, step: StepSpec) -> float:
+    if at_controller(world, step):
+        world.controller, world.controller_step = "up", None
+        return 2.0
+    broker = _broker(world, step)
+    broker.process, broker.fencing = "up", False
+    broker.returning = step.trigger is not None and step.trigger.broker_is is not None
+    return 1.0
+
+
+def _restart(world: World, step: StepSpec) -> float:
+    broker = _broker(world, step)
+    broker.joined, broker.returning = False, True
+    return _SUPPOSED_S["restart"]
+
+
+def _whole(world: World) -> bool:
+    """Every broker is in, and nothing keeps the ISR of any partition from being whole soon."""
+    return world.calm and not world.moving and all(_stoppable(world, one) for one in world.brokers)
+
+
+def _propose_rolling(world: World, random: Random) -> StepSpec | None:
+    if not _whole(world):
+        return None
+    modes: tuple[Literal["restart", "kill", "power-loss"], ...] = ("restart", "kill", "power-loss")
+    mode = random.choice(modes)
+    broker = random.choice(sorted(world.brokers))
+    return StepSpec(step="rolling", mode=mode, target=broker_role(broker), trigger=pause_before(random))
+
+
+def _fit_rolling(world: World, step: StepSpec) -> StepSpec | None:
+    known = world.id_of(step.target) in world.brokers
+    return msgspec.structs.replace(after_only(step), deadline_s=60.0) if known and _whole(world) else None
+
+
+def _kind(kind: StepKind, weight: float) -> Kind:
+    return Kind(weight=weight, propose=_propose(kind), fit=_fit(kind), apply=_take_down)
+
+
+NODE_KINDS: dict[StepKind, Kind] = {
+    "kill": _kind("kill", 3.0),
+    "stop": _kind("stop", 2.0),
+    "power-loss": _kind("power-loss", 3.0),
+    "wipe-disk": _kind("wipe-disk", 0.7),
+    "pause": Kind(weight=1.5, propose=_propose("pause"), fit=_fit("pause"), apply=_pause),
+    "resume": Kind(weight=2.0, propose=_propose_resume, fit=_fit_healer("paused"), apply=_resume, heals=True),
+    "start": Kind(weight=5.0, propose=_propose_start, fit=_fit_start, apply=_start, heals=True),
+    "restart": Kind(weight=0.7, propose=_propose("restart"), fit=_fit("restart"), apply=_restart),
+    "rolling": Kind(
+        weight=0.4, propose=_propose_rolling, fit=_fit_rolling, apply=lambda _world, _step: _SUPPOSED_S["rolling"]
+    ),
+}

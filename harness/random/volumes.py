@@ -1,0 +1,89 @@
+"""Kinds of step that trouble a running broker's volume, and the one that mends it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Literal
+
+import msgspec
+
+from ebbtide.scenario.model import StepKind, StepSpec, Trigger
+from harness.random.kind import Fit, Kind, Propose, after_only, broker_role, pause_before, some_broker
+from harness.random.world import World
+
+_AILMENTS: dict[StepKind, Literal["full", "dead", "slow"]] = {
+    "fill-disk": "full",
+    "read-only": "dead",
+    "fail-disk": "dead",
+    "slow-disk": "slow",
+}
+
+
+def _sound(world: World) -> list[int]:
+    return [one for one, state in world.brokers.items() if state.process == "up" and not state.sick]
+
+
+def _propose(kind: StepKind) -> Propose:
+    def propose(world: World, random: Random) -> StepSpec | None:
+        broker = some_broker(world, random, _sound(world))
+        if broker is None:
+            return None
+        step = StepSpec(step=kind, target=broker_role(broker), trigger=pause_before(random))
+        if kind == "slow-disk":
+            step = msgspec.structs.replace(step, delay=random.choice(("200ms", "500ms", "1500ms")), period="2s")
+        return step
+
+    return propose
+
+
+def _fit(world: World, step: StepSpec) -> StepSpec | None:
+    """What needs a start once it is mended is no step where nothing is to be started."""
+    healable = _AILMENTS[step.step] != "dead" or "start" not in world.without
+    return after_only(step) if healable and world.id_of(step.target) in _sound(world) else None
+
+
+def _trouble(world: World, step: StepSpec) -> float:
+    broker = world.brokers[world.id_of(step.target) or 0]
+    broker.sick = _AILMENTS[step.step]
+    if broker.sick != "slow":
+        broker.joined = broker.returning = False
+    return 1.0
+
+
+def _sick(world: World) -> list[int]:
+    return [one for one, state in world.brokers.items() if state.sick]
+
+
+def _propose_mend(world: World, random: Random) -> StepSpec | None:
+    sick = _sick(world)
+    if not sick:
+        return None
+    return StepSpec(step="mend-disk", target=broker_role(random.choice(sick)), trigger=Trigger(after="3s"))
+
+
+def _fit_mend(world: World, step: StepSpec) -> StepSpec | None:
+    """Not too soon: a broker that is about to end of it would end after it, and nobody would know why."""
+    if world.id_of(step.target) not in _sick(world):
+        return None
+    return msgspec.structs.replace(step, trigger=Trigger(after="3s"), deadline_s=30.0)
+
+
+def _mend(world: World, step: StepSpec) -> float:
+    """A node on a volume that died is taken down to mend it; what became of one whose volume was full is not known."""
+    broker = world.brokers[world.id_of(step.target) or 0]
+    if broker.sick == "full":
+        broker.process = "unsure"
+    elif broker.sick == "dead":
+        broker.process = "down"
+    broker.sick = None
+    return 1.0
+
+
+_FIT: Fit = _fit
+_WEIGHTS: dict[StepKind, float] = {"fill-disk": 0.4, "read-only": 0.4, "fail-disk": 0.6, "slow-disk": 0.6}
+VOLUME_KINDS: dict[StepKind, Kind] = {
+    **{
+        kind: Kind(weight=weight, propose=_propose(kind), fit=_FIT, apply=_trouble) for kind, weight in _WEIGHTS.items()
+    },
+    "mend-disk": Kind(weight=3.0, propose=_propose_mend, fit=_fit_mend, apply=_mend, heals=True),
+}

@@ -1,0 +1,120 @@
+"""The wait: for what the cluster probably makes of the steps before, given up softly where it does not.
+
+One wait is hard: that a broker is let in which surely comes back. On it rests what may be done to that broker next.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+
+from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, IsrTrigger, MemberTrigger, StepSpec, Trigger
+from harness.random.kind import Kind, broker_role
+from harness.random.world import Broker, World
+
+_SOFT_S = 6.0
+_HARD_S = 60.0
+
+
+def _expected(world: World) -> list[Trigger]:
+    """What probably comes about, the telling first."""
+    found = []
+    for name, partition in sorted(world.partitions.items()):
+        if partition.leader is None:
+            found.append(Trigger(leader_is=MemberTrigger(partition=name, broker="none")))
+        elif partition.leader != partition.replicas[0]:
+            role = broker_role(partition.leader)
+            found.append(Trigger(leader_is=MemberTrigger(partition=name, broker=role)))
+        if len(partition.isr) < len(partition.replicas):
+            found.append(Trigger(isr=IsrTrigger(partition=name, size=len(partition.isr))))
+        found += [
+            Trigger(elr_contains=MemberTrigger(partition=name, broker=broker_role(one)))
+            for one in sorted(partition.elr)
+        ]
+    for broker, state in world.brokers.items():
+        if not world.alive(broker) and state.process != "unsure":
+            found.append(Trigger(broker_is=BrokerTrigger(broker=broker_role(broker), state="fenced")))
+    for at, api in world.rules:
+        if at in world.brokers and not api.startswith("some "):
+            found.append(Trigger(held=HeldTrigger(node=broker_role(at), api=api)))
+    return found
+
+
+def _returning(world: World) -> list[int]:
+    return [one for one, state in world.brokers.items() if _surely_returns(world, state)]
+
+
+def _surely_returns(world: World, state: Broker) -> bool:
+    return state.returning and state.process == "up" and state.sick is None and world.calm
+
+
+def _propose(world: World, random: Random) -> StepSpec | None:
+    returning = _returning(world)
+    if returning and random.random() < 0.6:
+        return _hard(random.choice(returning))
+    expected = _expected(world)
+    if expected and random.random() < 0.8:
+        return _soft(random.choice(expected))
+    whole = Trigger(isr=IsrTrigger(partitions=tuple(sorted(world.partitions)), at_least=_whole_size(world)))
+    if world.calm and random.random() < 0.5:
+        return _soft(whole)
+    return StepSpec(step="wait", trigger=Trigger(after=random.choice(("500ms", "1s", "2s", "3s"))))
+
+
+def _whole_size(world: World) -> int:
+    return min(len(partition.replicas) for partition in world.partitions.values())
+
+
+def _soft(trigger: Trigger) -> StepSpec:
+    return StepSpec(step="wait", trigger=trigger, deadline_s=_SOFT_S, optional=True)
+
+
+def _hard(broker: int) -> StepSpec:
+    unfenced = BrokerTrigger(broker=broker_role(broker), state="unfenced")
+    return StepSpec(step="wait", trigger=Trigger(broker_is=unfenced), deadline_s=_HARD_S)
+
+
+def _fit(world: World, step: StepSpec) -> StepSpec | None:
+    trigger = step.trigger
+    if trigger is None:
+        return None
+    if trigger.after is not None:
+        return step
+    if not _knows(world, trigger):
+        return None
+    broker = _let_in(world, step)
+    if broker is not None and step.optional is None and _surely_returns(world, world.brokers[broker]):
+        return _hard(broker)
+    return msgspec.structs.replace(step, optional=True, deadline_s=_SOFT_S)
+
+
+def _knows(world: World, trigger: Trigger) -> bool:
+    """Whether everything that a trigger names is there; a hold that nobody holds can never be."""
+    if trigger.held is not None:
+        return (world.id_of(trigger.held.node), trigger.held.api) in world.rules
+    if trigger.broker_is is not None:
+        return world.id_of(trigger.broker_is.broker) in world.brokers
+    for asked in (trigger.leader_is, trigger.elr_contains, trigger.isr):
+        if asked is None:
+            continue
+        if isinstance(asked, MemberTrigger) and asked.broker != "none" and world.id_of(asked.broker) is None:
+            return False
+        return set(asked.asked) <= world.partitions.keys()
+    return False
+
+
+def _let_in(world: World, step: StepSpec) -> int | None:
+    """The broker whose being let in is awaited."""
+    asked = step.trigger.broker_is if step.trigger is not None else None
+    return world.id_of(asked.broker) if asked is not None and asked.state == "unfenced" else None
+
+
+def _apply(world: World, step: StepSpec) -> float:
+    broker = _let_in(world, step)
+    if broker is not None and step.optional is None:
+        world.brokers[broker].joined, world.brokers[broker].returning = True, False
+    return 0.0
+
+
+WAIT = Kind(weight=6.0, propose=_propose, fit=_fit, apply=_apply)

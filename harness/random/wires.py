@@ -1,0 +1,94 @@
+"""Kinds of step that arm rules on the wire, and the one that ends them.
+
+All are optional: whether such a request comes by hangs on what the cluster makes of everything else.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+
+from ebbtide.scenario.model import StepKind, StepSpec, Trigger
+from harness.random.kind import Fit, Kind, Propose, after_only, broker_role, pause_before, some_broker
+from harness.random.world import CLIENTS, CONTROLLER, World
+
+_RULES_MAX = 2
+_OF_BROKERS = ("Fetch", "Fetch", "AlterPartition", "AlterPartition", "BrokerHeartbeat")
+_OF_CLIENTS = ("Produce", "Produce", "Metadata")
+_STOPS = frozenset({"hold-request"})
+
+
+def _propose(kind: StepKind) -> Propose:
+    def propose(world: World, random: Random) -> StepSpec | None:
+        running = [one for one, state in world.brokers.items() if state.process == "up"]
+        if len(world.rules) >= _RULES_MAX or not running:
+            return None
+        at_clients = random.random() < 0.15
+        broker = some_broker(world, random, running)
+        assert broker is not None, "somebody runs"
+        step = StepSpec(
+            step=kind,
+            target="clients" if at_clients else broker_role(broker),
+            api=random.choice(_OF_CLIENTS if at_clients else _OF_BROKERS),
+            trigger=pause_before(random),
+            optional=True,
+        )
+        if kind != "duplicate-request" and random.random() < 0.3:
+            step = msgspec.structs.replace(step, direction="response")
+        if not at_clients and step.api == "Fetch" and random.random() < 0.7:
+            others = ["controllers", *(broker_role(one) for one in world.brokers if one != broker)]
+            step = msgspec.structs.replace(step, to=(random.choice(others),))
+        if kind == "delay-request":
+            step = msgspec.structs.replace(step, delay=random.choice(("200ms", "1s", "2500ms")))
+        if kind != "hold-request":
+            step = msgspec.structs.replace(step, times=random.randint(1, 5))
+        return step
+
+    return propose
+
+
+def _fit(world: World, step: StepSpec) -> StepSpec | None:
+    who = world.id_of(step.target)
+    known = all(world.id_of(role) is not None for role in step.to)
+    if who is None or not known or len(world.rules) >= _RULES_MAX:
+        return None
+    if who not in (CLIENTS, CONTROLLER) and world.brokers[who].process != "up":
+        return None
+    return msgspec.structs.replace(after_only(step), optional=True)
+
+
+def _arm(world: World, step: StepSpec) -> float:
+    who = world.id_of(step.target)
+    # What only delays, or drops a few, keeps nobody away; it still may keep the controller waiting.
+    api = step.api or ""
+    world.rules.append((who if who is not None else CLIENTS, api if step.step in _STOPS else f"some {api}"))
+    return 0.5
+
+
+def _propose_release(world: World, random: Random) -> StepSpec | None:
+    if not world.rules:
+        return None
+    return StepSpec(step="release", trigger=Trigger(after=random.choice(("500ms", "1s", "2s", "4s"))), optional=True)
+
+
+def _fit_release(world: World, step: StepSpec) -> StepSpec | None:
+    return msgspec.structs.replace(after_only(step), target=None, optional=True) if world.rules else None
+
+
+def _release(world: World, step: StepSpec) -> float:
+    world.rules.clear()
+    return 2.0
+
+
+_FIT: Fit = _fit
+_WEIGHTS: dict[StepKind, float] = {
+    "hold-request": 1.2,
+    "delay-request": 0.6,
+    "drop-request": 0.6,
+    "duplicate-request": 0.5,
+}
+RULE_KINDS: dict[StepKind, Kind] = {
+    **{kind: Kind(weight=weight, propose=_propose(kind), fit=_FIT, apply=_arm) for kind, weight in _WEIGHTS.items()},
+    "release": Kind(weight=3.0, propose=_propose_release, fit=_fit_release, apply=_release, heals=True),
+}
