@@ -21,9 +21,9 @@ from statistics import median
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.children import start_child
 from cluster.host.ledger import Ledger
-from cluster.host.namespaces import in_namespace
 from cluster.runtime.properties import BROKER_PORT, CONTROLLER_PORT
 from cluster.wire.tap import MARK, Taps
+from ebbtide.namespaces import in_namespace
 from ebbtide.waiting import wait_until
 
 NODE, PEER = 1, 2

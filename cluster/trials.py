@@ -20,14 +20,15 @@ from typing import Literal
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.ledger import Ledger
 from cluster.host.limits import burst_bytes
-from cluster.host.namespaces import Namespace, in_namespace
+from cluster.host.links import Cut
+from cluster.host.namespaces import Namespace
 from cluster.host.slow_volume import Pulses, Slowness, timed_write
 from cluster.host.volumes import Volume
-from cluster.runtime.base import Cut
 from cluster.wire.frames import LENGTH_BYTES, REQUEST_HEAD
 from cluster.wire.messages import Arm, Rule
 from cluster.wire.tap import Taps
 from ebbtide.errors import HarnessError
+from ebbtide.namespaces import in_namespace
 
 _RATE_BYTES_S = 32_000
 _PORT = 39097

@@ -12,7 +12,9 @@ from itertools import permutations
 import msgspec
 
 from cluster.host.limits import burst_bytes
-from cluster.runtime.base import CLIENTS, Cut, Runtime, Transfer
+from cluster.host.links import Cut, Transfer
+from cluster.runtime.base import Runtime
+from ebbtide.scenario.roles import CLIENTS
 from faults.base import Effect, Part, part, proven, unproven
 
 CUT_PROBE_S = 0.3

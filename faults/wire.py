@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from cluster.runtime.base import CLIENTS, NodeInfo, Runtime
+from cluster.runtime.base import NodeInfo, Runtime
 from cluster.wire.messages import Action, Arm, Direction, Event, Release, Rule
 from ebbtide.record.files import WIRE_FILE
 from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
 from ebbtide.scenario.model import WIRE_KINDS, StepKind, StepSpec
-from ebbtide.scenario.roles import parse_role
+from ebbtide.scenario.roles import CLIENTS, parse_role
 from ebbtide.waiting import wait_until
 from faults.base import Effect, proven, unproven
 

@@ -1,3 +1,1 @@
-"""Makes a run: scenario, cluster, faults, workloads, and the run record they leave behind."""
-
-__version__ = "0.1.0"
+"""The command: runs, replays, shrinks and draws scenarios, and has the records judged."""

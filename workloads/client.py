@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cluster.runtime.base import ClientProcess, StartClient
+from ebbtide.command import program
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import to_read
 from ebbtide.waiting import WaitExpired, wait_until
@@ -60,7 +60,7 @@ class Client:
             path.unlink(missing_ok=True)
         self._config.parent.mkdir(parents=True, exist_ok=True)
         self._config.write_bytes(msgspec.json.encode(config))
-        argv = [sys.executable, "-m", self._module, str(self._config)]
+        argv = [*program(self._module), str(self._config)]
         self._process = start_client(argv, name=self.name, output=self._log)
 
     @property

@@ -28,6 +28,27 @@ from analysis.judge.trace_check import every_transition_allowed
 from analysis.judge.witness_check import witness_agrees
 from analysis.witness.table import WITNESS_DIR
 from ebbtide.record.manifest import Manifest
+from ebbtide.record.property_names import (
+    API_AGREES,
+    CHECKER_FAILED,
+    ELECTION_RECOVERING,
+    ELR_BELOW_MIN_ISR,
+    HW_FROZEN,
+    ISR_ELR_DISJOINT,
+    LEADER_EPOCH,
+    LEADER_IN_ISR,
+    NO_ABORTED_READ,
+    NO_COMMITTED_LOSS,
+    NO_DUPLICATE,
+    NO_HW_REGRESSION,
+    NO_STALE_JOIN,
+    PARTITION_EPOCH,
+    RECOVERING_ELECTION,
+    RECOVERING_ISR,
+    TRANSITIONS,
+    UNCLEAN_LEAVES,
+    WITNESS_AGREES,
+)
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Property
 
@@ -36,15 +57,6 @@ if TYPE_CHECKING:
 
 EVIDENCE_ROWS_MAX = 20
 """How many rows of evidence a property shows; what it found is decided before."""
-CHECKER_FAILED = "the checker failed: "
-
-NO_COMMITTED_LOSS = "no-committed-loss-unless-allowed"
-NO_HW_REGRESSION = "no-hw-regression-unless-allowed"
-HW_FROZEN = "hw-frozen-below-min-isr"
-NO_STALE_JOIN = "no-isr-join-with-an-old-broker-epoch"
-UNCLEAN_LEAVES = "unclean-broker-leaves-isr-and-elr"
-API_AGREES = "api-agrees-with-log"
-TRANSITIONS = "every-transition-is-one-the-protocol-allows"
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +140,7 @@ CLAUSES: tuple[Clause, ...] = (
         parts=OF_LOSSES,
     ),
     _clause(
-        "no-aborted-read",
+        NO_ABORTED_READ,
         "KIP-98",
         no_aborted_read,
         lambda case: no_aborted_read(
@@ -138,7 +150,7 @@ CLAUSES: tuple[Clause, ...] = (
         parts=OF_LOSSES,
     ),
     _clause(
-        "no-duplicate-of-an-idempotent-producer",
+        NO_DUPLICATE,
         "KIP-98",
         no_duplicate_of_an_idempotent_producer,
         lambda case: no_duplicate_of_an_idempotent_producer(
@@ -156,20 +168,18 @@ CLAUSES: tuple[Clause, ...] = (
         ),
         parts=("watermarks",),
     ),
-    _on_states("isr-and-elr-disjoint", "KIP-966", states.isr_elr_disjoint),
-    _on_states("elr-only-below-min-isr", "KIP-966", states.elr_only_below_min_isr),
+    _on_states(ISR_ELR_DISJOINT, "KIP-966", states.isr_elr_disjoint),
+    _on_states(ELR_BELOW_MIN_ISR, "KIP-966", states.elr_only_below_min_isr),
     _clause(
         UNCLEAN_LEAVES,
         "KIP-966",
         unclean_broker_leaves_isr_and_elr,
         lambda case: unclean_broker_leaves_isr_and_elr(case.evidence, case.steps),
     ),
-    _on_states("leader-in-isr", "KIP-966", states.leader_in_isr),
-    _on_states("recovering-has-an-isr-of-one", "KIP-704", states.recovering_has_an_isr_of_one),
-    _on_states("recovering-begins-with-an-election", "KIP-704", states.recovering_begins_with_an_election),
-    _on_states(
-        "election-outside-isr-and-elr-shows-recovering", "KIP-704", states.election_outside_candidates_shows_recovering
-    ),
+    _on_states(LEADER_IN_ISR, "KIP-966", states.leader_in_isr),
+    _on_states(RECOVERING_ISR, "KIP-704", states.recovering_has_an_isr_of_one),
+    _on_states(RECOVERING_ELECTION, "KIP-704", states.recovering_begins_with_an_election),
+    _on_states(ELECTION_RECOVERING, "KIP-704", states.election_outside_candidates_shows_recovering),
     _clause(
         NO_STALE_JOIN,
         "KIP-903",
@@ -190,13 +200,13 @@ CLAUSES: tuple[Clause, ...] = (
         lambda case: api_agrees_with_log(case.answers(), case.evidence),
         parts=("described",),
     ),
-    _on_states("partition-epoch-rises-by-one", "KIP-631", states.partition_epoch_rises_by_one),
-    _on_states("leader-epoch-rises-by-one", "KIP-631", states.leader_epoch_rises_by_one),
+    _on_states(PARTITION_EPOCH, "KIP-631", states.partition_epoch_rises_by_one),
+    _on_states(LEADER_EPOCH, "KIP-631", states.leader_epoch_rises_by_one),
 )
 
 
 WITNESS = _clause(
-    "witness-agrees",
+    WITNESS_AGREES,
     "harness",
     witness_agrees,
     lambda case: witness_agrees(case.record, case.manifest),

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.judge.invariants import NO_COMMITTED_LOSS, NO_HW_REGRESSION, Checked
+from analysis.judge.invariants import Checked
 from analysis.judge.outcome_checks import Blamed, by_election
 from analysis.judge.prediction import Comparison
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.needed import hw_fell_without_cause, is_needed
+from ebbtide.record.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Outcome
 from ebbtide.scenario.model import CUT_KINDS, Scenario

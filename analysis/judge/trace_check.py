@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, finding, state_row, unknown
-from analysis.judge.trace.actions import CLAUSES
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import Trace, Unexplained
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.facts import ACTION_CLAUSES
 
 _TOUCH_DIRECTORIES = frozenset({"wipe-disk", "fill-disk", "read-only", "fail-disk", "mend-disk"})
 """Steps after which a broker's log directory may be another, or offline; a power loss leaves it and its id."""
@@ -57,6 +57,6 @@ def seen_actions(trace: Trace) -> dict[str, int]:
     """
     if trace.refused is not None:
         return {}
-    unseen = {} if trace.unexplained else dict.fromkeys(CLAUSES, 0)
+    unseen = {} if trace.unexplained else dict.fromkeys(ACTION_CLAUSES, 0)
     actions = {f"action-{name}": count for name, count in {**unseen, **trace.actions}.items()}
     return {"transitions-explained": len(trace.explained), **actions}

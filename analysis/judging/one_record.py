@@ -23,7 +23,7 @@ from analysis.judge.epochs import load_epochs
 from analysis.judge.evidence import Evidence
 from analysis.judge.gone import READ, blamed_gone
 from analysis.judge.hw_check import Touch
-from analysis.judge.invariants import API_AGREES, TRANSITIONS, WITNESS, Case, Checked, check_all
+from analysis.judge.invariants import WITNESS, Case, Checked, check_all
 from analysis.judge.log_losses import log_losses
 from analysis.judge.outcome import decide, unproven
 from analysis.judge.prediction import Comparison, Seen, compare, known, told, told_seen, without_proof
@@ -36,6 +36,7 @@ from analysis.witness.table import WITNESS_DIR
 from ebbtide.errors import EbbtideError, Problems
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, check_ended
 from ebbtide.record.manifest import Manifest, read_manifest
+from ebbtide.record.property_names import API_AGREES, TRANSITIONS
 from ebbtide.record.steps import StepEntry, elementary, read_steps
 from ebbtide.record.sums import forget_sums, read_sums, update_sums, write_sums
 from ebbtide.record.tables import table_files

@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.judge.elections import all_elections
-from analysis.judge.prediction import prediction_of
 from analysis.judge.timeline import load_timeline
 from analysis.report import words
 from analysis.report.protocol import in_a_line, protocol
 from ebbtide.record.manifest import Manifest, read_manifest
+from ebbtide.record.predicted import prediction_of
 from ebbtide.record.verdict import Election, Loss, Verdict, acked_by_brokers
 
 _STYLE = {"as-predicted": "green", "contradicted": "bold red", "inconclusive": "yellow"}

@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 
 from analysis.judge.elections import Elected
-from analysis.judge.invariants import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from analysis.judge.timeline import PartitionState
-from cluster.runtime.base import CLIENTS
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest
+from ebbtide.record.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import Cause, Election, Property, PropertyStatus, Verdict, acked_by_brokers, told_of_acks_0
 from ebbtide.scenario.recorded import levels_asked, spelled
+from ebbtide.scenario.roles import CLIENTS
 
 STATUS_ORDER: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")
 

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 from cluster.host.cuts import CutRules
 from cluster.host.ledger import Ledger
 from cluster.host.limits import Limits
-from cluster.host.namespaces import Namespace, in_namespace
+from cluster.host.links import Cut, Limited, Transfer
+from cluster.host.namespaces import Namespace
 from cluster.host.probes import Probes
-from cluster.runtime.base import CLIENTS, Cut, Limited, Transfer
 from ebbtide.errors import HarnessError
+from ebbtide.namespaces import in_namespace
+from ebbtide.scenario.roles import CLIENTS
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute

@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cluster.host.ledger import Ledger
-from cluster.host.namespaces import enter
 from cluster.host.processes import KILL_TIMEOUT_S, OwnedProcess, identify, state_of
 from ebbtide.errors import HarnessError
+from ebbtide.namespaces import enter
 from ebbtide.waiting import WaitExpired
 
 _GATE = 'read -r go && exec "$@" </dev/null'

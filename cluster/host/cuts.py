@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+from cluster.host.links import Cut
 from cluster.host.packet_filter import nft
-from cluster.runtime.base import Cut
 
 _TABLE = "bridge ebbtide"
 _CHAIN = f"{_TABLE} cuts"

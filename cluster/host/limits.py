@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cluster.host.namespaces import in_namespace
-from cluster.runtime.base import Cut, Limited
+from cluster.host.links import Cut, Limited
 from ebbtide.errors import HarnessError
+from ebbtide.namespaces import in_namespace
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute

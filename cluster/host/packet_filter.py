@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from cluster.host.namespaces import enter
 from ebbtide.errors import HarnessError
+from ebbtide.namespaces import enter
 
 
 def nft(namespace: Path, words: Sequence[str], script: str = "", *, needs: str) -> bytes:

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from cluster.host.namespaces import in_namespace
-from cluster.runtime.base import Cut, Transfer
+from cluster.host.links import Cut, Transfer
+from ebbtide.namespaces import in_namespace
 
 PORT = 39099
 """UDP, in the nodes' own namespaces; no Kafka listener is there."""

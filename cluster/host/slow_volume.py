@@ -22,6 +22,8 @@ from pathlib import Path
 
 import msgspec
 
+from ebbtide.command import program
+
 _FIFREEZE = 0xC0045877  # _IOWR('X', 119, int), linux/fs.h
 _FITHAW = 0xC0045878
 
@@ -65,7 +67,7 @@ class Pulses:
         self.slowness = slowness
         # Not one of the children that the kernel kills when the harness dies: it has to thaw first.
         self._popen = subprocess.Popen(
-            [sys.executable, "-m", "cluster.host.slow_volume", slowness.folder, str(delay_s), str(period_s)],
+            [*program("cluster.host.slow_volume"), slowness.folder, str(delay_s), str(period_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

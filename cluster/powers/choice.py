@@ -10,10 +10,9 @@ from typing import Literal
 
 import msgspec
 
+from ebbtide.command import COMMAND
 from ebbtide.errors import HarnessError
 from ebbtide.powers import held, with_sudo
-
-COMMAND = (sys.executable, "-m", "harness.cli.main")
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,6 @@ import os
 import platform
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cluster.host.processes import ProcessId, identify, is_alive
+from ebbtide.command import program
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.places import cache_dir, state_dir
 
@@ -118,7 +118,7 @@ class Helper:
                     str(process.pid),
                     process.boot_id,
                     os.readlink("/proc/self/ns/mnt"),
-                    *(sys.executable, "-m", "cluster.powers.helper_inside"),
+                    *program("cluster.powers.helper_inside"),
                     msgspec.json.encode(order).decode(),
                 ],
                 name=f"ebbtide-helper-{process.pid}-{os.urandom(3).hex()}",

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from ebbtide.command import program
 from ebbtide.errors import ExitCode
 from ebbtide.powers import MARKER
 
@@ -43,7 +44,7 @@ class Refused(Exception):
 def why_not() -> str | None:
     """Why this user cannot run ebbtide in namespaces of their own, found by trying it; None when they can."""
     # Not `true`: rights to read that root lent to this user end where the user namespace begins.
-    trial = _command([sys.executable, "-c", "import harness"])
+    trial = _command([sys.executable, "-c", "import ebbtide"])
     done = subprocess.run(trial, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return None
@@ -72,7 +73,7 @@ def rerun(command: Sequence[str]) -> NoReturn:
 
 
 def _command(command: Sequence[str]) -> list[str]:
-    return [sys.executable, "-m", "cluster.powers.user_namespace", *command]
+    return [*program("cluster.powers.user_namespace"), *command]
 
 
 def main(command: Sequence[str]) -> int:

@@ -12,13 +12,11 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from cluster.host.links import Cut, Limited, Transfer
 from cluster.host.slow_volume import Pulses
 from cluster.host.volumes import Volume
 from cluster.wire.messages import Command, Event
 from ebbtide.scenario.model import NodeRole
-
-CLIENTS = 0
-"""The node id that stands for the client namespace in network cuts and probes."""
 
 PowerLossMethod = Literal["fs-shutdown", "truncate"]
 
@@ -75,31 +73,6 @@ class DiskReplacement(msgspec.Struct, frozen=True, kw_only=True):
     left: tuple[str, ...]
     cluster_id_before: str | None
     cluster_id: str | None
-
-
-class Cut(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """Packets from `source` to `target` (node ids, or CLIENTS) are dropped. One direction only."""
-
-    source: int
-    target: int
-
-
-class Limited(msgspec.Struct, frozen=True, kw_only=True):
-    """What passed a limited pair since it was limited, and what its full queue dropped, as the kernel counts them."""
-
-    passed_bytes: int
-    dropped_packets: int
-
-
-class Transfer(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes sent at once, and those that arrived, the last one `took_s` after the first was sent.
-
-    Where not all arrived, `took_s` is how long they were waited for.
-    """
-
-    sent_bytes: int
-    arrived_bytes: int
-    took_s: float
 
 
 class Network(Protocol):

@@ -19,12 +19,11 @@ from typing import Protocol
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger, shared_dir
-from cluster.host.namespaces import in_namespace
 from cluster.host.slow_volume import Pulses, Slowness
 from cluster.host.volumes import Volume
 from cluster.host.writeback import WriteBackHold
 from cluster.runtime import storage
-from cluster.runtime.base import CLIENTS, DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
+from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
 from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, died, tail_of
 from cluster.runtime.log_losses import LogsBefore, logs_of_a_lost_disk
 from cluster.runtime.properties import (
@@ -39,9 +38,11 @@ from cluster.wire.tap import Taps
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.kraft.quorum import QuorumLogs
 from ebbtide.logs.segments import METADATA_FOLDER, partition_folders
+from ebbtide.namespaces import in_namespace
 from ebbtide.properties_file import render
 from ebbtide.record.files import LOGS_DIR
 from ebbtide.scenario.model import ClusterSpec
+from ebbtide.scenario.roles import CLIENTS
 from ebbtide.signals import held_back
 from ebbtide.waiting import wait_until
 

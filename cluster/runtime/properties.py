@@ -15,32 +15,12 @@ import msgspec
 from cluster.runtime.base import NodeInfo
 from ebbtide.errors import UsageError
 from ebbtide.scenario.model import ClusterSpec
+from ebbtide.scenario.owned_properties import HARNESS_OWNED, leads_out
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 
 _REFUSAL = re.compile(r"Invalid value .* for configuration (?P<name>[^\s:]+): (?P<why>.+)")
-
-HARNESS_OWNED = frozenset(
-    {
-        "process.roles",
-        "node.id",
-        "controller.quorum.voters",
-        "controller.listener.names",
-        "listeners",
-        "listener.security.protocol.map",
-        "inter.broker.listener.name",
-        "advertised.listeners",
-        "log.dirs",
-        "metadata.log.dir",
-    }
-)
-"""What ties a node to its namespace and volume; a scenario cannot set these."""
-
-_OUTWARD = frozenset({"kafka.metrics.reporters", "kafka.csv.metrics.dir"})
-"""KafkaCSVMetricsReporter, which every release has, removes the folder that it is told, and fills it again."""
-_CODE = ".class.path"
-"""The end of names that say where Kafka loads a plug-in's code from, such as remote.log.storage.manager.class.path."""
 
 
 FIRST_CONTROLLER = 100
@@ -70,11 +50,6 @@ def plan_cluster(spec: ClusterSpec, address_of: Callable[[int], str]) -> Cluster
         NodeInfo(id=id, role="broker", name=f"broker-{id}", address=address_of(id)) for id in range(1, spec.brokers + 1)
     ]
     return ClusterPlan(spec=spec, nodes={node.id: node for node in nodes})
-
-
-def leads_out(name: str) -> bool:
-    """Whether Kafka would write to, or run, what this property names anywhere on the host; a scenario cannot set it."""
-    return name in _OUTWARD or name.endswith(_CODE)
 
 
 def properties_of(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -17,10 +16,11 @@ import msgspec
 
 from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
-from cluster.host.namespaces import in_namespace
 from cluster.host.packet_filter import nft
 from cluster.wire.messages import CONTROL, Arm, Command, Event, Release, Rule
+from ebbtide.command import program
 from ebbtide.errors import HarnessError
+from ebbtide.namespaces import in_namespace
 from ebbtide.record.files import to_read
 from ebbtide.waiting import wait_until
 
@@ -47,7 +47,7 @@ class Tap:
         self._output = output
         self._in = b""
         self._control: socket.socket | None = None
-        argv = [sys.executable, "-m", "cluster.wire.program", "--port", str(PORT), "--mark", str(MARK)]
+        argv = [*program("cluster.wire.program"), "--port", str(PORT), "--mark", str(MARK)]
         self._child: Child = start_child(ledger, argv, name=name, output=output, namespace=namespace)
 
     def redirect(self, ports: Collection[int]) -> None:

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cluster.powers.choice import COMMAND
+from ebbtide.command import COMMAND
 from ebbtide.daemon.control import log_of, sockets_dir, status_of
 from ebbtide.daemon.messages import ClusterStatus
 from ebbtide.errors import ExitCode, HarnessError

@@ -35,13 +35,13 @@ def expectable() -> tuple[Sequence[str], Sequence[str]]:
     """What `expected` may name: causes; then properties, coverage facts, and kinds of anomaly that have no cause."""
     from typing import get_args
 
-    from analysis.judge.invariants import CLAUSES
-    from analysis.judge.prediction import APART
+    from ebbtide.record.predicted import APART
+    from ebbtide.record.property_names import PROPERTY_NAMES
     from ebbtide.record.verdict import KINDS, Cause
     from ebbtide.scenario.facts import FACTS
 
     kinds = [kind for kind in KINDS if kind not in APART]
-    return get_args(Cause), [*(clause.name for clause in CLAUSES), *FACTS, *kinds]
+    return get_args(Cause), [*PROPERTY_NAMES, *FACTS, *kinds]
 
 
 def facts(run: RunRecord) -> list[tuple[str, str | int]]:
@@ -106,7 +106,7 @@ def _unexpected(run: RunRecord, expected: Sequence[str]) -> str | None:
 
 def _wrongs(run: RunRecord, expected: Sequence[str]) -> list[str]:
     """Causes of what was lost or went back, violated properties, and what else the scenario's prediction rules out."""
-    from analysis.judge.prediction import ruled_out
+    from ebbtide.record.predicted import ruled_out
     from ebbtide.record.verdict import counts_by_kind
 
     verdict, prediction = run.verdict, prediction_of(run)

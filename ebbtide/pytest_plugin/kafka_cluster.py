@@ -100,7 +100,7 @@ class Breakable:
 
         Threads that are started inside stay there, a Kafka client's among them. Takes root; any user can `run`.
         """
-        from cluster.host.namespaces import inside
+        from ebbtide.namespaces import inside
 
         with inside(Path(self._status.namespace)):
             yield
@@ -108,12 +108,12 @@ class Breakable:
     def run(self, command: Sequence[str], **how: Any) -> subprocess.CompletedProcess[str]:
         """Run a command where the cluster's clients are, EBBTIDE_BOOTSTRAP in its environment.
 
-        `how` goes to `subprocess.run`; output is captured as text.
+        `how` goes to `subprocess.run`; output is captured as text. By `ebbtide cluster exec`.
         """
-        from harness.daemon.reach import environment, prefix
+        from ebbtide.command import COMMAND
 
-        given = {"capture_output": True, "text": True, "env": environment(self._status), **how}
-        done: subprocess.CompletedProcess[str] = subprocess.run([*prefix(self._status), *command], **given)
+        words = [*COMMAND, "cluster", "exec", "--cluster", self.name, "--", *command]
+        done: subprocess.CompletedProcess[str] = subprocess.run(words, **{"capture_output": True, "text": True, **how})
         return done
 
     def _fire(self, step: StepSpec) -> StepEntry:

@@ -21,9 +21,8 @@ from ebbtide.pytest_plugin.markers import (
     scenario_of,
 )
 from ebbtide.pytest_plugin.runner import Failed
-from ebbtide.pytest_plugin.session import WORKER_KEPT, Judged, Plugin, attempt, uses_clusters, why_not
+from ebbtide.pytest_plugin.session import WORKER_KEPT, Judged, Plugin, attempt, too_parallel, uses_clusters
 from ebbtide.pytest_plugin.settings import WORKER_SEED, add_options, read_settings
-from ebbtide.pytest_plugin.shadowing import shadowed
 
 if TYPE_CHECKING:
     from ebbtide.pytest_plugin.chaos import Chaos
@@ -94,7 +93,7 @@ def _idle_replay(plugin: Plugin, items: Sequence[pytest.Item]) -> list[str]:
 
 
 def _lacking(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
-    if not any(uses_clusters(item) or item.get_closest_marker("needs") for item in items) or shadowed() is not None:
+    if not any(uses_clusters(item) or item.get_closest_marker("needs") for item in items):
         return []
     try:
         abilities = config.stash[PLUGIN].abilities()
@@ -133,8 +132,6 @@ def _releases(metafunc: pytest.Metafunc) -> tuple[str, ...]:
         return ()
     if wish.kafka or settings.kafka is not None:
         return wish.kafka or (str(settings.kafka),)
-    if (why := shadowed()) is not None:
-        raise WrongMarker(why)
     from ebbtide.errors import EbbtideError
     from ebbtide.scenario import catalogue
 
@@ -149,7 +146,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse what cannot work, and skip what this host cannot do."""
     plugin = item.config.stash[PLUGIN]
     if uses_clusters(item):
-        _refuse(why_not(item.config))
+        _refuse(too_parallel(item.config))
     try:
         scenario_of(item)
         expected_of(item)
@@ -237,7 +234,6 @@ def kafka_version(request: pytest.FixtureRequest) -> str:
     asked = request.config.stash[PLUGIN].settings.kafka
     if asked is not None:
         return asked
-    _refuse(shadowed())
     from ebbtide.releases.known import KNOWN
 
     return KNOWN[-1].version
@@ -247,7 +243,7 @@ def kafka_version(request: pytest.FixtureRequest) -> str:
 def kafka_cluster(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[KafkaCluster]:
     """A plain cluster of three brokers, the same for every test of the session that uses this release."""
     # Also here and below: what getfixturevalue asks for is not seen before.
-    _refuse(why_not(request.config))
+    _refuse(too_parallel(request.config))
     plugin = request.config.stash[PLUGIN]
     cluster, lease = attempt(lambda: plugin.runner.open_cluster(kafka_version, plugin.settings, keep=plugin.keeping))
     yield cluster
@@ -257,7 +253,7 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_version: str) -> Iterato
 @pytest.fixture
 def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]:
     """A cluster of the test's own with producers and consumers; after the test its record is judged."""
-    _refuse(why_not(request.config))
+    _refuse(too_parallel(request.config))
     plugin, item = request.config.stash[PLUGIN], request.node
     try:
         parts, expected = chaos_of(item), expected_of(item)
@@ -275,7 +271,7 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
 @pytest.fixture
 def run_record(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[RunRecord]:
     """The judged run of the test's scenario."""
-    _refuse(why_not(request.config))
+    _refuse(too_parallel(request.config))
     plugin, item = request.config.stash[PLUGIN], request.node
     mark = item.get_closest_marker("scenario")
     if mark is None:

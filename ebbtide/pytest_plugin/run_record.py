@@ -60,7 +60,7 @@ def read_record(path: Path) -> RunRecord:
 
 def prediction_of(run: RunRecord) -> Prediction | None:
     """What its scenario predicts of the run; None: nothing that can be read, as the verdict says."""
-    from analysis.judge import prediction
+    from ebbtide.record import predicted
     from ebbtide.record.manifest import read_manifest
 
-    return prediction.prediction_of(run.path, read_manifest(run.path))
+    return predicted.prediction_of(run.path, read_manifest(run.path))

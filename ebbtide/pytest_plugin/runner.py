@@ -274,7 +274,7 @@ def failing() -> Iterator[None]:
 
 def _finished(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run the command to its end, in a session of its own; on Ctrl-C it is told to end, and awaited."""
-    from cluster.powers.choice import COMMAND
+    from ebbtide.command import COMMAND
 
     argv = [*COMMAND, *words]
     with subprocess.Popen(
@@ -296,9 +296,10 @@ def _finished(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 def _failed(done: subprocess.CompletedProcess[str]) -> Failed:
     """Its last words, which an error is among."""
+    from ebbtide.command import COMMAND
     from ebbtide.errors import ExitCode
 
     lines = done.stderr.splitlines()
     start = next((at for at, line in enumerate(lines) if line.startswith("error:")), max(0, len(lines) - _TAIL_LINES))
-    told = [f"ebbtide {' '.join(done.args[3:])}: exit code {done.returncode}", *lines[start:]]
+    told = [f"ebbtide {' '.join(done.args[len(COMMAND) :])}: exit code {done.returncode}", *lines[start:]]
     return Failed("\n".join(told), mistake=done.returncode == ExitCode.USAGE)

@@ -11,7 +11,6 @@ import pytest
 from ebbtide.pytest_plugin.run_record import RunRecord
 from ebbtide.pytest_plugin.runner import Ability, CommandRunner, Failed, Lease, Runner, failing
 from ebbtide.pytest_plugin.settings import Settings
-from ebbtide.pytest_plugin.shadowing import shadowed
 
 T = TypeVar("T")
 
@@ -116,11 +115,6 @@ def _reaches_ours(name: str, definitions: Sequence[pytest.FixtureDef[object]]) -
         if name not in definition.argnames:
             break
     return False
-
-
-def why_not(config: pytest.Config) -> str | None:
-    """Why no test with a cluster can run in this process; None: they can."""
-    return shadowed() or too_parallel(config)
 
 
 def too_parallel(config: pytest.Config) -> str | None:

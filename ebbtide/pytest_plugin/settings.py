@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.pytest_plugin.shadowing import shadowed
-
 RUNTIMES = ("auto", "docker", "local")
 
 WORKER_SEED = "ebbtide_seed"
@@ -93,8 +91,6 @@ def read_settings(config: pytest.Config) -> Settings:
 
 def no_release(kafka: str) -> str | None:
     """Why this is no release of Kafka that can be run; None: it may be one, or each test that needs it fails anyway."""
-    if shadowed() is not None:
-        return None
     from ebbtide.errors import UsageError
     from ebbtide.releases.known import parse_version
 
@@ -123,8 +119,6 @@ def _new_seed(config: pytest.Config) -> int:
 def _replaying(settings: Settings, record: Path) -> Settings:
     from dataclasses import replace
 
-    if (why := shadowed()) is not None:
-        raise pytest.UsageError(f"--ebbtide-replay: {why}")
     from ebbtide.errors import EbbtideError
     from ebbtide.record.manifest import read_manifest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from analysis.judge.invariants import (
+from ebbtide.record.property_names import (
     API_AGREES,
     CHECKER_FAILED,
     HW_FROZEN,

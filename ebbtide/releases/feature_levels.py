@@ -10,7 +10,13 @@ from collections.abc import Mapping
 
 from packaging.version import Version
 
+from ebbtide.errors import UsageError
+from ebbtide.releases.metadata_versions import METADATA_VERSIONS
+
 METADATA_VERSION = "metadata.version"
+
+_FIRST_WITH_FEATURE_OPTION = Version("3.9.0")
+"""From it on StorageTool takes --feature. Before, the metadata version goes by name."""
 
 _FIRST_WITH_MINIMUM_3_3_IV3 = (4, 0)
 _3_3_IV0, _3_3_IV3 = 4, 7
@@ -43,3 +49,22 @@ def levels_of(kafka: str) -> Mapping[str, range] | None:
         return None
     oldest = _3_3_IV3 if (major, minor) >= _FIRST_WITH_MINIMUM_3_3_IV3 else _3_3_IV0
     return {name: range(oldest if name == METADATA_VERSION else 0, top + 1) for name, top in newest.items()}
+
+
+def goes_by_name(kafka: str) -> bool:
+    """Whether release `kafka` is told its metadata version by name when it is formatted (--release-version)."""
+    return Version(kafka) < _FIRST_WITH_FEATURE_OPTION
+
+
+def metadata_version_name(level: int, kafka: str) -> str:
+    """The name of a metadata version of `kafka`, which goes by name. Raises `UsageError` where there is none."""
+    of_release = [name for name in METADATA_VERSIONS if Version(name.partition("-")[0]) < _FIRST_WITH_FEATURE_OPTION]
+    names = {METADATA_VERSIONS[name]: name for name in of_release}
+    if level not in names:
+        raise UsageError(
+            f"no such metadata version in Kafka {kafka}",
+            where="cluster.features",
+            got=f"metadata.version = {level}",
+            allowed=f"{min(names)} to {max(names)}",
+        )
+    return names[level]

@@ -8,9 +8,9 @@ from itertools import combinations
 
 import msgspec
 
-from cluster.runtime.storage import check_features
 from ebbtide.errors import UsageError
 from ebbtide.scenario.check import suggestion
+from ebbtide.scenario.feature_meaning import check_features
 from ebbtide.scenario.model import ClusterSpec, Scenario, StepSpec
 from ebbtide.scenario.roles import Role, overlap, parse_role
 

@@ -8,11 +8,11 @@ from functools import partial
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from cluster.runtime.storage import check_features
 from ebbtide.errors import UsageError
 from ebbtide.releases.known import parse_version
 from ebbtide.scenario.admin_meaning import feature_known
 from ebbtide.scenario.client_meaning import clients
+from ebbtide.scenario.feature_meaning import check_features
 from ebbtide.scenario.model import ClusterSpec, Scenario, TopicSpec
 from ebbtide.scenario.order import order
 from ebbtide.scenario.property_meaning import property_meaning

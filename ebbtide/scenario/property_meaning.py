@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cluster.runtime.properties import HARNESS_OWNED, leads_out
 from ebbtide.errors import UsageError
 from ebbtide.properties_file import is_writable
 from ebbtide.scenario.model import NODE_ROLES, ClusterSpec
+from ebbtide.scenario.owned_properties import HARNESS_OWNED, leads_out
 
 _NAME = re.compile(r"[^\s=:#!\\]+")
 

@@ -24,6 +24,9 @@ ROLE_FORMS = (
     *PLAIN_ROLES,
 )
 
+CLIENTS = 0
+"""The node id that stands for the clients, in their network namespace, where nodes are counted."""
+
 _NO_BROKERS = ("controller", "controllers", "clients", "step")
 
 # Not isr with elr: a replica of the ISR is in no ELR (KIP-966), so the two can be cut from each other.

@@ -10,8 +10,8 @@ import tempfile
 import traceback
 from pathlib import Path
 
+from ebbtide import __version__
 from ebbtide.places import state_dir
-from harness import __version__
 
 
 def report(error: BaseException) -> str:

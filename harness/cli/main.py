@@ -19,10 +19,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
+from ebbtide import __version__
 from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, Problems, UsageError
 from ebbtide.signals import is_interrupt
 from ebbtide.streams import outlive_readers
-from harness import __version__
 
 VERBS: dict[str, str] = {
     "run": "run a scenario on one or more Kafka releases and judge it",

@@ -217,8 +217,8 @@ def _unless_wrong(wrong: list[EbbtideError], where: str, parse: Callable[[], Par
 
 
 def _targets(text: str) -> list[Target]:
-    from cluster.runtime.storage import check_features
     from ebbtide.scenario.admin_meaning import feature_known
+    from ebbtide.scenario.feature_meaning import check_features
     from ebbtide.scenario.model import ClusterSpec
     from harness.nightly.job import parse_target
 

@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 
 def _drawn(args: argparse.Namespace) -> tuple[Scenario, int]:
-    from cluster.runtime.storage import check_features
+    from ebbtide.scenario.feature_meaning import check_features
     from harness.random.drawing import STEPS, STEPS_MAX, draw
     from harness.runner.run import new_seed
 

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from cluster.host.namespaces import enter
 from ebbtide.daemon.control import owner_pid
 from ebbtide.daemon.messages import ClusterStatus
 from ebbtide.errors import EbbtideError
+from ebbtide.namespaces import enter
 
 
 def prefix(status: ClusterStatus) -> list[str]:

@@ -12,13 +12,14 @@ from typing import Protocol
 
 import msgspec
 
+from cluster.host.links import Cut
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, DeleteTopic
-from cluster.runtime.base import CLIENTS, Cut, LogLoss, Runtime
+from cluster.runtime.base import LogLoss, Runtime
 from ebbtide.errors import StepImpossible
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.scenario.model import ADMIN_KINDS, CUT_KINDS, WIRE_KINDS, StepKind, StepSpec
 from ebbtide.scenario.order import DISK_TROUBLES, NEEDS_A_SOUND_VOLUME, TAKES_DOWN
-from ebbtide.scenario.roles import parse_role
+from ebbtide.scenario.roles import CLIENTS, parse_role
 from ebbtide.scenario.words import duration_s, rate_bytes_s
 from ebbtide.waiting import WaitExpired, wait_until
 from faults import admin

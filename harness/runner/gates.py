@@ -25,10 +25,10 @@ from typing import Any
 
 import msgspec
 
-from cluster.runtime.base import CLIENTS
 from ebbtide.record.rows import PartitionRow
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import CUT_KINDS
+from ebbtide.scenario.roles import CLIENTS
 from harness.runner.triggers import Counters, Seen
 from harness.runner.view import ClusterView, describe
 

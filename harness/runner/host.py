@@ -15,10 +15,10 @@ from pathlib import Path
 import psutil
 
 from cluster.doctor import FREE_DISK_BYTES
+from ebbtide import __version__
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.powers import held
 from ebbtide.properties_file import is_writable
-from harness import __version__
 
 _FULL_BYTES = 8 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)

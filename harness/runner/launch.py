@@ -10,9 +10,9 @@ import msgspec
 
 from cluster.runtime.base import PowerLossMethod
 from cluster.runtime.choose import Asked, Choice, check_wish, choose_runtime
-from cluster.runtime.storage import check_features
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.releases.known import parse_version
+from ebbtide.scenario.feature_meaning import check_features
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.order import DISK_TROUBLES
 from harness.runner.gates import Gate

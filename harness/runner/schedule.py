@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
-from cluster.runtime.base import CLIENTS, LogLoss, Runtime
+from cluster.runtime.base import LogLoss, Runtime
 from ebbtide.errors import EbbtideError
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.scenario.model import ADMIN_KINDS, WIRE_KINDS, StepKind, StepSpec, Trigger
 from ebbtide.scenario.order import HEALED_BY, TAKES_DOWN
+from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.write import given
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.base import Effect

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from cluster.runtime.base import CLIENTS, Runtime
+from cluster.runtime.base import Runtime
 from cluster.runtime.jvm import tail_of
 from ebbtide.errors import HarnessError
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
@@ -19,6 +19,7 @@ from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.rows import PartitionRow
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario, StepKind, StepSpec
+from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.write import SCENARIO, text_of
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.wire import tapped

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from cluster.runtime.base import CLIENTS
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.quorum import QuorumLogs
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionRow
-from ebbtide.scenario.roles import Role, parse_role
+from ebbtide.scenario.roles import CLIENTS, Role, parse_role
 
 
 class RoleUnresolved(HarnessError):

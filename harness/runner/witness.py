@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from analysis.witness.table import PROBLEM, WITNESS_DIR, WitnessConfig
+from ebbtide.command import program
 from ebbtide.record.files import LOGS_DIR, write_atomically
 from ebbtide.waiting import WaitExpired, wait_until
 from harness.runner.session import Session
@@ -47,7 +47,7 @@ def _read(session: Session, jars: Sequence[Path]) -> str | None:
             )
         )
     )
-    argv = [sys.executable, "-m", "analysis.witness.reading", str(config)]
+    argv = [*program("analysis.witness.reading"), str(config)]
     process = session.runtime.start_client(argv, name="witness", output=output)
 
     def ended() -> bool:

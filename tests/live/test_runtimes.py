@@ -12,11 +12,13 @@ import msgspec
 import pytest
 from live.clusters import CONTROLLER, READY_S, Cluster
 
+from cluster.host.links import Cut
 from cluster.host.processes import state_of
 from cluster.host.writeback import HELD
-from cluster.runtime.base import CLIENTS, Cut, PowerLossMethod, Runtime
+from cluster.runtime.base import PowerLossMethod, Runtime
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.logs.segments import leo_of
+from ebbtide.scenario.roles import CLIENTS
 from ebbtide.waiting import wait_until
 from faults import disk, network, process
 from faults.base import Effect

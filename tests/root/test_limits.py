@@ -10,8 +10,10 @@ import pytest
 from cluster.host.bridge import BridgeNetwork
 from cluster.host.ledger import Ledger
 from cluster.host.limits import burst_bytes
+from cluster.host.links import Cut
 from cluster.host.namespaces import Namespace
-from cluster.runtime.base import CLIENTS, Cut, NodeInfo
+from cluster.runtime.base import NodeInfo
+from ebbtide.scenario.roles import CLIENTS
 from faults.network import between, heal, limit, one_way, partition
 
 pytestmark = pytest.mark.root

@@ -14,9 +14,11 @@ import pytest
 
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.ledger import Ledger
-from cluster.host.namespaces import Namespace, enter, in_namespace
-from cluster.runtime.base import CLIENTS, Cut
+from cluster.host.links import Cut
+from cluster.host.namespaces import Namespace
 from ebbtide.errors import HarnessError
+from ebbtide.namespaces import enter, in_namespace
+from ebbtide.scenario.roles import CLIENTS
 
 pytestmark = pytest.mark.root
 

@@ -13,11 +13,11 @@ import pytest
 
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.ledger import Ledger
-from cluster.host.namespaces import in_namespace
 from cluster.host.processes import OwnedProcess
 from cluster.wire.messages import Arm, Release, Rule
 from cluster.wire.tap import Taps
 from ebbtide.errors import HarnessError
+from ebbtide.namespaces import in_namespace
 from ebbtide.waiting import wait_until
 
 pytestmark = pytest.mark.root

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from ebbtide.pytest_plugin import Chaos, KafkaCluster, RunRecord, broker, followers, leader, step
+from ebbtide import Chaos, KafkaCluster, RunRecord, broker, followers, leader, step
 
 BURST = {"id": 1, "topic": "t", "count": 2000, "rate_per_s": 4000}
 

@@ -35,7 +35,7 @@ class Project:
         self._pytester.makeconftest(_CONFTEST.replace("{runner}", arguments))
 
     def run(self, source: str, *options: str) -> pytest.RunResult:
-        self._pytester.makepyfile(f"import pytest\nfrom ebbtide.pytest_plugin import broker, leader\n\n{source}")
+        self._pytester.makepyfile(f"import pytest\nfrom ebbtide import broker, leader\n\n{source}")
         return self._pytester.runpytest_inprocess("-p", "ebbtide.pytest_plugin.plugin", "-rs", *options)
 
     @property

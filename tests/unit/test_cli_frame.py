@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide import __version__
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
-from harness import __version__
 from harness.cli import main as frame
 from harness.cli.main import VERBS, main
 

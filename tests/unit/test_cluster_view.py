@@ -7,7 +7,6 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 
-from cluster.runtime.base import CLIENTS
 from ebbtide.scenario.model import (
     BrokerTrigger,
     EpochTrigger,
@@ -16,7 +15,7 @@ from ebbtide.scenario.model import (
     OffsetTrigger,
     Trigger,
 )
-from ebbtide.scenario.roles import parse_role
+from ebbtide.scenario.roles import CLIENTS, parse_role
 from harness.runner.triggers import Watch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved, describe
 

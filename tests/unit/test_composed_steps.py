@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.runtime.base import Cut
+from cluster.host.links import Cut
 from ebbtide.errors import UsageError
 from ebbtide.record.steps import StepEntry, elementary
 from faults import network

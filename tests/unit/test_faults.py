@@ -10,10 +10,12 @@ from typing import get_args
 import pytest
 
 from cluster.host.limits import burst_bytes
-from cluster.runtime.base import CLIENTS, Cut, Limited, LogLoss, NodeInfo, PowerLoss, Transfer
+from cluster.host.links import Cut, Limited, Transfer
+from cluster.runtime.base import LogLoss, NodeInfo, PowerLoss
 from ebbtide.errors import StepImpossible
 from ebbtide.scenario.model import ADMIN_KINDS, StepKind
 from ebbtide.scenario.order import HEALED_BY
+from ebbtide.scenario.roles import CLIENTS
 from ebbtide.waiting import WaitExpired
 from faults import disk, network, process
 from faults.base import Effect

@@ -18,9 +18,10 @@ import pytest
 from test_schedule import Counters, Notes
 
 from analysis.judge.outcome import unproven
+from cluster.host.links import Cut, Limited, Transfer
 from cluster.host.processes import state_of
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
-from cluster.runtime.base import Cut, DiskReplacement, Limited, LogLoss, NodeInfo, PowerLoss, Transfer
+from cluster.runtime.base import DiskReplacement, LogLoss, NodeInfo, PowerLoss
 from cluster.wire.messages import Arm, Command, Event
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import read_steps

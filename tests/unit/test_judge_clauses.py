@@ -8,8 +8,9 @@ import pytest
 from judge_records import ELR_OFF, ELR_ON, Story, by_name, last_replica_standing, ns
 
 from analysis.judge.findings import finding
-from analysis.judge.invariants import CLAUSES, NO_STALE_JOIN, Clause
+from analysis.judge.invariants import CLAUSES, Clause
 from analysis.judging import one_record as judging
+from ebbtide.record.property_names import NO_STALE_JOIN
 
 
 def status(story: Story, name: str, *, missing: tuple[str, ...] = ()) -> str:

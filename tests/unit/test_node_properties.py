@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from cluster.host.bridge import address_of
-from cluster.runtime.base import CLIENTS
 from cluster.runtime.properties import plan_cluster, properties_of, refused_value
-from cluster.runtime.storage import check_features, cluster_id, format_arguments
+from cluster.runtime.storage import cluster_id, format_arguments
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import levels_of
 from ebbtide.releases.known import KNOWN, KnownRelease
 from ebbtide.scenario.admin_meaning import FEATURES
+from ebbtide.scenario.feature_meaning import check_features
 from ebbtide.scenario.model import ClusterSpec
+from ebbtide.scenario.roles import CLIENTS
 from harness.daemon.plain import plain
 from harness.runner.given import Given, given_properties
 

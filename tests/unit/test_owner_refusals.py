@@ -9,11 +9,11 @@ import pytest
 from owner_up import Up
 from test_schedule import Bench
 
-from cluster.runtime.base import CLIENTS
 from ebbtide.daemon.control import ask, end, only
 from ebbtide.daemon.messages import CreateTopic, Fire
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.scenario.model import StepKind, StepSpec, TopicSpec, Trigger
+from ebbtide.scenario.roles import CLIENTS
 from harness.cli.main import main
 
 pytestmark = pytest.mark.usefixtures("no_clusters")

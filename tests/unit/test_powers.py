@@ -20,9 +20,10 @@ import pytest
 from cluster import images
 from cluster.host.processes import identify
 from cluster.powers import helper_container, helper_inside, user_namespace
-from cluster.powers.choice import COMMAND, Wish, take
+from cluster.powers.choice import Wish, take
 from cluster.powers.helper_container import Order, Unusable
 from ebbtide import powers
+from ebbtide.command import COMMAND
 from ebbtide.errors import HarnessError
 from ebbtide.powers import MARKER
 from ebbtide.waiting import wait_until

@@ -11,14 +11,15 @@ import msgspec
 import pytest
 from judge_records import Story, by_name, last_replica_standing
 
-from analysis.judge.invariants import CHECKER_FAILED, CLAUSES, NO_COMMITTED_LOSS, TRANSITIONS
-from analysis.judge.prediction import prediction_of
+from analysis.judge.invariants import CLAUSES
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
 from analysis.report.protocol import in_a_line, protocol
 from analysis.report.summary import Judged, judged, summary_table, summary_text
 from analysis.report.words import acks_0, headline
 from ebbtide.record.needed import needed_and_unknown
+from ebbtide.record.predicted import prediction_of
+from ebbtide.record.property_names import CHECKER_FAILED, NO_COMMITTED_LOSS, TRANSITIONS
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Counts, Property, PropertyStatus, Verdict, read_verdict
 from ebbtide.scenario.model import Prediction

@@ -8,11 +8,13 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 
+from cluster.host.links import Cut
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, Reassign
-from cluster.runtime.base import CLIENTS, Cut, LogLoss, NodeInfo
+from cluster.runtime.base import LogLoss, NodeInfo
 from cluster.wire.messages import Arm, Command, Event
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.scenario.model import IsrTrigger, StepSpec, Trigger
+from ebbtide.scenario.roles import CLIENTS
 from ebbtide.waiting import WaitExpired
 from faults.base import Effect, proven, unproven
 from harness.runner import acts

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from cluster.runtime.base import CLIENTS, NodeInfo
+from cluster.runtime.base import NodeInfo
 from cluster.wire import tap
 from cluster.wire.messages import Action, Arm, Command, Direction, Event, Rule, What
 from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
 from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.roles import CLIENTS
 from ebbtide.waiting import WaitExpired
 from faults import wire
 from faults.base import Effect

@@ -20,31 +20,6 @@ from analysis.spec.partition import NO_EPOCH, AlterPartition, Cluster, Election,
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import ELR_VERSION
 
-CLAUSES = {
-    "fence": "KIP-966, Controller behaviors 2",
-    "controlled-shutdown": "KIP-966, Controller behaviors 2",
-    "unregister": "KIP-966, Controller behaviors 2",
-    "unfence": "KIP-966, Controller behaviors 3",
-    "register": "KIP-966, Controller behaviors 4",
-    "register-clean": "KIP-966, Detection of an unclean shutdown 3",
-    "register-unclean": "KIP-966, Controller behaviors 4",
-    "isr-expand": "KIP-966, Controller behaviors 1; KIP-903, Controller",
-    "isr-shrink": "KIP-966, Controller behaviors 1",
-    "isr-change": "KIP-966, Controller behaviors 1; KIP-903, Controller",
-    "recovered": "KIP-704, KRaft Controller",
-    "reassignment-completed": "KIP-966, Other behaviors 4",
-    "preferred-election": "KIP-966, Leader election",
-    "unclean-election": "KIP-704, KRaft Controller",
-    "reassign": "KIP-966, Other behaviors 4",
-    "cancel-reassignment": "KIP-966, Other behaviors 4b",
-    "clear-elr": "KIP-966, Other behaviors 2",
-    "elr-feature": "KIP-966, Compatibility: ELR",
-    "assign-directory": "KIP-858",
-    "create": "KIP-631",
-}
-"""The clause that each action stands on; where a release departs from it, docs/kips.md says how."""
-
-
 _EVERY_ISR_MAX = 6
 """Up to so many replicas every ISR is tried: 64 of them."""
 

@@ -1,0 +1,92 @@
+"""Ebbtide: fault injection against real Apache Kafka. Can this lose my data, and does the protocol allow it?
+
+For tests and notebooks. The roles of a scenario file are words here: `chaos.power_loss(leader("t-0"))`, see
+docs/pytest.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ebbtide.pytest_plugin.chaos import Chaos
+    from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
+    from ebbtide.pytest_plugin.run_record import RunRecord
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Chaos",
+    "KafkaCluster",
+    "RunRecord",
+    "broker",
+    "brokers",
+    "clients",
+    "controller",
+    "controllers",
+    "elr",
+    "followers",
+    "isr",
+    "last_known_leader",
+    "leader",
+    "replicas",
+    "step",
+]
+
+brokers, clients, controller, controllers = "brokers", "clients", "controller", "controllers"
+
+
+def leader(partition: str) -> str:
+    """The leader of `topic-partition` at the moment the step fires."""
+    return f"leader({partition})"
+
+
+def followers(partition: str) -> str:
+    """The replicas that do not lead."""
+    return f"followers({partition})"
+
+
+def isr(partition: str) -> str:
+    """The in-sync replicas."""
+    return f"isr({partition})"
+
+
+def elr(partition: str) -> str:
+    """The eligible leader replicas (KIP-966)."""
+    return f"elr({partition})"
+
+
+def replicas(partition: str) -> str:
+    """Every replica."""
+    return f"replicas({partition})"
+
+
+def last_known_leader(partition: str) -> str:
+    """The broker that led last."""
+    return f"last-known-leader({partition})"
+
+
+def broker(id: int) -> str:
+    """The broker with this id."""
+    return f"broker({id})"
+
+
+def step(name: str) -> str:
+    """Whom the earlier step of this name acted on."""
+    return f"step({name})"
+
+
+_LOADED_LATER = {
+    "Chaos": "ebbtide.pytest_plugin.chaos",
+    "KafkaCluster": "ebbtide.pytest_plugin.kafka_cluster",
+    "RunRecord": "ebbtide.pytest_plugin.run_record",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The types of fixtures, for annotations; every process of Ebbtide imports this package and few need them."""
+    from importlib import import_module
+
+    if name in _LOADED_LATER:
+        return getattr(import_module(_LOADED_LATER[name]), name)
+    raise AttributeError(f"module 'ebbtide' has no attribute {name!r}")
