@@ -24,7 +24,7 @@ def demo(runs: Path) -> tuple[float, list[str]]:
     """One demo: its seconds, and what was not as it should be."""
     before = HostState.now()
     began = time.monotonic()
-    command = [sys.executable, "-m", "harness.cli.main", "run", "last-replica-standing", "--kafka", "3.9.1,4.3.1"]
+    command = [sys.executable, "-m", "ebbtide", "run", "last-replica-standing", "--kafka", "3.9.1,4.3.1"]
     done = subprocess.run([*command, "--runs", str(runs)], capture_output=True, text=True, check=False)
     took_s = time.monotonic() - began
     wrong = HostState.now().left_since(before, "ebbtide", str(runs))

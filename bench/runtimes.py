@@ -32,7 +32,7 @@ def main() -> int:
         for number in range(rounds):
             for name in RUNTIMES:
                 runs = Path(folder) / f"{name}-{number}"
-                command = [sys.executable, "-m", "harness.cli.main", "run", "last-replica-standing"]
+                command = [sys.executable, "-m", "ebbtide", "run", "last-replica-standing"]
                 command += ["--kafka", ",".join(RELEASES), "--runtime", name, "--runs", str(runs)]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode != 0:

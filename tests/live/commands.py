@@ -16,7 +16,7 @@ from ebbtide.waiting import wait_until
 LOCAL = ("--runtime", "local")
 """Of what runs a cluster and asks for no runtime: tests must not depend on whether a Docker daemon is there."""
 
-EBBTIDE = (sys.executable, "-m", "harness.cli.main")
+EBBTIDE = (sys.executable, "-m", "ebbtide")
 
 
 def command(*arguments: str | Path) -> list[str]:

@@ -139,6 +139,13 @@ def test_what_can_be_expected_is_what_a_verdict_can_say() -> None:
 
 
 def test_what_can_be_expected_is_known_without_spark() -> None:
-    script = "import sys; from ebbtide.pytest_plugin.judgement import expectable; expectable(); print('pyspark' in sys.modules)"
+    script = "\n".join(
+        (
+            "import sys",
+            "from ebbtide.pytest_plugin.judgement import expectable",
+            "expectable()",
+            "print('pyspark' in sys.modules)",
+        )
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "False\n"

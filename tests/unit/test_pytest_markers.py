@@ -5,9 +5,6 @@ from __future__ import annotations
 import pytest
 from unit.plugin_project import Project, project
 
-from ebbtide.pytest_plugin import settings
-from ebbtide.pytest_plugin.markers import releases_in
-
 __all__ = ["project"]
 pytest_plugins = "pytester"
 
@@ -57,13 +54,6 @@ def test_a_release_that_is_none_is_told_once_and_by_its_marker(
     assert [line for line in lines if line.startswith("  got: ")] == [f"  got:     {one}" for one in wrong]
     assert sum(f"@pytest.mark.{name}: " in line for line in lines) == len(wrong)
     result.stdout.no_fnmatch_line("*the chaos marker*")
-
-
-def test_behind_a_package_that_shadows_ebbtides_a_marker_is_read_and_its_releases_are_not_checked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(settings, "shadowed", lambda: "a package in front of it")
-    assert releases_in(pytest.mark.kafka("4.3").mark) == ("4.3",)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 from fake_runner import ENDS, write_record
 from unit.plugin_project import Project, project
 
-from ebbtide.pytest_plugin import settings
 from ebbtide.pytest_plugin.judgement import where_to_look
 from ebbtide.pytest_plugin.run_record import read_record
 from ebbtide.scenario import catalogue
@@ -35,15 +34,6 @@ def test_a_wrong_option_is_a_usage_error(project: Project, option: str, says: st
     result = project.run("def test_it(): pass", option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([says])
-
-
-def test_behind_a_package_that_shadows_ebbtides_a_release_is_not_checked_at_the_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(settings, "shadowed", lambda: None)
-    assert settings.no_release("4.3") is not None
-    monkeypatch.setattr(settings, "shadowed", lambda: "a package in front of it")
-    assert settings.no_release("4.3") is None
 
 
 def test_a_replay_says_what_kafka_ignored(project: Project) -> None:

@@ -1,0 +1,100 @@
+"""Which package of the project imports which, read from the source without importing anything."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+LAYERS: Mapping[str, frozenset[str]] = {
+    "ebbtide": frozenset(),
+    "cluster": frozenset({"ebbtide"}),
+    "faults": frozenset({"ebbtide", "cluster"}),
+    "workloads": frozenset({"ebbtide", "cluster"}),
+    "analysis": frozenset({"ebbtide"}),
+    "harness": frozenset({"ebbtide", "cluster", "faults", "workloads", "analysis"}),
+}
+"""What each top-level package may import, beside itself."""
+
+
+class Import(NamedTuple):
+    """Module `by` imports module `of`; both are dotted names."""
+
+    by: str
+    of: str
+
+    def between(self, depth: int) -> tuple[str, str]:
+        """The packages at `depth` that the two modules belong to."""
+        return _package(self.by, depth), _package(self.of, depth)
+
+
+def imports_in(root: Path) -> list[Import]:
+    """Every import of one of the project's modules by another, also those within functions and for types only."""
+    modules = {_dotted(path.relative_to(root)): path for top in LAYERS for path in sorted((root / top).rglob("*.py"))}
+    return [
+        Import(name, found)
+        for name, path in modules.items()
+        for found in sorted(_imported(ast.parse(path.read_text()), modules.keys()) - {name})
+    ]
+
+
+def upward(imports: Iterable[Import]) -> list[str]:
+    """Each import that `LAYERS` does not allow, as a sentence that names both files."""
+    arrows = [(one, *one.between(1)) for one in imports]
+    return [_sentence(one) for one, by, of in arrows if of != by and of not in LAYERS[by]]
+
+
+def circle(imports: Iterable[Import]) -> list[str]:
+    """The imports of one circle of subpackages, as sentences; empty where there is none.
+
+    A module directly in a top-level package is a subpackage of its own. What a top-level package itself holds is no
+    part of a circle: importing any module of it imports that.
+    """
+    graph: dict[str, set[str]] = {}
+    examples: dict[tuple[str, str], Import] = {}
+    for one in imports:
+        by, of = one.between(2)
+        if by != of and "." in by and "." in of:
+            graph.setdefault(by, set()).add(of)
+            examples.setdefault((by, of), one)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1]
+        # graphlib names each package before the one that depends on it.
+        return [_sentence(examples[by, of]) for of, by in zip(found, found[1:], strict=False)]
+    return []
+
+
+def arrows(imports: Iterable[Import]) -> set[tuple[str, str]]:
+    """The top-level packages that import one another."""
+    return {(by, of) for by, of in (one.between(1) for one in imports) if by != of}
+
+
+def _sentence(one: Import) -> str:
+    return f"{one.by.replace('.', '/')}.py imports {one.of.replace('.', '/')}.py"
+
+
+def _package(module: str, depth: int) -> str:
+    return ".".join(module.split(".")[:depth])
+
+
+def _dotted(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported(tree: ast.Module, modules: Iterable[str]) -> set[str]:
+    known = set(modules)
+    return {name for name in _named(tree) if name in known}
+
+
+def _named(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
