@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,7 +65,7 @@ def circle(imports: Iterable[Import]) -> list[str]:
     except CycleError as error:
         found: list[str] = error.args[1]
         # graphlib names each package before the one that depends on it.
-        return [_sentence(examples[by, of]) for of, by in zip(found, found[1:], strict=False)]
+        return [_sentence(examples[by, of]) for of, by in pairwise(found)]
     return []
 
 

@@ -55,4 +55,4 @@ def find(name_or_path: str) -> Scenario:
 
 
 def _folder() -> resources.abc.Traversable:
-    return resources.files("harness") / "scenarios"
+    return resources.files("ebbtide") / "scenarios"

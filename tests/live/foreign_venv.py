@@ -17,8 +17,8 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def make_venv(where: Path) -> Path:
-    """Its interpreter. `where` is an empty folder or none yet."""
+def make_venv(where: Path, *also: str) -> Path:
+    """Its interpreter. `where` is an empty folder or none yet; `also`: more distributions, with what they ask for."""
     environment = where / "venv"
     # This interpreter is in an environment itself: its base is what the new one is made of.
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
@@ -26,7 +26,9 @@ def make_venv(where: Path) -> Path:
     _pip(python, "install", "--no-deps", "--no-index", _wheel(where))
     (site,) = environment.glob("lib/python*/site-packages")
     (ebbtide,) = site.glob("ebbtide-*.dist-info")
-    for found in _asked_for(Distribution.at(ebbtide)).values():
+    wanted = [_asked_for(one) for one in (Distribution.at(ebbtide), *map(distribution, also))]
+    linked = {name: found for asked in wanted for name, found in asked.items()}
+    for found in (linked | {name: distribution(name) for name in also}).values():
         _link(found, site)
     _pip(python, "check")
     return python

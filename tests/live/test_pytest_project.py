@@ -21,6 +21,7 @@ from ebbtide.pytest_plugin.settings import Settings
 pytestmark = pytest.mark.live
 
 CHAOS = "test_what_all_three_replicas_acked_is_still_there"
+OWN_PACKAGES = ("analysis", "cluster", "faults", "harness", "workloads")
 NOTHING = "test_what_never_came_about_proves_nothing[4.3.1]"
 
 
@@ -50,13 +51,31 @@ def _cases(junit: Path) -> dict[str, Case]:
     return found
 
 
-def test_a_project_that_has_only_the_wheel_and_what_it_asks_for_is_told_the_truth(tmp_path: Path) -> None:
-    ensure(["3.9.1", "4.3.1"])
-    project = Path(shutil.copytree(ROOT / "tests" / "sample_project", tmp_path / "project"))
-    python = make_venv(tmp_path / "own")
-    before = HostState.now()
-    done = subprocess.run(
-        [python, "-m", "pytest", "--junitxml=junit.xml", "--ebbtide-runtime=local", "--ebbtide-seed=7"],
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with Ebbtide's wheel and pytest-xdist."""
+    return make_venv(tmp_path_factory.mktemp("own"), "pytest-xdist")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """The sample project, with packages of its own that are called as Ebbtide's folders are."""
+    folder = Path(shutil.copytree(ROOT / "tests" / "sample_project", tmp_path / "project"))
+    for name in OWN_PACKAGES:
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(f"SAYS = 'the project has a package {name}'\n")
+    (folder / "test_own_packages.py").write_text(
+        "import importlib\n\nimport pytest\n\n\n"
+        f"@pytest.mark.parametrize('name', {OWN_PACKAGES!r})\n"
+        "def test_own_package(name):\n"
+        "    assert importlib.import_module(name).SAYS == f'the project has a package {name}'\n"
+    )
+    return folder
+
+
+def _run(python: Path, project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [python, "-m", "pytest", "--ebbtide-runtime=local", "--ebbtide-seed=7", *words],
         cwd=project,
         env={
             **{name: word for name, word in os.environ.items() if not name.startswith(("PYTHONPATH", "PYTEST_"))},
@@ -67,9 +86,32 @@ def test_a_project_that_has_only_the_wheel_and_what_it_asks_for_is_told_the_trut
         timeout=480,
         check=False,
     )
+
+
+def test_after_the_installation_only_ebbtide_is_new_in_site_packages(python: Path) -> None:
+    (site,) = python.parents[1].glob("lib/python*/site-packages")
+    own = {path.name for path in site.iterdir() if not path.is_symlink()}
+    assert {name for name in own if not name.endswith((".dist-info", ".pth"))} <= {"ebbtide", "__pycache__"}
+
+
+def test_in_parallel_workers_what_needs_no_cluster_runs_beside_packages_of_the_same_names(
+    python: Path, project: Path
+) -> None:
+    done = _run(python, project, "-n", "2")
+    told = done.stdout + done.stderr
+    assert f"5 failed, {len(OWN_PACKAGES)} passed, 1 skipped" in done.stdout, told
+    assert "ebbtide's clusters cannot run in 2 pytest-xdist workers" in done.stdout
+
+
+def test_a_project_that_has_only_the_wheel_and_what_it_asks_for_is_told_the_truth(
+    python: Path, project: Path, tmp_path: Path
+) -> None:
+    ensure(["3.9.1", "4.3.1"])
+    before = HostState.now()
+    done = _run(python, project, "--junitxml=junit.xml")
     told = done.stdout + done.stderr
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, told
-    assert "2 failed, 3 passed, 1 skipped" in done.stdout, told
+    assert f"2 failed, {3 + len(OWN_PACKAGES)} passed, 1 skipped" in done.stdout, told
     cases = _cases(project / "junit.xml")
     assert {name: case.end for name, case in cases.items()} == {
         f"{CHAOS}[3.9.1]": "failure",
@@ -78,10 +120,11 @@ def test_a_project_that_has_only_the_wheel_and_what_it_asks_for_is_told_the_trut
         NOTHING: "failure",
         "test_a_cluster_without_a_verdict[4.3.1]": "passed",
         "test_what_needs_docker": "skipped",
+        **{f"test_own_package[{name}]": "passed" for name in OWN_PACKAGES},
     }, told
     suite = next(ElementTree.parse(project / "junit.xml").iter("testsuite"))
     assert {key: suite.attrib[key] for key in ("tests", "failures", "errors", "skipped")} == {
-        "tests": "6",
+        "tests": str(6 + len(OWN_PACKAGES)),
         "failures": "2",
         "errors": "0",
         "skipped": "1",

@@ -20,6 +20,9 @@ def pytest_unconfigure(config):
     print("asked:", runner.asked, "still open:", len(runner.open))
 """
 
+_REWRITTEN = "ignore::pytest.PytestAssertRewriteWarning"
+"""The process that runs such a project has imported the plugin before."""
+
 
 class Project:
     """A project that has the plugin, strict markers, and warnings as errors."""
@@ -28,7 +31,7 @@ class Project:
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
         monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
         self._pytester = pytester
-        pytester.makeini("[pytest]\naddopts = --strict-markers --strict-config -W error\n")
+        pytester.makeini(f"[pytest]\naddopts = --strict-markers --strict-config -W error -W {_REWRITTEN}\n")
         self.runner("")
 
     def runner(self, arguments: str) -> None:

@@ -28,12 +28,14 @@ from harness.replay.finding import facts_of, finding
 ROOT = Path(__file__).parents[2]
 DECIDE = (
     "analysis/judge",
+    "analysis/judging",
     "analysis/reconcile",
     "analysis/report",
     "harness/replay",
     "harness/shrink",
     "harness/nightly",
-    "ebbtide.pytest_plugin",
+    "ebbtide/record",
+    "ebbtide/pytest_plugin",
 )
 """Where a run, or what is done about it, is decided."""
 
@@ -67,6 +69,7 @@ OTHER = (
     "analysis.reconcile.session._PARTS_MAX",
     "analysis.reconcile.session._QUICK_ROWS_MAX",
     "analysis.reconcile.session._SMALL_ROWS_MAX",
+    "ebbtide.record.manifest._NAMED_MAX",  # names in an error
     "harness.nightly.followup.SHRINK_AT_MOST_S",  # time
     "harness.shrink.refute.MAX_SEARCH_S",  # after that a run answers
     "harness.shrink.steps._ACKED_MAX",  # a trigger of a candidate, which a run answers for

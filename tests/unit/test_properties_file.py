@@ -21,7 +21,7 @@ from ebbtide.errors import UsageError
 from ebbtide.properties_file import is_writable, render
 from ebbtide.scenario.model import ClusterSpec
 
-PACKAGES = ("harness", "analysis", "faults", "workloads", "ebbtide.pytest_plugin")
+PACKAGES = ("ebbtide", "cluster", "faults", "workloads", "analysis", "harness")
 ROOT = Path(__file__).resolve().parents[2]
 
 TRICKY = {

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from fake_runner import ENDS, FakeProcess, FakeRunner, write_record
 
+from ebbtide.command import COMMAND
 from ebbtide.daemon import control, starting
 from ebbtide.daemon.messages import ClusterStatus, Refusal, Reply
 from ebbtide.errors import UsageError
@@ -85,7 +86,7 @@ def test_a_replay_that_is_not_carried_out_is_the_harness_failing(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, code: int, out: str
 ) -> None:
     def finished(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess(["python", "-m", "main", *words], code, out, "error: no record\n")
+        return subprocess.CompletedProcess([*COMMAND, *words], code, out, "error: no record\n")
 
     monkeypatch.setattr(runners, "_finished", finished)
     with pytest.raises(Failed, match=rf"ebbtide replay old[\s\S]*exit code {code}\nerror: no record"):

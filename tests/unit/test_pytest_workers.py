@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from unit.plugin_project import Project, project
 
@@ -59,28 +55,6 @@ def test_a_fixture_that_is_asked_for_while_the_test_runs_is_refused_too(
     result = project.run(_ASKS_LATE.format(name=name))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*cannot run in 4 pytest-xdist workers*", "*still open: 0"])
-
-
-@pytest.mark.parametrize("source", [_EXTENDS, _ASKS_LATE.format(name="kafka_cluster")])
-def test_a_package_in_front_of_ebbtides_own_is_named_however_a_cluster_is_asked_for(
-    tmp_path: Path, source: str
-) -> None:
-    (tmp_path / "harness").mkdir()
-    (tmp_path / "harness" / "__init__.py").touch()
-    (tmp_path / "test_it.py").write_text(f"import pytest\n\n{source}\n")
-    libraries = Path(pytest.__file__).parents[1]
-    done = subprocess.run(
-        # Without .pth files: an editable installation would find the submodules of what is hidden.
-        [sys.executable, "-S", "-m", "pytest", "-p", "ebbtide.pytest_plugin.plugin", "-q"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": f"{Path(__file__).resolve().parents[2]}:{libraries}"},
-    )
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED
-    assert f"the package harness is not ebbtide's own: {tmp_path}/harness/__init__.py stands in front" in done.stdout
-    assert "ModuleNotFoundError" not in done.stdout
 
 
 def test_a_single_worker_runs_with_the_seed_that_the_header_shows(project: Project) -> None:
