@@ -26,7 +26,7 @@ from analysis.judge.outcome_checks import (
 from analysis.judge.trace.results import Trace
 from analysis.judge.trace_check import every_transition_allowed
 from analysis.judge.witness_check import witness_agrees
-from analysis.witness.table import WITNESS_DIR
+from ebbtide.record.files import WITNESS_DIR
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.property_names import (
     API_AGREES,

@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from analysis.judge.findings import Finding, Row, finding, unknown
-from analysis.witness.table import PROBLEM, WITNESS_DIR, WITNESS_SCHEMA
+from analysis.witness.table import PROBLEM, WITNESS_SCHEMA
+from ebbtide.record.files import WITNESS_DIR
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.tables import table_files
 

@@ -32,9 +32,8 @@ from analysis.judge.rules import Rules
 from analysis.judge.timeline import load_timeline
 from analysis.judge.trace_check import seen_actions, trace_of
 from analysis.judge.workload_facts import handed_over
-from analysis.witness.table import WITNESS_DIR
 from ebbtide.errors import EbbtideError, Problems
-from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, check_ended
+from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, WITNESS_DIR, check_ended
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.property_names import API_AGREES, TRANSITIONS
 from ebbtide.record.steps import StepEntry, elementary, read_steps

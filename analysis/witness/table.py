@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from ebbtide.record.manifest import FinalOffsets
 
-WITNESS_DIR = "witness"
 PROBLEM = "problem.txt"
 
 WITNESS_SCHEMA = pa.schema(

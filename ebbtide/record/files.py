@@ -23,6 +23,7 @@ JOURNAL_DIR = "journal"
 """Folder of a record: what the clients write while they run; gone once it has become tables."""
 
 ANOMALIES_DIR = "anomalies"
+WITNESS_DIR = "witness"
 """Folder of a record: every anomaly that reconciling found."""
 
 WIRE_FILE = "wire.jsonl"

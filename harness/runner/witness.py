@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.witness.table import PROBLEM, WITNESS_DIR, WitnessConfig
+from analysis.witness.table import PROBLEM, WitnessConfig
 from ebbtide.command import program
-from ebbtide.record.files import LOGS_DIR, write_atomically
+from ebbtide.record.files import LOGS_DIR, WITNESS_DIR, write_atomically
 from ebbtide.waiting import WaitExpired, wait_until
 from harness.runner.session import Session
 
