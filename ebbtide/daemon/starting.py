@@ -41,17 +41,20 @@ class OwnerEnded(HarnessError):
 class OwnerProcess:
     """`ebbtide ARGUMENTS`, which owns the cluster `name`, in a session of its own: Ctrl-C does not reach it.
 
-    `tied`: it ends when this process does, or `end` is called.
+    `tied`: it ends when this process does, or `end` is called. `command`: the words that start the command; by default
+    those of this environment.
     """
 
-    def __init__(self, arguments: Sequence[str], name: str, *, tied: bool) -> None:
+    def __init__(
+        self, arguments: Sequence[str], name: str, *, tied: bool, command: Sequence[str] | None = None
+    ) -> None:
         # Made as this user, so that an owner with root's powers knows whose it is.
         sockets_dir().mkdir(parents=True, exist_ok=True, mode=0o700)
         self.name = name
         self.log = log_of(name)
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*COMMAND, *arguments],
+                [*(COMMAND if command is None else command), *arguments],
                 stdin=subprocess.PIPE if tied else subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ebbtide.command import COMMAND
 from ebbtide.pytest_plugin.kafka_cluster import Breakable
 
 if TYPE_CHECKING:
@@ -13,6 +15,6 @@ if TYPE_CHECKING:
 class Chaos(Breakable):
     """One run, driven by a test. After the test everything is healed, settled and read, and the record is judged."""
 
-    def __init__(self, status: ClusterStatus, topics: tuple[str, ...]) -> None:
-        super().__init__(status)
+    def __init__(self, status: ClusterStatus, topics: tuple[str, ...], command: Sequence[str] = COMMAND) -> None:
+        super().__init__(status, command)
         self.topics = topics

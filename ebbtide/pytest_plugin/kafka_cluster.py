@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ebbtide.command import COMMAND
 from ebbtide.pytest_plugin.steps import kind_of, nearest, step_of
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ class Breakable:
     them, and is awaited first. Each returns its line of steps.jsonl, with the proof that it took effect.
     """
 
-    def __init__(self, status: ClusterStatus) -> None:
+    def __init__(self, status: ClusterStatus, command: Sequence[str] = COMMAND) -> None:
         self._status = status
+        self._command = tuple(command)
 
     def __getattr__(self, method: str) -> Callable[..., StepEntry]:
         __tracebackhide__ = True
@@ -110,9 +112,7 @@ class Breakable:
 
         `how` goes to `subprocess.run`; output is captured as text. By `ebbtide cluster exec`.
         """
-        from ebbtide.command import COMMAND
-
-        words = [*COMMAND, "cluster", "exec", "--cluster", self.name, "--", *command]
+        words = [*self._command, "cluster", "exec", "--cluster", self.name, "--", *command]
         done: subprocess.CompletedProcess[str] = subprocess.run(words, **{"capture_output": True, "text": True, **how})
         return done
 

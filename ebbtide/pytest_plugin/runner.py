@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ebbtide.command import COMMAND
 from ebbtide.pytest_plugin.chaos import Chaos
 from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
@@ -95,15 +96,18 @@ class Runner(Protocol):
 
 
 class CommandRunner:
-    """See `Runner`."""
+    """See `Runner`; `command` are the words that start the `ebbtide` command."""
+
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+        self._command = tuple(command)
 
     def abilities(self) -> Sequence[Ability]:
         """By `ebbtide doctor --json`."""
         import json
 
-        done = _finished(["doctor", "--json"])
+        done = _finished([*self._command, "doctor", "--json"])
         if not done.stdout.strip():
-            raise _failed(done)
+            raise self._failed(done)
         checks = json.loads(done.stdout)
         return [
             Ability(
@@ -123,7 +127,7 @@ class CommandRunner:
         words = ["run", scenario, "--kafka", kafka, "--seed", str(settings.seed), "--json", *_common(settings)]
         if keep:
             lease = Lease(name=_new_name(), tied=False)
-            status = _up([*words, "--keep-cluster", "--name", lease.name], lease)
+            status = self._up([*words, "--keep-cluster", "--name", lease.name], lease)
             try:
                 return _judged(Path(status.record).parent), lease
             except BaseException:
@@ -131,26 +135,27 @@ class CommandRunner:
                 with failing():
                     self.close(lease)
                 raise
-        done = _finished(words)
+        done = _finished([*self._command, *words])
         lines = done.stdout.splitlines()
         if done.returncode > 2 or not lines:
-            raise _failed(done)
+            raise self._failed(done)
         return _judged(settings.runs / json.loads(lines[-1])["run_id"]), None
 
     def replay(self, record: Path, settings: Settings) -> RunRecord:
         """By `ebbtide replay`."""
         import json
 
-        done = _finished(["replay", str(record), "--json", *_common(settings)])
+        done = _finished([*self._command, "replay", str(record), "--json", *_common(settings)])
         if done.returncode > 2 or not done.stdout.strip():
-            raise _failed(done)
+            raise self._failed(done)
         (again,) = json.loads(done.stdout)["replays"]
         return replace(_judged(settings.runs / again["run_id"]), fidelity=again["fidelity"])
 
     def open_cluster(self, kafka: str, settings: Settings, *, keep: bool) -> tuple[KafkaCluster, Lease]:
         """By `ebbtide cluster up`."""
         lease = Lease(name=_new_name(), tied=not keep)
-        return KafkaCluster(_up(["cluster", "up", "--kafka", kafka, *_owning(lease, settings)], lease)), lease
+        status = self._up(["cluster", "up", "--kafka", kafka, *_owning(lease, settings)], lease)
+        return KafkaCluster(status, self._command), lease
 
     def open_chaos(
         self, parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None, settings: Settings, *, keep: bool
@@ -165,8 +170,8 @@ class CommandRunner:
             file = Path(folder, "chaos.toml")
             file.write_text(text_of(scenario))
             words = ["cluster", "up", str(file), "--kafka", kafka, "--seed", str(settings.seed), "--wire"]
-            status = _up([*words, *(["--keep-cluster"] if keep else []), *_owning(lease, settings)], lease)
-        return Chaos(status, tuple(scenario.topics)), lease
+            status = self._up([*words, *(["--keep-cluster"] if keep else []), *_owning(lease, settings)], lease)
+        return Chaos(status, tuple(scenario.topics), self._command), lease
 
     def judge_chaos(self, chaos: Chaos, lease: Lease) -> RunRecord:
         """By `ebbtide cluster down` and `ebbtide analyze`."""
@@ -184,9 +189,9 @@ class CommandRunner:
                 code = lease.process.wait()
             if code != 0:
                 raise Failed(f"exit code {code}\n" + lease.process.log.read_text(errors="replace")[-2000:])
-        done = _finished(["analyze", str(chaos.record), "--json"])
+        done = _finished([*self._command, "analyze", str(chaos.record), "--json"])
         if done.returncode > 2:
-            raise _failed(done)
+            raise self._failed(done)
         return _judged(chaos.record)
 
     def close(self, lease: Lease) -> None:
@@ -194,6 +199,23 @@ class CommandRunner:
         if lease.process is not None:
             lease.process.terminate()
             lease.process.forget_log()
+
+    def _up(self, words: Sequence[str], lease: Lease) -> ClusterStatus:
+        from ebbtide.daemon.starting import OwnerProcess
+
+        lease.process = OwnerProcess(words, lease.name, tied=lease.tied, command=self._command)
+        with failing():
+            return lease.process.await_up()
+
+    def _failed(self, done: subprocess.CompletedProcess[str]) -> Failed:
+        """Its last words, which an error is among."""
+        from ebbtide.errors import ExitCode
+
+        lines = done.stderr.splitlines()
+        error = next((at for at, line in enumerate(lines) if line.startswith("error:")), None)
+        start = error if error is not None else max(0, len(lines) - _TAIL_LINES)
+        told = [f"ebbtide {' '.join(done.args[len(self._command) :])}: exit code {done.returncode}", *lines[start:]]
+        return Failed("\n".join(told), mistake=done.returncode == ExitCode.USAGE)
 
 
 def scenario_text(parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None) -> str:
@@ -248,14 +270,6 @@ def _new_name() -> str:
     return f"pytest-{os.urandom(3).hex()}"
 
 
-def _up(words: Sequence[str], lease: Lease) -> ClusterStatus:
-    from ebbtide.daemon.starting import OwnerProcess
-
-    lease.process = OwnerProcess(words, lease.name, tied=lease.tied)
-    with failing():
-        return lease.process.await_up()
-
-
 def _judged(record: Path) -> RunRecord:
     with failing():
         return read_record(record)
@@ -273,12 +287,9 @@ def failing() -> Iterator[None]:
 
 
 def _finished(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end, in a session of its own; on Ctrl-C it is told to end, and awaited."""
-    from ebbtide.command import COMMAND
-
-    argv = [*COMMAND, *words]
+    """Run a command to its end, in a session of its own; on Ctrl-C it is told to end, and awaited."""
     with subprocess.Popen(
-        argv,
+        words,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -291,15 +302,4 @@ def _finished(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
             process.terminate()
             process.communicate()
             raise
-    return subprocess.CompletedProcess(argv, process.returncode, out, err)
-
-
-def _failed(done: subprocess.CompletedProcess[str]) -> Failed:
-    """Its last words, which an error is among."""
-    from ebbtide.command import COMMAND
-    from ebbtide.errors import ExitCode
-
-    lines = done.stderr.splitlines()
-    start = next((at for at, line in enumerate(lines) if line.startswith("error:")), max(0, len(lines) - _TAIL_LINES))
-    told = [f"ebbtide {' '.join(done.args[len(COMMAND) :])}: exit code {done.returncode}", *lines[start:]]
-    return Failed("\n".join(told), mistake=done.returncode == ExitCode.USAGE)
+    return subprocess.CompletedProcess(words, process.returncode, out, err)

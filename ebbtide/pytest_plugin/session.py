@@ -41,7 +41,7 @@ class Plugin:
     @property
     def runner(self) -> Runner:
         """The command, unless a test of the plugin put something else there."""
-        return self._config.stash.get(RUNNER, None) or CommandRunner()
+        return self._config.stash.get(RUNNER, None) or CommandRunner(self.settings.command)
 
     @property
     def keeping(self) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from ebbtide.command import COMMAND
 
 RUNTIMES = ("auto", "docker", "local")
 
@@ -17,6 +20,7 @@ WORKER_SEED = "ebbtide_seed"
 class Settings:
     """What was asked for. `kafka` None: the scenario's own releases; for clusters the newest known.
 
+    `command`: the words that start the command.
     `replay`: the record that is run again by tests of its scenario, whose name is `scenario`.
     """
 
@@ -26,6 +30,7 @@ class Settings:
     kafka: str | None
     require: bool
     keep_cluster: bool
+    command: tuple[str, ...] = COMMAND
     replay: Path | None = None
     scenario: str | None = None
 
@@ -38,6 +43,7 @@ def add_options(parser: pytest.Parser) -> None:
         ("seed", "N", "draw what scenarios leave open from this (default: a new one)"),
         ("runtime", "RUNTIME", "auto, docker or local (default: auto)"),
         ("kafka", "RELEASE", "the release where no marker names one"),
+        ("command", "COMMAND", "the ebbtide command of another environment (default: that of this one)"),
         ("replay", "RUN", "take release and seed from this record, and replay it for tests of its scenario"),
     ):
         group.addoption(f"--ebbtide-{name}", metavar=metavar, default=None, help=what)
@@ -84,9 +90,22 @@ def read_settings(config: pytest.Config) -> Settings:
         kafka=kafka,
         require=switched("require"),
         keep_cluster=switched("keep_cluster"),
+        command=_command(given("command"), refused),
     )
     replay = given("replay")
     return settings if replay is None else _replaying(settings, _folder(config, "replay", replay))
+
+
+def _command(given: str | None, refused: Callable[[str, str], pytest.UsageError]) -> tuple[str, ...]:
+    import shlex
+    import shutil
+
+    if given is None:
+        return COMMAND
+    words = tuple(shlex.split(given))
+    if not words or shutil.which(words[0]) is None:
+        raise refused("command", f"{given!r} is no program that can be run; allowed: such as ~/.local/bin/ebbtide")
+    return words
 
 
 def no_release(kafka: str) -> str | None:

@@ -21,6 +21,7 @@ pytest_plugins = "pytester"
 @pytest.mark.parametrize(
     ("option", "says"),
     [
+        ("--ebbtide-command=none-such", "*--ebbtide-command: 'none-such' is no program that can be run; *"),
         ("--ebbtide-seed=x", "*--ebbtide-seed: 'x' is no whole number"),
         ("--ebbtide-seed=²", "*--ebbtide-seed: '²' is no whole number"),
         ("-oebbtide_seed=x", "* ebbtide_seed: 'x' is no whole number"),
@@ -34,6 +35,16 @@ def test_a_wrong_option_is_a_usage_error(project: Project, option: str, says: st
     result = project.run("def test_it(): pass", option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([says])
+
+
+def test_the_command_may_be_that_of_another_environment(project: Project, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "ebbtide"
+    elsewhere.write_text("#!/bin/sh\necho elsewhere >&2\nexit 3\n")
+    elsewhere.chmod(0o755)
+    (project.folder / "conftest.py").unlink()
+    result = project.run("def test_it(kafka_cluster): pass", "--ebbtide-kafka=4.3.1", f"--ebbtide-command={elsewhere}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*the harness failed: *exit code 3*"])
 
 
 def test_a_replay_says_what_kafka_ignored(project: Project) -> None:

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from fake_runner import ENDS, FakeProcess, FakeRunner, write_record
 
-from ebbtide.command import COMMAND
 from ebbtide.daemon import control, starting
 from ebbtide.daemon.messages import ClusterStatus, Refusal, Reply
 from ebbtide.errors import UsageError
@@ -86,7 +85,7 @@ def test_a_replay_that_is_not_carried_out_is_the_harness_failing(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, code: int, out: str
 ) -> None:
     def finished(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess([*COMMAND, *words], code, out, "error: no record\n")
+        return subprocess.CompletedProcess(words, code, out, "error: no record\n")
 
     monkeypatch.setattr(runners, "_finished", finished)
     with pytest.raises(Failed, match=rf"ebbtide replay old[\s\S]*exit code {code}\nerror: no record"):
@@ -105,6 +104,6 @@ def test_a_replay_has_the_same_runtime_and_place_as_any_run_and_is_read_with_its
         return subprocess.CompletedProcess([], 1, out, "")
 
     monkeypatch.setattr(runners, "_finished", finished)
-    run = CommandRunner().replay(Path("old"), settings)
+    run = CommandRunner(["elsewhere"]).replay(Path("old"), settings)
     assert (run.path, run.kafka, run.seed, run.fidelity) == (settings.runs / "again", "3.9.1", 11, 0.5)
-    assert asked == [["replay", "old", "--json", "--runs", str(settings.runs), "--runtime", "local"]]
+    assert asked == [["elsewhere", "replay", "old", "--json", "--runs", str(settings.runs), "--runtime", "local"]]
