@@ -1,11 +1,12 @@
 """Damages a copy of a run record in one place, and says whether its verdict is still one that the record allows.
 
-A record has one damage at a time: a file that is missing, an entry that is missing in the manifest, or a file that was
-cut off, has flipped bits or a stretch of zeros.
+A record has one damage at a time, or two (`both`): a file that is missing, an entry that is missing in the manifest, or
+a file that was cut off, has flipped bits or a stretch of zeros.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import re
@@ -64,6 +65,17 @@ def damages(record: Path, seed: int, count: int) -> Iterator[Damage]:
                 ),
                 name,
             )
+
+
+def both(first: Damage, second: Damage) -> Damage:
+    """Two damages at once; the second is none where the first took away what it damages."""
+
+    def apply(copy: Path) -> None:
+        first.apply(copy)
+        with contextlib.suppress(FileNotFoundError, KeyError, IndexError):
+            second.apply(copy)
+
+    return Damage(f"{first.name}, {second.name}", apply)
 
 
 def copy_of(record: Path, to: Path, damage: Damage) -> Path:

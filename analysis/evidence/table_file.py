@@ -51,7 +51,7 @@ def new_table(record: Path, name: str) -> Iterator[TableFile]:
     when it cannot be written, or what it is made from cannot be read.
     """
     path = record / f"{name}.parquet"
-    with _told_of(path), new_table_file(path, name) as table:
+    with _os_errors_explained(path), new_table_file(path, name) as table:
         yield table
 
 
@@ -62,7 +62,7 @@ def new_table_part(record: Path, name: str, file: str) -> Iterator[TableFile]:
     Raises `UsageError` when the table's folder is a link.
     """
     path = own_folder(record, name) / f"{file}.parquet"
-    with _told_of(path), new_table_file(path, name) as table:
+    with _os_errors_explained(path), new_table_file(path, name) as table:
         yield table
 
 
@@ -72,7 +72,7 @@ def new_table_folder(record: Path, name: str) -> Iterator[Path]:
 
     Raises as `new_table_part` does.
     """
-    with _told_of(record / name), new_folder(record, name) as folder:
+    with _os_errors_explained(record / name), new_folder(record, name) as folder:
         yield folder
 
 
@@ -87,7 +87,7 @@ def new_table_file(path: Path, name: str) -> Iterator[TableFile]:
 
 
 @contextlib.contextmanager
-def _told_of(path: Path) -> Iterator[None]:
+def _os_errors_explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -191,9 +191,15 @@ def _rows(files: Sequence[Path]) -> int | None:
 
 def _by_reports(record: Path) -> Iterator[Gap]:
     """Ebbtide always writes all reports; one that cannot be read says nothing either."""
-    kinds = {"timeline": TimelineReport, "replicas": ReplicasReport, "checkpoints": CheckpointsReport}
-    for part, kind in kinds.items():
-        if (record / EVIDENCE).is_file() and report_of(record, part, kind) is None:
+    if not (record / EVIDENCE).is_file():
+        return
+    reports = {
+        "timeline": report_of(record, "timeline", TimelineReport),
+        "replicas": report_of(record, "replicas", ReplicasReport),
+        "checkpoints": report_of(record, "checkpoints", CheckpointsReport),
+    }
+    for part, report in reports.items():
+        if report is None:
             yield Gap("evidence", f"{EVIDENCE}: {part}", f"{EVIDENCE} says nothing of the {part}")
 
 

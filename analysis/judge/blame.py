@@ -52,8 +52,8 @@ def blamed_regressions(evidence: Evidence, reconciliation: Reconciliation) -> li
     ]
 
 
-def believed(blamed: Sequence[Blamed], gaps: Sequence[Gap]) -> list[Blamed]:
-    """The same, without a cause where a part of the record has a gap in which the cause may stand."""
+def without_causes_where_gaps(blamed: Sequence[Blamed], gaps: Sequence[Gap]) -> list[Blamed]:
+    """`blamed`, without causes if a part of the record has a gap in which a cause may be."""
     gap = next((one for one in gaps if one.part in OF_LOSSES), None)
     if gap is None:
         return list(blamed)

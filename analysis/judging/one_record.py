@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 from analysis.evidence.remaking import PARTS, Part, is_of_parts, parts_to_remake
 from analysis.evidence.wholeness import OF_LOSSES, is_evidence_whole, is_raw_whole
 from analysis.judge.api_check import compare_answers
-from analysis.judge.blame import believed, blamed_losses, blamed_regressions, losses_of, reasons_of, regressions_of
+from analysis.judge.blame import (
+    blamed_losses,
+    blamed_regressions,
+    losses_of,
+    reasons_of,
+    regressions_of,
+    without_causes_where_gaps,
+)
 from analysis.judge.client_facts import client_facts
 from analysis.judge.coverage import coverage
 from analysis.judge.elections import all_elections
@@ -190,9 +197,9 @@ def _case(
         steps=steps,
         controllers=manifest.topology.controllers,
         session_timeout_s=scenario.cluster.session_timeout_s if scenario is not None else KAFKA_SESSION_TIMEOUT_S,
-        losses=believed(blamed_losses(evidence, reconciliation), reconciliation.gaps),
-        regressions=believed(blamed_regressions(evidence, reconciliation), reconciliation.gaps),
-        gone=believed(blamed_gone(evidence, reconciliation), reconciliation.gaps),
+        losses=without_causes_where_gaps(blamed_losses(evidence, reconciliation), reconciliation.gaps),
+        regressions=without_causes_where_gaps(blamed_regressions(evidence, reconciliation), reconciliation.gaps),
+        gone=without_causes_where_gaps(blamed_gone(evidence, reconciliation), reconciliation.gaps),
         gaps=reconciliation.gaps,
         duplicates=reconciliation.duplicates,
         aborted_reads=reconciliation.aborted_reads,

@@ -1,7 +1,7 @@
 """No damage makes a verdict better: on recorded runs of the catalogue, and on such with a planted anomaly.
 
-Each record is damaged in one place at a time, as `damage` has it. The places are rolled from a fixed seed;
-EBBTIDE_DAMAGES=50 takes away every file and entry, and rolls 50 places for each kind of damage.
+Each record is damaged in one place at a time, and in two at once, as `damage` has it. The places are rolled from a
+fixed seed; EBBTIDE_DAMAGES=50 takes away every file and entry, and rolls 50 places for each kind and as many pairs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from damage import Damage, copy_of, damages, flaw, removals, summed, unsummed
+from damage import Damage, both, copy_of, damages, flaw, removals, summed, unsummed
 from planted import plant_aborted_read, plant_divergence, plant_duplicate, plant_lost_tail
 from real_records import NAMES, unpacked
 
@@ -37,6 +37,9 @@ _PLACES = int(os.environ.get("EBBTIDE_DAMAGES", "0"))
 _REMOVED = 2
 """So many files or entries of each record are taken away where not all are."""
 
+_PAIRS = 1
+"""So many pairs of damages each record has."""
+
 _AT_ONCE = 150
 """Copies that are judged together, and on the disk at one time."""
 
@@ -55,6 +58,13 @@ def records(folder: Path) -> Iterator[Path]:
 
 def some(found: list[Damage], name: str) -> list[Damage]:
     return found if _ALL else random.Random(f"{name} {_SEED}").sample(found, _REMOVED)
+
+
+def pairs(record: Path) -> list[Damage]:
+    """A few pairs of damages at once."""
+    rolled = random.Random(f"{record.name} {_SEED} pairs")
+    found = [*removals(record), *damages(record, _SEED, 3)]
+    return [both(*rolled.sample(found, 2)) for _ in range(_PLACES or _PAIRS)]
 
 
 def flaws(spark: SparkSession, damaged: Sequence[tuple[Path, list[Damage]]], folder: Path) -> list[str]:
@@ -82,6 +92,7 @@ def test_no_damage_and_nothing_missing_makes_a_verdict_better(spark: SparkSessio
         summed(record)
         found = [*some([*removals(record)], record.name)]
         found += damages(record, _SEED, _PLACES) if _ALL else some([*damages(record, _SEED, 1)], record.name)[:1]
+        found += pairs(record)
         damaged.append((record, found))
     assert flaws(spark, damaged, tmp_path) == []
 

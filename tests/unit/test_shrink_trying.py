@@ -10,13 +10,20 @@ from unittest.mock import Mock
 
 import msgspec
 import pytest
+from real_records import unpacked
 from replay_records import LOST, SAVED
 
+from analysis.evidence.wholeness import Gap, gaps
 from analysis.spec.model.bounds import Bounds
 from cluster.runtime.choose import LocalChoice
 from ebbtide.errors import HarnessError, StepImpossible, UsageError
+from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps, write_steps
+from ebbtide.record.sums import write_sums
+from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import IsrTrigger, ProducerSpec, Scenario, StepSpec, Trigger
+from ebbtide.scenario.parse import load
+from ebbtide.scenario.write import text_of
 from ebbtide.waiting import WaitExpired
 from faults.process import kill
 from harness.replay.finding import Finding
@@ -92,7 +99,7 @@ def test_a_record_whose_final_read_holds_every_acked_value_needs_no_judgement() 
     assert not anything_missing(SAVED)
 
 
-def tried(folder: Path, judge: Any = None) -> list[Decision | HarnessError]:
+def tried(folder: Path, judge: Any = None, scenario: Scenario = SCENARIO) -> list[Decision | HarnessError]:
     """What comes of one candidate; nothing is told or launched by itself."""
     launch = Launch(
         runs=folder, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown", hold_write_back=True
@@ -100,7 +107,7 @@ def tried(folder: Path, judge: Any = None) -> list[Decision | HarnessError]:
     trying = Trying(
         goal=goal_from(load_recorded(LOST)), kafka="3.9.1", seed=1, launch=launch, display=Mock(), judge=judge
     )
-    return [decision for _, decision in trying([(0, "key", SCENARIO)])]
+    return [decision for _, decision in trying([(0, "key", scenario)])]
 
 
 @pytest.mark.parametrize(("optional", "why"), [(True, "every acked record stands"), (False, "step 3 (heal) never")])
@@ -115,6 +122,29 @@ def test_only_a_step_that_is_not_optional_must_have_fired(
     [decision] = tried(tmp_path)
     assert isinstance(decision, Decision)
     assert decision.why.startswith(why)
+
+
+def test_the_record_of_a_candidate_is_judged_without_gaps_though_its_scenario_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = unpacked("last-replica-standing-3.9.1", tmp_path)
+    scenario = load(record / "scenario.toml")
+    (record / "scenario.toml").write_text(text_of(msgspec.structs.replace(scenario, settle_s=1.0)))
+    write_sums(record)
+    found: list[tuple[Gap, ...]] = []
+
+    def judge(folder: Path) -> Verdict:
+        found.append(gaps(folder, read_manifest(folder)))
+        verdict = load_recorded(LOST).verdict
+        assert verdict is not None
+        return verdict
+
+    monkeypatch.setattr("harness.shrink.trying.run_scenario", lambda *_: record)
+    [decision] = tried(tmp_path, judge, scenario)
+    assert isinstance(decision, Decision)
+    assert decision.shows, decision.why
+    assert found == [()]
+    assert load(record / "scenario.toml").settle_s == scenario.settle_s
 
 
 def test_a_property_that_kafka_ignores_ends_no_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -11,7 +13,7 @@ from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
-from damage import damages
+from damage import both, copy_of, damages, removals
 from real_records import NAMES, unpacked
 
 from analysis.evidence.remaking import TIMELINE
@@ -109,6 +111,19 @@ def test_every_damage_to_what_is_judged_is_seen_at_fifty_places_of_each_kind(nam
             is_seen = True
         assert is_seen == is_judged or damage.file == SUMS, damage.name
         path.write_bytes(content)
+
+
+def test_two_damages_at_once_do_not_hide_each_other(record: Path, tmp_path: Path) -> None:
+    not_judged = ("raw/", "logs/", SUMS)
+    found = [one for one in [*removals(record), *damages(record, 19, 20)] if not one.name.startswith(not_judged)]
+    rolled = random.Random(19)
+    for number in range(60):
+        damage = both(*rolled.sample(found, 2))
+        copy = copy_of(record, tmp_path / str(number), damage)
+        with contextlib.suppress(UsageError):
+            ready(copy)
+            assert whys(copy), damage.name
+        shutil.rmtree(copy)
 
 
 def test_a_file_that_the_run_did_not_write_is_a_gap_of_its_table(record: Path) -> None:
