@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.tables import TABLES
+from ebbtide.record.verdict import read_verdict, write_verdict
 from harness.replay.recorded import Recorded, load_recorded
 
 RUNS = Path(__file__).resolve().parents[1] / "data" / "runs"
@@ -56,4 +57,13 @@ def renamed(record: Path, folder: Path, naming: Mapping[int, int]) -> Recorded:
     ]
     write_steps(folder, steps)
     write_manifest(folder, msgspec.structs.replace(read_manifest(folder), run_id="renamed"))
+    return load_recorded(folder)
+
+
+def judged_otherwise(tmp_path: Path, **changes: object) -> Recorded:
+    """The run that lost, with these keys of its verdict changed."""
+    folder = Path(shutil.copytree(LOST, tmp_path / "run"))
+    verdict = read_verdict(folder)
+    assert verdict is not None
+    write_verdict(folder, msgspec.structs.replace(verdict, **changes))
     return load_recorded(folder)
