@@ -96,6 +96,8 @@ def _named(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: a relative import"
+            assert node.module is not None
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)

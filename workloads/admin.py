@@ -1,4 +1,4 @@
-"""Puts one administrative request to the cluster: `python -m workloads.admin CONFIG.json`.
+"""Puts one administrative request to the cluster: `python -m ebbtide.command workloads.admin CONFIG.json`.
 
 A request is sent once. The next broker is tried only while none has taken it: one that was sent and not
 answered may have been carried out, and asking again would change what the experiment asks.

@@ -1,4 +1,5 @@
-"""A tailing consumer process: `python -m workloads.consumer CONFIG.json`; see `workloads.config.ConsumerConfig`.
+"""A tailing consumer process: `python -m ebbtide.command workloads.consumer CONFIG.json`,
+its config a `workloads.config.ConsumerConfig`.
 
 It reads every partition of its topics from the log start, or as a member of a group those that it is given, from
 the group's committed offsets. When its position is no longer in the log it moves it as its reset policy says, and

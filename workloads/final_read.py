@@ -1,4 +1,5 @@
-"""The final consumer: `python -m workloads.final_read CONFIG.json`; see `workloads.config.FinalReadConfig`.
+"""The final consumer: `python -m ebbtide.command workloads.final_read CONFIG.json`,
+its config a `workloads.config.FinalReadConfig`.
 
 After everything was healed it reads every partition from its log start to its HW. What it returns is the final
 log that the run is measured against, so it is either whole or refused: the offsets are asked before and after

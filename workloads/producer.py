@@ -1,4 +1,5 @@
-"""One producer process: `python -m workloads.producer CONFIG.json`; see `workloads.config.ProducerConfig`.
+"""One producer process: `python -m ebbtide.command workloads.producer CONFIG.json`,
+its config a `workloads.config.ProducerConfig`.
 
 It is an ordinary kafka-python producer with ordinary retries, whose every record is journalled before it is
 handed over and whose every answer is journalled when it comes. The settings (`workloads.settings`) that matter:

@@ -1,4 +1,4 @@
-"""Samples what every broker says of HW, ISR and ELR: `python -m workloads.sampler CONFIG.json`.
+"""Samples what every broker says of HW, ISR and ELR: `python -m ebbtide.command workloads.sampler CONFIG.json`.
 
 ListOffsets(latest, read_uncommitted) is answered by the partition's leader only, with its leader epoch, so
 asking every broker needs no knowledge of who leads: the others refuse, and a deposed leader that does not know

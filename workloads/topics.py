@@ -1,6 +1,7 @@
 """Creates the topics of a run, once every broker is there, and learns the brokers' addresses.
 
-`python -m workloads.topics CONFIG.json`; see `workloads.config.TopicsConfig`. It may be started before the
+`python -m ebbtide.command workloads.topics CONFIG.json`, its config a
+`workloads.config.TopicsConfig`. It may be started before the
 cluster answers: waiting for the brokers is part of its work.
 """
 

@@ -11,6 +11,7 @@ from ebbtide.logs.scan import Damage
 from ebbtide.record.decoding import decoded
 from ebbtide.record.files import RAW_DIR, write_atomically
 from ebbtide.record.manifest import MANIFEST, Manifest, read_manifest
+from ebbtide.record.sums import read_sums
 
 EVIDENCE = "evidence.json"
 
@@ -90,8 +91,18 @@ class CheckpointsReport(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
-def save(record: Path, part: str, report: TimelineReport | ReplicasReport | CheckpointsReport) -> None:
-    """Put one report into the record's evidence.json, beside those of the other parts."""
+Report = TimelineReport | ReplicasReport | CheckpointsReport
+
+
+def save(record: Path, part: str, report: Report) -> None:
+    """Put one report into the record's evidence.json, beside those of the other parts.
+
+    Without SHA256SUMS nothing says whether raw/ is as the run left it. So a report that counts more rows than the new
+    one stays: it shows that a part of raw/ is gone (`wholeness`).
+    """
+    old = report_of(record, part, type(report))
+    if old is not None and read_sums(record) is None and _counts_more(old, report):
+        return
     path = record / EVIDENCE
     try:
         parts = msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
@@ -99,6 +110,22 @@ def save(record: Path, part: str, report: TimelineReport | ReplicasReport | Chec
         parts = {}
     parts[part] = msgspec.Raw(msgspec.json.encode(report))
     write_atomically(path, msgspec.json.format(msgspec.json.encode(parts), indent=2) + b"\n")
+
+
+def _counts_more(old: Report, new: Report) -> bool:
+    counts = _rows(new)
+    return any(rows > counts.get(name, 0) for name, rows in _rows(old).items())
+
+
+def _rows(report: Report) -> dict[str, int]:
+    """How many rows were made of each log or for each table."""
+    match report:
+        case TimelineReport():
+            return dict(report.rows or {})
+        case ReplicasReport():
+            return {f"{log.broker}/{log.topic}-{log.partition}": log.records for log in report.logs}
+        case CheckpointsReport():
+            return {"checkpoints": report.rows}
 
 
 def report_of(record: Path, part: str, kind: type[T]) -> T | None:

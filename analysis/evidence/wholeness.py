@@ -39,6 +39,9 @@ OF_LOSSES = frozenset(
 )
 """The parts in which losses, falls of the HW and their causes are found."""
 
+OF_PREDICTIONS = OF_LOSSES | {CLIENTS_DIR, "described"}
+"""Those, and the parts that coverage facts are counted from: a prediction speaks of both."""
+
 _CHECKPOINT = "watermarks/checkpoint.parquet"
 _DESCRIBES_SINCE = Version("3.8")
 _KEYS = (

@@ -41,7 +41,7 @@ def judge_many(
 ) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
     """Each record with its verdict, or with why it could not be judged; in the order given.
 
-    What is written, and what a verdict says, is as by `judging.judge`. A copy is made when its turn comes, and is
+    What is written, and what a verdict says, is as by `one_record.judge`. A copy is made when its turn comes, and is
     there until the next one is asked for; what judging writes to it is by then in the record.
     """
     for first in range(0, len(records), BATCH):
@@ -56,17 +56,19 @@ def _judged(
 
     runs: dict[Path, RunFiles] = {}
     errors: dict[Path, EbbtideError] = {}
+    # Reconciled apart: a record that is known to fail would make the others go through their jobs again.
+    unreadable: list[Path] = []
     stage("reading")
     for record in batch:
         try:
             copied = remote.get(record)
             runs[record] = checked_run(record, _ready(record, copied), copied)
+            if has_unreadable_rows(runs[record]):
+                unreadable.append(record)
         except EbbtideError as error:
             errors[record] = error
         except Exception as error:
             errors[record] = Bug(record, error)
-    # A record that is known to fail would make the others go through their jobs again.
-    unreadable = {record for record, run in runs.items() if has_unreadable_rows(run)}
     found = _reconciled([run for record, run in runs.items() if record not in unreadable], spark, stage)
     for record in unreadable:
         found |= _reconciled([runs[record]], spark, stage)

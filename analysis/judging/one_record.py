@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.evidence.remaking import PARTS, Part, is_of_parts, parts_to_remake
-from analysis.evidence.wholeness import OF_LOSSES, is_evidence_whole, is_raw_whole
+from analysis.evidence.wholeness import OF_PREDICTIONS, is_evidence_whole, is_raw_whole
 from analysis.judge.api_check import compare_answers
 from analysis.judge.blame import (
     blamed_losses,
@@ -137,7 +137,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     facts = _facts(case, checked, kinds)
     seen = _seen(case, reconciliation, facts)
     comparison = compare(scenario, manifest, seen) if scenario is not None else None
-    if comparison is not None and any(one.part in OF_LOSSES for one in case.gaps):
+    if comparison is not None and any(one.part in OF_PREDICTIONS for one in case.gaps):
         comparison = without_proof(comparison)
     outcome, why = decide(
         checked=checked,

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from analysis.reconcile.blocks import PARTITION
 from analysis.reconcile.checks import flaw, misfit, refuse_count, refuse_flaw
 from analysis.reconcile.clock import went_back
-from analysis.reconcile.damaged_logs import damaged_logs
+from analysis.reconcile.damaged_logs import damaged_logs, unread_replicas
 from analysis.reconcile.facts import (
     CheckpointFacts,
     EpochFacts,
@@ -100,6 +100,7 @@ def facts_of(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
         clock_went_back=went_back(run.files["watermarks"]),
         gaps=run.gaps,
         damaged_logs=damaged_logs(run.record, found["checkpoints"], with_holes),
+        unread_replicas=unread_replicas(run.record),
         compacted=compacted(used, policies, by_default),
         **found,
     )

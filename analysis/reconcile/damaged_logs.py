@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from analysis.evidence.report import LogFileDamage, ReplicaLog, ReplicasReport, report_of
+from analysis.evidence.report import CheckpointsReport, LogFileDamage, ReplicaLog, ReplicasReport, report_of
 from analysis.reconcile.facts import CheckpointFacts, DamagedLog
 
 
@@ -28,11 +28,21 @@ def damaged_logs(
     return tuple(_damaged(report.logs, checkpoints, compacted)) if report is not None else ()
 
 
+def unread_replicas(record: Path) -> tuple[str, ...]:
+    """The replicas' logs and checkpoints that were not there or could not be read: what they hold is not compared."""
+    replicas = report_of(record, "replicas", ReplicasReport)
+    checkpoints = report_of(record, "checkpoints", CheckpointsReport)
+    logs = replicas.missing if replicas is not None else ()
+    return (*logs, *((*checkpoints.missing, *checkpoints.problems) if checkpoints is not None else ()))
+
+
 def _damaged(
     logs: Sequence[ReplicaLog], checkpoints: Sequence[CheckpointFacts], compacted: Collection[str]
 ) -> Iterator[DamagedLog]:
     own = {(one.topic, one.partition, one.broker): one.high_watermark for one in checkpoints}
     for log in logs:
+        if not log.damages:
+            continue
         others = [hw for (topic, partition, _), hw in own.items() if (topic, partition) == (log.topic, log.partition)]
         high_watermark = own.get((log.topic, log.partition, log.broker), max(others, default=0))
         damages = [one for one in log.damages if one.damage.kind != "hole" or log.topic not in compacted]

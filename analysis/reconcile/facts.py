@@ -137,6 +137,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     clock_went_back: bool = False
     gaps: tuple[Gap, ...] = ()
     damaged_logs: tuple[DamagedLog, ...] = ()
+    unread_replicas: tuple[str, ...] = ()
 
     @property
     def counts(self) -> Counts:
@@ -194,6 +195,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
             f"committed records cannot be read in {len(named)} replica{'s' if len(named) != 1 else ''}: "
             f"{_listed(named)} ({first.why})"
         )
+
+    def with_unread_replicas(self) -> str | None:
+        """Which replicas' logs or checkpoints could not be read, as a sentence; None when all could."""
+        if not self.unread_replicas:
+            return None
+        return f"of some replicas nothing is compared: {_listed(frozenset(self.unread_replicas))} is missing or damaged"
 
     def without_log(self) -> str | None:
         """Of which acked offsets the final log says nothing, since it begins above them; None: of none."""

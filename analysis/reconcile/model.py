@@ -98,9 +98,8 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     """Everything at once.
 
     `unknown` says, per kind, why it could not be judged, or not everywhere: what was found of it stands, what
-    was not found proves nothing. `anomalies` have examples, which are only shown; the lists after `unknown`
-    stand for every item. `gaps`: what of the record is not as
-    the run left it.
+    was not found proves nothing. `anomalies` have examples, which are only shown. `lost`, `regressions`, `gone`,
+    `duplicates` and `aborted_reads` stand for every item. `gaps`: what of the record is not as the run left it.
     """
 
     counts: Counts

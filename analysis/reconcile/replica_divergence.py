@@ -53,7 +53,7 @@ def why_unknown(facts: Facts) -> str | None:
         return lacking
     if not facts.checkpoints:
         return "no replica's checkpointed HW is known (watermarks of source checkpoint)"
-    return facts.with_damage()
+    return facts.with_damage() or facts.with_unread_replicas()
 
 
 def differing_blocks(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:

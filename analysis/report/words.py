@@ -96,12 +96,14 @@ def lost_in_all(verdict: Verdict) -> int | None:
 
 
 def lost(verdict: Verdict, *, committed: bool) -> str:
-    """How many records of that sort are lost; `?` where it could not be decided."""
+    """How many records of that sort are lost; where that could not be decided, at least how many, or `?`."""
     count = sum(loss.count for loss in verdict.losses if loss.committed == committed)
     anomalies = sum(one.count for one in verdict.anomalies if one.kind == "lost")
     attributed = sum(loss.count for loss in verdict.losses)
     if committed and anomalies > attributed:
-        return f"{count + anomalies - attributed:,}"
+        count += anomalies - attributed
+    if undecided(verdict, NO_COMMITTED_LOSS):
+        return f"at least {count:,}" if count else UNKNOWN
     return UNKNOWN if lost_in_all(verdict) is None else f"{count:,}"
 
 
@@ -110,7 +112,7 @@ def no_losses(verdict: Verdict) -> str:
     shown = lost(verdict, committed=True)
     if shown == "0":
         return "None."
-    return "Not known." if shown == UNKNOWN else f"{shown} records are lost by a cause that is not known."
+    return "Not known." if shown == UNKNOWN else f"{shown.capitalize()} records are lost by a cause that is not known."
 
 
 def gloss(verdict: Verdict, clause: Property) -> str:

@@ -1,4 +1,4 @@
-"""Reads topics with Spark's Kafka connector: `python -m analysis.witness.reading CONFIG.json`.
+"""Reads topics with Spark's Kafka connector: `python -m ebbtide.command analysis.witness.reading CONFIG.json`.
 
 It runs in the clients' network namespace while the cluster still stands, and reads each partition from the log
 start to the HW that the harness's final read was given, `failOnDataLoss=false`: what is not there is left out, and

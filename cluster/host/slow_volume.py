@@ -152,7 +152,7 @@ def pulse(folder: Path, delay_s: float, period_s: float) -> None:
 
 
 def main() -> None:
-    """`python -m cluster.host.slow_volume FOLDER DELAY_S PERIOD_S`."""
+    """`python -m ebbtide.command cluster.host.slow_volume FOLDER DELAY_S PERIOD_S`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("delay_s", type=float)

@@ -1,6 +1,7 @@
 """The root side of a helper container (`helper_container`), already in the mounts of the user's process.
 
-`python -m cluster.powers.helper_inside ORDER`: runs the command with the user's own terminal, environment and
+`python -m ebbtide.command cluster.powers.helper_inside ORDER`: runs the command with the user's own terminal,
+environment and
 folder, passes on the signals that come over the socket, ends it when the user's process is gone, and hands
 what root made in the user's folders to the user.
 """

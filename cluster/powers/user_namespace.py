@@ -1,6 +1,7 @@
 """Runs a command as root of namespaces of its own: user, mount and pid.
 
-As a program: `python -m cluster.powers.user_namespace COMMAND...`. Three processes: the one that was started
+As a program: `python -m ebbtide.command cluster.powers.user_namespace COMMAND...`. Three processes: the one that was
+started
 stays outside and passes signals on; it forks the first process of the pid namespace, which prepares the mounts
 and then waits; that one forks the command. However the first or second dies, the kernel ends everything in the
 pid namespace, and mounts and network namespaces go with it.
@@ -44,7 +45,7 @@ class Refused(Exception):
 def why_not() -> str | None:
     """Why this user cannot run ebbtide in namespaces of their own, found by trying it; None when they can."""
     # Not `true`: rights to read that root lent to this user end where the user namespace begins.
-    trial = _command([sys.executable, "-c", "import ebbtide"])
+    trial = _command([sys.executable, "-P", "-c", "import ebbtide"])
     done = subprocess.run(trial, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return None

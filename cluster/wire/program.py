@@ -1,4 +1,4 @@
-"""The proxy's process: `python -m cluster.wire.program`, a child of the harness in a node's namespace.
+"""The proxy's process: `python -m ebbtide.command cluster.wire.program`, a child of the harness in a node's namespace.
 
 The packet filter redirects the node's new connections to it (`cluster.wire.tap`). It asks the kernel where
 each was to go and dials on, with a mark that the filter lets pass. It ends when the harness hangs up.

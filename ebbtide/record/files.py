@@ -23,8 +23,10 @@ JOURNAL_DIR = "journal"
 """Folder of a record: what the clients write while they run; gone once it has become tables."""
 
 ANOMALIES_DIR = "anomalies"
-WITNESS_DIR = "witness"
 """Folder of a record: every anomaly that reconciling found."""
+
+WITNESS_DIR = "witness"
+"""Folder of a record: the final log as a second reader read it, or why it could not."""
 
 WIRE_FILE = "wire.jsonl"
 """File of a record: what the wire proxies held, let go, delayed and dropped, one event a line."""

@@ -76,7 +76,8 @@ def missing_files(record: Path, names: Iterable[str]) -> list[str]:
 
 def files_below(record: Path, folder: str) -> list[str]:
     """The names of all that is in a folder of the record and no folder, links too; not what a killed writer left."""
-    found = [path for path in (record / folder).rglob("*") if path.is_symlink() or not path.is_dir()]
+    top = record / folder
+    found = [top] if top.is_symlink() else [path for path in top.rglob("*") if path.is_symlink() or not path.is_dir()]
     return [str(path.relative_to(record)) for path in found if path.suffix != ".part"]
 
 
@@ -88,7 +89,8 @@ def changed_files(record: Path, sums: dict[str, str]) -> list[str]:
 
 def _files(record: Path) -> Iterator[Path]:
     for top in sorted(record.iterdir()):
-        if top.name in _NOT_OF_THE_RUN or top.name.startswith("."):
+        # A link to a folder may lead to all of the host.
+        if top.name in _NOT_OF_THE_RUN or top.name.startswith(".") or top.is_symlink():
             continue
         # Folders that are left out may be the disks of nodes that still run.
         for path in (top, *sorted(top.rglob("*"))):

@@ -11,7 +11,7 @@ from records import RecordBuilder
 
 from analysis.evidence.collect import write_replicas
 from analysis.reconcile.collecting import facts_of
-from analysis.reconcile.facts import CheckpointFacts, DamagedLog
+from analysis.reconcile.facts import CheckpointFacts, DamagedLog, Facts
 from analysis.reconcile.policies import PolicyFacts
 from analysis.reconcile.tables import run_files
 
@@ -28,7 +28,7 @@ def record(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(record: Path, *policies: PolicyFacts, high_watermark: int = 6) -> tuple[DamagedLog, ...]:
+def facts_with(record: Path, *policies: PolicyFacts, high_watermark: int = 6) -> Facts:
     builder = RecordBuilder().acked(1, at=0).final(1, at=0)
     facts: dict[str, list[Any]] = {
         "sends": [],
@@ -38,7 +38,11 @@ def found(record: Path, *policies: PolicyFacts, high_watermark: int = 6) -> tupl
         "epochs": [],
         "policies": list(policies),
     }
-    return facts_of(0, run_files(record, builder.manifest()), facts).damaged_logs
+    return facts_of(0, run_files(record, builder.manifest()), facts)
+
+
+def found(record: Path, *policies: PolicyFacts, high_watermark: int = 6) -> tuple[DamagedLog, ...]:
+    return facts_with(record, *policies, high_watermark=high_watermark).damaged_logs
 
 
 def test_a_hole_below_the_high_watermark_is_damage(record: Path) -> None:
@@ -70,6 +74,7 @@ def test_other_damage_counts_on_a_compacted_topic_too(record: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
+    (record / "evidence.json").unlink()
     write_replicas(record, lambda _: 1)
     (damaged,) = found(record, PolicyFacts("topic:t", "compact"))
     assert "CRC-32C does not match, from offset 5 on" in damaged.why

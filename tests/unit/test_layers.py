@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,11 @@ def test_an_import_that_closes_a_circle_is_seen_with_both_files(copy: Path) -> N
     found = circle(imports_in(copy))
     assert "ebbtide/logs/batches.py imports ebbtide/kraft/image.py" in found
     assert any(re.fullmatch(r"ebbtide/kraft/\w+\.py imports ebbtide/logs/\w+\.py", one) for one in found)
+
+
+def test_every_package_of_the_wheel_has_a_layer() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]) == set(LAYERS)
 
 
 def test_the_architecture_page_shows_the_packages_that_import_each_other() -> None:
