@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from analysis.judge.findings import Finding, Row, finding, unknown
-from analysis.witness.table import PROBLEM, WITNESS_SCHEMA
+from analysis.witness.table import PROBLEM
 from ebbtide.record.files import WITNESS_DIR
 from ebbtide.record.manifest import Manifest
-from ebbtide.record.tables import table_files
+from ebbtide.record.tables import WITNESS_SCHEMA, table_files
 
 _PLACE = ["topic", "partition", "offset"]
 _ROWS_MAX = 20

@@ -19,7 +19,7 @@ import pyarrow.types as pt
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.record.manifest import MANIFEST, Manifest
-from ebbtide.record.tables import TABLES, table_files
+from ebbtide.record.tables import TABLES, table_files, unreadable_file
 
 _DIGITS_MAX = 10
 """Of the largest int32; Python makes no number of very many."""
@@ -109,15 +109,10 @@ def _short(text: str) -> str:
 
 
 def _can_be_read(record: Path, path: Path, problems: list[EbbtideError]) -> bool:
-    """Whether it is a file that Spark reads as it is named. Spark passes hidden ones by without a word."""
-    if any(part.startswith(("_", ".")) for part in path.relative_to(record).parts):
-        what, got, allowed = "a table's file is hidden", path.name, "names that begin with neither _ nor ."
-    elif not path.is_file():
-        what, got, allowed = "a table's file is none", None, "a regular file"
-    else:
-        return True
-    problems.append(UsageError(what, where=str(path), got=got, allowed=allowed))
-    return False
+    problem = unreadable_file(record, path)
+    if problem is not None:
+        problems.append(problem)
+    return problem is None
 
 
 def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFile | None:

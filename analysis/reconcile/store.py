@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
@@ -16,17 +15,7 @@ from analysis.reconcile.items import PUBLIC, RUN
 from analysis.remote.record import RemoteRecord
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import ANOMALIES_DIR
-
-ANOMALY_SCHEMA = pa.schema(
-    [
-        pa.field("kind", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("value", pa.int64()),
-        pa.field("details", pa.string()),
-    ]
-)
+from ebbtide.record.tables import ANOMALY_SCHEMA
 
 
 def check_writable(record: Path) -> None:

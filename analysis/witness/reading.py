@@ -17,9 +17,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from analysis.reconcile.session import session
-from analysis.witness.table import WITNESS_SCHEMA, WitnessConfig
+from analysis.witness.table import WitnessConfig
 from ebbtide.journal.payload import value_of
 from ebbtide.record.manifest import FinalOffsets
+from ebbtide.record.tables import WITNESS_SCHEMA
 
 
 def read_witness(config: WitnessConfig) -> None:

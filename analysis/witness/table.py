@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import msgspec
-import pyarrow as pa
 
 from ebbtide.record.manifest import FinalOffsets
 
 PROBLEM = "problem.txt"
-
-WITNESS_SCHEMA = pa.schema(
-    [
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("value", pa.int64()),
-    ]
-)
-"""One record that the connector returned; `value` null: not a record of this run, or a damaged one."""
 
 
 class WitnessConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,15 +39,10 @@ class RunRecord:
 
 def read_record(path: Path) -> RunRecord:
     """A record that has been judged. Raises `UsageError` when it is none."""
-    from ebbtide.errors import UsageError
     from ebbtide.record.manifest import read_manifest
-    from ebbtide.record.verdict import read_verdict
+    from ebbtide.record.verdict import read_judgement
 
-    manifest, verdict = read_manifest(path), read_verdict(path)
-    if verdict is None:
-        raise UsageError(
-            "the record has not been judged", where=str(path), next=f"ebbtide analyze {shlex.quote(str(path))}"
-        )
+    manifest, verdict = read_manifest(path), read_judgement(path)
     return RunRecord(
         path=path,
         verdict=verdict,

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from ebbtide.errors import UsageError
+
 RECORD_VERSION = 1
 
 
@@ -136,6 +138,24 @@ control bool
 timestamp_ms int64
 """)
 
+ANOMALY_SCHEMA = _schema("""
+kind string?
+topic string?
+partition int32?
+offset int64?
+value int64?
+details string?
+""")
+"""One anomaly in anomalies/, which judging writes; `details` is JSON."""
+
+WITNESS_SCHEMA = _schema("""
+topic string
+partition int32
+offset int64
+value int64?
+""")
+"""One record in witness/ that Spark's connector returned; `value` null: not a record of this run, or a damaged one."""
+
 TABLES: dict[str, pa.Schema] = {
     "sends": SENDS,
     "polls": POLLS,
@@ -146,6 +166,16 @@ TABLES: dict[str, pa.Schema] = {
     "configs": CONFIGS,
     "replicas": REPLICAS,
 }
+
+
+def unreadable_file(record: Path, path: Path) -> UsageError | None:
+    """What keeps a table's file from being read by its name. Spark passes hidden files by without a word."""
+    if any(part.startswith(("_", ".")) for part in path.relative_to(record).parts):
+        allowed = "names that begin with neither _ nor ."
+        return UsageError("a table's file is hidden", where=str(path), got=path.name, allowed=allowed)
+    if not path.is_file():
+        return UsageError("a table's file is none", where=str(path), allowed="a regular file")
+    return None
 
 
 def table_files(record: Path, name: str) -> list[Path]:

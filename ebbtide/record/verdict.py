@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ebbtide.errors import ExitCode
+from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.files import write_atomically
 from ebbtide.record.tables import RECORD_VERSION
 from ebbtide.scenario.model import AllowedCause
@@ -152,6 +153,16 @@ def not_finished(run_id: str) -> Verdict:
 def write_verdict(record: Path, verdict: Verdict) -> None:
     """Replace the record's verdict.json in one step."""
     write_atomically(record / VERDICT, msgspec.json.format(msgspec.json.encode(verdict), indent=2) + b"\n")
+
+
+def read_judgement(record: Path) -> Verdict:
+    """The verdict of a record that has been judged. Raises `UsageError` when it has none that can be read."""
+    verdict = read_verdict(record)
+    if verdict is None:
+        raise UsageError(
+            "the record has not been judged", where=str(record), next=f"ebbtide analyze {shlex.quote(str(record))}"
+        )
+    return verdict
 
 
 def read_verdict(record: Path) -> Verdict | None:

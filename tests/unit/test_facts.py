@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 from judge_records import ELR_ON, Story, ns
 
 from analysis.judge.invariants import CLAUSES
-from analysis.reconcile.store import ANOMALY_SCHEMA
 from bench.catalogue import scenarios
 from bench.facts import PAGE, page
 from ebbtide.record.clients import ClientEvent, write_client_events
 from ebbtide.record.manifest import ProducerSetup
+from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.scenario.facts import FACTS, unexercised
 
 

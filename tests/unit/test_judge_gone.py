@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from judge_records import ELR_ON, Story, by_name, last_replica_standing
 
-from analysis.reconcile.store import ANOMALY_SCHEMA
+from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Verdict
 
 NO_LOSS = "no-committed-loss-unless-allowed"

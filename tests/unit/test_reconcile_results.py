@@ -14,8 +14,8 @@ from records import RecordBuilder
 from analysis.judge.lost_offsets import lowest_between
 from analysis.reconcile import reconcile, reconciling
 from analysis.reconcile.model import GoneRange, HwRegression, LostRange, Reconciliation
-from analysis.reconcile.store import ANOMALY_SCHEMA
 from analysis.reconcile.summary import EXAMPLES_MAX
+from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Counts
 
 pytestmark = pytest.mark.spark

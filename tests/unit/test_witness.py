@@ -11,9 +11,10 @@ from judge_records import last_replica_standing
 from records import RecordBuilder
 
 from analysis.judge.witness_check import witness_agrees
-from analysis.witness.table import PROBLEM, WITNESS_SCHEMA
+from analysis.witness.table import PROBLEM
 from cluster.jars.connector import _artifact
 from ebbtide.record.files import WITNESS_DIR
+from ebbtide.record.tables import WITNESS_SCHEMA
 
 FINAL = {0: 10, 1: 11, 2: None, 5: 12}
 """What the final read returned, by offset; 3 and 4 hold no records, 2 a damaged one."""

@@ -10,11 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.judge.workload_facts import workload_facts
-from analysis.reconcile.store import ANOMALY_SCHEMA
 from ebbtide.errors import UsageError
 from ebbtide.record.clients import CLIENTS_DIR, ClientEvent, read_client_events, write_client_events
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, write_manifest
-from ebbtide.record.tables import POLLS, SENDS
+from ebbtide.record.tables import ANOMALY_SCHEMA, POLLS, SENDS
 
 
 def _send(value: int, **fields: Any) -> dict[str, Any]:

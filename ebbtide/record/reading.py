@@ -1,0 +1,183 @@
+"""A run record for a notebook: its tables as Arrow tables, its manifest, steps and verdict.
+
+    from ebbtide.record import open_run
+
+    open_run("runs/RUN").sends().to_pandas()
+
+Tables have the columns and types of `ebbtide.record.tables`. Nothing is written into the record, and nothing is
+cached: each call reads the files again.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+
+from ebbtide.errors import UsageError
+from ebbtide.record.clients import ClientEvent, read_client_events
+from ebbtide.record.decoding import decoded
+from ebbtide.record.files import ANOMALIES_DIR, WIRE_FILE, WITNESS_DIR, check_ended
+from ebbtide.record.manifest import Manifest, read_manifest
+from ebbtide.record.steps import STEPS, StepEntry, read_steps
+from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA, table_files, unreadable_file
+from ebbtide.record.verdict import Verdict, read_judgement
+
+
+def open_run(path: str | os.PathLike[str]) -> RecordedRun:
+    """The run whose record is the folder `path`.
+
+    Raises `UsageError` when the folder is no record, is damaged, is of a newer version, or its run is still going.
+    """
+    record = Path(path)
+    manifest = read_manifest(record)
+    check_ended(record)
+    return RecordedRun(path=record, manifest=manifest)
+
+
+class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded run; `path` is its folder.
+
+    Every method reads a file or a table, and raises `UsageError` when that is missing or damaged. A table is missing
+    where a run was killed, for instance: `ebbtide analyze` makes it from `raw/` or `journal/` if these hold it.
+    """
+
+    path: Path
+    manifest: Manifest
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables that the record has."""
+        folders = (ANOMALIES_DIR, WITNESS_DIR)
+        return tuple(name for name in (*TABLES, *folders) if table_files(self.path, name))
+
+    def sends(self) -> pa.Table:
+        """One row per record handed to a producer."""
+        return self._table("sends")
+
+    def polls(self) -> pa.Table:
+        """One row per record returned by a consumer; those of `manifest.final_consumer` are the final log."""
+        return self._table("polls")
+
+    def watermarks(self) -> pa.Table:
+        """One row per observation of a partition's HW."""
+        return self._table("watermarks")
+
+    def described(self) -> pa.Table:
+        """One row per partition and answer of a broker to DescribeTopicPartitions."""
+        return self._table("described")
+
+    def partitions(self) -> pa.Table:
+        """One row per state of a partition, from the metadata log."""
+        return self._table("partitions")
+
+    def brokers(self) -> pa.Table:
+        """One row per event of a broker's registration, from the metadata log."""
+        return self._table("brokers")
+
+    def configs(self) -> pa.Table:
+        """One row per config or feature level that was set or deleted, from the metadata log."""
+        return self._table("configs")
+
+    def replicas(self) -> pa.Table:
+        """One row per record in each replica's log after the run."""
+        return self._table("replicas")
+
+    def anomalies(self) -> pa.Table:
+        """One row per anomaly that reconciliation found; the record must have been judged."""
+        return self._table(ANOMALIES_DIR, ANOMALY_SCHEMA)
+
+    def witness(self) -> pa.Table:
+        """One row per record that Spark's Kafka connector returned; only of a run with a witness."""
+        return self._table(WITNESS_DIR, WITNESS_SCHEMA)
+
+    def steps(self) -> Sequence[StepEntry]:
+        """Each step of the schedule with its times and its proof."""
+        steps = read_steps(self.path)
+        if steps is None:
+            raise UsageError(f"the record has no {STEPS}", where=str(self.path))
+        return steps
+
+    def client_events(self) -> dict[str, list[ClientEvent]]:
+        """The events of each client that had any, e.g. of `producer-1`."""
+        events = read_client_events(self.path)
+        if events is None:
+            raise UsageError("the record has no events of clients", where=str(self.path))
+        return events
+
+    def wire_events(self) -> Sequence[dict[str, Any]]:
+        """What the wire proxies held, let go, delayed and dropped; empty where no wire step fired."""
+        path = self.path / WIRE_FILE
+        if not path.is_file():
+            return []
+        try:
+            return [decoded(line, dict[str, Any]) for line in path.read_bytes().splitlines() if line.strip()]
+        except msgspec.DecodeError as error:
+            raise UsageError(f"{WIRE_FILE} is damaged", where=str(path), got=str(error)) from None
+
+    def verdict(self) -> Verdict:
+        """The judgement of the run."""
+        return read_judgement(self.path)
+
+    def _table(self, name: str, schema: pa.Schema | None = None) -> pa.Table:
+        files = table_files(self.path, name)
+        if not files:
+            raise UsageError(
+                f"the record has no table {name}",
+                where=str(self.path),
+                allowed=", ".join(self.tables) or None,
+                next=f"ebbtide analyze {shlex.quote(str(self.path))}    (makes what its raw/ and journal/ hold)",
+            )
+        for path in files:
+            problem = unreadable_file(self.path, path)
+            if problem is not None:
+                raise problem
+        return pa.concat_tables([_read(path, schema or TABLES[name]) for path in files])
+
+
+def _read(path: Path, schema: pa.Schema) -> pa.Table:
+    """The columns of `schema` in a file; one that may be null and is not there is all null."""
+    try:
+        with pq.ParquetFile(path) as file:
+            names = [name for name in schema.names if name in file.schema_arrow.names]
+            found = file.read(columns=names)
+        arrays = [_column(found, field, path) for field in schema]
+        return pa.Table.from_arrays(arrays, schema=schema)
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise UsageError(
+            "a table's file is damaged", where=str(path), got=str(error), allowed="a whole Parquet file"
+        ) from None
+
+
+def _column(found: pa.Table, field: pa.Field, path: Path) -> pa.ChunkedArray:
+    where, allowed = f"column {field.name} ({path})", f"{field.type}{' or null' if field.nullable else ''}"
+    if field.name not in found.column_names:
+        if not field.nullable and found.num_rows:
+            raise UsageError("a column is missing", where=where, allowed=allowed)
+        return pa.chunked_array([pa.nulls(found.num_rows, field.type)])
+    column = found.column(field.name)
+    if not (_fits(column.type, field.type) or column.null_count == len(column)):
+        raise UsageError("a column is of another type", where=where, got=str(column.type), allowed=allowed)
+    if column.null_count and not field.nullable:
+        raise UsageError("a column has nulls", where=where, got=f"{column.null_count} nulls", allowed=allowed)
+    return column.cast(field.type)
+
+
+def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a file's values are of the wanted kind; the width of a number or an offset may differ."""
+    if pt.is_dictionary(found):
+        found = found.value_type
+    if pt.is_list(wanted):
+        return (pt.is_list(found) or pt.is_large_list(found)) and _fits(found.value_type, wanted.value_type)
+    if pt.is_integer(wanted):
+        return bool(pt.is_integer(found))
+    if pt.is_string(wanted):
+        return bool(pt.is_string(found) or pt.is_large_string(found))
+    return bool(found == wanted)
