@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bench.catalogue import PAGE, measured, page, scenarios, stored
 from ebbtide.scenario import catalogue
 from harness.nightly.job import Job, Target
 from harness.nightly.store import Done, Ended
+from tools.pages.catalogue import PAGE, measured, page, scenarios, stored
 
 
 def done(ended: Ended, number: int, **causes: int) -> Done:
@@ -14,7 +14,7 @@ def done(ended: Ended, number: int, **causes: int) -> Done:
 
 
 def test_the_page_is_that_of_the_files() -> None:
-    assert PAGE.read_text() == page(scenarios(), stored()), "python -m bench.catalogue"
+    assert PAGE.read_text() == page(scenarios(), stored()), "python -m tools.pages.catalogue"
 
 
 def test_repetitions_are_one_row_and_failures_of_the_host_are_none() -> None:

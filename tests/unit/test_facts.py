@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 from judge_records import ELR_ON, Story, ns
 
 from analysis.judge.invariants import CLAUSES
-from bench.catalogue import scenarios
-from bench.facts import PAGE, page
 from ebbtide.record.clients import ClientEvent, write_client_events
 from ebbtide.record.manifest import ProducerSetup
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.scenario.facts import FACTS, unexercised
+from tools.pages.catalogue import scenarios
+from tools.pages.facts import PAGE, page
 
 
 def test_a_record_with_everything_in_it_has_every_fact(tmp_path: Path) -> None:
@@ -70,4 +70,4 @@ def test_one_of_what_a_fact_needs_is_enough_and_most_need_nothing() -> None:
 
 
 def test_the_page_has_the_table_of_the_code_and_the_catalogue() -> None:
-    assert PAGE.read_text() == page(PAGE.read_text(), scenarios()), "python -m bench.catalogue"
+    assert PAGE.read_text() == page(PAGE.read_text(), scenarios()), "python -m tools.pages.catalogue"

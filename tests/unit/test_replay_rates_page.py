@@ -12,8 +12,6 @@ import msgspec
 import pytest
 from replay_records import LOST
 
-from bench import replays
-from bench.replays import PAGE, Replayed, added, chosen, main, measure, page, row, stored
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.verdict import Outcome, Verdict, read_verdict, write_verdict
@@ -23,6 +21,8 @@ from harness.replay.compare import Departure, Repetition
 from harness.replay.plan import plan
 from harness.replay.recorded import load_recorded
 from harness.replay.replaying import Ran, Replay
+from tools.pages import replays
+from tools.pages.replays import PAGE, Replayed, added, chosen, main, measure, page, row, stored
 
 COUNTED = (("a", 20, 20), ("b", 4, 4), ("c", 18, 19), ("d", 8, 8))
 DEPARTURE = Departure(what="states of t-0", at_ns=7, after_step=2, recorded="leader 1", replayed="leader 2")
@@ -88,7 +88,7 @@ class Measuring:
 
 
 def test_the_page_is_that_of_what_was_measured() -> None:
-    assert PAGE.read_text() == page(list(stored().values())), "python -m bench.replays"
+    assert PAGE.read_text() == page(list(stored().values())), "python -m tools.pages.replays"
 
 
 def test_a_run_that_lost_records_as_predicted_is_replayed_rather_than_another(

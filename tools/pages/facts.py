@@ -1,6 +1,6 @@
 """The table of coverage facts in docs/verdicts.md, from the code and the scenario files that ask for them.
 
-`python -m bench.catalogue` writes it; a test holds the page against both.
+`python -m tools.pages.catalogue` writes it; a test holds the page against both.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 from ebbtide.scenario.facts import GROUPS, Fact
 from ebbtide.scenario.model import Scenario
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "verdicts.md"
-_BEGIN = "<!-- Made by `python -m bench.catalogue` from here on; do not edit. -->\n"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "verdicts.md"
+_BEGIN = "<!-- Made by `python -m tools.pages.catalogue` from here on; do not edit. -->\n"
 
 
 def page(text: str, scenarios: Sequence[Scenario]) -> str:

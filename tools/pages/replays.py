@@ -1,4 +1,4 @@
-"""How often a recorded run of each scenario comes again: `python -m bench.replays [RUNS] --times 20`, as root.
+"""How often a recorded run of each scenario comes again: `python -m tools.pages.replays [RUNS] --times 20`, as root.
 
 RUNS is a folder of records, such as STORE/runs of `ebbtide nightly --store STORE`: of each scenario of the catalogue
 one is replayed, one that lost records rather than one that did not. The scenario with the fewest replays is next,
@@ -39,7 +39,7 @@ from harness.replay.replaying import Replay, as_recorded, judged_together, run_r
 from harness.runner.display import PlainDisplay
 from harness.runner.launch import Wanted, check, prepare
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 MEASURED = DOCS / "replayed.json"
 PAGE = DOCS / "replay-rates.md"
 AIM_PERCENT = 95
@@ -49,8 +49,9 @@ AT_ONCE = 2
 
 _INTRO = """# How often runs come again
 
-Made by `python -m bench.replays RUNS` from recorded runs; do not edit. One recorded run of each scenario was replayed
-on its own release, up to two replays at once. *Same*: those with the same outcome and cause ([replay.md](replay.md)).
+Made by `python -m tools.pages.replays RUNS` from recorded runs; do not edit. One recorded run of each scenario was
+replayed on its own release, up to two replays at once. *Same*: those with the same outcome and
+cause ([replay.md](replay.md)).
 """
 
 
@@ -292,7 +293,7 @@ def go_on(
 def main(argv: Sequence[str]) -> int:
     """Replay, and write what came of it after each scenario; 1 where one could not be replayed."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.replays", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tools.pages.replays", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", type=Path, nargs="?", metavar="RUNS")
     parser.add_argument("--times", type=int, default=TIMES, help=f"replays of each run in the end (default {TIMES})")

@@ -1,4 +1,4 @@
-"""docs/what-acks-buys.md from recorded runs: `python -m bench.acks STORE...`, stores of `ebbtide nightly`.
+"""docs/what-acks-buys.md from recorded runs: `python -m tools.pages.acks STORE...`, stores of `ebbtide nightly`.
 
 Every figure is counted in the records of the acks-matrix scenarios: what a producer was told is written, and what a
 consumer that reads everything at the end no longer finds. With acks=0 a producer is told nothing; its records count as
@@ -22,7 +22,7 @@ from ebbtide.record.manifest import read_manifest
 from ebbtide.record.tables import table_files
 from harness.nightly.store import Store
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "what-acks-buys.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "what-acks-buys.md"
 PRODUCERS = {"acks-0": "acks=0", "acks-1": "acks=1", "acks-all": "acks=all", "idempotent": "acks=all, idempotent"}
 FAULTS = {
     "acks-matrix-kill": "the leader is killed (SIGKILL) while followers lag for a moment",
@@ -32,7 +32,7 @@ FAULTS = {
 
 _HEAD = """# What acks buys
 
-Made by `python -m bench.acks` from recorded runs of the three `acks-matrix` scenarios
+Made by `python -m tools.pages.acks` from recorded runs of the three `acks-matrix` scenarios
 ([scenarios.md](scenarios.md)); do not edit. Three brokers, RF 3, min.insync.replicas 2, unclean elections off; four
 producers of 200 records/s side by side on one leader until the run ends, with one fault in the middle. *Lost*:
 the producer was told that the record is written (acks=0: it left the client), and at the end no consumer finds it.
@@ -145,7 +145,7 @@ def _range(counts: Sequence[int]) -> str:
 def main(argv: Sequence[str]) -> int:
     """Write the page."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.acks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tools.pages.acks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("stores", nargs="+", type=Path, metavar="STORE")
     runs = judged_runs(parser.parse_args(argv).stores)

@@ -1,4 +1,4 @@
-"""docs/scenarios.md from the scenario files and what was measured: `python -m bench.catalogue [STORE...]`.
+"""docs/scenarios.md from the scenario files and what was measured: `python -m tools.pages.catalogue [STORE...]`.
 
 The table of coverage facts in docs/verdicts.md, which says who asks for each, is made anew with it.
 
@@ -19,21 +19,21 @@ from statistics import median
 import msgspec
 
 from analysis.judge.prediction import told
-from bench import facts
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import Scenario
 from harness.nightly.store import Done, Store
+from tools.pages import facts
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 MEASURED = DOCS / "measured.json"
 PAGE = DOCS / "scenarios.md"
 
 _INTRO = """# The scenarios
 
-Made by `python -m bench.catalogue` from the scenario files and from recorded runs; do not edit. `ebbtide scenarios show
-NAME` prints a file, `ebbtide run NAME --kafka RELEASE` runs it. A run is *as predicted* only where each fault proved
-its effect and each fact that the prediction asks for came about. `4.0.2:F=N` is release 4.0.2 formatted with level N
-of the feature F.
+Made by `python -m tools.pages.catalogue` from the scenario files and from recorded runs; do not edit. `ebbtide
+scenarios show NAME` prints a file, `ebbtide run NAME --kafka RELEASE` runs it. A run is *as predicted* only where each
+fault proved its effect and each fact that the prediction asks for came about. `4.0.2:F=N` is release 4.0.2 formatted
+with level N of the feature F.
 """
 
 
