@@ -21,9 +21,9 @@ from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.files import RAW_DIR
-from ebbtide.record.rows import BrokerRow, ConfigRow, PartitionRow, Row
+from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
 
-_TABLES: dict[str, type[Row]] = {"partitions": PartitionRow, "brokers": BrokerRow, "configs": ConfigRow}
+_TABLES: dict[str, type[Row]] = {"partitions": PartitionState, "brokers": BrokerEvent, "configs": ConfigChange}
 
 
 class _Log(msgspec.Struct, frozen=True):

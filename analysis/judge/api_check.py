@@ -22,8 +22,9 @@ from packaging.version import Version
 from analysis.judge.batches import batches
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, finding, unknown
-from analysis.judge.timeline import MILLISECOND_NS, PartitionState, Timeline
+from analysis.judge.timeline import MILLISECOND_NS, Timeline
 from ebbtide.errors import UsageError
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.tables import table_files
 
 DESCRIBES_SINCE = Version("3.8")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, finding, state_row, unknown
 from analysis.judge.log_losses import UNCLEAN_STEPS
-from analysis.judge.timeline import BrokerEvent
+from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
 
 

@@ -12,7 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from analysis.judge.timeline import PartitionState, Timeline
+from analysis.judge.timeline import Timeline
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Election
 
 Road = Literal["isr", "elr", "last-known-leader", "reassignment", "unclean"]

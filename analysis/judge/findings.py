@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from analysis.judge.elections import Elected
-from analysis.judge.timeline import PartitionState
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import PropertyStatus
 
 Row = dict[str, Any]

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from analysis.judge.batches import batches
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, finding, unknown
-from analysis.judge.timeline import PartitionState
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
 from ebbtide.scenario.order import DISK_TROUBLES, TAKES_DOWN

@@ -10,11 +10,12 @@ import msgspec
 from analysis.judge.elections import all_elections
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, election_row, finding, state_row
-from analysis.judge.timeline import PartitionState, Timeline
+from analysis.judge.timeline import Timeline
 from analysis.judge.trace.world import model_of
 from analysis.spec.invariants import invariants_of
 from analysis.spec.partition import Cluster
 from analysis.spec.variants import VARIANTS
+from ebbtide.record.rows import PartitionState
 
 _TABLE = {rule.name: rule for variant in VARIANTS for rule in invariants_of(variant)}
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from analysis.judge.evidence import Evidence
-from analysis.judge.timeline import PartitionState, Timeline
+from analysis.judge.timeline import Timeline
+from ebbtide.record.rows import PartitionState
 
 FACTS = (
     "controller-failovers",

@@ -17,8 +17,9 @@ from itertools import pairwise
 from analysis.judge.elections import Elected
 from analysis.judge.evidence import Attribution, Evidence, Gone
 from analysis.judge.log_losses import LogLoss
-from analysis.judge.timeline import MILLISECOND_NS, PartitionState
+from analysis.judge.timeline import MILLISECOND_NS
 from analysis.judge.tolerance import tolerated_losses
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Cause
 
 

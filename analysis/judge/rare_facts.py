@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from analysis.judge.evidence import Evidence
-from analysis.judge.timeline import PartitionState, Timeline
+from analysis.judge.timeline import Timeline
 from ebbtide.record.files import LOGS_DIR
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.order import HEALED_BY
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from analysis.judge.timeline import MILLISECOND_NS, PartitionState
+from analysis.judge.timeline import MILLISECOND_NS
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 
 _KINDS = frozenset({"elect", "reassign"})

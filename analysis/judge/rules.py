@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 from packaging.version import InvalidVersion, Version
 
-from analysis.judge.timeline import PartitionState, Timeline
+from analysis.judge.timeline import Timeline
 from analysis.spec.partition import NO_EPOCH, Cluster, Partition
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import ELR_VERSION, METADATA_VERSION, VARIANTS, protocol_for
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import Manifest
+from ebbtide.record.rows import PartitionState
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"

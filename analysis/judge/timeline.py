@@ -18,66 +18,13 @@ import pyarrow.dataset as ds
 
 from analysis.evidence.report import ControllerLog, TimelineReport, report_of
 from ebbtide.errors import UsageError
+from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 from ebbtide.record.tables import TABLES, table_files
 
 TopicPartition = tuple[str, int]
 
 MILLISECOND_NS = 1_000_000
 """The controller's times are cut to milliseconds."""
-
-
-class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition as the record at `metadata_offset` left it; leader -1 is none."""
-
-    metadata_offset: int
-    metadata_epoch: int = 0
-    at_ns: int
-    topic: str
-    partition: int
-    leader: int
-    leader_epoch: int
-    partition_epoch: int
-    replicas: tuple[int, ...] = ()
-    isr: tuple[int, ...] = ()
-    elr: tuple[int, ...] = ()
-    last_known_elr: tuple[int, ...] = ()
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
-    leader_recovery_state: int = 0
-
-    @property
-    def recovering(self) -> bool:
-        """KIP-704: the leader was elected from outside the ISR and has not yet said that it recovered."""
-        return self.leader_recovery_state == 1
-
-    def follows_recreation(self, earlier: PartitionState) -> bool:
-        """Whether the topic was deleted and made again in between: both epochs start anew."""
-        return self.leader_epoch == 0 and self.partition_epoch == 0 and earlier.partition_epoch > 0
-
-    def completes_reassignment(self, earlier: PartitionState) -> bool:
-        """Whether the record ended a reassignment that was under way."""
-        return bool(earlier.adding or earlier.removing) and not (self.adding or self.removing)
-
-
-class BrokerEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One registration event: registered, fenced, unfenced, shutting_down or unregistered."""
-
-    metadata_offset: int
-    at_ns: int
-    broker: int
-    broker_epoch: int
-    incarnation: str | None = None
-    event: str
-
-
-class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One config or feature-level change; a null value deletes the config."""
-
-    metadata_offset: int
-    at_ns: int
-    resource: str
-    name: str
-    value: str | None = None
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,11 +13,12 @@ import msgspec
 
 from analysis.judge.elections import elections_of
 from analysis.judge.invariants import CLAUSES
-from analysis.judge.timeline import PartitionState, Timeline, TopicPartition, load_timeline
+from analysis.judge.timeline import Timeline, TopicPartition, load_timeline
 from analysis.report import words
 from analysis.report.protocol import in_a_line, protocol
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.predicted import prediction_of
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Loss, Regression, Verdict, acked_by_brokers
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 
 from analysis.judge.elections import Elected
-from analysis.judge.timeline import PartitionState
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest
 from ebbtide.record.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import Cause, Election, Property, PropertyStatus, Verdict, acked_by_brokers, told_of_acks_0

@@ -14,7 +14,7 @@ from ebbtide.kraft.follower import Followed, LogGap, LogTruncated, SnapshotStart
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.kraft.state import State
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.rows import BrokerRow, ConfigRow, PartitionRow, Row
+from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
 
 _FEATURE = "feature:"
 
@@ -34,12 +34,12 @@ class MetadataImage:
         self._transaction: list[MetadataRecord] | None = None
 
     @property
-    def partitions(self) -> Mapping[TopicPartition, PartitionRow]:
+    def partitions(self) -> Mapping[TopicPartition, PartitionState]:
         """The current state of every partition of every topic that is not deleted."""
         return MappingProxyType(self._state.partitions)
 
     @property
-    def brokers(self) -> Mapping[int, BrokerRow]:
+    def brokers(self) -> Mapping[int, BrokerEvent]:
         """The newest registration event of every broker."""
         return MappingProxyType(self._state.brokers)
 
@@ -58,7 +58,7 @@ class MetadataImage:
         return {key: row.value or "" for key, row in self._state.configs.items() if not key[0].startswith(_FEATURE)}
 
     @property
-    def config_rows(self) -> Mapping[tuple[str, str], ConfigRow]:
+    def config_rows(self) -> Mapping[tuple[str, str], ConfigChange]:
         """The row that set each config and feature level in force, by resource and name (a feature's: `level`)."""
         return MappingProxyType(self._state.configs)
 

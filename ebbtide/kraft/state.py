@@ -18,7 +18,7 @@ import msgspec
 from ebbtide.kraft import messages as m
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.rows import BrokerRow, ConfigRow, PartitionRow, Row
+from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
 
 _NS_PER_MS = 1_000_000
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
@@ -28,9 +28,9 @@ class State:
     """Everything that replay remembers. Change it through `replay` only."""
 
     def __init__(self) -> None:
-        self.partitions: dict[TopicPartition, PartitionRow] = {}
-        self.brokers: dict[int, BrokerRow] = {}
-        self.configs: dict[tuple[str, str], ConfigRow] = {}
+        self.partitions: dict[TopicPartition, PartitionState] = {}
+        self.brokers: dict[int, BrokerEvent] = {}
+        self.configs: dict[tuple[str, str], ConfigChange] = {}
         self.controller: int | None = None
         self.skipped: Counter[str] = Counter()
         self._topic_names: dict[str, str] = {}
@@ -63,7 +63,7 @@ class State:
         name = self._topic_names.get(new.topic_id)
         if name is None:
             return self._skip("PartitionRecord of an unknown topic")
-        row = PartitionRow(
+        row = PartitionState(
             metadata_offset=record.offset,
             metadata_epoch=record.epoch,
             at_ns=record.timestamp_ms * _NS_PER_MS,
@@ -195,15 +195,15 @@ class State:
                 rows.append(self._broker(at, broker.broker, broker.broker_epoch, broker.incarnation, "unregistered"))
         return rows
 
-    def _known_broker(self, record: MetadataRecord, broker: int, epoch: int, event: str) -> BrokerRow:
+    def _known_broker(self, record: MetadataRecord, broker: int, epoch: int, event: str) -> BrokerEvent:
         known = self.brokers.get(broker)
         incarnation = known.incarnation if known is not None and known.broker_epoch == epoch else None
         return self._broker(record, broker, epoch, incarnation, event)
 
     def _broker(
         self, record: MetadataRecord, broker: int, epoch: int, incarnation: str | None, event: str
-    ) -> BrokerRow:
-        row = self.brokers[broker] = BrokerRow(
+    ) -> BrokerEvent:
+        row = self.brokers[broker] = BrokerEvent(
             metadata_offset=record.offset,
             at_ns=record.timestamp_ms * _NS_PER_MS,
             broker=broker,
@@ -213,7 +213,7 @@ class State:
         )
         return row
 
-    def _set_config(self, record: MetadataRecord, resource: str, name: str, value: str | None) -> ConfigRow:
+    def _set_config(self, record: MetadataRecord, resource: str, name: str, value: str | None) -> ConfigChange:
         row = _config(record, resource, name, value)
         if value is None:
             self.configs.pop((resource, name), None)
@@ -221,7 +221,7 @@ class State:
             self.configs[resource, name] = row
         return row
 
-    def _keep(self, row: PartitionRow) -> PartitionRow:
+    def _keep(self, row: PartitionState) -> PartitionState:
         self.partitions[TopicPartition(row.topic, row.partition)] = row
         return row
 
@@ -252,14 +252,14 @@ def _changed(new: tuple[int, ...] | None, old: tuple[int, ...]) -> tuple[int, ..
     return old if new is None else new
 
 
-def _stamped(row: PartitionRow, record: MetadataRecord) -> PartitionRow:
+def _stamped(row: PartitionState, record: MetadataRecord) -> PartitionState:
     return msgspec.structs.replace(
         row, metadata_offset=record.offset, metadata_epoch=record.epoch, at_ns=record.timestamp_ms * _NS_PER_MS
     )
 
 
-def _config(record: MetadataRecord, resource: str, name: str, value: str | None) -> ConfigRow:
-    return ConfigRow(
+def _config(record: MetadataRecord, resource: str, name: str, value: str | None) -> ConfigChange:
+    return ConfigChange(
         metadata_offset=record.offset,
         at_ns=record.timestamp_ms * _NS_PER_MS,
         resource=resource,

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from analysis.judge.timeline import PartitionState
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import CUT_KINDS, WIRE_KINDS, StepSpec
 from harness.replay.recorded import Recorded

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from analysis.judge.timeline import PartitionState, Timeline, load_timeline
+from analysis.judge.timeline import Timeline, load_timeline
 from ebbtide.errors import UsageError
 from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.record.files import JOURNAL_DIR
 from ebbtide.record.manifest import LIST_RECORDS, Manifest, check_run_id, read_run
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import Verdict, not_finished, read_verdict

@@ -12,7 +12,8 @@ from itertools import permutations
 
 import msgspec
 
-from analysis.judge.timeline import PartitionState, Timeline
+from analysis.judge.timeline import Timeline
+from ebbtide.record.rows import PartitionState
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from ebbtide.record.rows import PartitionRow
+from ebbtide.record.rows import PartitionState
 from harness.runner.view import describe
 
 
@@ -24,7 +24,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     phase: str
     nodes: Mapping[str, str]
-    partitions: tuple[PartitionRow, ...]
+    partitions: tuple[PartitionState, ...]
     high_watermarks: Mapping[str, int | None]
     sends: Mapping[str, int]
 

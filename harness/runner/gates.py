@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from ebbtide.record.rows import PartitionRow
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import CUT_KINDS
 from ebbtide.scenario.roles import CLIENTS
@@ -84,7 +84,7 @@ class PartitionWas(msgspec.Struct, frozen=True, kw_only=True):
 
     def shape(self, mark: Mark) -> Hashable:
         """What of it is compared, its brokers by their marks."""
-        return _shape(self, mark, recovering=self.recovering, with_elr=self.elr is not None)
+        return _shape(self, mark, with_elr=self.elr is not None)
 
     def places(self) -> Iterator[tuple[int, ...]]:
         """The brokers that are compared: who leads, who is in the ISR, who in the ELR."""
@@ -92,11 +92,11 @@ class PartitionWas(msgspec.Struct, frozen=True, kw_only=True):
         yield self.isr if self.elr is not None or self.leader >= 0 else ()
         yield self.elr or ()
 
-    def now(self, row: PartitionRow | None, mark: Mark) -> Hashable:
+    def now(self, row: PartitionState | None, mark: Mark) -> Hashable:
         """The same of what the partition is now; None: it does not exist."""
         if row is None:
             return None
-        return _shape(row, mark, recovering=bool(row.leader_recovery_state), with_elr=self.elr is not None)
+        return _shape(row, mark, with_elr=self.elr is not None)
 
     def told(self) -> str:
         """In the words of `harness.runner.view.describe`, epochs left out."""
@@ -105,12 +105,12 @@ class PartitionWas(msgspec.Struct, frozen=True, kw_only=True):
         return text + (f" ELR {sorted(self.elr)}" if self.elr else "") + (" RECOVERING" if self.recovering else "")
 
 
-def _shape(state: PartitionWas | PartitionRow, mark: Mark, *, recovering: bool, with_elr: bool) -> Hashable:
+def _shape(state: PartitionWas | PartitionState, mark: Mark, *, with_elr: bool) -> Hashable:
     def counted(brokers: Iterable[int]) -> Hashable:
         return frozenset(Counter(map(mark, brokers)).items())
 
     isr = counted(state.isr) if with_elr or state.leader >= 0 else None
-    return mark(state.leader), isr, counted(state.elr or ()) if with_elr else None, recovering
+    return mark(state.leader), isr, counted(state.elr or ()) if with_elr else None, state.recovering
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
@@ -247,7 +247,7 @@ class GateWatch:
         if not since and acked < gate.acked and now_s - self._acked_s < _STALLED_S:
             yield f"not {gate.acked}"
 
-    def _row(self, was: PartitionWas) -> PartitionRow | None:
+    def _row(self, was: PartitionWas) -> PartitionState | None:
         return self._view.partition(was.partition)
 
 

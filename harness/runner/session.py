@@ -16,7 +16,7 @@ from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
 from ebbtide.record.files import RAW_DIR, to_read, write_atomically
 from ebbtide.record.manifest import FinalOffsets
-from ebbtide.record.rows import PartitionRow
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario, StepKind, StepSpec
 from ebbtide.scenario.roles import CLIENTS
@@ -362,6 +362,6 @@ class Session:
         return state if event is None else f"{state}, {event.event}"
 
 
-def _at_rest(row: PartitionRow) -> bool:
+def _at_rest(row: PartitionState) -> bool:
     """Whether the partition has a leader and its whole ISR, and no replica is on the move."""
     return row.leader >= 0 and set(row.isr) == set(row.replicas) and not row.adding and not row.removing

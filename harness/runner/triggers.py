@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.rows import PartitionRow
+from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.model import OfPartitions, Trigger
 from ebbtide.scenario.roles import parse_role
 from ebbtide.scenario.words import duration_s
@@ -89,7 +89,7 @@ class Watch:
             return Seen(fired=False, what=f"{partition} does not exist yet")
         return Seen(fired=self._holds(trigger, state), what=describe(state))
 
-    def _holds(self, trigger: Trigger, state: PartitionRow) -> bool:
+    def _holds(self, trigger: Trigger, state: PartitionState) -> bool:
         if trigger.isr is not None:
             size = len(state.isr)
             return size == trigger.isr.size if trigger.isr.size is not None else size >= (trigger.isr.at_least or 0)

@@ -12,7 +12,7 @@ from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.quorum import QuorumLogs
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.rows import PartitionRow
+from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.roles import CLIENTS, Role, parse_role
 
 
@@ -41,7 +41,7 @@ class ClusterView:
         """Every broker of the cluster, up or down."""
         return self._brokers
 
-    def poll(self) -> list[PartitionRow]:
+    def poll(self) -> list[PartitionState]:
         """Read what is new on every controller's disk; returns the partitions that changed, in their newest state."""
         before = dict(self.image.partitions)
         changed = []
@@ -52,7 +52,7 @@ class ClusterView:
                 self._last_leader[partition] = row.leader
         return changed
 
-    def partition(self, name: str) -> PartitionRow | None:
+    def partition(self, name: str) -> PartitionState | None:
         """The newest state of `topic-partition`; None before it exists."""
         return self.image.partitions.get(TopicPartition.parse(name))
 
@@ -125,7 +125,7 @@ class ClusterView:
         raise ValueError(f"no rule for role {role}")
 
 
-def describe(state: PartitionRow) -> str:
+def describe(state: PartitionState) -> str:
     """One partition state in a line: `t-0 leader 1 epoch 4 ISR [1] ELR [2]`."""
     leader = "none" if state.leader < 0 else str(state.leader)
     text = f"{state.topic}-{state.partition} leader {leader} epoch {state.leader_epoch} ISR {sorted(state.isr)}"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.judge.timeline import PartitionState
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import BrokerTrigger, IsrTrigger, MemberTrigger, Scenario, Trigger
 from harness.replay.recorded import Recorded

@@ -22,7 +22,7 @@ from ebbtide.kraft.snapshots import read_snapshot, snapshot_files
 from ebbtide.logs.codecs import Codec
 from ebbtide.logs.scan import scan_file
 from ebbtide.logs.segments import METADATA_FOLDER, leo_of, segment_files
-from ebbtide.record.rows import BrokerRow, PartitionRow
+from ebbtide.record.rows import BrokerEvent, PartitionState
 from ebbtide.waiting import pause
 
 pytestmark = pytest.mark.live
@@ -121,7 +121,7 @@ def test_replaying_the_log_gives_the_state_that_kafka_wrote_into_each_snapshot(w
         assert by_log.configs == by_snapshot.configs
         assert {name: level for name, level in by_log.features.items() if level} == by_snapshot.features
         assert {broker: _registration(row) for broker, row in by_log.brokers.items()} == {
-            row.broker: _registration(row) for row in rows if isinstance(row, BrokerRow)
+            row.broker: _registration(row) for row in rows if isinstance(row, BrokerEvent)
         }
 
 
@@ -143,10 +143,10 @@ def test_the_bundled_definitions_read_every_version_that_a_release_writes(versio
     assert compared >= 20
 
 
-def _content(row: PartitionRow) -> PartitionRow:
+def _content(row: PartitionState) -> PartitionState:
     return msgspec.structs.replace(row, metadata_offset=0, metadata_epoch=0, at_ns=0)
 
 
-def _registration(row: BrokerRow) -> tuple[int, str | None, bool]:
+def _registration(row: BrokerEvent) -> tuple[int, str | None, bool]:
     # A registration without a later event is fenced, which a snapshot does not tell from a fenced broker.
     return row.broker_epoch, row.incarnation, row.event in ("registered", "fenced")

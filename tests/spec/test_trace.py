@@ -16,11 +16,12 @@ import pytest
 from analysis.judge.elections import all_elections
 from analysis.judge.requests import Request
 from analysis.judge.rules import UNCLEAN_ELECTION, Rules
-from analysis.judge.timeline import BrokerEvent, ConfigChange, PartitionState, Timeline, load_timeline
+from analysis.judge.timeline import Timeline, load_timeline
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import Trace, Unexplained
 from analysis.spec.variants import ELR_VERSION
 from ebbtide.record.manifest import read_manifest
+from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 
 TIMELINES = Path(__file__).with_name("timelines")
 NAMES = sorted(path.name for path in TIMELINES.iterdir())

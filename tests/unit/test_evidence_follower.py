@@ -12,7 +12,7 @@ from ebbtide.kraft.follower import Followed, LogGap, LogTruncated, MetadataFollo
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
-from ebbtide.record.rows import BrokerRow, ConfigRow, PartitionRow
+from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 
 GOLDEN = Path(__file__).parents[1] / "data" / "logs" / "4.3.1" / METADATA_FOLDER
 T0 = TopicPartition("t", 0)
@@ -207,11 +207,11 @@ def test_a_snapshot_installed_over_the_log_replaces_the_state(log: Path, mirror:
     )
     append(log, feature(50, 5), base=50)
     rows = image.apply(follower.poll())
-    assert [(row.topic, row.leader, row.metadata_offset) for row in rows if isinstance(row, PartitionRow)] == [
+    assert [(row.topic, row.leader, row.metadata_offset) for row in rows if isinstance(row, PartitionState)] == [
         ("t", 2, 49)
     ]
-    assert [(row.broker, row.event) for row in rows if isinstance(row, BrokerRow)] == [(2, "unregistered")]
-    assert [(row.name, row.value) for row in rows if isinstance(row, ConfigRow)] == [("b", None), ("level", "5")]
+    assert [(row.broker, row.event) for row in rows if isinstance(row, BrokerEvent)] == [(2, "unregistered")]
+    assert [(row.name, row.value) for row in rows if isinstance(row, ConfigChange)] == [("b", None), ("level", "5")]
     assert list(image.partitions) == [T0]
     replayed = MetadataImage()
     replayed.apply(MetadataFollower(mirror).poll())
@@ -262,5 +262,5 @@ def test_an_image_takes_back_what_a_truncation_cut_off(log: Path) -> None:
     assert (image.partitions[T0], image.controller, image.next_offset) == (before, None, 2)
     append(log, build.metadata_batch(2, build.change("T", 0, isr=(1,)), epoch=2))
     (row,) = image.apply(follower.poll())
-    assert isinstance(row, PartitionRow)
+    assert isinstance(row, PartitionState)
     assert (row.isr, row.partition_epoch, row.metadata_epoch) == ((1,), 1, 2)

@@ -16,7 +16,7 @@ from ebbtide.kraft.schema import Cursor, load, messages, metadata_messages
 from ebbtide.kraft.snapshots import read_snapshot, snapshot_files
 from ebbtide.logs.scan import BytesSource, Damage, scan
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
-from ebbtide.record.rows import BrokerRow, ConfigRow, PartitionRow, Row
+from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
 from ebbtide.record.tables import TABLES
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
@@ -34,20 +34,20 @@ def replayed(*records: bytes) -> tuple[MetadataImage, list[Row]]:
     return image, image.apply(decoded(build.metadata_batch(0, *records)))
 
 
-def partition_rows(rows: list[Row]) -> list[PartitionRow]:
-    return [row for row in rows if isinstance(row, PartitionRow)]
+def partition_rows(rows: list[Row]) -> list[PartitionState]:
+    return [row for row in rows if isinstance(row, PartitionState)]
 
 
 def broker_events(rows: list[Row]) -> list[tuple[int, int, str | None, str]]:
-    return [(row.broker, row.broker_epoch, row.incarnation, row.event) for row in rows if isinstance(row, BrokerRow)]
+    return [(row.broker, row.broker_epoch, row.incarnation, row.event) for row in rows if isinstance(row, BrokerEvent)]
 
 
 def config_values(rows: list[Row]) -> list[tuple[str, str, str | None]]:
-    return [(row.resource, row.name, row.value) for row in rows if isinstance(row, ConfigRow)]
+    return [(row.resource, row.name, row.value) for row in rows if isinstance(row, ConfigChange)]
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("partitions", PartitionRow), ("brokers", BrokerRow), ("configs", ConfigRow)]
+    ("name", "kind"), [("partitions", PartitionState), ("brokers", BrokerEvent), ("configs", ConfigChange)]
 )
 def test_rows_have_exactly_the_columns_of_their_table(name: str, kind: type[msgspec.Struct]) -> None:
     assert list(kind.__struct_fields__) == TABLES[name].names
@@ -65,7 +65,7 @@ def test_the_log_of_a_real_controller_replays_without_a_record_skipped(
     assert (follower.next_offset, image.next_offset, image.skipped) == (end, end, {})
     assert image.features["metadata.version"] == level
     assert image.controller == 1
-    events = [(row.event, row.broker_epoch) for row in rows if isinstance(row, BrokerRow)]
+    events = [(row.event, row.broker_epoch) for row in rows if isinstance(row, BrokerEvent)]
     assert events == [(event, registered_at) for event in ("registered", "unfenced", "shutting_down", "fenced")]
     assert image.configs["broker:1", "max.connections"] == "1000"
     assert ("topic:client-none", "retention.ms") not in image.configs
@@ -99,7 +99,7 @@ def test_replaying_a_log_gives_the_state_that_kafka_wrote_into_its_snapshot() ->
     assert by_log.features == by_snapshot.features
 
 
-def _content(row: PartitionRow) -> PartitionRow:
+def _content(row: PartitionState) -> PartitionState:
     return msgspec.structs.replace(row, metadata_offset=0, metadata_epoch=0, at_ns=0)
 
 

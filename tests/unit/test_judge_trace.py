@@ -9,9 +9,9 @@ from judge_records import ELR_ON, Story, blamed, by_name, last_replica_standing
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from analysis.judge.elections import Road, road_of
-from analysis.judge.timeline import PartitionState
 from analysis.judge.tolerance import tolerated_losses
 from analysis.spec.variants import VARIANTS
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Verdict
 
 TRANSITIONS = "every-transition-is-one-the-protocol-allows"

@@ -12,7 +12,7 @@ from test_replay_awaited import live as live
 from test_replay_gates import Counters, Gated
 from test_replay_gates import bench as bench
 
-from ebbtide.record.rows import PartitionRow
+from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.model import StepSpec
 from harness.runner.gates import Gate, GateWatch, PartitionWas
 from harness.runner.view import ClusterView
@@ -153,8 +153,8 @@ def test_not_waited_for_is_what_no_state_of_the_partition_could_be(
     assert gate_watch.departed is not could_be
 
 
-def _row(leader: int, isr: tuple[int, ...], elr: tuple[int, ...]) -> PartitionRow:
-    return PartitionRow(
+def _row(leader: int, isr: tuple[int, ...], elr: tuple[int, ...]) -> PartitionState:
+    return PartitionState(
         metadata_offset=0,
         metadata_epoch=0,
         at_ns=0,

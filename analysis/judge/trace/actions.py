@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from analysis.judge.requests import Request
 from analysis.judge.rules import MIN_ISR
-from analysis.judge.timeline import BrokerEvent, ConfigChange
 from analysis.spec.partition import NO_EPOCH, AlterPartition, Cluster, Election, Partition, mask_of, members
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import ELR_VERSION
+from ebbtide.record.rows import BrokerEvent, ConfigChange
 
 _EVERY_ISR_MAX = 6
 """Up to so many replicas every ISR is tried: 64 of them."""

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from analysis.judge.requests import Request
 from analysis.judge.rules import MIN_ISR, Rules
-from analysis.judge.timeline import BrokerEvent, ConfigChange, PartitionState, Timeline
+from analysis.judge.timeline import Timeline
 from analysis.judge.trace.actions import (
     Candidate,
     every_isr,
@@ -28,6 +28,7 @@ from analysis.judge.trace.world import World, model_of
 from analysis.spec.partition import NO_LEADER, Partition, UncleanElection, mask_of
 from analysis.spec.variants import ELR_VERSION
 from ebbtide.errors import UsageError
+from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 
 _NEAREST_MAX = 3
 _WRITTEN_FIRST = ("unfenced", "shutting_down")

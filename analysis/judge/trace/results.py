@@ -6,9 +6,9 @@ from collections import Counter
 
 import msgspec
 
-from analysis.judge.timeline import PartitionState
 from analysis.judge.trace.actions import Candidate
 from analysis.spec.partition import Partition, members
+from ebbtide.record.rows import PartitionState
 
 _MASKS = ("isr", "elr", "adding", "removing")
 

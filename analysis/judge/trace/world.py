@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from analysis.judge.rules import MIN_ISR, Rules
-from analysis.judge.timeline import BrokerEvent, PartitionState, Timeline
+from analysis.judge.timeline import Timeline
 from analysis.spec.partition import NO_EPOCH, Cluster, Partition, UncleanElection, mask_of
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import METADATA_VERSION, protocol_for
+from ebbtide.record.rows import BrokerEvent, PartitionState
 
 _KAFKA_MIN_ISR = 1
 """min.insync.replicas where neither topic, cluster nor controller sets it."""
