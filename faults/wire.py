@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from cluster.runtime.base import NodeInfo, Runtime
-from cluster.wire.messages import Action, Arm, Direction, Event, Release, Rule
+from cluster.wire.messages import Action, Arm, Direction, Release, Rule, WireEvent
 from ebbtide.record.files import WIRE_FILE
 from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
 from ebbtide.scenario.model import WIRE_KINDS, StepKind, StepSpec
@@ -60,7 +60,7 @@ class Armed:
         self.matter = matter
         self.in_force = True
         self._told = told
-        self.events: list[tuple[int, Event]] = []
+        self.events: list[tuple[int, WireEvent]] = []
 
     def count(self, what: str) -> int:
         """How often something happened to it."""
@@ -197,7 +197,7 @@ class WireFaults:
             with self._journal.open("ab") as journal:
                 journal.writelines(self._line(node, event) for node, event in events)
 
-    def _line(self, node: int, event: Event) -> bytes:
+    def _line(self, node: int, event: WireEvent) -> bytes:
         row = msgspec.to_builtins(event)
         ids = {info.address: info.id for info in self._runtime.nodes.values()}
         if event.api is not None:

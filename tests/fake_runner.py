@@ -24,7 +24,7 @@ from ebbtide.pytest_plugin.runner import Ability, Failed, Lease, scenario_text
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.verdict import Election, Loss, Verdict, write_verdict
+from ebbtide.record.verdict import Loss, RecordedElection, Verdict, write_verdict
 from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.parse import parse
 from ebbtide.waiting import WaitExpired
@@ -38,7 +38,7 @@ LOST = Loss(
     count=12,
     first_offset=3,
     last_offset=14,
-    election=Election(metadata_offset=40, leader=2, leader_epoch=2),
+    election=RecordedElection(metadata_offset=40, leader=2, leader_epoch=2),
 )
 ENDS: Mapping[str, Verdict] = {
     "holds": Verdict(run_id="", outcome="as-predicted"),

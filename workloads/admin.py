@@ -19,7 +19,7 @@ from ebbtide.errors import HarnessError
 from ebbtide.record.files import write_atomically
 from workloads.config import Endpoints, read_config
 from workloads.process import Stop, run_client
-from workloads.status import State, StatusFile
+from workloads.status import ClientState, StatusFile
 
 _CONNECT_TIMEOUT_S = 0.5
 
@@ -60,10 +60,10 @@ def main(argv: Sequence[str]) -> int:
     """Put the request of the configuration file and write the answer."""
     config = read_config(Path(argv[0]), AdminConfig)
 
-    def body(_status: StatusFile, _stop: Stop) -> State:
+    def body(_status: StatusFile, _stop: Stop) -> ClientState:
         answer = put(config.bootstrap, config.request, config.timeout_s)
         write_atomically(Path(config.result), msgspec.json.encode(answer))
-        return State.DONE
+        return ClientState.DONE
 
     return run_client(config.endpoints, 0, body)
 

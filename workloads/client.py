@@ -14,7 +14,7 @@ from ebbtide.errors import HarnessError
 from ebbtide.record.files import to_read
 from ebbtide.waiting import WaitExpired, wait_until
 from workloads.config import Endpoints
-from workloads.status import State, StatusFile
+from workloads.status import ClientState, StatusFile
 
 _TAIL_BYTES = 2_000
 
@@ -24,13 +24,13 @@ class ClientEnd(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     exit_code: int | None
-    state: State
+    state: ClientState
     message: str
 
     @property
     def clean(self) -> bool:
         """Whether it ended by itself and its journal is all that it had to say."""
-        return self.exit_code == 0 and self.state in (State.DONE, State.STOPPED)
+        return self.exit_code == 0 and self.state in (ClientState.DONE, ClientState.STOPPED)
 
 
 class Client:
@@ -71,9 +71,9 @@ class Client:
         return self._status
 
     @property
-    def state(self) -> State:
+    def state(self) -> ClientState:
         """The process's own word."""
-        return State.ABSENT if self.status is None else self.status.state
+        return ClientState.ABSENT if self.status is None else self.status.state
 
     @property
     def alive(self) -> bool:
@@ -93,7 +93,7 @@ class Client:
                 next=to_read(self._log),
             )
 
-    def await_state(self, states: Sequence[State], timeout_s: float) -> None:
+    def await_state(self, states: Sequence[ClientState], timeout_s: float) -> None:
         """Wait until the process says one of `states`; raises `HarnessError` when it dies, `WaitExpired`."""
 
         def reached() -> bool:

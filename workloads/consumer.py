@@ -30,11 +30,11 @@ from ebbtide.record.clients import ClientEvent, Event
 from ebbtide.waiting import pause
 from workloads.config import ConsumerConfig, read_config
 from workloads.process import Stop, run_client
-from workloads.reading import Lane, answering, journal_poll, open_consumer
+from workloads.reading import ReadPartition, answering, journal_poll, open_consumer
 from workloads.rebalances import Membership
 from workloads.sampler import partitions_of
 from workloads.settings import consumer_settings
-from workloads.status import State, StatusFile
+from workloads.status import ClientState, StatusFile
 
 _POLL_MS = 50
 _ASK_MS = 2_000
@@ -52,7 +52,7 @@ class Tail:
         self._tell = tell
         names = list(config.topics)
         partitions = [TopicPartition(*item) for item in partitions_of(config.topics)]
-        self.lanes = {item: Lane(names.index(item.topic), item) for item in partitions}
+        self.lanes = {item: ReadPartition(names.index(item.topic), item) for item in partitions}
         self._session = 0
         if config.group is None:
             consumer.assign(partitions)
@@ -145,13 +145,13 @@ class Pace:
             self._allowed -= count
 
 
-def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> State:
+def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> ClientState:
     """Read until told to stop. Raises `JournalError`, `WaitExpired` when no broker answers at the start."""
     header = JournalHeader(table="polls", id=config.id, topics=tuple(config.topics), isolation=config.isolation)
     journal = JournalWriter(Path(config.journal), header)
     bootstrap = answering(config.bootstrap, config.start_timeout_s, lambda: bool(stop))
     if not bootstrap:
-        return State.STOPPED
+        return ClientState.STOPPED
     consumer = open_consumer(bootstrap, f"ebbtide-consumer-{config.id}", consumer_settings(config))
 
     def tell(event: ClientEvent) -> None:
@@ -171,7 +171,7 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> State:
                 if membership is None:
                     tail.to_first()
                 started = True
-                status.tell(State.RUNNING)
+                status.tell(ClientState.RUNNING)
             returned = consumer.poll(timeout_ms=_POLL_MS, max_records=allowed)
         except (LogTruncationError, OffsetOutOfRangeError, NoOffsetForPartitionError) as error:
             if membership is not None:
@@ -190,7 +190,7 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> State:
             pace.took(count)
             if membership is not None:
                 membership.returned(count)
-    return State.STOPPED
+    return ClientState.STOPPED
 
 
 def _recover(tail: Tail, error: KafkaError) -> None:

@@ -24,10 +24,10 @@ from ebbtide.record.files import write_atomically
 from ebbtide.waiting import wait_until
 from workloads.config import FINAL_CONSUMER, FinalReadConfig, read_config
 from workloads.process import Stop, run_client
-from workloads.reading import Lane, answering, journal_poll, open_consumer
+from workloads.reading import ReadPartition, answering, journal_poll, open_consumer
 from workloads.sampler import partitions_of
 from workloads.settings import reader_settings
-from workloads.status import State, StatusFile
+from workloads.status import ClientState, StatusFile
 
 _POLL_MS = 200
 
@@ -107,7 +107,7 @@ def _read(
 ) -> None:
     """Read every partition to its HW; the partitions that are done are paused."""
     names = list(config.topics)
-    lanes = {TopicPartition(*key): Lane(names.index(key[0]), TopicPartition(*key)) for key in ends}
+    lanes = {TopicPartition(*key): ReadPartition(names.index(key[0]), TopicPartition(*key)) for key in ends}
     consumer.assign(list(lanes))
     for partition, lane in lanes.items():
         consumer.seek(partition, ends[partition].log_start)
@@ -135,7 +135,7 @@ def _position(consumer: KafkaConsumer, partition: TopicPartition) -> int:
     return -1 if position is None else position
 
 
-def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> State:
+def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> ClientState:
     """Read until an attempt counts. Raises `WaitExpired` with the last attempt's reason."""
     deadline = time.monotonic() + config.timeout_s
     seen = "nothing"
@@ -158,9 +158,9 @@ def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> State:
         poll_s=0.2,
     )
     if stop:
-        return State.STOPPED
+        return ClientState.STOPPED
     write_atomically(Path(config.result), msgspec.json.encode(ends))
-    return State.DONE
+    return ClientState.DONE
 
 
 def main(argv: Sequence[str]) -> int:

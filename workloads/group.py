@@ -38,14 +38,14 @@ from workloads.config import (
 from workloads.sampler import partitions_of
 from workloads.sends import COUNTERS
 from workloads.settings import consumer_settings, producer_settings, told
-from workloads.status import State
+from workloads.status import ClientState
 
 START_TIMEOUT_S = 30.0
 _OUTSTANDING = 10_000
 _OUTSTANDING_BYTES = 64 << 20
 """Records, and their bytes, that a producer may have under way: kafka-python 3 has no buffer limit of its own."""
 
-_STARTED = (State.RUNNING, State.DONE, State.STOPPED)
+_STARTED = (ClientState.RUNNING, ClientState.DONE, ClientState.STOPPED)
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,7 +175,7 @@ class Workload:
 
     def producers_done(self) -> bool:
         """Whether every producer has handed over its count and has an outcome for every record."""
-        return all(client.state == State.DONE for _, client in self._producers.values())
+        return all(client.state == ClientState.DONE for _, client in self._producers.values())
 
     def high_watermark(self, topic: str, partition: int) -> int | None:
         """The highest HW that any leader of the partition has served so far; None before the first answer."""

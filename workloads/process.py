@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ebbtide.errors import EbbtideError
 from workloads.config import Endpoints
-from workloads.status import State, StatusFile
+from workloads.status import ClientState, StatusFile
 
 
 class Stop:
@@ -31,7 +31,7 @@ class Stop:
         return self._told
 
 
-def run_client(endpoints: Endpoints, slots: int, body: Callable[[StatusFile, Stop], State]) -> int:
+def run_client(endpoints: Endpoints, slots: int, body: Callable[[StatusFile, Stop], ClientState]) -> int:
     """Run `body` as this process's life and return the exit code.
 
     `body` returns its last state. An `EbbtideError` becomes state FAILED with its message, on stderr as well;
@@ -42,10 +42,10 @@ def run_client(endpoints: Endpoints, slots: int, body: Callable[[StatusFile, Sto
     try:
         status.tell(body(status, stop))
     except EbbtideError as error:
-        status.tell(State.FAILED, error.render())
+        status.tell(ClientState.FAILED, error.render())
         sys.stderr.write(f"error: {error.render()}\n")
         return int(error.exit_code)
     except Exception as error:
-        status.tell(State.FAILED, f"{type(error).__name__}: {error}")
+        status.tell(ClientState.FAILED, f"{type(error).__name__}: {error}")
         raise
     return 0

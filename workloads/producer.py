@@ -36,9 +36,9 @@ from ebbtide.waiting import pause, wait_until
 from workloads.attempts import AttemptWatch
 from workloads.config import ProducerConfig, read_config
 from workloads.process import Stop, run_client
-from workloads.sends import COUNTERS, Lane, Sends
+from workloads.sends import COUNTERS, Sends, SentPartition
 from workloads.settings import producer_settings
-from workloads.status import State, StatusFile
+from workloads.status import ClientState, StatusFile
 from workloads.transactions import Transactions
 
 _BURST = 100
@@ -159,7 +159,7 @@ class Sending:
         return True
 
 
-def _turns(config: ProducerConfig, lanes: list[Lane]) -> list[tuple[bytes | None, Lane]]:
+def _turns(config: ProducerConfig, lanes: list[SentPartition]) -> list[tuple[bytes | None, SentPartition]]:
     """Key and partition of the first records; the others go on from the start."""
     if config.keys is None:
         return [(None, lane) for lane in lanes]
@@ -168,7 +168,7 @@ def _turns(config: ProducerConfig, lanes: list[Lane]) -> list[tuple[bytes | None
     return [(key, lanes[(murmur2(key) & 0x7FFFFFFF) % len(lanes)]) for key in keys]
 
 
-def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> State:
+def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
     """Produce until the count is resolved or a stop is told; returns the last state."""
     header = JournalHeader(table="sends", id=config.id, topics=(config.topic,), acks=config.acks)
     journal = JournalWriter(Path(config.journal), header)
@@ -177,11 +177,11 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> State:
         return _run_transactions(config, sends, status, stop)
     producer = connect(config, stop)
     if producer is None:
-        return State.STOPPED
+        return ClientState.STOPPED
     sends.watch(AttemptWatch(producer))
     sending = Sending(config, producer, sends)
     interval_s = config.flush_interval_ms / 1000
-    status.tell(State.RUNNING)
+    status.tell(ClientState.RUNNING)
     flush_at = time.monotonic() + interval_s
     stop_at: float | None = None
     while True:
@@ -196,13 +196,13 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> State:
         if stop_at is None and stop:
             stop_at = now + config.stop_timeout_s
         if sending.exhausted and not sends.outstanding:
-            return State.DONE
+            return ClientState.DONE
         if stop_at is not None and (not sends.outstanding or now >= stop_at):
             sends.abandon()
-            return State.STOPPED
+            return ClientState.STOPPED
 
 
-def _run_transactions(config: ProducerConfig, sends: Sends, status: StatusFile, stop: Stop) -> State:
+def _run_transactions(config: ProducerConfig, sends: Sends, status: StatusFile, stop: Stop) -> ClientState:
     """The same in transactions; a stop ends the open one as it would have ended, with the records it has."""
     sending = Sending(config, None, sends)
 
@@ -214,7 +214,7 @@ def _run_transactions(config: ProducerConfig, sends: Sends, status: StatusFile, 
 
     def use(producer: KafkaProducer) -> None:
         sending.producer = producer
-        status.tell(State.RUNNING)
+        status.tell(ClientState.RUNNING)
 
     transactions = Transactions(config, sends, open_, use)
     stop_at: float | None = None
@@ -234,11 +234,11 @@ def _run_transactions(config: ProducerConfig, sends: Sends, status: StatusFile, 
         transactions.advance(finish=finish)
         if sending.exhausted and transactions.idle:
             sends.flush()
-            return State.DONE
+            return ClientState.DONE
         if stop_at is not None and (transactions.idle or now >= stop_at):
             transactions.abandon()
             sends.abandon()
-            return State.STOPPED
+            return ClientState.STOPPED
 
 
 def main(argv: Sequence[str]) -> int:

@@ -43,7 +43,7 @@ def open_consumer(bootstrap: Sequence[str], name: str, settings: Mapping[str, Se
     return KafkaConsumer(bootstrap_servers=list(bootstrap), client_id=name, **settings)
 
 
-class Lane:
+class ReadPartition:
     """One partition as read: its place in the journal, its session, and the last offset that session returned."""
 
     def __init__(self, topic: int, partition: TopicPartition) -> None:
@@ -60,7 +60,7 @@ class Lane:
 
 def journal_poll(
     journal: JournalWriter,
-    lanes: dict[TopicPartition, Lane],
+    lanes: dict[TopicPartition, ReadPartition],
     returned: dict[TopicPartition, list[Any]],
     value_of: Callable[[bytes | None], int | None],
 ) -> None:

@@ -24,7 +24,7 @@ from ebbtide.waiting import pause
 from workloads.config import SamplerConfig, read_config
 from workloads.describer import BrokerDescriber
 from workloads.process import Stop, run_client
-from workloads.status import State, StatusFile
+from workloads.status import ClientState, StatusFile
 
 _FLUSH_S = 0.02
 
@@ -75,7 +75,7 @@ def partitions_of(topics: dict[str, int]) -> list[tuple[str, int]]:
     return [(name, partition) for name, count in topics.items() for partition in range(count)]
 
 
-def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> State:
+def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> ClientState:
     """Sample until told to stop. Raises `JournalError`."""
     journal = JournalWriter(Path(config.journal), JournalHeader(table="watermarks", topics=tuple(config.topics)))
     slots = {item: index for index, item in enumerate(partitions_of(config.topics))}
@@ -88,7 +88,7 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> State:
     threads += [BrokerDescriber(config, broker, described, stopping) for broker in config.brokers]
     for thread in threads:
         thread.start()
-    status.tell(State.RUNNING)
+    status.tell(ClientState.RUNNING)
     try:
         while True:
             # Asked before the flush, so that what was observed until the stop is still written.
@@ -106,7 +106,7 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> State:
             if answers:
                 descriptions.write([pack_described(answers)])
             if told:
-                return State.STOPPED
+                return ClientState.STOPPED
             pause(_FLUSH_S)
     finally:
         stopping.set()

@@ -38,7 +38,7 @@ class Run:
 
     __slots__ = ("batch", "end", "first", "lane", "start")
 
-    def __init__(self, lane: Lane, batch: Any, first: int, start: int) -> None:
+    def __init__(self, lane: SentPartition, batch: Any, first: int, start: int) -> None:
         self.lane = lane
         self.batch = batch
         self.first = first
@@ -46,7 +46,7 @@ class Run:
         self.end: int | None = None
 
 
-class Lane:
+class SentPartition:
     """One partition: the next sequence, rows not journalled yet, and the run that is being filled."""
 
     __slots__ = ("batch", "counts", "first_unwritten", "next_sequence", "partition", "rows", "run", "runs")
@@ -66,7 +66,7 @@ class Sends:
     """Lanes, answers and the journal of one producer."""
 
     def __init__(self, journal: JournalWriter, status: StatusFile, partitions: int, acks: int) -> None:
-        self.lanes = [Lane(partition) for partition in range(partitions)]
+        self.lanes = [SentPartition(partition) for partition in range(partitions)]
         self._journal = journal
         self._status = status
         self._acks = acks
@@ -105,7 +105,7 @@ class Sends:
         """Something happened that is no row."""
         self._frames.append(pack_event(event))
 
-    def begin(self, lane: Lane, sequence: int, future: Any) -> None:
+    def begin(self, lane: SentPartition, sequence: int, future: Any) -> None:
         """The send of `sequence` began another batch, or is the first after one that was refused."""
         if lane.run is not None:
             lane.run.end = sequence
@@ -114,7 +114,7 @@ class Sends:
         lane.batch, lane.run, lane.runs[sequence] = batch, run, run
         batch.add_callback(partial(self._on_answer, run))
 
-    def refused(self, lane: Lane, sequence: int, error: BaseException) -> None:
+    def refused(self, lane: SentPartition, sequence: int, error: BaseException) -> None:
         """`send` raised. Its record may be in a batch or not, so the next one starts a run of its own."""
         if lane.run is not None:
             lane.run.end = sequence
@@ -168,7 +168,9 @@ class Sends:
             outcome, name, base = "unknown", "DUPLICATE_SEQUENCE_NUMBER", -1
         self._close(run.lane, run.first, count, outcome, base, name, done_ns)
 
-    def _close(self, lane: Lane, first: int, count: int, outcome: Outcome, base: int, error: str, done_ns: int) -> None:
+    def _close(
+        self, lane: SentPartition, first: int, count: int, outcome: Outcome, base: int, error: str, done_ns: int
+    ) -> None:
         lane.counts[outcome] += count
         answer = Answered(
             partition=lane.partition,

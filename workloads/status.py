@@ -21,7 +21,7 @@ _HEAD_SLOTS = 5
 _MAGIC, _PID, _STATE, _SLOTS, _TEXT = range(_HEAD_SLOTS)
 
 
-class State(IntEnum):
+class ClientState(IntEnum):
     """Where a client process is in its life.
 
     DONE: a producer has handed over its `count` and every record has its outcome. STOPPED: it ended because it
@@ -53,7 +53,7 @@ class StatusFile:
                 os.posix_fallocate(file.fileno(), 0, size)
                 status = cls(mmap.mmap(file.fileno(), size))
                 longs = status._longs
-                longs[_PID], longs[_SLOTS], longs[_STATE] = os.getpid(), slots, State.STARTING
+                longs[_PID], longs[_SLOTS], longs[_STATE] = os.getpid(), slots, ClientState.STARTING
                 longs[_MAGIC] = MAGIC
         except OSError as error:
             raise HarnessError("cannot make a client's status file", where=str(path), got=str(error)) from None
@@ -74,9 +74,9 @@ class StatusFile:
         return status if status._longs[_MAGIC] == MAGIC else None
 
     @property
-    def state(self) -> State:
+    def state(self) -> ClientState:
         """The client's own word; a killed client's last one stays."""
-        return State(self._longs[_STATE])
+        return ClientState(self._longs[_STATE])
 
     @property
     def text(self) -> str:
@@ -92,7 +92,7 @@ class StatusFile:
         """Set counter `slot`; only the client does."""
         self._longs[_HEAD_SLOTS + slot] = value
 
-    def tell(self, state: State, text: str = "") -> None:
+    def tell(self, state: ClientState, text: str = "") -> None:
         """Set the state; `text` is cut to what fits."""
         data = text.encode()[:TEXT_BYTES]
         start = 8 * (_HEAD_SLOTS + self._longs[_SLOTS])

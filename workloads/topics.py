@@ -21,7 +21,7 @@ from ebbtide.record.files import write_atomically
 from ebbtide.waiting import wait_until
 from workloads.config import GivenProperties, NewTopic, TopicsConfig, TopicsResult, Unknown, read_config
 from workloads.process import Stop, run_client
-from workloads.status import State, StatusFile
+from workloads.status import ClientState, StatusFile
 
 _TOPIC_ALREADY_EXISTS = 36
 _BROKER = 4
@@ -144,12 +144,12 @@ def main(argv: Sequence[str]) -> int:
     """Create the topics of the configuration file and write the brokers' addresses."""
     config = read_config(Path(argv[0]), TopicsConfig)
 
-    def body(_status: StatusFile, _stop: Stop) -> State:
+    def body(_status: StatusFile, _stop: Stop) -> ClientState:
         brokers = create_topics(config.bootstrap, config.topics, config.timeout_s)
         unknown = tuple(one for given in config.properties for one in unknown_properties(given))
         result = TopicsResult(brokers=brokers, unknown=unknown)
         write_atomically(Path(config.result), msgspec.json.encode(result))
-        return State.DONE
+        return ClientState.DONE
 
     return run_client(config.endpoints, 0, body)
 

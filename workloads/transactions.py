@@ -126,7 +126,7 @@ class Incarnation:
         self.producer._sender.force_close()
 
 
-class _State(Enum):
+class _Phase(Enum):
     STARTING = auto()
     IDLE = auto()
     OPEN = auto()
@@ -161,24 +161,24 @@ class Transactions:
         self._successor: Incarnation | None = None
         self._after: tuple[TxnRow, str] | None = None
         self._fenced = False
-        self._state = _State.STARTING
+        self._state = _Phase.STARTING
         self._call = Call(self._start_successor)
 
     @property
     def idle(self) -> bool:
         """Whether no transaction is open."""
-        return self._state is _State.IDLE or (self._state is _State.STARTING and self._after is None)
+        return self._state is _Phase.IDLE or (self._state is _Phase.STARTING and self._after is None)
 
     def room(self) -> int:
         """How many records may be handed over now; more than 0 only while a transaction can take some."""
-        if self._state is _State.IDLE:
+        if self._state is _Phase.IDLE:
             return self._until_fencing()
-        return self._until_fencing() - self._records if self._state is _State.OPEN else 0
+        return self._until_fencing() - self._records if self._state is _Phase.OPEN else 0
 
     def begin(self) -> bool:
         """Begin a transaction unless one is open; False when the client refuses, and nothing may be sent."""
-        if self._state is not _State.IDLE:
-            return self._state is _State.OPEN
+        if self._state is not _Phase.IDLE:
+            return self._state is _Phase.OPEN
         assert self._incarnation is not None
         try:
             self._incarnation.producer.begin_transaction()
@@ -190,33 +190,33 @@ class Transactions:
         self._acked_before = self._sends.acked
         self._epoch = self._incarnation.epoch
         self._sends.begin_txn(self._txn)
-        self._state = _State.OPEN
+        self._state = _Phase.OPEN
         return True
 
     def handed(self, count: int, *, whole: bool) -> None:
         """So many records went into the open transaction; not `whole`: the client refused one of them."""
         self._records += count
         if not whole:
-            self._state = _State.AWAITING
+            self._state = _Phase.AWAITING
 
     def advance(self, *, finish: bool) -> None:
         """Go on as far as is possible without waiting; `finish`: no more records will come."""
         match self._state:
-            case _State.STARTING if self._call.done:
+            case _Phase.STARTING if self._call.done:
                 self._started(self._call.error)
-            case _State.OPEN if self._to_fence and self._successor is None and self._records >= self._until_fencing():
-                self._state = _State.FENCING
+            case _Phase.OPEN if self._to_fence and self._successor is None and self._records >= self._until_fencing():
+                self._state = _Phase.FENCING
                 self._call = Call(self._start_successor)
-            case _State.OPEN if finish or self._records >= self._config.txn_records:
-                self._state = _State.AWAITING
-            case _State.FENCING if self._call.done:
+            case _Phase.OPEN if finish or self._records >= self._config.txn_records:
+                self._state = _Phase.AWAITING
+            case _Phase.FENCING if self._call.done:
                 # Without a successor the transaction goes on as any other.
-                self._state = _State.OPEN if self._call.error is None else _State.AWAITING
-            case _State.AWAITING if not self._sends.outstanding:
+                self._state = _Phase.OPEN if self._call.error is None else _Phase.AWAITING
+            case _Phase.AWAITING if not self._sends.outstanding:
                 self._end()
-            case _State.COMMITTING if self._call.done:
+            case _Phase.COMMITTING if self._call.done:
                 self._committed(self._call.error)
-            case _State.ABORTING if self._call.done:
+            case _Phase.ABORTING if self._call.done:
                 if self._call.error is None:
                     self._ended(ABORTED, "")
                 else:
@@ -239,7 +239,7 @@ class Transactions:
 
     @property
     def _next(self) -> int:
-        return self._number + (self._state is _State.IDLE)
+        return self._number + (self._state is _Phase.IDLE)
 
     def _until_fencing(self) -> int:
         whole = self._config.txn_records
@@ -278,7 +278,7 @@ class Transactions:
             self._fenced = False
         self._sends.watch(AttemptWatch(self._incarnation.producer))
         self._use(self._incarnation.producer)
-        self._state = _State.IDLE
+        self._state = _Phase.IDLE
 
     def _end(self) -> None:
         """Every record of the transaction has its answer."""
@@ -286,10 +286,10 @@ class Transactions:
         producer = self._incarnation.producer
         whole = self._sends.acked - self._acked_before == self._records
         if self._successor is not None or (whole and not _each(self._config.abort_every, self._number)):
-            self._state = _State.COMMITTING
+            self._state = _Phase.COMMITTING
             self._call = Call(producer.commit_transaction, _ANSWER_S)
         elif whole:
-            self._state = _State.ABORTING
+            self._state = _Phase.ABORTING
             self._call = Call(producer.abort_transaction, _ANSWER_S)
         else:
             self._replace(REPLACED, "not every record was acked")
@@ -315,7 +315,7 @@ class Transactions:
             return
         assert self._incarnation is not None
         self._incarnation.commits_sent = 0
-        self._state = _State.IDLE
+        self._state = _Phase.IDLE
 
     def _replace(self, row: TxnRow | None, why: str) -> None:
         """Let a new incarnation take over; `row` holds once it has started. None: no transaction was open."""
@@ -325,7 +325,7 @@ class Transactions:
         if self._successor is not None:
             self._started(None)
             return
-        self._state = _State.STARTING
+        self._state = _Phase.STARTING
         self._call = Call(self._start_successor)
 
     def _tell(self, row: TxnRow, why: str) -> None:

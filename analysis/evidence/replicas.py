@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from analysis.evidence.report import LogFileDamage, ReplicaLog, ReplicasReport, manifest_or_none, node_folders, save
-from analysis.evidence.table_file import TableFile, new_table_file, new_table_folder
+from analysis.evidence.table_file import TableWriter, new_table_file, new_table_folder
 from ebbtide.logs.batches import Batch, Record
 from ebbtide.logs.codecs import UndecodableError
 from ebbtide.logs.scan import Damage, scan_file
@@ -40,7 +40,7 @@ def write_replicas(record: Path, value_of: ValueOf) -> ReplicasReport:
 
 
 def _write_log(
-    record: Path, broker: int, partition: TopicPartition, folder: Path, value_of: ValueOf, table: TableFile
+    record: Path, broker: int, partition: TopicPartition, folder: Path, value_of: ValueOf, table: TableWriter
 ) -> ReplicaLog:
     segments = segment_files(folder)
     before = table.rows

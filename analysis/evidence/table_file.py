@@ -16,7 +16,7 @@ from ebbtide.record.tables import TABLES
 ROW_GROUP_ROWS = 100_000
 
 
-class TableFile:
+class TableWriter:
     """Rows are tuples in the order of the schema's columns."""
 
     def __init__(self, writer: pq.ParquetWriter, schema: pa.Schema) -> None:
@@ -44,7 +44,7 @@ class TableFile:
 
 
 @contextlib.contextmanager
-def new_table(record: Path, name: str) -> Iterator[TableFile]:
+def new_table(record: Path, name: str) -> Iterator[TableWriter]:
     """The table `NAME.parquet` of a record to fill.
 
     It appears under its name when the context ends without an exception; else nothing is left. Raises `HarnessError`
@@ -56,7 +56,7 @@ def new_table(record: Path, name: str) -> Iterator[TableFile]:
 
 
 @contextlib.contextmanager
-def new_table_part(record: Path, name: str, file: str) -> Iterator[TableFile]:
+def new_table_part(record: Path, name: str, file: str) -> Iterator[TableWriter]:
     """One file `NAME/FILE.parquet` of a table, beside those that other writers make. Otherwise as `new_table`.
 
     Raises `UsageError` when the table's folder is a link.
@@ -77,11 +77,11 @@ def new_table_folder(record: Path, name: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def new_table_file(path: Path, name: str) -> Iterator[TableFile]:
+def new_table_file(path: Path, name: str) -> Iterator[TableWriter]:
     """A file of the table `name` to fill, which appears when the context ends well. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with new_file(path) as part, pq.ParquetWriter(part, TABLES[name], compression="zstd") as writer:
-        table = TableFile(writer, TABLES[name])
+        table = TableWriter(writer, TABLES[name])
         yield table
         table.flush()
 

@@ -34,7 +34,7 @@ _KEPT_MAX = 20
 """Mismatches that are kept as evidence; all are counted."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class DescribedState(msgspec.Struct, frozen=True, kw_only=True):
     """One row of described/."""
 
     topic: str
@@ -130,12 +130,12 @@ def api_agrees_with_log(compared: Compared | None, evidence: Evidence) -> Findin
     return finding(exercised=answers, violations=compared.mismatches, cases=compared.differing)
 
 
-def _answers(record: Path) -> Iterator[Answer]:
+def _answers(record: Path) -> Iterator[DescribedState]:
     """The rows in the order of the journal, in which the answers of one broker stand in their order."""
     try:
         for batch in batches(record, "described"):
             for row in batch.to_pylist():
-                yield msgspec.convert(row, Answer)
+                yield msgspec.convert(row, DescribedState)
     except msgspec.ValidationError as error:
         raise UsageError("the table described cannot be read", where=str(record), got=str(error)) from None
 
@@ -157,7 +157,7 @@ def _between(times: list[int], after_ns: int, until_ns: int) -> bool:
     return bisect_right(times, until_ns) > bisect_right(times, after_ns)
 
 
-def _mismatch(answer: Answer, known: Sequence[PartitionState], at: int) -> Row:
+def _mismatch(answer: DescribedState, known: Sequence[PartitionState], at: int) -> Row:
     earlier = [state.metadata_offset for state in known[:at] if answer.tells(state)]
     place = known[min(at, len(known) - 1)] if known else None
     row: Row = {

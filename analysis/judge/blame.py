@@ -12,7 +12,7 @@ from analysis.judge.causes import attribute_loss, attribute_regression
 from analysis.judge.evidence import Attribution, Evidence
 from analysis.judge.gone import READ
 from analysis.judge.outcome_checks import Blamed, by_election, election_of
-from ebbtide.record.verdict import Cause, Election, Loss, Regression
+from ebbtide.record.verdict import Cause, Loss, RecordedElection, Regression
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import Reconciliation
@@ -63,7 +63,7 @@ def without_causes_where_gaps(blamed: Sequence[Blamed], gaps: Sequence[Gap]) -> 
 
 def losses_of(blamed: Sequence[Blamed]) -> list[Loss]:
     """Lost records by partition, acks, commitment, cause and election; those without a cause are not among them."""
-    groups: dict[tuple[str, int, int, bool, Cause, Election | None], list[Blamed]] = {}
+    groups: dict[tuple[str, int, int, bool, Cause, RecordedElection | None], list[Blamed]] = {}
     for one in blamed:
         if one.attribution.cause is not None:
             election = election_of(one.attribution)

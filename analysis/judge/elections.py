@@ -14,7 +14,7 @@ import msgspec
 
 from analysis.judge.timeline import Timeline
 from ebbtide.record.rows import PartitionState
-from ebbtide.record.verdict import Election
+from ebbtide.record.verdict import RecordedElection
 
 Road = Literal["isr", "elr", "last-known-leader", "reassignment", "unclean"]
 
@@ -42,9 +42,9 @@ class Elected(msgspec.Struct, frozen=True, kw_only=True):
         return self.before.leader != self.after.leader
 
     @property
-    def named(self) -> Election:
+    def named(self) -> RecordedElection:
         """The election as verdict.json names it."""
-        return Election(
+        return RecordedElection(
             metadata_offset=self.after.metadata_offset, leader=self.after.leader, leader_epoch=self.after.leader_epoch
         )
 

@@ -9,7 +9,7 @@ import msgspec
 
 from analysis.judge.elections import Elected
 from analysis.judge.epochs import Epochs
-from analysis.judge.log_losses import LogLoss
+from analysis.judge.log_losses import BrokerLogLoss
 from analysis.judge.requests import Request
 from analysis.judge.rules import Rules
 from analysis.judge.timeline import Timeline
@@ -26,7 +26,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     timeline: Timeline
     rules: Rules
     epochs: Epochs
-    log_losses: tuple[LogLoss, ...] | None
+    log_losses: tuple[BrokerLogLoss, ...] | None
     asked: tuple[Request, ...] | None = None
     statics: Mapping[str, str] | None = None
 

@@ -23,7 +23,7 @@ from analysis.judge.outcome_checks import (
     no_hw_regression_unless_allowed,
     stale_join_rows,
 )
-from analysis.judge.trace.results import Trace
+from analysis.judge.trace.results import TimelineTrace
 from analysis.judge.trace_check import every_transition_allowed
 from analysis.judge.witness_check import witness_agrees
 from ebbtide.record.files import WITNESS_DIR
@@ -50,7 +50,7 @@ from ebbtide.record.property_names import (
     WITNESS_AGREES,
 )
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.verdict import Property
+from ebbtide.record.verdict import PropertyResult
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import AbortedReads, Duplicates
@@ -69,7 +69,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     record: Path
     manifest: Manifest
     evidence: Evidence
-    trace: Callable[[], Trace]
+    trace: Callable[[], TimelineTrace]
     answers: Callable[[], Compared | None]
     steps: list[StepEntry] | None
     controllers: tuple[int, ...] = ()
@@ -216,10 +216,10 @@ WITNESS = _clause(
 """No clause of a KIP: checked only where the run had a witness."""
 
 
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
+class CheckedClause(msgspec.Struct, frozen=True, kw_only=True):
     """`found` as it stands in the verdict; `threw`: the check itself failed; `cases`: what it found, not capped."""
 
-    found: Property
+    found: PropertyResult
     threw: bool = False
     cases: int = 0
 
@@ -230,12 +230,12 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         return str(first.get("why", "")) if isinstance(first, dict) else ""
 
 
-def check_all(case: Case, clauses: Sequence[Clause] = CLAUSES) -> list[Checked]:
+def check_all(case: Case, clauses: Sequence[Clause] = CLAUSES) -> list[CheckedClause]:
     """Check every clause on the case."""
     return [_checked(case, clause) for clause in clauses]
 
 
-def _checked(case: Case, clause: Clause) -> Checked:
+def _checked(case: Case, clause: Clause) -> CheckedClause:
     threw = False
     if clause.timeline and "partitions" in case.evidence.timeline.missing:
         found = unknown("the metadata timeline is missing (partitions.parquet)")
@@ -247,8 +247,8 @@ def _checked(case: Case, clause: Clause) -> Checked:
         except Exception as error:  # a checker must never take the run's other results with it
             found, threw = unknown(f"{CHECKER_FAILED}{type(error).__name__}: {error}"), True
     evidence = list(found.evidence[:EVIDENCE_ROWS_MAX])
-    return Checked(
-        found=Property(name=clause.name, kip=clause.kip, status=found.status, evidence=evidence),
+    return CheckedClause(
+        found=PropertyResult(name=clause.name, kip=clause.kip, status=found.status, evidence=evidence),
         threw=threw,
         cases=found.cases if found.cases is not None else len(found.evidence),
     )

@@ -18,7 +18,7 @@ UNCLEAN_STEPS = LOSING_STEPS | {"kill"}
 """Steps after which a broker comes back without a clean-shutdown file."""
 
 
-class LogLoss(msgspec.Struct, frozen=True, kw_only=True):
+class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
     """One broker's log went back between `fired_ns` and `done_ns`.
 
     `starts` and `ends` hold, per `topic-partition`, the log end offset before and afterwards where it was measured,
@@ -49,7 +49,7 @@ class LogLoss(msgspec.Struct, frozen=True, kw_only=True):
         return self.costs(topic, partition) and (end is None or end <= offset)
 
 
-def log_losses(steps: list[StepEntry]) -> tuple[LogLoss, ...]:
+def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
     """The log losses of a schedule, by time; a step that never fired is none."""
     found = []
     for step in steps:
@@ -61,7 +61,7 @@ def log_losses(steps: list[StepEntry]) -> tuple[LogLoss, ...]:
             if step.step not in LOSING_STEPS and not lost_bytes:
                 continue
             found.append(
-                LogLoss(
+                BrokerLogLoss(
                     broker=node,
                     fired_ns=step.fired_ns,
                     done_ns=step.effect_ns if step.effect_ns is not None else step.fired_ns,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.judge.invariants import Checked
+from analysis.judge.invariants import CheckedClause
 from analysis.judge.outcome_checks import Blamed, by_election
 from analysis.judge.prediction import Comparison
 from ebbtide.record.manifest import Manifest
@@ -53,8 +53,8 @@ def unproven(manifest: Manifest, scenario: Scenario | None, steps: Sequence[Step
 
 
 def _needed(
-    checked: Sequence[Checked], comparison: Comparison | None, regressions: Sequence[Blamed]
-) -> Iterator[Checked]:
+    checked: Sequence[CheckedClause], comparison: Comparison | None, regressions: Sequence[Blamed]
+) -> Iterator[CheckedClause]:
     """The clauses that must be known for the run to end as predicted."""
     prediction = comparison.prediction if comparison is not None else None
     fell = hw_fell_without_cause(
@@ -67,7 +67,7 @@ def _needed(
 
 def decide(
     *,
-    checked: Sequence[Checked],
+    checked: Sequence[CheckedClause],
     losses: Sequence[Blamed],
     regressions: Sequence[Blamed],
     gone: Sequence[Blamed] = (),
@@ -105,7 +105,7 @@ def decide(
     return ("inconclusive", open_) if open_ else ("as-predicted", [])
 
 
-def _unknown(checked: Sequence[Checked]) -> list[str]:
+def _unknown(checked: Sequence[CheckedClause]) -> list[str]:
     """Clauses that could not be decided, by their reason."""
     by_reason: dict[str, list[str]] = {}
     for one in checked:
@@ -128,7 +128,7 @@ def _unexplained(blamed: Sequence[Blamed], what: str, fate: str) -> list[str]:
     return told + ([f"and {len(found) - _SHOWN_MAX} more like these"] if len(found) > _SHOWN_MAX else [])
 
 
-def _shown(one: Checked) -> str:
+def _shown(one: CheckedClause) -> str:
     rows = one.found.evidence
     first = rows[0] if rows and isinstance(rows[0], dict) else {}
     where = [f"{key.replace('_', ' ')} {first[key]}" for key in ("metadata_offset", "broker") if key in first]

@@ -8,7 +8,7 @@ import msgspec
 
 from analysis.judge.evidence import Attribution
 from analysis.judge.findings import Finding, Row, finding
-from ebbtide.record.verdict import Election
+from ebbtide.record.verdict import RecordedElection
 
 
 class Blamed(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ def stale_join_rows(losses: Sequence[Blamed]) -> list[Row]:
     return [_row(one) for one in losses if one.attribution.breaks_kip_903]
 
 
-def election_of(attribution: Attribution) -> Election | None:
+def election_of(attribution: Attribution) -> RecordedElection | None:
     """The guilty election as verdict.json names it."""
     return attribution.election.named if attribution.election is not None else None
 

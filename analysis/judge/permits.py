@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from analysis.judge.elections import Elected
 from analysis.judge.evidence import Attribution, Evidence, Gone
-from analysis.judge.log_losses import LogLoss
+from analysis.judge.log_losses import BrokerLogLoss
 from analysis.judge.timeline import MILLISECOND_NS
 from analysis.judge.tolerance import tolerated_losses
 from ebbtide.record.rows import PartitionState
@@ -125,12 +125,12 @@ def _disks(evidence: Evidence, elected: Elected, gone: Gone) -> Attribution:
     )
 
 
-def lost_offset(evidence: Evidence, loss: LogLoss, gone: Gone, elected: Elected) -> bool:
+def lost_offset(evidence: Evidence, loss: BrokerLogLoss, gone: Gone, elected: Elected) -> bool:
     """Whether `loss` took the offset from its broker, which had not got it back when `elected` came."""
     return loss.reaches(gone.topic, gone.partition, gone.offset) and _lost_data(evidence, loss, gone, elected)
 
 
-def _lost_data(evidence: Evidence, loss: LogLoss, gone: Gone, elected: Elected) -> bool:
+def _lost_data(evidence: Evidence, loss: BrokerLogLoss, gone: Gone, elected: Elected) -> bool:
     """Whether `loss` took any record of the partition, after the acknowledgement and not made good by `elected`.
 
     Tolerance is counted in members that lost data, whatever they lost (KIP-966: unclean shutdowns). A broker that
@@ -157,7 +157,7 @@ def joins(evidence: Evidence, broker: int, elected: Elected) -> list[PartitionSt
 
 
 def _joined_without_it(
-    evidence: Evidence, elected: Elected, gone: Gone, lost_it: list[LogLoss]
+    evidence: Evidence, elected: Elected, gone: Gone, lost_it: list[BrokerLogLoss]
 ) -> PartitionState | None:
     """The join by which the leader stood in the ISR without the record, if no later loss of its log explains it."""
     if lost_it or elected.road == "elr":

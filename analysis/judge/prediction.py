@@ -13,7 +13,7 @@ from ebbtide.scenario.facts import unexercised
 from ebbtide.scenario.model import LossExpectation, Prediction, Scenario
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     """What the run showed. `causes`: committed losses by cause; None values are unknown. `vanished`: likewise, of
     records that a consumer had read, and that are gone without being among the lost.
 
@@ -44,7 +44,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[str, ...] = ()
 
 
-def compare(scenario: Scenario, manifest: Manifest, seen: Seen) -> Comparison:
+def compare(scenario: Scenario, manifest: Manifest, seen: ObservedRun) -> Comparison:
     """What the fitting prediction says against what was seen."""
     prediction = fitting(scenario, manifest)
     if prediction is None:
@@ -80,7 +80,7 @@ def without_proof(comparison: Comparison) -> Comparison:
     return msgspec.structs.replace(comparison, broken=(), unless_faulty=(), open=(*comparison.open, *broken))
 
 
-def _losses(expected: LossExpectation, seen: Seen, broken: list[str], open_: list[str]) -> None:
+def _losses(expected: LossExpectation, seen: ObservedRun, broken: list[str], open_: list[str]) -> None:
     """Where losses could not be decided, the clause on them says so; that none was found then says nothing."""
     decided = "lost" not in seen.unknown_kinds
     for what, wanted, lost in (
@@ -107,7 +107,7 @@ def _losses(expected: LossExpectation, seen: Seen, broken: list[str], open_: lis
         open_.append(f"predicted a loss of at least {at_least:,} records, seen {counted:,}: the run did not show it")
 
 
-def _regressions(prediction: Prediction, seen: Seen, broken: list[str], open_: list[str]) -> None:
+def _regressions(prediction: Prediction, seen: ObservedRun, broken: list[str], open_: list[str]) -> None:
     count = seen.kinds.get("hw-regression", 0)
     wanted = prediction.hw_regression
     if wanted == "none" and count:
@@ -116,7 +116,7 @@ def _regressions(prediction: Prediction, seen: Seen, broken: list[str], open_: l
         open_.append("predicted that the HW goes back, but it did not: the run did not show it")
 
 
-def _elr(prediction: Prediction, seen: Seen, unless_faulty: list[str], open_: list[str]) -> None:
+def _elr(prediction: Prediction, seen: ObservedRun, unless_faulty: list[str], open_: list[str]) -> None:
     wanted = prediction.elected_from_elr
     if wanted is None:
         return
@@ -126,7 +126,7 @@ def _elr(prediction: Prediction, seen: Seen, unless_faulty: list[str], open_: li
         unless_faulty.append("predicted an election from the ELR, but the metadata log has none")
 
 
-def _facts(prediction: Prediction, seen: Seen, open_: list[str]) -> None:
+def _facts(prediction: Prediction, seen: ObservedRun, open_: list[str]) -> None:
     """A fact that did not come about leaves the run without meaning, whatever else it shows.
 
     So does one that must not come about, where nothing was there in which it could have.
@@ -183,7 +183,7 @@ def known_in(why: Sequence[str]) -> str | None:
     return next((sentence.removeprefix(_KNOWN) for sentence in why if sentence.startswith(_KNOWN)), None)
 
 
-def told_seen(seen: Seen, acks_0: str | None) -> str:
+def told_seen(seen: ObservedRun, acks_0: str | None) -> str:
     """What was seen, as one sentence; `acks_0`: what became of what no broker answers."""
     parts = []
     found = seen.committed_lost + seen.uncommitted_lost

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from analysis.judge.evidence import Evidence
 from analysis.judge.findings import Finding, Row, finding, state_row, unknown
 from analysis.judge.trace.check import check_timeline
-from analysis.judge.trace.results import Trace, Unexplained
+from analysis.judge.trace.results import TimelineTrace, Unexplained
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.facts import ACTION_CLAUSES
@@ -16,7 +16,7 @@ _TOUCH_DIRECTORIES = frozenset({"wipe-disk", "fill-disk", "read-only", "fail-dis
 """Steps after which a broker's log directory may be another, or offline; a power loss leaves it and its id."""
 
 
-def trace_of(evidence: Evidence, manifest: Manifest, steps: Sequence[StepEntry] | None) -> Trace:
+def trace_of(evidence: Evidence, manifest: Manifest, steps: Sequence[StepEntry] | None) -> TimelineTrace:
     """The run's metadata log, checked against the model of its release."""
     touched = {node for step in steps or () if step.step in _TOUCH_DIRECTORIES for node in step.nodes}
     brokers = set(manifest.topology.brokers)
@@ -30,7 +30,7 @@ def trace_of(evidence: Evidence, manifest: Manifest, steps: Sequence[StepEntry] 
     )
 
 
-def every_transition_allowed(trace: Trace) -> Finding:
+def every_transition_allowed(trace: TimelineTrace) -> Finding:
     """KIP-966, KIP-704, KIP-903: each record that changes a partition is one that the protocol of the release, at the
     feature levels of that moment, lets the controller write.
 
@@ -50,7 +50,7 @@ def _row(one: Unexplained) -> Row:
     return {**row, "metadata_offset": one.metadata_offset}
 
 
-def seen_actions(trace: Trace) -> dict[str, int]:
+def seen_actions(trace: TimelineTrace) -> dict[str, int]:
     """Coverage facts: how many transitions were explained, and by which actions; none where none could be checked.
 
     That an action never was seen is known only where every transition has its own.

@@ -30,10 +30,10 @@ from analysis.judge.epochs import load_epochs
 from analysis.judge.evidence import Evidence
 from analysis.judge.gone import READ, blamed_gone
 from analysis.judge.hw_check import Touch
-from analysis.judge.invariants import WITNESS, Case, Checked, check_all
+from analysis.judge.invariants import WITNESS, Case, CheckedClause, check_all
 from analysis.judge.log_losses import log_losses
 from analysis.judge.outcome import decide, unproven
-from analysis.judge.prediction import Comparison, Seen, compare, known, told, told_seen, without_proof
+from analysis.judge.prediction import Comparison, ObservedRun, compare, known, told, told_seen, without_proof
 from analysis.judge.requests import requests
 from analysis.judge.rules import Rules
 from analysis.judge.timeline import load_timeline
@@ -230,7 +230,7 @@ def _at(scenario: Path, problem: EbbtideError) -> str | None:
     return f"at {problem.where}" if problem.where not in (None, str(scenario)) else None
 
 
-def _facts(case: Case, checked: Sequence[Checked], kinds: Mapping[str, int]) -> dict[str, int]:
+def _facts(case: Case, checked: Sequence[CheckedClause], kinds: Mapping[str, int]) -> dict[str, int]:
     """The coverage facts; those of the trace and of brokers' answers are left out where these could not be read.
 
     `kinds`: how many anomalies of each kind there are.
@@ -248,7 +248,7 @@ def _facts(case: Case, checked: Sequence[Checked], kinds: Mapping[str, int]) -> 
     return facts
 
 
-def _seen(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> Seen:
+def _seen(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> ObservedRun:
     """What the run is held to its prediction by."""
     causes: Counter[str] = Counter()
     for one in case.losses:
@@ -261,7 +261,7 @@ def _seen(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> 
     counts = reconciliation.counts
     timeline = case.evidence.timeline
     known = "partitions" not in timeline.missing
-    return Seen(
+    return ObservedRun(
         committed_lost=sum(one.count for one in case.losses if one.committed),
         uncommitted_lost=sum(one.count for one in case.losses if not one.committed),
         causes=causes,

@@ -39,7 +39,7 @@ from analysis.reconcile.narrowing import narrow
 from analysis.reconcile.session import is_small, planned_for
 from analysis.reconcile.standing import session_ranges
 from analysis.reconcile.store import check_writable, store
-from analysis.reconcile.summary import Summary, summarize
+from analysis.reconcile.summary import AnomalySummary, summarize
 from analysis.reconcile.tables import RecordTables, RunFiles, load, run_files
 from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
 from ebbtide.errors import UsageError
@@ -135,7 +135,7 @@ def _reconciled(
     with planned_for(spark, rows):
         found = [unseen.items(seen, sessions), poll_skip.items(tables, facts, seen)]
         found += _items(spark, tables, inverted, partitions, facts)
-        summaries = [Summary() for _ in runs]
+        summaries = [AnomalySummary() for _ in runs]
         items = None
         if some := [one for one in found if one is not None]:
             # Each kind has as many parts as there are shuffle partitions; most of them are empty.

@@ -30,7 +30,7 @@ class _Kind(NamedTuple):
     partition: int
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class AnomalySummary(msgspec.Struct, frozen=True, kw_only=True):
     """What the items come to."""
 
     anomalies: list[AnomalyCount] = []
@@ -69,7 +69,7 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
 _GONE = (vanished.KIND, replica_divergence.KIND)
 
 
-def summarize(items: DataFrame, runs: int) -> list[Summary]:
+def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
     """Count the items, and group them if there are any; collects groups and examples, never all items.
 
     One summary a run, in the order of `run`.
@@ -78,7 +78,7 @@ def summarize(items: DataFrame, runs: int) -> list[Summary]:
     for run, *kind, count in items.groupBy("run", *_KIND).agg(F.count("*")).collect():
         counts[run][_Kind(*kind)] = count
     if not any(counts):
-        return [Summary() for _ in counts]
+        return [AnomalySummary() for _ in counts]
     order = Window.partitionBy("run", *_KIND).orderBy(F.asc_nulls_last("offset"), F.asc_nulls_last("value"), "details")
     numbered = items.withColumn("number", F.row_number().over(order)).where(F.col("number") <= EXAMPLES_MAX)
     sections = {"example": numbered.select("run", *_KIND, "number", "offset", "value", "details")}
@@ -106,7 +106,7 @@ def summarize(items: DataFrame, runs: int) -> list[Summary]:
     for name, run, row in union.collect():
         found[run][name].append(msgspec.json.decode(row, type=_SECTIONS[name]))
     return [
-        Summary(
+        AnomalySummary(
             anomalies=_anomalies(of_run, one["example"]),
             lost=sorted(one["lost"], key=lambda one: (one.topic, one.partition, one.first_offset, one.acks)),
             regressions=_regressions(one["drop"]),

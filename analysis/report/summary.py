@@ -16,13 +16,13 @@ from analysis.report import words
 from analysis.report.protocol import in_a_line, protocol
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.predicted import prediction_of
-from ebbtide.record.verdict import Election, Loss, Verdict, acked_by_brokers
+from ebbtide.record.verdict import Loss, RecordedElection, Verdict, acked_by_brokers
 
 _STYLE = {"as-predicted": "green", "contradicted": "bold red", "inconclusive": "yellow"}
 _CAUSES_MAX = 3
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A judged run: where its record lies, what it was, the verdict, and the elections that ELR made possible.
 
     `acked`: how many records were, as it is shown; `target`: the release, and the feature levels that were asked for;
@@ -35,17 +35,17 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     acked: str
     target: str
     protocol: str
-    from_elr: tuple[Election, ...] = ()
+    from_elr: tuple[RecordedElection, ...] = ()
 
 
-def judged(record: Path, verdict: Verdict, *, named: str | None = None) -> Judged:
+def judged(record: Path, verdict: Verdict, *, named: str | None = None) -> JudgedRun:
     """A record that has just been judged, with what its manifest and its timeline add to the verdict.
 
     `named`: where it lies, if `record` is a copy.
     """
     manifest = read_manifest(record)
     from_elr = tuple(one.named for one in all_elections(load_timeline(record)) if one.road == "elr")
-    return Judged(
+    return JudgedRun(
         record=named or str(record),
         manifest=manifest,
         verdict=verdict,
@@ -56,7 +56,7 @@ def judged(record: Path, verdict: Verdict, *, named: str | None = None) -> Judge
     )
 
 
-def facts(run: Judged) -> list[tuple[str, str]]:
+def facts(run: JudgedRun) -> list[tuple[str, str]]:
     """The lines of one run, in the order in which they stand side by side."""
     verdict = run.verdict
     worst = _worst(verdict)
@@ -77,7 +77,7 @@ def facts(run: Judged) -> list[tuple[str, str]]:
     ]
 
 
-def summary_table(runs: Sequence[Judged]) -> Table:
+def summary_table(runs: Sequence[JudgedRun]) -> Table:
     """The runs as a table for a terminal."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
     table.add_column("Kafka", no_wrap=True)
@@ -93,7 +93,7 @@ def summary_table(runs: Sequence[Judged]) -> Table:
     return table
 
 
-def summary_text(runs: Sequence[Judged]) -> str:
+def summary_text(runs: Sequence[JudgedRun]) -> str:
     """The same as aligned plain text, for a pipe or a log file."""
     columns = [[("Kafka", run.target), *facts(run)] for run in runs]
     if not columns:

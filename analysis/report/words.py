@@ -14,7 +14,15 @@ from ebbtide.record.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
-from ebbtide.record.verdict import Cause, Election, Property, PropertyStatus, Verdict, acked_by_brokers, told_of_acks_0
+from ebbtide.record.verdict import (
+    Cause,
+    PropertyResult,
+    PropertyStatus,
+    RecordedElection,
+    Verdict,
+    acked_by_brokers,
+    told_of_acks_0,
+)
 from ebbtide.scenario.recorded import levels_asked, spelled
 from ebbtide.scenario.roles import CLIENTS
 
@@ -115,7 +123,7 @@ def no_losses(verdict: Verdict) -> str:
     return "Not known." if shown == UNKNOWN else f"{shown.capitalize()} records are lost by a cause that is not known."
 
 
-def gloss(verdict: Verdict, clause: Property) -> str:
+def gloss(verdict: Verdict, clause: PropertyResult) -> str:
     """What `holds` means beside lost records, or a HW that went back; empty where there is nothing to explain."""
     lost = any(loss.committed for loss in verdict.losses)
     seen = {NO_COMMITTED_LOSS: lost, NO_HW_REGRESSION: bool(verdict.regressions)}.get(clause.name, False)
@@ -138,7 +146,7 @@ def acks(value: int) -> str:
     return ACKS_SPELLED.get(value, str(value))
 
 
-def election(value: Election | None) -> str:
+def election(value: RecordedElection | None) -> str:
     """An election in a few words."""
     if value is None:
         return "-"

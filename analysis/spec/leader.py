@@ -1,7 +1,7 @@
 """The leader's rules: HW, acks, and which ISR it asks the controller for.
 
 `Leader` is what a leading broker knows: its committed ISR, the maximal ISR (with a pending expansion) and the
-state of each follower. Each rule returns a `Step`. Offsets are log end offsets: the next offset to be written.
+state of each follower. Each rule returns a `LeaderStep`. Offsets are log end offsets: the next offset to be written.
 Written after Kafka's Partition; a committed ISR is one that the controller has confirmed.
 """
 
@@ -63,7 +63,7 @@ class Leader(NamedTuple):
     broker_epoch: int = NO_EPOCH
 
 
-class Step(NamedTuple):
+class LeaderStep(NamedTuple):
     """What the leader did: its new state, the answer to the client, and the ISR it asks for.
 
     `proposed` holds `(broker id, broker epoch)` as in `AlterPartition.isr_epochs`, or `None` without a request.
@@ -122,25 +122,25 @@ class LeaderRules:
                 hw = follower.leo
         return leader._replace(hw=hw) if hw > leader.hw else leader
 
-    def append(self, leader: Leader, min_isr: int, acks: int) -> Step:
+    def append(self, leader: Leader, min_isr: int, acks: int) -> LeaderStep:
         """A produce request of one record; acks=all (-1) is admitted by the committed ISR."""
         if acks == -1 and self.under_min_isr(leader, min_isr):
-            return Step(leader, "NOT_ENOUGH_REPLICAS")
-        return Step(self.advance_hw(leader._replace(leo=leader.leo + 1), min_isr))
+            return LeaderStep(leader, "NOT_ENOUGH_REPLICAS")
+        return LeaderStep(self.advance_hw(leader._replace(leo=leader.leo + 1), min_isr))
 
-    def acked(self, leader: Leader, min_isr: int, offset: int) -> Step:
+    def acked(self, leader: Leader, min_isr: int, offset: int) -> LeaderStep:
         """Whether an acks=all write up to `offset` is complete, and with which error.
 
         NOT_ENOUGH_REPLICAS_AFTER_APPEND goes by the maximal ISR; the record may well be committed.
         """
         if leader.hw < offset:
-            return Step(leader)
+            return LeaderStep(leader)
         enough = leader.maximal.bit_count() >= self.leader_min_isr(leader, min_isr)
-        return Step(leader, NO_ERROR if enough else "NOT_ENOUGH_REPLICAS_AFTER_APPEND", done=True)
+        return LeaderStep(leader, NO_ERROR if enough else "NOT_ENOUGH_REPLICAS_AFTER_APPEND", done=True)
 
     def fetch(
         self, leader: Leader, min_isr: int, broker: int, offset: int, epoch: int, metadata_epoch: int | None = None
-    ) -> Step:
+    ) -> LeaderStep:
         """A follower fetches from `offset`, naming its broker epoch; it may join the ISR.
 
         `metadata_epoch` is what the leader's cache held when the request came, if that was not yet the
@@ -148,11 +148,11 @@ class LeaderRules:
         """
         at = next((at for at, follower in enumerate(leader.followers) if follower.broker == broker), -1)
         if at < 0:
-            return Step(leader, "UNKNOWN_TOPIC_OR_PARTITION")
+            return LeaderStep(leader, "UNKNOWN_TOPIC_OR_PARTITION")
         follower = leader.followers[at]
         cached = follower.metadata_epoch if metadata_epoch is None else metadata_epoch
         if self.refuses_fetch_of_old_epoch and NO_EPOCH != epoch < cached:
-            return Step(leader, "NOT_LEADER_OR_FOLLOWER")
+            return LeaderStep(leader, "NOT_LEADER_OR_FOLLOWER")
         follower = follower._replace(
             leo=offset, fetch_epoch=epoch, caught_up=follower.caught_up or offset >= leader.leo
         )
@@ -166,36 +166,36 @@ class LeaderRules:
         ):
             leader = leader._replace(pending="EXPAND", maximal=leader.isr | 1 << broker)
             proposed = self.proposal(leader, leader.maximal)
-        return Step(self.advance_hw(leader, min_isr), proposed=proposed)
+        return LeaderStep(self.advance_hw(leader, min_isr), proposed=proposed)
 
-    def maybe_shrink(self, leader: Leader, min_isr: int) -> Step:
+    def maybe_shrink(self, leader: Leader, min_isr: int) -> LeaderStep:
         """The periodic check for followers that fell behind; one at the leader's LEO never does.
 
         The HW keeps waiting for them until the controller has confirmed.
         """
         if leader.pending:
-            return Step(leader)
+            return LeaderStep(leader)
         behind = 0
         for follower in leader.followers:
             if not follower.caught_up and follower.leo != leader.leo:
                 behind |= leader.isr & 1 << follower.broker
         if not behind:
-            return Step(leader)
-        return Step(leader._replace(pending="SHRINK"), proposed=self.proposal(leader, leader.isr & ~behind))
+            return LeaderStep(leader)
+        return LeaderStep(leader._replace(pending="SHRINK"), proposed=self.proposal(leader, leader.isr & ~behind))
 
-    def isr_accepted(self, leader: Leader, min_isr: int, isr: int) -> Step:
+    def isr_accepted(self, leader: Leader, min_isr: int, isr: int) -> LeaderStep:
         """AlterPartition succeeded with `isr`."""
         return self.isr_published(leader, min_isr, isr)
 
-    def isr_refused(self, leader: Leader, error: str) -> Step:
+    def isr_refused(self, leader: Leader, error: str) -> LeaderStep:
         """AlterPartition failed with `error`: back to the committed ISR, or pending, or sent again."""
         if error in _REVERTS:
-            return Step(leader._replace(maximal=leader.isr, pending=""))
-        return Step(leader, retried=error not in _STAYS_PENDING)
+            return LeaderStep(leader._replace(maximal=leader.isr, pending=""))
+        return LeaderStep(leader, retried=error not in _STAYS_PENDING)
 
-    def isr_published(self, leader: Leader, min_isr: int, isr: int) -> Step:
+    def isr_published(self, leader: Leader, min_isr: int, isr: int) -> LeaderStep:
         """The metadata log brought `isr`."""
-        return Step(self.advance_hw(leader._replace(isr=isr, maximal=isr, pending=""), min_isr))
+        return LeaderStep(self.advance_hw(leader._replace(isr=isr, maximal=isr, pending=""), min_isr))
 
     def proposal(self, leader: Leader, isr: int) -> tuple[tuple[int, int], ...]:
         """The ISR to ask for, with the broker epochs that the followers fetched with.

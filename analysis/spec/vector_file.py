@@ -22,11 +22,11 @@ Json: TypeAlias = Any
 RecoveryState = Literal["RECOVERED", "RECOVERING"]
 
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class _VectorPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A record whose keys are camelCase in the file."""
 
 
-class Config(_Part, frozen=True):
+class VectorConfig(_VectorPart, frozen=True):
     """The feature levels and the topic's configuration; a leader vector has `minIsr` alone."""
 
     min_isr: int = 1
@@ -36,26 +36,26 @@ class Config(_Part, frozen=True):
     use_last_known_leader: bool = True
 
 
-class Registration(_Part, frozen=True):
+class Registration(_VectorPart, frozen=True):
     """A stored broker registration."""
 
     state: Literal["ACTIVE", "FENCED", "CONTROLLED_SHUTDOWN"]
     epoch: int
 
 
-class Acceptable(_Part, frozen=True):
+class Acceptable(_VectorPart, frozen=True):
     """The brokers that a builder vector lets lead."""
 
     acceptable_leaders: list[int]
 
 
-class Registered(_Part, frozen=True):
+class Registered(_VectorPart, frozen=True):
     """The registrations of a controller vector, by broker id."""
 
     registered: dict[int, Registration]
 
 
-class PartitionState(_Part, frozen=True):
+class VectorPartition(_VectorPart, frozen=True):
     """A partition in the controller's state."""
 
     replicas: list[int]
@@ -70,7 +70,7 @@ class PartitionState(_Part, frozen=True):
     leader_recovery_state: RecoveryState
 
 
-class FollowerState(_Part, frozen=True):
+class FollowerState(_VectorPart, frozen=True):
     """A follower in its leader's state; `fetchEpoch` null before its first fetch."""
 
     leo: int
@@ -81,7 +81,7 @@ class FollowerState(_Part, frozen=True):
     metadata_epoch: int
 
 
-class LeaderState(_Part, frozen=True):
+class LeaderState(_VectorPart, frozen=True):
     """A leading broker's state."""
 
     leader: int
@@ -95,14 +95,14 @@ class LeaderState(_Part, frozen=True):
     followers: dict[int, FollowerState]
 
 
-class LogDirs(_Part, frozen=True):
+class LogDirs(_VectorPart, frozen=True):
     """The clean-shutdown file of each log directory, null where there is none."""
 
     log_dirs: list[str | None]
     offline_dirs: int
 
 
-class Build(_Part, frozen=True):
+class Build(_VectorPart, frozen=True):
     """The inputs of PartitionChangeBuilder that a builder vector sets."""
 
     type: Literal["build"]
@@ -114,7 +114,7 @@ class Build(_Part, frozen=True):
     unclean_shutdown_replicas: list[int] = []
 
 
-class ControllerEvent(_Part, frozen=True):
+class ControllerEvent(_VectorPart, frozen=True):
     """One event at the controller; which fields count depends on `type`."""
 
     type: Literal[
@@ -151,7 +151,7 @@ class ControllerEvent(_Part, frozen=True):
     value: str = ""
 
 
-class LeaderEvent(_Part, frozen=True):
+class LeaderEvent(_VectorPart, frozen=True):
     """One event at a leader; which fields count depends on `type`."""
 
     type: Literal[
@@ -174,7 +174,7 @@ class LeaderEvent(_Part, frozen=True):
     required_offset: int = 0
 
 
-class ReadFile(_Part, frozen=True):
+class ReadFile(_VectorPart, frozen=True):
     """A broker starts and reads its clean-shutdown files."""
 
     type: Literal["readPreviousBrokerEpoch"]
@@ -191,25 +191,25 @@ class _Vector(msgspec.Struct, frozen=True, kw_only=True, tag_field="layer"):
 class BuilderVector(_Vector, frozen=True, kw_only=True, tag="builder"):
     """Inputs and output of PartitionChangeBuilder."""
 
-    config: Config
+    config: VectorConfig
     brokers: Acceptable
-    before: PartitionState
+    before: VectorPartition
     event: Build
 
 
 class ControllerVector(_Vector, frozen=True, kw_only=True, tag="controller"):
     """One controller event on one partition."""
 
-    config: Config
+    config: VectorConfig
     brokers: Registered
-    before: PartitionState
+    before: VectorPartition
     event: ControllerEvent
 
 
 class LeaderVector(_Vector, frozen=True, kw_only=True, tag="leader"):
     """One event at a leader."""
 
-    config: Config
+    config: VectorConfig
     before: LeaderState
     event: LeaderEvent
 

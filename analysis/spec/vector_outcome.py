@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 
-from analysis.spec.leader import Follower, Leader, Step
+from analysis.spec.leader import Follower, Leader, LeaderStep
 from analysis.spec.partition import (
     NO_EPOCH,
     AlterPartition,
@@ -19,14 +19,14 @@ from analysis.spec.partition import (
 from analysis.spec.protocol import Protocol
 from analysis.spec.vector_file import (
     BuilderVector,
-    Config,
     ControllerVector,
     Json,
     LeaderState,
     LeaderVector,
-    PartitionState,
     Registered,
     Vector,
+    VectorConfig,
+    VectorPartition,
 )
 from ebbtide.releases.metadata_versions import METADATA_VERSIONS
 
@@ -164,7 +164,7 @@ def _event(vector: ControllerVector, protocol: Protocol, partition: Partition, c
 def _led(vector: LeaderVector, protocol: Protocol) -> dict[str, Json]:
     event, min_isr = vector.event, vector.config.min_isr
     leader = _leader(vector.before)
-    step = Step(leader)
+    step = LeaderStep(leader)
     match event.type:
         case "produce":
             step = protocol.append(leader, min_isr, event.acks)
@@ -196,7 +196,7 @@ def _led(vector: LeaderVector, protocol: Protocol) -> dict[str, Json]:
     }
 
 
-def _partition(state: PartitionState) -> Partition:
+def _partition(state: VectorPartition) -> Partition:
     return Partition(
         replicas=tuple(state.replicas),
         isr=mask_of(state.isr),
@@ -226,7 +226,7 @@ def _partition_json(partition: Partition) -> dict[str, Json]:
     }
 
 
-def _registered(config: Config, brokers: Registered) -> Cluster:
+def _registered(config: VectorConfig, brokers: Registered) -> Cluster:
     known = brokers.registered
     epochs = tuple(known[at].epoch if at in known else NO_EPOCH for at in range(max(known, default=-1) + 1))
     return _cluster(
@@ -238,7 +238,9 @@ def _registered(config: Config, brokers: Registered) -> Cluster:
     )
 
 
-def _cluster(config: Config, registered: int, unfenced: int, shutting_down: int, epochs: tuple[int, ...]) -> Cluster:
+def _cluster(
+    config: VectorConfig, registered: int, unfenced: int, shutting_down: int, epochs: tuple[int, ...]
+) -> Cluster:
     return Cluster(
         registered=registered,
         unfenced=unfenced,

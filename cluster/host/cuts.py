@@ -53,7 +53,7 @@ class CutRules:
     def dropped(self) -> dict[Cut, int]:
         """Packets that each cut in force has dropped, as the kernel counts them."""
         listing = msgspec.json.decode(
-            nft(self._namespace, ["-j", "list", "chain", *_CHAIN.split()], needs=_NEEDS), type=_Listing
+            nft(self._namespace, ["-j", "list", "chain", *_CHAIN.split()], needs=_NEEDS), type=_NftListing
         )
         return dict(_counted(item.rule) for item in listing.nftables if item.rule is not None)
 
@@ -71,7 +71,7 @@ class _Item(msgspec.Struct):
     rule: _Rule | None = None
 
 
-class _Listing(msgspec.Struct):
+class _NftListing(msgspec.Struct):
     """What `nft -j` prints, as far as it matters here (libnftables-json)."""
 
     nftables: list[_Item]

@@ -26,7 +26,7 @@ HELD: dict[str, str] = {
 }
 
 
-class _State(msgspec.Struct, frozen=True, kw_only=True):
+class _SharedHold(msgspec.Struct, frozen=True, kw_only=True):
     """The shared hold: the values to put back, and who holds, by run id."""
 
     boot_id: str
@@ -44,10 +44,10 @@ class WriteBackHold(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
     def acquire(self) -> None:
         """Hold write-back, or join the hold. Raises `HarnessError` when the settings cannot be written."""
         with self._locked():
-            state = self._live_state() or _State(boot_id=boot_id(), original=self._read(), holders={})
+            state = self._live_state() or _SharedHold(boot_id=boot_id(), original=self._read(), holders={})
             holders = {**state.holders, self.run_id: identify(os.getpid())}
             # Noted before the change: a harness killed in between leaves the originals findable.
-            self._write_state(_State(boot_id=state.boot_id, original=state.original, holders=holders))
+            self._write_state(_SharedHold(boot_id=state.boot_id, original=state.original, holders=holders))
             self._set(HELD)
 
     def undo(self) -> bool:
@@ -62,7 +62,7 @@ class WriteBackHold(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
             held = self.run_id in state.holders
             others = {run: who for run, who in state.holders.items() if run != self.run_id and is_alive(who)}
             if others:
-                self._write_state(_State(boot_id=state.boot_id, original=state.original, holders=others))
+                self._write_state(_SharedHold(boot_id=state.boot_id, original=state.original, holders=others))
                 return held
             # A value that someone else has set meanwhile is theirs and stays.
             now = self._read()
@@ -84,15 +84,15 @@ class WriteBackHold(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
         with FileLock(Path(self.shared) / "lock"):
             yield
 
-    def _live_state(self) -> _State | None:
+    def _live_state(self) -> _SharedHold | None:
         """The state of this boot; a reboot has already put the settings back."""
         try:
-            state = msgspec.json.decode(self._state_file.read_bytes(), type=_State)
+            state = msgspec.json.decode(self._state_file.read_bytes(), type=_SharedHold)
         except FileNotFoundError:
             return None
         return state if state.boot_id == boot_id() else None
 
-    def _write_state(self, state: _State) -> None:
+    def _write_state(self, state: _SharedHold) -> None:
         write_atomically(self._state_file, msgspec.json.encode(state))
 
     def _read(self) -> dict[str, str]:

@@ -50,7 +50,7 @@ _LOCK = ".lock"
 _PART = ".fetch-"
 
 
-class Release(msgspec.Struct, frozen=True, kw_only=True):
+class CachedRelease(msgspec.Struct, frozen=True, kw_only=True):
     """A release in the cache. `problem` says why it cannot be used; None: it is as it was fetched.
 
     `dir` is the release's own folder: what is derived from the jars may be kept there, outside `jars/`, and
@@ -86,7 +86,7 @@ class _Jar(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
-class _Listing(msgspec.Struct, frozen=True, kw_only=True):
+class _JarListing(msgspec.Struct, frozen=True, kw_only=True):
     layout: Literal[1] = 1
     version: str
     jars: dict[str, _Jar]
@@ -112,7 +112,7 @@ def jars_of(version: str) -> list[Path]:
     return release.jar_paths
 
 
-def cached(verify: bool = False) -> list[Release]:
+def cached(verify: bool = False) -> list[CachedRelease]:
     """The releases in the cache, oldest first; `verify` hashes every jar."""
     root = _root()
     names = [path.name for path in root.iterdir() if not path.name.startswith(".")] if root.is_dir() else []
@@ -120,7 +120,7 @@ def cached(verify: bool = False) -> list[Release]:
     return [release for version in versions if (release := _load(version, verify)) is not None]
 
 
-def ensure(versions: Iterable[str], progress: Progress = _silent) -> list[Release]:
+def ensure(versions: Iterable[str], progress: Progress = _silent) -> list[CachedRelease]:
     """The named releases, fetching those that are missing or damaged; all versions are checked first."""
     wanted = list(dict.fromkeys(versions))
     for version in wanted:
@@ -132,7 +132,7 @@ def ensure(versions: Iterable[str], progress: Progress = _silent) -> list[Releas
     ]
 
 
-def fetch(version: str, progress: Progress = _silent) -> Release:
+def fetch(version: str, progress: Progress = _silent) -> CachedRelease:
     """The release, its content hashed; downloaded when it is missing or damaged.
 
     Raises `UsageError` for what is no release, `HarnessError` when Maven, the network or the disk fails.
@@ -159,15 +159,15 @@ def _root() -> Path:
     return cache_dir() / "kafka"
 
 
-def _load(version: str, verify: bool = False) -> Release | None:
+def _load(version: str, verify: bool = False) -> CachedRelease | None:
     folder = _root() / version
     if not folder.is_dir():
         return None
     try:
-        listing = msgspec.json.decode((folder / _LISTING).read_bytes(), type=_Listing)
+        listing = msgspec.json.decode((folder / _LISTING).read_bytes(), type=_JarListing)
     except (OSError, msgspec.MsgspecError) as error:
-        return Release(version=version, dir=folder, jars=(), size_bytes=0, problem=f"{_LISTING}: {error}")
-    return Release(
+        return CachedRelease(version=version, dir=folder, jars=(), size_bytes=0, problem=f"{_LISTING}: {error}")
+    return CachedRelease(
         version=version,
         dir=folder,
         jars=tuple(listing.jars),
@@ -176,12 +176,12 @@ def _load(version: str, verify: bool = False) -> Release | None:
     )
 
 
-def _intact(version: str) -> Release | None:
+def _intact(version: str) -> CachedRelease | None:
     release = _load(version, verify=True)
     return release if release is not None and release.problem is None else None
 
 
-def _problem(folder: Path, listing: _Listing, verify: bool) -> str | None:
+def _problem(folder: Path, listing: _JarListing, verify: bool) -> str | None:
     """The first way in which `folder` differs from `listing`."""
     present = {path.name: path for path in folder.iterdir()} if folder.is_dir() else {}
     for name in present.keys() - listing.jars.keys():
@@ -202,7 +202,7 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _download(version: str, progress: Progress) -> Release:
+def _download(version: str, progress: Progress) -> CachedRelease:
     root = _root()
     for left in root.glob(f"{_PART}*"):
         shutil.rmtree(left)
@@ -212,7 +212,7 @@ def _download(version: str, progress: Progress) -> Release:
         jars = part / "new" / "jars"
         _copy_jars(version, jars, log, progress)
         paths = sorted(jars.iterdir())
-        listing = _Listing(
+        listing = _JarListing(
             version=version,
             jars={path.name: _Jar(size=path.stat().st_size, sha256=_sha256(path)) for path in paths},
         )

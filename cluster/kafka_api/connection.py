@@ -43,7 +43,7 @@ class WireError(Exception):
     """The broker could not be asked, or did not answer in time; the connection is closed."""
 
 
-class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
+class CachedPartition(msgspec.Struct, frozen=True, kw_only=True):
     """One partition as a broker's metadata cache has it; leader -1: none."""
 
     leader: int
@@ -54,7 +54,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     """Registered brokers (id -> `host:port`) and the partitions of the topics that were asked for."""
 
     brokers: dict[int, str]
-    partitions: dict[tuple[str, int], PartitionState]
+    partitions: dict[tuple[str, int], CachedPartition]
 
 
 class OffsetAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,7 +166,7 @@ class BrokerConnection:
         return ClusterState(
             brokers={broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers},
             partitions={
-                (topic.name, item.partition_index): PartitionState(leader=item.leader_id, isr=tuple(item.isr_nodes))
+                (topic.name, item.partition_index): CachedPartition(leader=item.leader_id, isr=tuple(item.isr_nodes))
                 for topic in response.topics
                 if topic.error_code == NONE
                 for item in topic.partitions

@@ -15,7 +15,7 @@ import msgspec
 from cluster.host.links import Cut, Limited, Transfer
 from cluster.host.slow_volume import Pulses
 from cluster.host.volumes import Volume
-from cluster.wire.messages import Command, Event
+from cluster.wire.messages import Command, WireEvent
 from ebbtide.scenario.model import NodeRole
 
 PowerLossMethod = Literal["fs-shutdown", "truncate"]
@@ -112,7 +112,7 @@ class Wire(Protocol):
     def send(self, node_id: int, command: Command) -> None:
         """Tell the node's proxy. Raises `HarnessError` when there is none, or it died."""
 
-    def poll(self) -> list[tuple[int, Event]]:
+    def poll(self) -> list[tuple[int, WireEvent]]:
         """What happened at which node since the last call. Raises `HarnessError` when a proxy died."""
 
 

@@ -19,7 +19,7 @@ CONNECT_TIMEOUT_S = 1.0
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
-class Stop(msgspec.Struct, frozen=True):
+class StoppedFrame(msgspec.Struct, frozen=True):
     """A frame that `rule` stopped at `since` (monotonic)."""
 
     rule: Rule
@@ -46,7 +46,7 @@ class Pipe:
         self.discard_left = 0
         self.copying: Head | None = None
         self.out = memoryview(b"")
-        self.stop: Stop | None = None
+        self.stop: StoppedFrame | None = None
         self.ended = False
         self.opaque = False
 

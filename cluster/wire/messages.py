@@ -48,7 +48,7 @@ class Release(msgspec.Struct, frozen=True, tag_field="do", tag="release"):
 Command = Arm | Release
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WireEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What happened at a proxy, by rule.
 
     armed, released: the answers to the commands; `passed` counts the requests that went on to a peer so far, by

@@ -13,7 +13,7 @@ import struct
 
 import msgspec
 
-from cluster.wire.messages import CONTROL, Command, Event
+from cluster.wire.messages import CONTROL, Command, WireEvent
 from cluster.wire.proxy import Proxy
 
 _SO_ORIGINAL_DST = 80  # linux/netfilter_ipv4.h
@@ -47,7 +47,7 @@ class HarnessEnd:
         self._in = b""
         self._out = bytearray()
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: WireEvent) -> None:
         """Send an event, as soon as the harness takes it."""
         self._out += msgspec.json.encode(event) + b"\n"
         self.flush()

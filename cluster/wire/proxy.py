@@ -16,10 +16,10 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 
-from cluster.wire.connection import CONNECT_TIMEOUT_S, Connection, Pipe, Stop, close
+from cluster.wire.connection import CONNECT_TIMEOUT_S, Connection, Pipe, StoppedFrame, close
 from cluster.wire.frames import Head, NotKafka
-from cluster.wire.messages import Arm, Command, Event, Rule, What
-from cluster.wire.rules import Rules
+from cluster.wire.messages import Arm, Command, Rule, What, WireEvent
+from cluster.wire.rules import ArmedRules
 
 _CHUNK_BYTES = 256 << 10
 
@@ -30,11 +30,11 @@ Dial = Callable[[socket.socket], tuple[socket.socket, str]]
 class Proxy:
     """The connections of one namespace, in one thread; `tell` takes events for the harness."""
 
-    def __init__(self, dial: Dial, tell: Callable[[Event], None]) -> None:
+    def __init__(self, dial: Dial, tell: Callable[[WireEvent], None]) -> None:
         self.epoll = select.epoll()
         self._dial = dial
         self._tell = tell
-        self._rules = Rules()
+        self._rules = ArmedRules()
         self._connections: dict[int, Connection] = {}
         self._made = 0
         self._passed: Counter[int] = Counter()
@@ -210,13 +210,13 @@ class Proxy:
             return
         if pipe is connection.requests:
             head = head._replace(rule=rule.number)
-        pipe.stop = stop = Stop(rule=rule, head=head, since=time.monotonic())
+        pipe.stop = stop = StoppedFrame(rule=rule, head=head, since=time.monotonic())
         self._stopped[rule.number][pipe] = connection
         if rule.action == "delay":
             self._later(rule.delay_s, lambda: self._resume(connection, pipe, stop))
         self._report("held", connection, pipe, head, rule.number)
 
-    def _resume(self, connection: Connection, pipe: Pipe, stop: Stop) -> None:
+    def _resume(self, connection: Connection, pipe: Pipe, stop: StoppedFrame) -> None:
         if pipe.stop is not stop:
             return
         self._forget(pipe, stop)
@@ -229,18 +229,18 @@ class Proxy:
         self._report("forwarded", connection, pipe, stop.head, stop.rule.number, stop.since)
         self._watch(connection)
 
-    def _forget(self, pipe: Pipe, stop: Stop) -> None:
+    def _forget(self, pipe: Pipe, stop: StoppedFrame) -> None:
         pipe.stop = None
         self._stopped.get(stop.rule.number, {}).pop(pipe, None)
 
-    def _said(self, what: What, rule: int) -> Event:
-        return Event(event=what, at_ns=time.time_ns(), rule=rule, passed=dict(self._passed))
+    def _said(self, what: What, rule: int) -> WireEvent:
+        return WireEvent(event=what, at_ns=time.time_ns(), rule=rule, passed=dict(self._passed))
 
     def _report(
         self, what: What, connection: Connection, pipe: Pipe, head: Head, rule: int, since: float | None = None
     ) -> None:
         self._tell(
-            Event(
+            WireEvent(
                 event=what,
                 at_ns=time.time_ns(),
                 rule=rule,

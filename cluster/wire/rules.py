@@ -5,7 +5,7 @@ from __future__ import annotations
 from cluster.wire.messages import Direction, Rule
 
 
-class Rules:
+class ArmedRules:
     """In the order in which they were armed; the first that fits a frame has it."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
 from cluster.host.packet_filter import nft
-from cluster.wire.messages import CONTROL, Arm, Command, Event, Release, Rule
+from cluster.wire.messages import CONTROL, Arm, Command, Release, Rule, WireEvent
 from ebbtide.command import program
 from ebbtide.errors import HarnessError
 from ebbtide.namespaces import in_namespace
@@ -34,7 +34,7 @@ _TABLE = "ip ebbtide_wire"
 _NEEDS = "a kernel with nf_tables and its redirect (NFT_REDIR), and root"
 _MATCHES = ("held", "dropped", "duplicated")
 
-_events = msgspec.json.Decoder(Event)
+_events = msgspec.json.Decoder(WireEvent)
 
 
 class Tap:
@@ -75,10 +75,10 @@ class Tap:
         with contextlib.suppress(ConnectionError):
             self._control.sendall(msgspec.json.encode(command) + b"\n")
 
-    def poll(self) -> list[Event]:
+    def poll(self) -> list[WireEvent]:
         """What happened since the last call. Raises `HarnessError` when the proxy died."""
         assert self._control is not None, "redirect comes first"
-        events: list[Event] = []
+        events: list[WireEvent] = []
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while chunk := self._control.recv(1 << 16, socket.MSG_DONTWAIT):
                 *lines, self._in = (self._in + chunk).split(b"\n")
@@ -134,7 +134,7 @@ class Taps:
         self._wanted: dict[int, str] = {}
         self._taps: dict[int, Tap] = {}
         self._rules: dict[int, dict[int, Rule]] = {}
-        self._unread: list[tuple[int, Event]] = []
+        self._unread: list[tuple[int, WireEvent]] = []
 
     def intercept(self, nodes: Mapping[int, str]) -> None:
         """Put a proxy into the namespaces of these nodes (id to name) once they are there."""
@@ -169,7 +169,7 @@ class Taps:
             rules[command.rule.number] = command.rule
         self._taps[node_id].send(command)
 
-    def poll(self) -> list[tuple[int, Event]]:
+    def poll(self) -> list[tuple[int, WireEvent]]:
         """What happened at which node since the last call. Raises `HarnessError` when a proxy died."""
         events, self._unread = self._unread, []
         for node_id in self._taps:
@@ -182,7 +182,7 @@ class Taps:
             tap.close()
         self._taps.clear()
 
-    def _read(self, node_id: int) -> list[tuple[int, Event]]:
+    def _read(self, node_id: int) -> list[tuple[int, WireEvent]]:
         events = self._taps[node_id].poll()
         rules = self._rules.get(node_id, {})
         for event in events:

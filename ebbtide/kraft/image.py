@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from ebbtide.kraft.follower import Followed, LogGap, LogTruncated, SnapshotStarted
 from ebbtide.kraft.records import MetadataRecord
-from ebbtide.kraft.state import State
+from ebbtide.kraft.state import MetadataState
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
 
@@ -29,8 +29,8 @@ class MetadataImage:
     def _reset(self) -> None:
         self.next_offset = 0
         """The offset after the newest record applied."""
-        self._state = State()
-        self._before_snapshot: State | None = None
+        self._state = MetadataState()
+        self._before_snapshot: MetadataState | None = None
         self._transaction: list[MetadataRecord] | None = None
 
     @property
@@ -90,7 +90,7 @@ class MetadataImage:
         self._applied.append(item)
         match item:
             case SnapshotStarted():
-                self._before_snapshot, self._state = self._state, State()
+                self._before_snapshot, self._state = self._state, MetadataState()
                 self._state.skipped.update(self._before_snapshot.skipped)
                 self._state.controller = self._before_snapshot.controller
                 self._transaction = None

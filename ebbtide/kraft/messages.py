@@ -11,7 +11,7 @@ NO_LEADER_CHANGE = -2
 RECOVERY_STATE_UNCHANGED = -1
 
 
-class RegisterBroker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RegisterBrokerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """API key 0. `broker_epoch` is the offset of this very record."""
 
     broker_id: int
@@ -21,27 +21,27 @@ class RegisterBroker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     in_controlled_shutdown: bool
 
 
-class UnregisterBroker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class UnregisterBrokerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """API key 1."""
 
     broker_id: int
     broker_epoch: int
 
 
-class Topic(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class TopicRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """API key 2."""
 
     name: str
     topic_id: str
 
 
-class RemoveTopic(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RemoveTopicRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """API key 9."""
 
     topic_id: str
 
 
-class Partition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PartitionRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """API key 3."""
 
     partition_id: int
@@ -58,7 +58,7 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_known_elr: tuple[int, ...] | None
 
 
-class PartitionChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PartitionChangeRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """API key 5."""
 
     partition_id: int
@@ -73,7 +73,7 @@ class PartitionChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     last_known_elr: tuple[int, ...] | None
 
 
-class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ConfigRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """API key 4. `resource_type` 2 is a topic, 4 a broker (empty name: cluster default)."""
 
     resource_type: int
@@ -82,21 +82,21 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     value: str | None
 
 
-class FeatureLevel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class FeatureLevelRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """API key 12."""
 
     name: str
     feature_level: int
 
 
-class FenceBroker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class FenceBrokerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """API keys 7 and 8 (legacy)."""
 
     id: int
     epoch: int
 
 
-class BrokerRegistrationChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class BrokerRegistrationChangeRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """API key 17. `fenced`: 1 fence, -1 unfence, 0 unchanged."""
 
     broker_id: int
@@ -105,7 +105,7 @@ class BrokerRegistrationChange(msgspec.Struct, frozen=True, kw_only=True, rename
     in_controlled_shutdown: int
 
 
-class ClearElr(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ClearElrRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """API key 28. An empty name means every topic."""
 
     topic_name: str

@@ -24,7 +24,7 @@ _NS_PER_MS = 1_000_000
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 
 
-class State:
+class MetadataState:
     """Everything that replay remembers. Change it through `replay` only."""
 
     def __init__(self) -> None:
@@ -42,13 +42,13 @@ class State:
 
     def topic(self, record: MetadataRecord) -> Sequence[Row]:
         """A topic's name, known from now on by its id."""
-        topic = record.as_type(m.Topic)
+        topic = record.as_type(m.TopicRecord)
         self._topic_names[topic.topic_id] = topic.name
         return ()
 
     def remove_topic(self, record: MetadataRecord) -> Sequence[Row]:
         """A topic and its configs are gone; there is no row for a partition that no longer is."""
-        name = self._topic_names.pop(record.as_type(m.RemoveTopic).topic_id, None)
+        name = self._topic_names.pop(record.as_type(m.RemoveTopicRecord).topic_id, None)
         if name is None:
             return self._skip("RemoveTopicRecord of an unknown topic")
         for partition in [each for each in self.partitions if each.topic == name]:
@@ -59,7 +59,7 @@ class State:
 
     def partition(self, record: MetadataRecord) -> Sequence[Row]:
         """The full state of a partition."""
-        new = record.as_type(m.Partition)
+        new = record.as_type(m.PartitionRecord)
         name = self._topic_names.get(new.topic_id)
         if name is None:
             return self._skip("PartitionRecord of an unknown topic")
@@ -84,7 +84,7 @@ class State:
 
     def partition_change(self, record: MetadataRecord) -> Sequence[Row]:
         """What changed of a partition: null fields did not."""
-        change = record.as_type(m.PartitionChange)
+        change = record.as_type(m.PartitionChangeRecord)
         name = self._topic_names.get(change.topic_id)
         old = None if name is None else self.partitions.get(TopicPartition(name, change.partition_id))
         if old is None:
@@ -108,7 +108,7 @@ class State:
 
     def clear_elr(self, record: MetadataRecord) -> Sequence[Row]:
         """ELR and last known ELR of one topic, or of all, are emptied."""
-        name = record.as_type(m.ClearElr).topic_name
+        name = record.as_type(m.ClearElrRecord).topic_name
         had = [row for row in self.partitions.values() if name in ("", row.topic) and (row.elr or row.last_known_elr)]
         return [
             self._keep(
@@ -121,7 +121,7 @@ class State:
 
     def register_broker(self, record: MetadataRecord) -> Sequence[Row]:
         """A broker's registration; it is fenced unless the record says otherwise, as a snapshot's may."""
-        new = record.as_type(m.RegisterBroker)
+        new = record.as_type(m.RegisterBrokerRecord)
         events = ["registered"]
         if not new.fenced:
             events.append("unfenced")
@@ -131,12 +131,12 @@ class State:
 
     def unregister_broker(self, record: MetadataRecord) -> Sequence[Row]:
         """A registration ends."""
-        gone = record.as_type(m.UnregisterBroker)
+        gone = record.as_type(m.UnregisterBrokerRecord)
         return [self._known_broker(record, gone.broker_id, gone.broker_epoch, "unregistered")]
 
     def registration_change(self, record: MetadataRecord) -> Sequence[Row]:
         """A broker is fenced, unfenced or begins its controlled shutdown; its log dirs are no event."""
-        change = record.as_type(m.BrokerRegistrationChange)
+        change = record.as_type(m.BrokerRegistrationChangeRecord)
         events = []
         if change.in_controlled_shutdown == 1:
             events.append("shutting_down")
@@ -146,13 +146,13 @@ class State:
 
     def fence(self, record: MetadataRecord) -> Sequence[Row]:
         """The records of early releases that say the same."""
-        broker = record.as_type(m.FenceBroker)
+        broker = record.as_type(m.FenceBrokerRecord)
         event = "fenced" if record.name == "FenceBrokerRecord" else "unfenced"
         return [self._known_broker(record, broker.id, broker.epoch, event)]
 
     def config(self, record: MetadataRecord) -> Sequence[Row]:
         """A topic's, a broker's or the cluster's default config."""
-        config = record.as_type(m.Config)
+        config = record.as_type(m.ConfigRecord)
         if config.resource_type == _TOPIC_RESOURCE:
             resource = f"topic:{config.resource_name}"
         elif config.resource_type == _BROKER_RESOURCE:
@@ -163,7 +163,7 @@ class State:
 
     def feature_level(self, record: MetadataRecord) -> Sequence[Row]:
         """A finalized feature level; 0 switches a feature off."""
-        feature = record.as_type(m.FeatureLevel)
+        feature = record.as_type(m.FeatureLevelRecord)
         return [self._set_config(record, f"feature:{feature.name}", "level", str(feature.feature_level))]
 
     def kraft_version(self, record: MetadataRecord) -> Sequence[Row]:
@@ -175,7 +175,7 @@ class State:
         self.controller = record.as_type(m.LeaderChange).leader_id
         return ()
 
-    def differences(self, before: State, at: MetadataRecord) -> list[Row]:
+    def differences(self, before: MetadataState, at: MetadataRecord) -> list[Row]:
         """The rows that lead from `before` to this state, stamped with the place of `at`."""
         rows: list[Row] = []
         for partition, row in self.partitions.items():
@@ -230,21 +230,21 @@ class State:
         return ()
 
 
-_RULES: dict[str, Callable[[State, MetadataRecord], Sequence[Row]]] = {
-    "TopicRecord": State.topic,
-    "RemoveTopicRecord": State.remove_topic,
-    "PartitionRecord": State.partition,
-    "PartitionChangeRecord": State.partition_change,
-    "ClearElrRecord": State.clear_elr,
-    "RegisterBrokerRecord": State.register_broker,
-    "UnregisterBrokerRecord": State.unregister_broker,
-    "BrokerRegistrationChangeRecord": State.registration_change,
-    "FenceBrokerRecord": State.fence,
-    "UnfenceBrokerRecord": State.fence,
-    "ConfigRecord": State.config,
-    "FeatureLevelRecord": State.feature_level,
-    "KRaftVersionRecord": State.kraft_version,
-    "LeaderChangeMessage": State.leader_change,
+_RULES: dict[str, Callable[[MetadataState, MetadataRecord], Sequence[Row]]] = {
+    "TopicRecord": MetadataState.topic,
+    "RemoveTopicRecord": MetadataState.remove_topic,
+    "PartitionRecord": MetadataState.partition,
+    "PartitionChangeRecord": MetadataState.partition_change,
+    "ClearElrRecord": MetadataState.clear_elr,
+    "RegisterBrokerRecord": MetadataState.register_broker,
+    "UnregisterBrokerRecord": MetadataState.unregister_broker,
+    "BrokerRegistrationChangeRecord": MetadataState.registration_change,
+    "FenceBrokerRecord": MetadataState.fence,
+    "UnfenceBrokerRecord": MetadataState.fence,
+    "ConfigRecord": MetadataState.config,
+    "FeatureLevelRecord": MetadataState.feature_level,
+    "KRaftVersionRecord": MetadataState.kraft_version,
+    "LeaderChangeMessage": MetadataState.leader_change,
 }
 
 

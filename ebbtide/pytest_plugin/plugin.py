@@ -21,7 +21,7 @@ from ebbtide.pytest_plugin.markers import (
     scenario_of,
 )
 from ebbtide.pytest_plugin.runner import Failed
-from ebbtide.pytest_plugin.session import WORKER_KEPT, Judged, Plugin, attempt, too_parallel, uses_clusters
+from ebbtide.pytest_plugin.session import WORKER_KEPT, JudgedTest, Plugin, attempt, too_parallel, uses_clusters
 from ebbtide.pytest_plugin.settings import WORKER_SEED, add_options, read_settings
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ebbtide.pytest_plugin.runner import Lease
 
 PLUGIN = pytest.StashKey[Plugin]()
-_JUDGED = pytest.StashKey[Judged]()
+_JUDGED = pytest.StashKey[JudgedTest]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -262,7 +262,7 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
     cluster, lease = attempt(
         lambda: plugin.runner.open_chaos(parts, kafka_version, expected, plugin.settings, keep=plugin.keeping)
     )
-    judged = item.stash[_JUDGED] = Judged()
+    judged = item.stash[_JUDGED] = JudgedTest()
     judged.finish = lambda: plugin.runner.judge_chaos(cluster, lease)
     yield cluster
     attempt(lambda: plugin.ends(lease, failed=item.nodeid in plugin.failed))
@@ -288,7 +288,7 @@ def run_record(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[R
         run, lease = attempt(
             lambda: plugin.runner.run_scenario(wish.name, kafka_version, settings, keep=plugin.keeping)
         )
-    judged = item.stash[_JUDGED] = Judged()
+    judged = item.stash[_JUDGED] = JudgedTest()
     judged.run = run
     yield run
     if lease is not None:

@@ -138,7 +138,7 @@ def attempt(act: Callable[[], T]) -> T:
         raise pytest.fail.Exception(error.told(), pytrace=False) from None
 
 
-class Judged:
+class JudgedTest:
     """What a test's run came to: filled by its fixtures, concluded after the test."""
 
     def __init__(self) -> None:

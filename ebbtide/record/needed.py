@@ -12,7 +12,7 @@ from ebbtide.record.property_names import (
     NO_STALE_JOIN,
     TRANSITIONS,
 )
-from ebbtide.record.verdict import Property, Verdict
+from ebbtide.record.verdict import PropertyResult, Verdict
 from ebbtide.scenario.model import Prediction
 
 _NOT_NEEDED = frozenset({NO_STALE_JOIN, TRANSITIONS, API_AGREES})
@@ -36,7 +36,7 @@ def is_needed(name: str, prediction: Prediction | None, *, threw: bool, fell: bo
 
 
 def hw_fell_without_cause(
-    clause: Property | None,
+    clause: PropertyResult | None,
     *,
     fallen: Collection[tuple[str, int]],
     explained: Collection[tuple[str, int]],
@@ -69,6 +69,6 @@ def needed_and_unknown(verdict: Verdict, prediction: Prediction | None) -> list[
     ]
 
 
-def _threw(one: Property) -> bool:
+def _threw(one: PropertyResult) -> bool:
     first = one.evidence[0] if one.evidence else None
     return isinstance(first, dict) and str(first.get("why", "")).startswith(CHECKER_FAILED)

@@ -87,7 +87,7 @@ def counts_by_kind(anomalies: Iterable[AnomalyCount]) -> Mapping[str, int]:
     return counts
 
 
-class Election(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedElection(msgspec.Struct, frozen=True, kw_only=True):
     """An election in the metadata log: the record that set this leader and epoch."""
 
     metadata_offset: int
@@ -106,7 +106,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     first_offset: int
     last_offset: int
-    election: Election | None = None
+    election: RecordedElection | None = None
 
 
 class Regression(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,10 +118,10 @@ class Regression(msgspec.Struct, frozen=True, kw_only=True):
     to: int
     leader_epoch: int
     cause: Cause
-    election: Election | None = None
+    election: RecordedElection | None = None
 
 
-class Property(msgspec.Struct, frozen=True, kw_only=True):
+class PropertyResult(msgspec.Struct, frozen=True, kw_only=True):
     """One clause checked on the evidence; `kip` is e.g. `KIP-966`."""
 
     name: str
@@ -141,7 +141,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: list[AnomalyCount] = []
     losses: list[Loss] = []
     regressions: list[Regression] = []
-    properties: list[Property] = []
+    properties: list[PropertyResult] = []
     coverage: dict[str, int] = {}
 
 

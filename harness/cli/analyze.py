@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from analysis.early_session import EarlySession
     from analysis.remote.record import RemoteRecord
     from analysis.remote.store import RemoteStore
-    from analysis.report.summary import Judged
+    from analysis.report.summary import JudgedRun
 
 SIDE_BY_SIDE_MAX = 12
 """More runs than these are told in a line each, as they are judged."""
@@ -138,7 +138,7 @@ def judge_all(
             codes.add(complain(str(record), error))
         else:
             readable.append(record)
-    done: list[Judged] = []
+    done: list[JudgedRun] = []
     if readable or addresses:
         from analysis.reconcile.files import rows_of
         from analysis.reconcile.session import is_first_session, session
@@ -204,7 +204,7 @@ def complain(record: str, error: EbbtideError) -> ExitCode:
     return error.exit_code
 
 
-def _tell(runs: list[Judged]) -> None:
+def _tell(runs: list[JudgedRun]) -> None:
     """The runs side by side, then the reasons of each and where to look on."""
     from analysis.report.summary import summary_table, summary_text
     from ebbtide.record.run_id import is_run_id

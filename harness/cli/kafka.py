@@ -8,7 +8,7 @@ import sys
 import msgspec
 from packaging.version import Version
 
-from cluster.jars.releases import FetchEvent, Release, cached, fetch
+from cluster.jars.releases import CachedRelease, FetchEvent, cached, fetch
 from ebbtide.errors import ExitCode
 from ebbtide.releases.known import KNOWN, OLDEST, KnownRelease, parse_version
 from harness.cli.output import print_table
@@ -51,7 +51,7 @@ def _fetch(versions: list[str]) -> ExitCode:
     return ExitCode.AS_PREDICTED
 
 
-def _fetch_on_terminal(version: str) -> Release:
+def _fetch_on_terminal(version: str) -> CachedRelease:
     from rich.console import Console
 
     with Console().status(f"Kafka {version}") as status:
@@ -72,7 +72,7 @@ def _print_event(event: FetchEvent) -> None:
         print(f"Kafka {event.version}: fetched in {event.took_s:.1f} s", flush=True)
 
 
-class _Row(msgspec.Struct, frozen=True, kw_only=True):
+class _ReleaseRow(msgspec.Struct, frozen=True, kw_only=True):
     """One release of the list, cached or known; `state` is `not fetched`, `ok` or `damaged`."""
 
     version: str
@@ -84,8 +84,8 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str | None = None
 
 
-def _row(version: str, release: Release | None, known: KnownRelease | None) -> _Row:
-    row = _Row(
+def _row(version: str, release: CachedRelease | None, known: KnownRelease | None) -> _ReleaseRow:
+    row = _ReleaseRow(
         version=version,
         state="not fetched",
         measured=known is not None and known.measured,
@@ -128,5 +128,5 @@ def _list(verify: bool, json: bool) -> ExitCode:
     return ExitCode.HARNESS_FAILED if any(row.problem for row in rows) else ExitCode.AS_PREDICTED
 
 
-def _megabytes(release: Release) -> str:
+def _megabytes(release: CachedRelease) -> str:
     return f"{release.size_bytes / 1e6:.0f} MB"

@@ -18,9 +18,9 @@ from harness.cli.cluster_options import add_jobs_option, budget_s_of, jobs_of, w
 
 if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
-    from harness.nightly.job import Job, Target
+    from harness.nightly.job import Job, ReleaseTarget
     from harness.nightly.night import Night
-    from harness.nightly.store import Plan, Skipped, Store
+    from harness.nightly.store import NightPlan, Skipped, Store
 
 Parsed = TypeVar("Parsed")
 
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 def _run(
     args: argparse.Namespace,
     store: Store,
-    settings: tuple[float, list[Target] | None, list[Scenario]],
+    settings: tuple[float, list[ReleaseTarget] | None, list[Scenario]],
     at_once: int,
 ) -> ExitCode:
     from cluster.clean import clean
@@ -100,7 +100,7 @@ def _run(
     from harness.cli.night_work import carrier, follower, judge_of
     from harness.nightly.drawing import Drawing
     from harness.nightly.followup import SHARE, FollowingUp
-    from harness.nightly.job import Target, catalogue_jobs, least_recent_first
+    from harness.nightly.job import ReleaseTarget, catalogue_jobs, least_recent_first
     from harness.nightly.night import GaveUp, Night
     from harness.nightly.possible import lacking, split
     from harness.random.table import KINDS
@@ -113,7 +113,7 @@ def _run(
             _tell(f"cleaned up after {outcome.run_id}: {len(outcome.undone)} things undone")
     drawing = Drawing(store.folder / "chance", without=[kind for kind in KINDS if kind in impossible])
 
-    def night_of(plan: Plan) -> Night:
+    def night_of(plan: NightPlan) -> Night:
         return Night(
             store,
             plan,
@@ -143,7 +143,7 @@ def _run(
         night.run(least_recent_first(jobs, ran), until_s=until_s, after_batch=batched)
         following.run(until_s=until_s, share=1.0 if args.no_random else SHARE)
         while not args.no_random and not night.over:
-            for target in targets or [Target(kafka=KNOWN[-1].version)]:
+            for target in targets or [ReleaseTarget(kafka=KNOWN[-1].version)]:
                 drawing.learn(night.run(drawing.jobs(target, args.runtime)))
             following.run(until_s=night.until_s)
     except GaveUp:
@@ -162,12 +162,12 @@ def _plan(
     store: Store,
     budget_s: float,
     skipped: tuple[Skipped, ...],
-    adopt: Callable[[Plan], None],
-) -> Plan:
+    adopt: Callable[[NightPlan], None],
+) -> NightPlan:
     """That of the killed night, if it can go on; else it is closed with what it has, and a new one begins."""
     import msgspec
 
-    from harness.nightly.store import Plan
+    from harness.nightly.store import NightPlan
 
     settings = {
         name: str(getattr(args, name)) for name in ("budget", "kafka", "scenarios", "times", "no_random", "runtime")
@@ -183,7 +183,7 @@ def _plan(
             raise
         plan = None
     if plan is None:
-        plan = Plan(night=f"{datetime.now(UTC):%Y%m%dT%H%M%S}", settings=settings, started_s=time.time())
+        plan = NightPlan(night=f"{datetime.now(UTC):%Y%m%dT%H%M%S}", settings=settings, started_s=time.time())
     else:
         _tell(f"going on with night {plan.night}")
     plan = msgspec.structs.replace(plan, skipped=skipped)
@@ -191,7 +191,7 @@ def _plan(
     return plan
 
 
-def _settings(args: argparse.Namespace) -> tuple[float, list[Target] | None, list[Scenario]]:
+def _settings(args: argparse.Namespace) -> tuple[float, list[ReleaseTarget] | None, list[Scenario]]:
     """The budget in seconds, the targets, and the scenarios; raises `UsageError` with all that is wrong of them."""
     wrong: list[EbbtideError] = [
         UsageError("out of range", where=f"--{option}", got=str(got), allowed=f"{least} or more")
@@ -216,7 +216,7 @@ def _unless_wrong(wrong: list[EbbtideError], where: str, parse: Callable[[], Par
         return None
 
 
-def _targets(text: str) -> list[Target]:
+def _targets(text: str) -> list[ReleaseTarget]:
     from ebbtide.scenario.admin_meaning import feature_known
     from ebbtide.scenario.feature_meaning import check_features
     from ebbtide.scenario.model import ClusterSpec
@@ -248,7 +248,7 @@ def _words(text: str, where: str) -> list[str]:
     return words
 
 
-def _close(store: Store, plan: Plan, keep: int) -> ExitCode:
+def _close(store: Store, plan: NightPlan, keep: int) -> ExitCode:
     """Write the summary and the JUnit file, remove old records, and say what came out."""
     import msgspec
 

@@ -17,7 +17,7 @@ from harness.cli.progress import judging_told
 
 if TYPE_CHECKING:
     from harness.replay.recorded import Recorded
-    from harness.replay.replaying import Ran, Replay, Summary
+    from harness.replay.replaying import Ran, Replay, ReplaySummary
 
 _DEPARTURES_MAX = 5
 
@@ -112,7 +112,7 @@ def _note(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def _tell(original: Recorded, replays: list[Replay], found: list[Summary]) -> None:
+def _tell(original: Recorded, replays: list[Replay], found: list[ReplaySummary]) -> None:
     from analysis.report.summary import judged, summary_table, summary_text
     from harness.replay.finding import finding
 
@@ -165,7 +165,7 @@ def _tell_one(replay: Replay) -> None:
         print("    no departure")
 
 
-def _print_json(original: Recorded, replays: list[Replay], found: list[Summary]) -> None:
+def _print_json(original: Recorded, replays: list[Replay], found: list[ReplaySummary]) -> None:
     import msgspec
 
     from harness.replay.finding import finding

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     return ExitCode.AS_PREDICTED
 
 
-class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One record; a damaged one has no more than `why`, with what to do `next`, and one that was not judged has no
     outcome and no counts. `replay_of`: the run id of the record whose schedule was run again.
     `plain`: of a cluster without a scenario, of which there is nothing to judge.
@@ -84,7 +84,7 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     plain: bool = False
 
 
-def _row(folder: Path) -> _Row:
+def _row(folder: Path) -> _RecordRow:
     from analysis.report.words import has_sends, lost_in_all
     from ebbtide.errors import UsageError
     from ebbtide.record.files import is_going
@@ -96,7 +96,7 @@ def _row(folder: Path) -> _Row:
     try:
         manifest = read_manifest(folder)
     except UsageError as error:
-        return _Row(
+        return _RecordRow(
             record=str(folder),
             bytes=size_bytes,
             run_id=folder.name,
@@ -108,7 +108,7 @@ def _row(folder: Path) -> _Row:
     verdict = read_verdict(folder)
     if verdict is not None and verdict == not_finished(manifest.run_id):
         verdict = None
-    return _Row(
+    return _RecordRow(
         record=str(folder),
         bytes=size_bytes,
         run_id=manifest.run_id,
@@ -136,11 +136,11 @@ def _size(folder: Path) -> int:
     return size_bytes
 
 
-def _print(rows: list[_Row]) -> None:
+def _print(rows: list[_RecordRow]) -> None:
     from ebbtide.scenario.recorded import spelled
     from harness.cli.output import print_table
 
-    def cells(row: _Row) -> list[str]:
+    def cells(row: _RecordRow) -> list[str]:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
         outcome = row.outcome or unjudged
         counts = f"{_count(row.acked)} / {_count(row.lost)}" if row.outcome is not None else "-"

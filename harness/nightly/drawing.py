@@ -9,7 +9,7 @@ from ebbtide.errors import UsageError
 from ebbtide.scenario.model import Scenario, StepKind
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
-from harness.nightly.job import Job, Runtime, Target, random_job
+from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
 from harness.nightly.store import Done
 from harness.random.guide import Guide
 from harness.runner.run import new_seed
@@ -28,7 +28,7 @@ class Drawing:
         self._guides: dict[str, Guide] = {}
         self._drawn: dict[str, Scenario] = {}
 
-    def jobs(self, target: Target, runtime: Runtime) -> Iterator[Job]:
+    def jobs(self, target: ReleaseTarget, runtime: Runtime) -> Iterator[Job]:
         """A round of jobs on `target`."""
         for _ in range(ROUND):
             job = random_job(target, runtime, new_seed())
@@ -59,7 +59,7 @@ class Drawing:
                 continue
             self._guide(done.job.target).told(scenario, done.coverage)
 
-    def _guide(self, target: Target) -> Guide:
+    def _guide(self, target: ReleaseTarget) -> Guide:
         name = str(target)
         if name not in self._guides:
             folder = self._folder / name.replace(":", "-")

@@ -14,7 +14,7 @@ from ebbtide.locks import NotHeld
 from ebbtide.record.files import write_atomically
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import Verdict
-from harness.nightly.store import Done, Followup, Plan, Store
+from harness.nightly.store import Done, Followup, NightPlan, Store
 from harness.replay.plan import plan
 from harness.replay.recorded import Recorded, load_recorded
 from harness.replay.replaying import Ran, judged, run_replays, summaries
@@ -96,7 +96,7 @@ class FollowingUp:
     def __init__(
         self,
         store: Store,
-        night_plan: Plan,
+        night_plan: NightPlan,
         *,
         carry_out: Callable[[Done, float], Followup],
         budget_s: float,

@@ -17,7 +17,7 @@ Runtime = Literal["auto", "docker", "local"]
 Origin = Literal["catalogue", "random"]
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class ReleaseTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A Kafka release, and the feature levels to format it with besides the scenario's own."""
 
     kafka: str
@@ -28,7 +28,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return spelled(self.kafka, self.features)
 
 
-def parse_target(text: str) -> Target:
+def parse_target(text: str) -> ReleaseTarget:
     """A target from `RELEASE` or `RELEASE:FEATURE=LEVEL+...`; raises `UsageError`."""
     kafka, _, levels = text.partition(":")
     parse_version(kafka)
@@ -43,14 +43,14 @@ def parse_target(text: str) -> Target:
                 allowed="FEATURE=LEVEL, such as metadata.version=21",
             )
         features[name] = int(level)
-    return Target(kafka=kafka, features=features)
+    return ReleaseTarget(kafka=kafka, features=features)
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """One run to be done. `number` tells repetitions apart; for a random schedule it is the seed."""
 
     scenario: str
-    target: Target
+    target: ReleaseTarget
     runtime: Runtime
     number: int
     origin: Origin = "catalogue"
@@ -66,13 +66,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.group} #{self.number}"
 
 
-def random_job(target: Target, runtime: Runtime, seed: int) -> Job:
+def random_job(target: ReleaseTarget, runtime: Runtime, seed: int) -> Job:
     """The job of the schedule that `seed` draws."""
     return Job(scenario=f"random-{seed}", target=target, runtime=runtime, number=seed, origin="random")
 
 
 def catalogue_jobs(
-    scenarios: Sequence[Scenario], targets: Sequence[Target] | None, runtime: Runtime, times: int
+    scenarios: Sequence[Scenario], targets: Sequence[ReleaseTarget] | None, runtime: Runtime, times: int
 ) -> Iterator[Job]:
     """Each scenario on each release it names, and of those only `targets` where they are given; round by round.
 
@@ -80,7 +80,7 @@ def catalogue_jobs(
     """
     for number in range(1, times + 1):
         for scenario in scenarios:
-            named = [Target(kafka=kafka) for kafka in scenario.kafka]
+            named = [ReleaseTarget(kafka=kafka) for kafka in scenario.kafka]
             for target in named if targets is None else targets:
                 fixed = scenario.cluster.features.keys() & target.features.keys()
                 if target.kafka in scenario.kafka and not fixed:

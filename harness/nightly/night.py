@@ -19,8 +19,8 @@ from ebbtide.releases.known import parse_version
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
-from harness.nightly.job import Job, Runtime, Target, random_job
-from harness.nightly.store import Done, Plan, Store
+from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
+from harness.nightly.store import Done, NightPlan, Store
 
 BATCH = 16
 """Runs that are judged together: starting Spark for each would cost as much as the run."""
@@ -53,7 +53,7 @@ class Night:
     def __init__(
         self,
         store: Store,
-        plan: Plan,
+        plan: NightPlan,
         *,
         carry_out: CarryOut,
         judge: Judge,
@@ -147,10 +147,10 @@ class Night:
         """The jobs that a run may have been of; `levels` as formatted, those that its scenario fixes among them."""
         runtime = msgspec.convert(self._plan.settings.get("runtime", "auto"), Runtime)
         if drawn := _RANDOM.fullmatch(manifest.scenario):
-            yield random_job(Target(kafka=manifest.kafka, features=dict(levels)), runtime, int(drawn[1]))
+            yield random_job(ReleaseTarget(kafka=manifest.kafka, features=dict(levels)), runtime, int(drawn[1]))
         elif manifest.scenario in catalogue.names():
             fixed = catalogue.find(manifest.scenario).cluster.features
-            target = Target(
+            target = ReleaseTarget(
                 kafka=manifest.kafka, features={name: level for name, level in levels.items() if name not in fixed}
             )
             for number in range(1, int(self._plan.settings.get("times", "1")) + 1):

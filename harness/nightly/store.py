@@ -34,7 +34,7 @@ class Skipped(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class NightPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a night does: equal `settings`, the same. `ended_s` None: it is under way, or was killed."""
 
     night: str
@@ -131,15 +131,15 @@ class Store:
         """Where a night keeps its own files."""
         return self.folder / "nights" / night
 
-    def save(self, plan: Plan) -> None:
+    def save(self, plan: NightPlan) -> None:
         """Write down what a night does, or that it ended."""
         path = self.night_folder(plan.night) / "plan.json"
         write_atomically(path, msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n")
 
-    def unfinished(self) -> Plan | None:
+    def unfinished(self) -> NightPlan | None:
         """The newest night, if it did not end."""
         plans = sorted(self.folder.glob("nights/*/plan.json"))
-        newest = msgspec.json.decode(plans[-1].read_bytes(), type=Plan) if plans else None
+        newest = msgspec.json.decode(plans[-1].read_bytes(), type=NightPlan) if plans else None
         return newest if newest is not None and newest.ended_s is None else None
 
     def append(self, done: Done) -> None:

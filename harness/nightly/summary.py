@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.nightly.store import Done, Ended, Followup, Plan
+from harness.nightly.store import Done, Ended, Followup, NightPlan
 from harness.nightly.trend import Trend
 
 _ORDER: tuple[Ended, ...] = ("contradicted", "failed", "inconclusive", "as-predicted")
 _SHORT = {"as-predicted": "ok", "contradicted": "**CONTRADICTED**", "inconclusive": "inconclusive", "failed": "failed"}
 
 
-def summary(plan: Plan, dones: Sequence[Done], changes: Trend, runs: str, followups: Sequence[Followup] = ()) -> str:
+def summary(
+    plan: NightPlan, dones: Sequence[Done], changes: Trend, runs: str, followups: Sequence[Followup] = ()
+) -> str:
     """The page; `runs` is where the records are."""
     return "\n".join(_lines(plan, dones, changes, runs, {one.run_id: one for one in followups})) + "\n"
 
 
 def _lines(
-    plan: Plan, dones: Sequence[Done], changes: Trend, runs: str, followups: Mapping[str, Followup]
+    plan: NightPlan, dones: Sequence[Done], changes: Trend, runs: str, followups: Mapping[str, Followup]
 ) -> Iterator[str]:
     counts = Counter(done.ended for done in dones)
     left_out = f"; {len(plan.skipped)} skipped" if plan.skipped else ""
@@ -53,7 +55,7 @@ def _lines(
     yield from _coverage(dones)
 
 
-def _skipped(plan: Plan) -> Iterator[str]:
+def _skipped(plan: NightPlan) -> Iterator[str]:
     """Scenarios that the host cannot do, by what it lacks."""
     by_reason: dict[str, set[str]] = defaultdict(set)
     for one in plan.skipped:

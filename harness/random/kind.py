@@ -9,7 +9,7 @@ import msgspec
 
 from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.words import duration_s
-from harness.random.world import CONTROLLER, Partition, World
+from harness.random.world import CONTROLLER, LikelyPartition, World
 
 Propose = Callable[[World, Random], StepSpec | None]
 Fit = Callable[[World, StepSpec], StepSpec | None]
@@ -52,7 +52,7 @@ def after_only(step: StepSpec) -> StepSpec:
     return msgspec.structs.replace(step, trigger=Trigger(after="2s"), deadline_s=30.0)
 
 
-def some_partition(world: World, random: Random) -> tuple[str, Partition]:
+def some_partition(world: World, random: Random) -> tuple[str, LikelyPartition]:
     """A partition that clients use."""
     name = random.choice(sorted(world.partitions))
     return name, world.partitions[name]

@@ -37,7 +37,7 @@ class Broker:
 
 
 @dataclass
-class Partition:
+class LikelyPartition:
     """A partition as it probably is."""
 
     replicas: list[int]
@@ -51,7 +51,7 @@ class World:
     """What the steps so far have made of the cluster."""
 
     brokers: dict[int, Broker]
-    partitions: dict[str, Partition]
+    partitions: dict[str, LikelyPartition]
     min_isr: int
     elr: bool
     level_changes: bool = False
@@ -128,7 +128,7 @@ class World:
             for partition in self.partitions.values():
                 self._follow(partition)
 
-    def _follow(self, partition: Partition) -> None:
+    def _follow(self, partition: LikelyPartition) -> None:
         alive = [one for one in partition.replicas if self.alive(one)]
         if partition.leader not in alive:
             partition.leader = None
@@ -152,7 +152,7 @@ class World:
         if len(partition.isr) >= self.min_isr:
             partition.elr.clear()
 
-    def _leave(self, partition: Partition, broker: int) -> None:
+    def _leave(self, partition: LikelyPartition, broker: int) -> None:
         """Without ELR the last member of the ISR stays in it."""
         if len(partition.isr) == 1 and not self.elr:
             return
@@ -174,7 +174,7 @@ def first_world(
     return World(
         brokers={broker: Broker() for broker in range(1, brokers + 1)},
         partitions={
-            name: Partition(replicas=list(replicas), leader=replicas[0], isr=list(replicas))
+            name: LikelyPartition(replicas=list(replicas), leader=replicas[0], isr=list(replicas))
             for name, replicas in assignments.items()
         },
         min_isr=min_isr,

@@ -19,7 +19,7 @@ _NO_FAULTS = frozenset({"wait", *ADMIN_KINDS})
 """Steps that break nothing."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """`saved`: yes only where every replay that was asked for proved that it lost nothing; no where one lost something.
 
     `clauses`: what the verdicts stand on, release by release.
@@ -31,7 +31,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     clauses: tuple[str, ...]
 
 
-def answer(original: Recorded, kafka: str, replays: Sequence[Recorded], *, failed: Sequence[str] = ()) -> Answer:
+def answer(original: Recorded, kafka: str, replays: Sequence[Recorded], *, failed: Sequence[str] = ()) -> ReplayAnswer:
     """What the replays on `kafka` say to the one who lost records in `original`.
 
     `failed`: why others never finished, or could not be judged.
@@ -56,7 +56,7 @@ def answer(original: Recorded, kafka: str, replays: Sequence[Recorded], *, faile
     else:
         acked = sum(acked_by_brokers(one.verdict.counts, one.verdict.coverage) for one in replays if one.verdict)
         saved, why = "yes", f"{here}; {kafka} lost none of {acked:,} acked"
-    return Answer(kafka=kafka, saved=saved, why=why, clauses=clauses)
+    return ReplayAnswer(kafka=kafka, saved=saved, why=why, clauses=clauses)
 
 
 def committed_lost(run: Recorded) -> int:

@@ -21,7 +21,7 @@ _OF_RETRIES = {"duplicate"}
 there is a violated property besides."""
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
     """`facts`: each kind of anomaly with its cause, and each violated property, of the gravest sort that there is."""
 
     outcome: Outcome
@@ -32,7 +32,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         nothing = "nothing found" if self.outcome == "inconclusive" else "nothing lost"
         return f"{self.outcome}, {', '.join(self.facts) or nothing}"
 
-    def again_in(self, replayed: Finding) -> bool:
+    def again_in(self, replayed: RunFinding) -> bool:
         """Whether a replay shows the same, but for what a producer's retries make.
 
         Two runs that proved nothing have nothing in common.
@@ -42,7 +42,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return self.outcome == replayed.outcome and set(self.facts) ^ set(replayed.facts) <= _OF_RETRIES
 
 
-def finding(verdict: Verdict) -> Finding:
+def finding(verdict: Verdict) -> RunFinding:
     """The gravest that was found: violations and committed losses; else uncommitted losses; else other anomalies."""
     losses = {_loss(one.committed, one.cause) for one in verdict.losses if one.committed}
     violated = {f"violated {one.name}" for one in verdict.properties if one.status == "violated"}
@@ -51,7 +51,7 @@ def finding(verdict: Verdict) -> Finding:
     others = {one.kind for one in verdict.anomalies if one.count and one.kind not in _ATTRIBUTED}
     others |= {f"hw-regression by {one.cause}" for one in verdict.regressions}
     facts = losses | violated or uncommitted | unattributed or others
-    return Finding(outcome=verdict.outcome, facts=tuple(sorted(facts)))
+    return RunFinding(outcome=verdict.outcome, facts=tuple(sorted(facts)))
 
 
 def facts_of(verdict: Verdict) -> set[str]:

@@ -13,7 +13,7 @@ from harness.replay.recorded import Recorded
 from harness.runner.gates import Gate
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What to run; `naming` renames the recorded brokers."""
 
     scenario: Scenario
@@ -21,7 +21,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     naming: dict[int, int]
 
 
-def plan(recorded: Recorded, *, kafka: str | None = None, seed: int | None = None) -> Plan:
+def plan(recorded: Recorded, *, kafka: str | None = None, seed: int | None = None) -> ReplayPlan:
     """The recorded schedule, to be run again on `kafka` (the record's own release).
 
     `seed` draws other ids for the brokers; None: their own. On another release neither the ELR is waited for, nor the
@@ -36,7 +36,7 @@ def plan(recorded: Recorded, *, kafka: str | None = None, seed: int | None = Non
         for name, topic in scenario.topics.items()
     }
     steps = tuple(_renamed(step, naming) for step in scenario.steps)
-    return Plan(
+    return ReplayPlan(
         scenario=msgspec.structs.replace(scenario, topics=topics, steps=steps),
         gates=gates_of(recorded, naming, with_elr=kafka in (None, recorded.manifest.kafka)),
         naming=naming,

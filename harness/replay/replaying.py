@@ -13,9 +13,9 @@ import msgspec
 
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict
-from harness.replay.answer import Answer, answer
+from harness.replay.answer import ReplayAnswer, answer
 from harness.replay.compare import Repetition, compare
-from harness.replay.plan import Plan, plan
+from harness.replay.plan import ReplayPlan, plan
 from harness.replay.recorded import Recorded, load_recorded
 from harness.replay.stored import stored
 from harness.runner.display import Display
@@ -47,7 +47,7 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     """One replay that was run and not yet judged; without `record`, why the harness could not carry it out."""
 
     kafka: str
-    plan: Plan
+    plan: ReplayPlan
     record: Path | None = None
     failure: str | None = None
 
@@ -94,7 +94,7 @@ def run_replays(
     """
     run_seed = original.manifest.seed if original.manifest.seed is not None else new_seed()
 
-    def wanted() -> Iterator[tuple[tuple[str, Plan], RunRequest]]:
+    def wanted() -> Iterator[tuple[tuple[str, ReplayPlan], RunRequest]]:
         for kafka in releases:
             for number in range(times):
                 if time.time() >= until_s:
@@ -194,18 +194,18 @@ def unreached(run: Recorded) -> str | None:
     return None
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class ReplaySummary(msgspec.Struct, frozen=True, kw_only=True):
     """What replays on one release come to. `same` of `times` had the record's outcome and finding."""
 
     kafka: str
     times: int
     same: int
     fidelity: float | None
-    answer: Answer | None
+    answer: ReplayAnswer | None
     exit_code: ExitCode
 
 
-def summaries(original: Recorded, replays: Sequence[Replay]) -> list[Summary]:
+def summaries(original: Recorded, replays: Sequence[Replay]) -> list[ReplaySummary]:
     """Release by release, in the order in which they ran."""
     return [
         _summary(original, kafka, [one for one in replays if one.kafka == kafka])
@@ -213,7 +213,7 @@ def summaries(original: Recorded, replays: Sequence[Replay]) -> list[Summary]:
     ]
 
 
-def _summary(original: Recorded, kafka: str, replays: Sequence[Replay]) -> Summary:
+def _summary(original: Recorded, kafka: str, replays: Sequence[Replay]) -> ReplaySummary:
     compared = [one.repetition.fidelity for one in replays if one.repetition is not None]
     elsewhere = kafka != original.manifest.kafka
     runs = [one.run for one in replays if one.run is not None]
@@ -223,7 +223,7 @@ def _summary(original: Recorded, kafka: str, replays: Sequence[Replay]) -> Summa
     if told is not None and told.saved == "cannot tell":
         # As predicted there, but of another situation than the recorded one.
         codes.append(ExitCode.INCONCLUSIVE)
-    return Summary(
+    return ReplaySummary(
         kafka=kafka,
         times=len(replays),
         same=sum(one.same for one in replays),

@@ -9,14 +9,14 @@ from typing import NamedTuple
 Items = tuple[int, ...]
 
 
-class Part(NamedTuple):
+class Subset(NamedTuple):
     """Items to ask about; `time`: how often these, or others without the same one item, were refused before."""
 
     kept: Items
     time: int = 0
 
 
-First = Callable[[Iterable[Part]], Part | None]
+First = Callable[[Iterable[Subset]], Subset | None]
 """The first of several parts that shows; None: none does. May take more of them than it needs, to ask side by side."""
 
 
@@ -54,7 +54,7 @@ class _Search:
             for high in range(end, 0, -size):
                 low = max(0, high - size)
                 lows.setdefault(self._whole(items[:low] + items[high:]), low)
-            kept = self._asked(Part(part) for part in lows if not self._refused[part])
+            kept = self._asked(Subset(part) for part in lows if not self._refused[part])
             if kept is None:
                 break
             left = set(items[: lows[kept]])
@@ -76,16 +76,16 @@ class _Search:
                 return items
             before = self._refused.copy()
             times = {without[item]: max(alone[item], self._refused[without[item]]) for item in unsure}
-            kept = self._asked(Part(part, time) for part, time in times.items())
+            kept = self._asked(Subset(part, time) for part, time in times.items())
             refused = [item for item in unsure if self._refused[without[item]] > before[without[item]]]
             alone.update(refused)
             if kept is not None:
                 items, after = kept, tuple(item for item in kept if item in unsure and item not in refused)
 
-    def _asked(self, parts: Iterable[Part]) -> Items | None:
+    def _asked(self, parts: Iterable[Subset]) -> Items | None:
         offered: list[Items] = []
 
-        def noted() -> Iterator[Part]:
+        def noted() -> Iterator[Subset]:
             for part in parts:
                 offered.append(part.kept)
                 yield part

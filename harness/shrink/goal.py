@@ -10,7 +10,7 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.record.verdict import Outcome, Verdict
 from ebbtide.scenario.model import LossExpectation, Prediction
-from harness.replay.finding import Finding, finding
+from harness.replay.finding import RunFinding, finding
 from harness.replay.recorded import Recorded
 
 COMMITTED = "committed loss by "
@@ -48,7 +48,7 @@ def goal_from(recorded: Recorded, *, keep_all: bool = False) -> Goal:
     return goal_of(found, recorded.manifest.kafka, f"shown by run {recorded.manifest.run_id}", keep=keep)
 
 
-def gravest(found: Finding, verdict: Verdict) -> str:
+def gravest(found: RunFinding, verdict: Verdict) -> str:
     """Of the facts, a loss that nothing explains, a violation, or else what took most records or came most often."""
     counts: Counter[str] = Counter()
     for loss in verdict.losses:
@@ -59,7 +59,7 @@ def gravest(found: Finding, verdict: Verdict) -> str:
     return max(found.facts, key=lambda fact: (fact == _UNEXPLAINED, fact.startswith(_VIOLATED), counts[fact]))
 
 
-def goal_of(found: Finding, kafka: str, clause: str, *, keep: tuple[str, ...] | None = None) -> Goal:
+def goal_of(found: RunFinding, kafka: str, clause: str, *, keep: tuple[str, ...] | None = None) -> Goal:
     """What to predict so that what is to be kept (all that was found) is as predicted; a violation can only contradict.
 
     The cause is asked for only where no other was found beside it: a run with two would contradict.

@@ -12,11 +12,11 @@ from ebbtide.scenario.meaning import meaning
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.references import nothing_wrong
 from harness.shrink.asking import Asking, Candidate, Decide, OutOfBudget, Refute
-from harness.shrink.ddmin import Items, Part, ddmin
+from harness.shrink.ddmin import Items, Subset, ddmin
 from harness.shrink.journal import Journal
 from harness.shrink.states import Was
 from harness.shrink.steps import acked_at_first, described, meaningful, with_steps
-from harness.shrink.topology import Blamed, Reduction, merged_waits, reductions
+from harness.shrink.topology import LostPartition, Reduction, merged_waits, reductions
 
 _TRIES_OF_WHOLE = 2
 _REFUSALS_OF_A_STEP = 2
@@ -81,7 +81,7 @@ class Search:
         self.found: list[Scenario] = []
 
     def carry_out(
-        self, starts: Sequence[Start], guesses: Sequence[Sequence[int]], blamed: Blamed | None, times: int
+        self, starts: Sequence[Start], guesses: Sequence[Sequence[int]], blamed: LostPartition | None, times: int
     ) -> Smaller:
         """Shrink the first of `starts` that shows, the same steps each; then confirm with `times` runs.
 
@@ -144,13 +144,13 @@ class Search:
     def _fewer_steps(self, start: Start) -> Scenario:
         patient = False
 
-        def first(parts: Iterable[Part]) -> Part | None:
+        def first(parts: Iterable[Subset]) -> Subset | None:
             nonlocal patient
             found = self._first_part(parts, scenario_of)
             patient = patient or (found is not None and found.time > 0)
             return found
 
-        def scenario_of(part: Part) -> tuple[str, Scenario]:
+        def scenario_of(part: Subset) -> tuple[str, Scenario]:
             # What was refused once may have lacked only the time that the steps which are gone took.
             smaller = start.part(part.kept, patient=patient or part.time > 0).scenario
             return f"{len(part.kept)} steps: {described(smaller.steps)}", smaller
@@ -158,7 +158,7 @@ class Search:
         ddmin(tuple(range(len(start.scenario.steps))), first, whole=start.meaningful, refusals=_REFUSALS_OF_A_STEP)
         return self.found[-1]
 
-    def _smaller_at_once(self, scenario: Scenario, blamed: Blamed | None) -> Scenario:
+    def _smaller_at_once(self, scenario: Scenario, blamed: LostPartition | None) -> Scenario:
         """All reductions of cluster and clients, or those of them that change nothing for the partition that lost."""
         wanted = reductions(scenario, blamed)
         everything, gentle = _applied(scenario, wanted), _applied(scenario, [one for one in wanted if one.gentle])
@@ -172,21 +172,23 @@ class Search:
         def applied(kept: Items) -> Scenario:
             return _applied(scenario, [one for at, one in enumerate(wanted) if at not in kept])
 
-        def scenario_of(part: Part) -> tuple[str, Scenario]:
+        def scenario_of(part: Subset) -> tuple[str, Scenario]:
             left_out = [one.what for at, one in enumerate(wanted) if at not in part.kept]
             return f"{what}: without {', '.join(left_out)}", applied(part.kept)
 
-        def first(parts: Iterable[Part]) -> Part | None:
+        def first(parts: Iterable[Subset]) -> Subset | None:
             return self._first_part(parts, scenario_of)
 
-        if applied(()) != scenario and first([Part(())]) is None:
+        if applied(()) != scenario and first([Subset(())]) is None:
             # What saves the most is asked about first: a pass begins at the end.
             ddmin(tuple(reversed(range(len(wanted)))), first)
         return self.found[-1]
 
-    def _first_part(self, parts: Iterable[Part], scenario_of: Callable[[Part], tuple[str, Scenario]]) -> Part | None:
-        offered: list[tuple[Candidate, Part]] = []
-        same: list[Part] = []
+    def _first_part(
+        self, parts: Iterable[Subset], scenario_of: Callable[[Subset], tuple[str, Scenario]]
+    ) -> Subset | None:
+        offered: list[tuple[Candidate, Subset]] = []
+        same: list[Subset] = []
 
         def candidates() -> Iterator[Candidate]:
             for part in parts:

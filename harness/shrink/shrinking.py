@@ -24,7 +24,7 @@ from harness.shrink.refute import Refuter
 from harness.shrink.search import Search, Smaller, Start
 from harness.shrink.states import as_recorded, by_state
 from harness.shrink.steps import guesses
-from harness.shrink.topology import Blamed
+from harness.shrink.topology import LostPartition
 from harness.shrink.trying import LOG, Trying
 from harness.shrink.writing import file_text, starting_point
 
@@ -130,7 +130,7 @@ def _without_ignored(smaller: Smaller, records: Iterable[Path]) -> Smaller:
     return msgspec.structs.replace(smaller, scenario=scenario)
 
 
-def _blamed(recorded: Recorded, goal: Goal) -> Blamed | None:
+def _blamed(recorded: Recorded, goal: Goal) -> LostPartition | None:
     """The partition that lost the most in the way that is to be kept; else that shows anything else of it."""
     verdict = recorded.verdict
     if verdict is None:
@@ -140,11 +140,11 @@ def _blamed(recorded: Recorded, goal: Goal) -> Blamed | None:
     ]
     worst = max(losses or verdict.losses, key=lambda one: (one.committed, one.count), default=None)
     if worst is not None:
-        return Blamed(f"{worst.topic}-{worst.partition}", ACKS_SPELLED.get(worst.acks))
+        return LostPartition(f"{worst.topic}-{worst.partition}", ACKS_SPELLED.get(worst.acks))
     fell = [one for one in verdict.regressions if f"hw-regression by {one.cause}" in goal.facts]
     found = [f"{one.topic}-{one.partition}" for one in fell]
     found += [f"{one.topic}-{one.partition}" for one in verdict.anomalies if one.count and one.kind in goal.facts]
-    return Blamed(found[0]) if found else None
+    return LostPartition(found[0]) if found else None
 
 
 class _Quiet(Display):

@@ -37,7 +37,7 @@ class Was(msgspec.Struct, frozen=True, kw_only=True):
         return (self.fired_ns - before.fired_ns) / 1e9
 
 
-class _State(msgspec.Struct, frozen=True, kw_only=True):
+class _AwaitedState(msgspec.Struct, frozen=True, kw_only=True):
     """`of`: the brokers whose state it is: those that changed, and those that are out of the ISR."""
 
     trigger: Trigger
@@ -73,7 +73,7 @@ def by_state(scenario: Scenario, recorded: Recorded, blamed: str | None) -> tupl
     return None if found == scenario else (found, tuple(was))
 
 
-def _came(recorded: Recorded, blamed: str | None, since_ns: int, until_ns: int) -> _State | None:
+def _came(recorded: Recorded, blamed: str | None, since_ns: int, until_ns: int) -> _AwaitedState | None:
     """What is true at the end and was not at the start, the rarest first: no leader, the ISR, a broker, a leader."""
     then = {f"{state.topic}-{state.partition}": state for state in recorded.partitions_at(since_ns)}
     now = {f"{state.topic}-{state.partition}": state for state in recorded.partitions_at(until_ns)}
@@ -82,20 +82,20 @@ def _came(recorded: Recorded, blamed: str | None, since_ns: int, until_ns: int) 
     for name, before, after in changes:
         if after.leader < 0 <= before.leader:
             none = MemberTrigger(partition=name, broker="none")
-            return _State(trigger=Trigger(leader_is=none), of=_concerned(before, after))
+            return _AwaitedState(trigger=Trigger(leader_is=none), of=_concerned(before, after))
     for name, before, after in changes:
         if len(before.isr) != len(after.isr):
             size = IsrTrigger(partition=name, size=len(after.isr))
-            return _State(trigger=Trigger(isr=size), of=_concerned(before, after))
+            return _AwaitedState(trigger=Trigger(isr=size), of=_concerned(before, after))
     stood, stands = _newest_events(recorded, since_ns), _newest_events(recorded, until_ns)
     for broker, event in sorted(stands.items()):
         if event in _AWAITABLE and stood.get(broker) != event:
             awaited = msgspec.convert({"broker": f"broker({broker})", "state": event}, BrokerTrigger)
-            return _State(trigger=Trigger(broker_is=awaited), of=frozenset({broker}))
+            return _AwaitedState(trigger=Trigger(broker_is=awaited), of=frozenset({broker}))
     for name, before, after in changes:
         if after.leader != before.leader:
             leads = MemberTrigger(partition=name, broker=f"broker({after.leader})")
-            return _State(trigger=Trigger(leader_is=leads), of=_concerned(before, after))
+            return _AwaitedState(trigger=Trigger(leader_is=leads), of=_concerned(before, after))
     return None
 
 

@@ -29,7 +29,7 @@ class Reduction(NamedTuple):
     gentle: bool = False
 
 
-class Blamed(NamedTuple):
+class LostPartition(NamedTuple):
     """The partition that lost, `topic-partition`, and with which acks its records were sent; None: not known."""
 
     partition: str
@@ -197,7 +197,7 @@ def merged_waits(scenario: Scenario) -> list[Reduction]:
     return [Reduction(f"the wait of step {at}", without_wait(at)) for at in reversed(waits)]
 
 
-def reductions(scenario: Scenario, blamed: Blamed | None) -> list[Reduction]:
+def reductions(scenario: Scenario, blamed: LostPartition | None) -> list[Reduction]:
     """Everything that can be tried on a scenario, what saves the most first."""
     found = [Reduction("consumers", without_consumers, gentle=True)]
     if blamed is not None:
@@ -219,7 +219,7 @@ def reductions(scenario: Scenario, blamed: Blamed | None) -> list[Reduction]:
     return found
 
 
-def _may_have_sent(producer: ProducerSpec, blamed: Blamed | None) -> bool:
+def _may_have_sent(producer: ProducerSpec, blamed: LostPartition | None) -> bool:
     if blamed is None:
         return True
     topic = blamed.partition.rpartition("-")[0]

@@ -27,7 +27,7 @@ from ebbtide.waiting import pause, wait_until
 from workloads import group
 from workloads.config import FINAL_CONSUMER, GivenProperties, NewTopic
 from workloads.group import Workload
-from workloads.status import State
+from workloads.status import ClientState
 from workloads.topics import create_topics, unknown_properties
 
 __all__ = ["kafka_node"]
@@ -160,7 +160,7 @@ def test_each_kind_of_acks_at_a_rate_until_told_to_stop(make: Make, tmp_path: Pa
     workload = make([ProducerSpec(id=id_, topic="rates", acks=acks, rate_per_s=200) for id_, acks in kinds.items()])
     workload.start()
     pause(2.0)
-    assert [end.state for end in workload.stop_producers()] == [State.STOPPED] * 3
+    assert [end.state for end in workload.stop_producers()] == [ClientState.STOPPED] * 3
     workload.final_read()
     workload.stop()
     convert_journals(tmp_path)
@@ -232,7 +232,7 @@ def test_a_producer_whose_journal_does_not_fit_stops_and_says_so(
     with pytest.raises(HarnessError, match="journal cannot be written"):
         wait_until(lambda: workload.check(), awaited="the journal to be full", timeout_s=20)
     (end,) = workload.stop_producers()
-    assert (end.exit_code, end.state) == (3, State.FAILED)
+    assert (end.exit_code, end.state) == (3, ClientState.FAILED)
     shown = workload.sent()
     workload.stop()
     journal = JournalReader(tmp_path / "journal" / "producer-1.journal")

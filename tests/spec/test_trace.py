@@ -18,7 +18,7 @@ from analysis.judge.requests import Request
 from analysis.judge.rules import UNCLEAN_ELECTION, Rules
 from analysis.judge.timeline import Timeline, load_timeline
 from analysis.judge.trace.check import check_timeline
-from analysis.judge.trace.results import Trace, Unexplained
+from analysis.judge.trace.results import TimelineTrace, Unexplained
 from analysis.spec.variants import ELR_VERSION
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
@@ -39,7 +39,7 @@ def check(
     statics: Mapping[str, str] | None = {},
     asked: tuple[Request, ...] | None = (),
     touched: frozenset[int] | None = frozenset(),
-) -> Trace:
+) -> TimelineTrace:
     manifest = read_manifest(TIMELINES / name)
     if kafka is not None:
         manifest = msgspec.structs.replace(manifest, kafka=kafka)
@@ -49,7 +49,7 @@ def check(
     return check_timeline(timeline, rules, manifest.kafka, statics=statics, asked=asked, touched_disks=touched)
 
 
-def told(trace: Trace) -> list[tuple[int, str]]:
+def told(trace: TimelineTrace) -> list[tuple[int, str]]:
     return [(one.metadata_offset, one.why) for one in trace.unexplained]
 
 
@@ -284,7 +284,7 @@ DAMAGES: dict[str, tuple[str, int, Damage]] = {
 }
 
 
-def first_of(trace: Trace, offset: int) -> Unexplained:
+def first_of(trace: TimelineTrace, offset: int) -> Unexplained:
     first = trace.unexplained[0]
     assert first.metadata_offset == offset, told(trace)
     return first

@@ -13,15 +13,15 @@ from ebbtide.record.verdict import Loss, Outcome, Verdict
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.write import SCENARIO, text_of
 from harness.cli.cluster_options import with_levels
-from harness.nightly.job import Job, Target
+from harness.nightly.job import Job, ReleaseTarget
 from harness.nightly.night import Night
-from harness.nightly.store import Done, Ended, Plan, Store
+from harness.nightly.store import Done, Ended, NightPlan, Store
 
 NIGHT = "20261121T010000"
 
 
 def job(number: int = 1, scenario: str = "healthy", kafka: str = "4.3.1") -> Job:
-    return Job(scenario=scenario, target=Target(kafka=kafka), runtime="local", number=number)
+    return Job(scenario=scenario, target=ReleaseTarget(kafka=kafka), runtime="local", number=number)
 
 
 class World:
@@ -29,7 +29,9 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder)
-        self.plan = Plan(night=NIGHT, settings={"budget": "1h", "runtime": "local", "times": "99"}, started_s=1000.0)
+        self.plan = NightPlan(
+            night=NIGHT, settings={"budget": "1h", "runtime": "local", "times": "99"}, started_s=1000.0
+        )
         self.store.save(self.plan)
         self.now_s = 1000.0
         self.outcomes: dict[str, Outcome] = {}

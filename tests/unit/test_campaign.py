@@ -16,7 +16,7 @@ from ebbtide.scenario.write import SCENARIO, text_of
 from harness.cli.main import main
 from harness.nightly.drawing import Drawing
 from harness.nightly.followup import wanting
-from harness.nightly.job import Target, catalogue_jobs, parse_target, random_job
+from harness.nightly.job import ReleaseTarget, catalogue_jobs, parse_target, random_job
 from harness.nightly.junit import write_junit
 from harness.nightly.night import BATCH, exit_code
 from harness.nightly.store import Done, Ended, Followup, Store
@@ -31,7 +31,9 @@ def world(tmp_path: Path) -> World:
 
 def test_every_scenario_is_run_on_each_of_its_releases_before_any_is_repeated() -> None:
     scenarios = [catalogue.find(name) for name in ("healthy", "last-replica-standing")]
-    jobs = list(catalogue_jobs(scenarios, [Target(kafka="4.3.1"), Target(kafka="2.0.0")], "local", times=2))
+    jobs = list(
+        catalogue_jobs(scenarios, [ReleaseTarget(kafka="4.3.1"), ReleaseTarget(kafka="2.0.0")], "local", times=2)
+    )
     assert [(one.scenario, one.number) for one in jobs] == [
         ("healthy", 1),
         ("last-replica-standing", 1),
@@ -118,7 +120,7 @@ def test_a_run_that_a_killed_night_left_is_filed_under_the_levels_that_it_was_fo
 
 def test_levels_that_the_scenario_fixes_are_no_other_target(world: World) -> None:
     fixing = next(one for one in map(catalogue.find, catalogue.names()) if one.cluster.features)
-    [one] = catalogue_jobs([fixing], [Target(kafka=fixing.kafka[0])], "local", times=1)
+    [one] = catalogue_jobs([fixing], [ReleaseTarget(kafka=fixing.kafka[0])], "local", times=1)
     record = world.record(one)
     (record / SCENARIO).write_text(text_of(msgspec.structs.replace(fixing, kafka=fixing.kafka[:1])))
     night = world.night()
@@ -272,7 +274,7 @@ def test_what_is_new_is_followed_up_once_and_what_every_night_shows_is_not(world
         done("n2", "contradicted", "new", 1),
         done("n2", "contradicted", "new", 2),
         msgspec.structs.replace(
-            done("n2", "contradicted", number=3), job=random_job(Target(kafka="4.3.1"), "local", seed=3)
+            done("n2", "contradicted", number=3), job=random_job(ReleaseTarget(kafka="4.3.1"), "local", seed=3)
         ),
     ]
     wanted = wanting(history, "n2", settled=["n1-1"], tried=[], there=lambda _: True)
@@ -286,7 +288,7 @@ def test_what_is_new_is_followed_up_once_and_what_every_night_shows_is_not(world
 
 
 def test_a_night_draws_from_what_all_nights_reached(world: World, tmp_path: Path) -> None:
-    target = Target(kafka="4.3.1")
+    target = ReleaseTarget(kafka="4.3.1")
     drawing = Drawing(tmp_path / "chance")
     jobs = list(drawing.jobs(target, "local"))
     assert [drawing.scenario(one).name for one in jobs] == [one.scenario for one in jobs]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ebbtide.scenario import catalogue
-from harness.nightly.job import Job, Target
+from harness.nightly.job import Job, ReleaseTarget
 from harness.nightly.store import Done, Ended
 from tools.pages.catalogue import PAGE, measured, page, scenarios, stored
 
 
 def done(ended: Ended, number: int, **causes: int) -> Done:
-    job = Job(scenario="healthy", target=Target(kafka="4.3.1"), runtime="local", number=number)
+    job = Job(scenario="healthy", target=ReleaseTarget(kafka="4.3.1"), runtime="local", number=number)
     return Done(night="n", job=job, run_id=f"r{number}", ended=ended, causes=causes, took_s=10.0 * number)
 
 

@@ -30,7 +30,7 @@ from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import given
 from harness.cli.main import main
 from harness.nightly.followup import follow_up
-from harness.nightly.job import Target
+from harness.nightly.job import ReleaseTarget
 from harness.nightly.store import Done
 from harness.random.drawing import draw
 from harness.replay.recorded import load_recorded
@@ -229,7 +229,7 @@ def test_a_night_does_not_follow_up_a_record_that_was_tampered_with(tmp_path: Pa
 def test_a_night_adopts_no_record_of_a_release_that_is_a_path(tmp_path: Path) -> None:
     world = World(tmp_path / "store")
     one = job()
-    world.record(msgspec.structs.replace(one, target=Target(kafka="4.3.1")), name="good")
+    world.record(msgspec.structs.replace(one, target=ReleaseTarget(kafka="4.3.1")), name="good")
     bad = world.record(one, name="bad")
     manifest = read_manifest(bad)
     (bad / MANIFEST).write_bytes(msgspec.json.encode(msgspec.structs.replace(manifest, kafka="../../4.3.1")))

@@ -113,6 +113,30 @@ def test_only_the_command_and_the_benchmarks_print() -> None:
     assert _offenders("print", PACKAGES, PRINTERS) == []
 
 
+def test_a_class_has_a_name_of_its_own() -> None:
+    places: dict[str, list[str]] = {}
+    for path in _modules(*PACKAGES):
+        for name in _classes(ast.parse(path.read_text())):
+            places.setdefault(name, []).append(_name(path))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def _classes(tree: ast.Module) -> Iterator[str]:
+    """The classes of a module, also private ones and those under a condition; nested ones belong to their class."""
+    blocks: list[ast.AST] = [tree]
+    while blocks:
+        for node in ast.iter_child_nodes(blocks.pop()):
+            if isinstance(node, ast.ClassDef):
+                yield node.name
+            elif isinstance(node, ast.If | ast.Try):
+                blocks.append(node)
+
+
+def test_a_class_is_seen_wherever_a_module_defines_it() -> None:
+    text = "class A:\n    class B: ...\nif x:\n    class _C: ...\ndef f():\n    class D: ..."
+    assert sorted(_classes(ast.parse(text))) == ["A", "_C"]
+
+
 def test_no_file_is_longer_than_a_person_reads() -> None:
     lengths = {_name(path): path.read_bytes().count(b"\n") for path in _modules(*PACKAGES, *BESIDE, "tests")}
     assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}

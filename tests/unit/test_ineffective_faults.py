@@ -22,7 +22,7 @@ from cluster.host.links import Cut, Limited, Transfer
 from cluster.host.processes import state_of
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.runtime.base import DiskReplacement, LogLoss, NodeInfo, PowerLoss
-from cluster.wire.messages import Arm, Command, Event
+from cluster.wire.messages import Arm, Command, WireEvent
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import read_steps
 from ebbtide.scenario.model import WIRE_KINDS, StepKind, StepSpec
@@ -44,7 +44,7 @@ class Inert:
         self.folder = str(folder)
         self._pid = pid
         self._asked = 0
-        self._told: list[tuple[int, Event]] = []
+        self._told: list[tuple[int, WireEvent]] = []
         build.write_log(folder / "t-0", build.plain(0, b"one"))
 
     def pid(self, node_id: int) -> int | None:
@@ -127,9 +127,9 @@ class Inert:
 
     def send(self, node_id: int, command: Command) -> None:
         what = ("armed", command.rule.number) if isinstance(command, Arm) else ("released", command.number)
-        self._told.append((node_id, Event(event=what[0], at_ns=1, rule=what[1])))  # type: ignore[arg-type]
+        self._told.append((node_id, WireEvent(event=what[0], at_ns=1, rule=what[1])))  # type: ignore[arg-type]
 
-    def poll(self) -> list[tuple[int, Event]]:
+    def poll(self) -> list[tuple[int, WireEvent]]:
         told, self._told = self._told, []
         return told
 

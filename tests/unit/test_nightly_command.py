@@ -17,7 +17,7 @@ from cluster.runtime.choose import DockerChoice
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from harness.cli.main import main
 from harness.nightly.job import Job
-from harness.nightly.store import Done, Followup, Plan
+from harness.nightly.store import Done, Followup, NightPlan
 
 CarryOut = Callable[[Iterable[Job]], Generator[tuple[Job, Path | EbbtideError], None, None]]
 
@@ -196,7 +196,7 @@ def test_a_night_of_other_options_judges_first_what_could_not_be_judged(
 def test_who_interrupts_the_closing_of_a_killed_night_is_told_that_the_same_command_goes_on(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    killed = Plan(night="20010101T010000", settings={"runtime": "local", "times": "1"}, started_s=1.0)
+    killed = NightPlan(night="20010101T010000", settings={"runtime": "local", "times": "1"}, started_s=1.0)
     world.store.save(killed)
     world.record(job(), name="20010101T010500-healthy-4.3.1-aaaa")
     judge = Mock(side_effect=KeyboardInterrupt)
@@ -222,7 +222,7 @@ def test_random_runs_are_learned_from_though_failures_end_their_round(
 def test_a_killed_night_is_closed_with_all_that_it_ran_and_the_new_one_follows_its_contradiction_up(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world.store.save(Plan(night="20010101T010000", settings={"runtime": "local", "times": "1"}, started_s=1.0))
+    world.store.save(NightPlan(night="20010101T010000", settings={"runtime": "local", "times": "1"}, started_s=1.0))
     record = world.record(job(), name="20010101T010500-healthy-4.3.1-aaaa")
     world.outcomes[job().key] = "contradicted"
     assert nightly(world, "--scenarios", "healthy", "--no-random") == 1
@@ -243,7 +243,7 @@ def test_a_night_that_ends_removes_what_it_needs_no_more(world: World) -> None:
 
 
 def test_a_second_night_does_not_take_the_live_one_for_killed(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = Plan(night="20010101T010000", settings={}, started_s=1.0)
+    plan = NightPlan(night="20010101T010000", settings={}, started_s=1.0)
     world.store.save(plan)
     with world.store.held():
         assert nightly(world, "--scenarios", "healthy", "--no-random") == 4

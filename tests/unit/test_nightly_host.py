@@ -21,10 +21,10 @@ from ebbtide.scenario.model import WIRE_KINDS
 from ebbtide.scenario.order import DISK_TROUBLES
 from harness.cli.night_work import RUNS_LOG, carrier
 from harness.nightly.drawing import Drawing
-from harness.nightly.job import Job, Target, catalogue_jobs, least_recent_first
+from harness.nightly.job import Job, ReleaseTarget, catalogue_jobs, least_recent_first
 from harness.nightly.junit import write_junit
 from harness.nightly.possible import lacking, split
-from harness.nightly.store import Followup, Plan, Skipped
+from harness.nightly.store import Followup, NightPlan, Skipped
 from harness.nightly.summary import summary
 from harness.nightly.trend import trend
 from harness.replay.recorded import load_recorded
@@ -56,7 +56,7 @@ def test_what_a_host_lacks_is_told_by_kind_of_step() -> None:
 
 def test_scenarios_that_the_host_cannot_do_are_left_out_and_said(world: World, tmp_path: Path) -> None:
     scenarios = [catalogue.find(name) for name in ("disk-full", "healthy")]
-    jobs = list(catalogue_jobs(scenarios, [Target(kafka="4.3.1")], "local", times=2))
+    jobs = list(catalogue_jobs(scenarios, [ReleaseTarget(kafka="4.3.1")], "local", times=2))
     can, skipped = split(jobs, scenarios, lacking([NO_VOLUMES]))
     assert [one.scenario for one in can] == ["healthy", "healthy"]
     assert [one.job.scenario for one in skipped] == ["disk-full", "disk-full"]
@@ -84,14 +84,14 @@ def test_no_schedule_is_drawn_that_the_host_cannot_do(tmp_path: Path) -> None:
     impossible = lacking([NO_VOLUMES, NO_PROXY])
     drawing = Drawing(tmp_path / "chance", without=tuple(DISK_TROUBLES | WIRE_KINDS))
     for _ in range(10):
-        for one in drawing.jobs(Target(kafka="4.3.1"), "local"):
+        for one in drawing.jobs(ReleaseTarget(kafka="4.3.1"), "local"):
             assert not {step.step for step in drawing.scenario(one).steps} & impossible.keys()
 
 
 def test_a_plan_of_an_earlier_version_can_be_read(world: World) -> None:
     path = world.store.night_folder(NIGHT) / "plan.json"
     path.write_text('{"night": "n1", "settings": {}, "started_s": 1.0, "ended_s": null}')
-    assert world.store.unfinished() == Plan(night="n1", settings={}, started_s=1.0)
+    assert world.store.unfinished() == NightPlan(night="n1", settings={}, started_s=1.0)
     skipped = Skipped(job=job(), why="no volumes")
     world.store.save(msgspec.structs.replace(world.plan, skipped=(skipped,)))
     again = world.store.unfinished()

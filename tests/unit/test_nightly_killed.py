@@ -17,7 +17,7 @@ from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO, text_of
 from harness.nightly.drawing import Drawing
-from harness.nightly.job import Target, parse_target, random_job
+from harness.nightly.job import ReleaseTarget, parse_target, random_job
 from harness.nightly.retention import stale
 from harness.nightly.store import Done, Store
 
@@ -27,7 +27,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path / "store")
 
 
-def random_record(world: World, seed: int, target: Target) -> Path:
+def random_record(world: World, seed: int, target: ReleaseTarget) -> Path:
     """A random run that was complete when its night was killed."""
     drawn = random_job(target, "local", seed)
     record = world.record(drawn, name=f"run-{seed}")
@@ -51,9 +51,9 @@ def test_random_runs_of_a_killed_night_are_judged_and_bred_from(world: World, tm
 
 
 def test_random_runs_that_were_judged_and_not_learned_from_are_caught_up_with(world: World, tmp_path: Path) -> None:
-    record = random_record(world, 5, Target(kafka="4.3.1"))
-    drawn = random_job(Target(kafka="4.3.1"), "local", 5)
-    lost = random_job(Target(kafka="4.3.1"), "local", 6)
+    record = random_record(world, 5, ReleaseTarget(kafka="4.3.1"))
+    drawn = random_job(ReleaseTarget(kafka="4.3.1"), "local", 5)
+    lost = random_job(ReleaseTarget(kafka="4.3.1"), "local", 6)
     dones = [
         Done(night=NIGHT, job=drawn, run_id=record.name, ended="as-predicted", coverage={"recovering": 2}),
         Done(night=NIGHT, job=lost, run_id="gone", ended="as-predicted"),

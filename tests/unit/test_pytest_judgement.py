@@ -14,13 +14,13 @@ import tomli_w
 from fake_runner import ENDS, LOST, write_record
 
 from analysis.judge.outcome import decide
-from analysis.judge.prediction import Seen, compare
+from analysis.judge.prediction import ObservedRun, compare
 from analysis.reconcile import reconciling
 from ebbtide.pytest_plugin.judgement import complaint, expectable
 from ebbtide.pytest_plugin.run_record import RunRecord
 from ebbtide.pytest_plugin.runner import scenario_text
 from ebbtide.record.manifest import read_manifest
-from ebbtide.record.verdict import KINDS, AnomalyCount, Loss, Property, Regression
+from ebbtide.record.verdict import KINDS, AnomalyCount, Loss, PropertyResult, Regression
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import load
 
@@ -70,7 +70,7 @@ def chaos_run(
     """A run of `chaos` with this marker, held to what its scenario file predicts."""
     run = write_record(folder, "4.3.1", 7, ENDS["holds"])
     (folder / "scenario.toml").write_text(scenario_text({}, "4.3.1", expected))
-    seen = Seen(
+    seen = ObservedRun(
         committed_lost=sum(one.count for one in losses if one.committed),
         uncommitted_lost=sum(one.count for one in losses if not one.committed),
         causes={str(one.cause): one.count for one in losses if one.committed},
@@ -116,7 +116,7 @@ def test_a_chaos_run_that_acked_nothing_proves_no_expected_violation(tmp_path: P
 
 def test_an_expected_violation_that_could_not_be_decided_is_not_said_to_be_absent(tmp_path: Path) -> None:
     run = chaos_run(tmp_path / "run", [STANDING], [], [])
-    open_ = [Property(name="no-aborted-read", kip="KIP-98", status="unknown")]
+    open_ = [PropertyResult(name="no-aborted-read", kip="KIP-98", status="unknown")]
     run = replace(run, verdict=msgspec.structs.replace(run.verdict, outcome="contradicted", properties=open_))
     told = str(complaint(run, [STANDING])).splitlines()[0]
     assert told == f"inconclusive: expected {STANDING}, which did not show, and unknown: no-aborted-read"

@@ -15,14 +15,14 @@ from replay_records import LOST, Rows, changed, judged_otherwise, renamed
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.verdict import AnomalyCount, Verdict, read_verdict
 from harness.replay.compare import compare
-from harness.replay.finding import Finding, facts_of, finding
+from harness.replay.finding import RunFinding, facts_of, finding
 from harness.replay.recorded import Recorded, load_recorded
 from harness.replay.sequences import Sequences, Shape, Timed, best_naming, matched
 
 
 def test_of_a_run_that_proved_nothing_it_is_not_said_that_nothing_was_lost() -> None:
-    assert Finding(outcome="as-predicted", facts=()).told() == "as-predicted, nothing lost"
-    assert Finding(outcome="inconclusive", facts=()).told() == "inconclusive, nothing found"
+    assert RunFinding(outcome="as-predicted", facts=()).told() == "as-predicted, nothing lost"
+    assert RunFinding(outcome="inconclusive", facts=()).told() == "inconclusive, nothing found"
 
 
 def test_a_run_repeats_itself_wholly() -> None:
@@ -213,10 +213,10 @@ def test_another_cause_is_another_finding(tmp_path: Path) -> None:
 def test_only_what_a_retry_makes_may_be_otherwise_than_recorded(
     recorded: tuple[str, ...], replayed: tuple[str, ...], again: bool
 ) -> None:
-    first = Finding(outcome="as-predicted", facts=recorded)
-    assert first.again_in(Finding(outcome="as-predicted", facts=replayed)) is again
-    assert not first.again_in(Finding(outcome="inconclusive", facts=replayed))
-    nothing_proven = Finding(outcome="inconclusive", facts=recorded)
+    first = RunFinding(outcome="as-predicted", facts=recorded)
+    assert first.again_in(RunFinding(outcome="as-predicted", facts=replayed)) is again
+    assert not first.again_in(RunFinding(outcome="inconclusive", facts=replayed))
+    nothing_proven = RunFinding(outcome="inconclusive", facts=recorded)
     assert not nothing_proven.again_in(nothing_proven)
 
 

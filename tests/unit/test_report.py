@@ -15,13 +15,13 @@ from analysis.judge.invariants import CLAUSES
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
 from analysis.report.protocol import in_a_line, protocol
-from analysis.report.summary import Judged, judged, summary_table, summary_text
+from analysis.report.summary import JudgedRun, judged, summary_table, summary_text
 from analysis.report.words import acks_0, headline
 from ebbtide.record.needed import needed_and_unknown
 from ebbtide.record.predicted import prediction_of
 from ebbtide.record.property_names import CHECKER_FAILED, NO_COMMITTED_LOSS, TRANSITIONS
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.verdict import Counts, Property, PropertyStatus, Verdict, read_verdict
+from ebbtide.record.verdict import Counts, PropertyResult, PropertyStatus, Verdict, read_verdict
 from ebbtide.scenario.model import Prediction
 
 _VOID = {"meta", "br"}
@@ -231,7 +231,7 @@ def test_the_report_is_written_beside_the_verdict(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def side_by_side(tmp_path: Path) -> list[Judged]:
+def side_by_side(tmp_path: Path) -> list[JudgedRun]:
     runs = []
     for name, release in (("one", "3.9.1"), ("two", "3.7.2")):
         (tmp_path / name).mkdir()
@@ -241,7 +241,7 @@ def side_by_side(tmp_path: Path) -> list[Judged]:
     return runs
 
 
-def test_the_summary_puts_the_runs_side_by_side(side_by_side: list[Judged]) -> None:
+def test_the_summary_puts_the_runs_side_by_side(side_by_side: list[JudgedRun]) -> None:
     lines = {line[:21].strip(): line[21:].split("  ") for line in summary_text(side_by_side).splitlines()}
     assert lines["Kafka"][0].strip() == "3.9.1"
     assert "3.7.2" in lines["Kafka"][-1]
@@ -251,11 +251,13 @@ def test_the_summary_puts_the_runs_side_by_side(side_by_side: list[Judged]) -> N
     assert lines["outcome"][0] == "inconclusive"
 
 
-def test_the_summary_says_what_the_protocol_says_whatever_was_predicted(side_by_side: list[Judged]) -> None:
+def test_the_summary_says_what_the_protocol_says_whatever_was_predicted(side_by_side: list[JudgedRun]) -> None:
     one = side_by_side[0]
 
     def said(status: PropertyStatus | None, **changes: object) -> str:
-        properties = [Property(name=NO_COMMITTED_LOSS, kip="KIP-966", status=status)] if status is not None else []
+        properties = (
+            [PropertyResult(name=NO_COMMITTED_LOSS, kip="KIP-966", status=status)] if status is not None else []
+        )
         return protocol(msgspec.structs.replace(one.verdict, properties=properties, **changes), None)
 
     assert said("violated") == f"violated:\n{NO_COMMITTED_LOSS}"
@@ -271,10 +273,10 @@ def test_the_summary_says_what_the_protocol_says_whatever_was_predicted(side_by_
 TWICE = "no-duplicate-of-an-idempotent-producer"
 
 
-def properties(**statuses: PropertyStatus) -> list[Property]:
+def properties(**statuses: PropertyStatus) -> list[PropertyResult]:
     """Clauses by name with their status, all others hold."""
     by_name = {name.replace("_", "-"): status for name, status in statuses.items()}
-    return [Property(name=one.name, kip=one.kip, status=by_name.get(one.name, "holds")) for one in CLAUSES]
+    return [PropertyResult(name=one.name, kip=one.kip, status=by_name.get(one.name, "holds")) for one in CLAUSES]
 
 
 def test_nothing_is_said_to_be_violated_while_a_needed_clause_is_unknown(tmp_path: Path) -> None:
@@ -293,7 +295,9 @@ def test_nothing_is_said_to_be_violated_while_a_needed_clause_is_unknown(tmp_pat
         said(hw_frozen_below_min_isr="unknown") == said(None, hw_frozen_below_min_isr="unknown") == "nothing violated"
     )
     assert said(speaks, hw_frozen_below_min_isr="unknown") == "cannot tell:\nhw-frozen-below-min-isr"
-    threw = Property(name=TRANSITIONS, kip="-", status="unknown", evidence=[{"why": f"{CHECKER_FAILED}KeyError: 1"}])
+    threw = PropertyResult(
+        name=TRANSITIONS, kip="-", status="unknown", evidence=[{"why": f"{CHECKER_FAILED}KeyError: 1"}]
+    )
     assert protocol(msgspec.structs.replace(verdict, properties=[threw]), None) == f"cannot tell:\n{TRANSITIONS}"
     both = said(no_aborted_read="violated", leader_in_isr="unknown")
     assert both == "violated:\nno-aborted-read\ncannot tell:\nleader-in-isr"
@@ -331,7 +335,7 @@ def test_the_table_and_the_page_say_the_same_of_the_protocol(tmp_path: Path, sta
     assert re.search(rf"^protocol +{said}$", summary_text([judged(tmp_path, verdict)]), re.MULTILINE)
 
 
-def test_the_summary_says_how_many_more_elections_and_falls_there_are(side_by_side: list[Judged]) -> None:
+def test_the_summary_says_how_many_more_elections_and_falls_there_are(side_by_side: list[JudgedRun]) -> None:
     one = side_by_side[0]
     losses = [msgspec.structs.replace(one.verdict.losses[0], partition=number) for number in range(3)]
     falls = [msgspec.structs.replace(one.verdict.regressions[0], partition=number) for number in range(2)]
@@ -341,7 +345,7 @@ def test_the_summary_says_how_many_more_elections_and_falls_there_are(side_by_si
     assert "from 1,000 to 0 (t-0); and 1 more" in text
 
 
-def test_the_drawn_summary_has_a_column_a_run(side_by_side: list[Judged]) -> None:
+def test_the_drawn_summary_has_a_column_a_run(side_by_side: list[JudgedRun]) -> None:
     table = summary_table(side_by_side)
     assert [column.header for column in table.columns] == ["Kafka", "3.9.1", "3.7.2"]
     assert table.row_count == len(summary_text(side_by_side).splitlines()) - 1

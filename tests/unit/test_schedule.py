@@ -11,7 +11,7 @@ import pytest
 from cluster.host.links import Cut
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, Reassign
 from cluster.runtime.base import LogLoss, NodeInfo
-from cluster.wire.messages import Arm, Command, Event
+from cluster.wire.messages import Arm, Command, WireEvent
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.scenario.model import IsrTrigger, StepSpec, Trigger
 from ebbtide.scenario.roles import CLIENTS
@@ -76,16 +76,16 @@ class Proxies:
 
     def __init__(self, done: list[object]) -> None:
         self._done = done
-        self._told: list[tuple[int, Event]] = []
+        self._told: list[tuple[int, WireEvent]] = []
 
     def send(self, node_id: int, command: Command) -> None:
         if isinstance(command, Arm):
-            self._told.append((node_id, Event(event="armed", at_ns=1, rule=command.rule.number)))
+            self._told.append((node_id, WireEvent(event="armed", at_ns=1, rule=command.rule.number)))
         else:
             self._done.append(("release", node_id))
-            self._told.append((node_id, Event(event="released", at_ns=1, rule=command.number)))
+            self._told.append((node_id, WireEvent(event="released", at_ns=1, rule=command.number)))
 
-    def poll(self) -> list[tuple[int, Event]]:
+    def poll(self) -> list[tuple[int, WireEvent]]:
         told, self._told = self._told, []
         return told
 

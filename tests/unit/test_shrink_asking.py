@@ -14,7 +14,7 @@ from ebbtide.scenario.model import ProducerSpec, Scenario, StepSpec, Trigger
 from harness.shrink.asking import Asking, Candidate
 from harness.shrink.journal import Decision, Journal
 from harness.shrink.search import Search, Smaller, Start
-from harness.shrink.topology import Blamed, fewer_records, fewer_replicas, merged_waits, reductions
+from harness.shrink.topology import LostPartition, fewer_records, fewer_replicas, merged_waits, reductions
 from harness.shrink.writing import file_text
 
 
@@ -132,7 +132,7 @@ def test_states_for_times_are_tried_first_and_left_where_they_do_not_show(tmp_pa
             journal=Journal(folder),
             time_left_s=lambda: 1.0,
             note=lambda _text: None,
-        ).carry_out([Start(scenario=by_state), Start(scenario=by_clock)], (), Blamed("t-1"), 3)
+        ).carry_out([Start(scenario=by_state), Start(scenario=by_clock)], (), LostPartition("t-1"), 3)
 
     def waits_for_time(scenario: Scenario) -> bool:
         return any(step.trigger == Trigger(after="9s") for step in scenario.steps)
@@ -146,7 +146,7 @@ def test_the_producer_whose_records_were_lost_is_the_one_that_stays() -> None:
     fast = msgspec.structs.replace(one, id=1, acks="1")
     safe = msgspec.structs.replace(one, id=2, acks="all")
     scenario = msgspec.structs.replace(noisy(), producers=(fast, safe))
-    for reduction in reductions(scenario, Blamed("t-1", "all")):
+    for reduction in reductions(scenario, LostPartition("t-1", "all")):
         scenario = reduction.apply(scenario) or scenario
     assert [producer.id for producer in scenario.producers] == [2]
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from harness.shrink.ddmin import First, Part, ddmin
+from harness.shrink.ddmin import First, Subset, ddmin
 
 
 class Needs:
@@ -56,7 +56,7 @@ def test_what_makes_no_sense_alone_is_never_asked_about() -> None:
 
 
 def test_parts_that_are_asked_about_ahead_change_nothing() -> None:
-    def all_of_them(parts: Iterable[Part]) -> Part | None:
+    def all_of_them(parts: Iterable[Subset]) -> Subset | None:
         return in_turn(needs)(list(parts))
 
     needs = Needs(1, 5, 9, 13)

@@ -20,7 +20,7 @@ from harness.shrink.goal import goal_from
 from harness.shrink.journal import Decision, Journal
 from harness.shrink.search import NotReproduced, Search, Smaller, Start
 from harness.shrink.steps import guesses, with_steps
-from harness.shrink.topology import Blamed, only_partition
+from harness.shrink.topology import LostPartition, only_partition
 from harness.shrink.writing import file_text, starting_point
 
 RECORDED = load_recorded(LOST)
@@ -118,7 +118,7 @@ def search(
         journal=Journal(folder),
         time_left_s=lambda: float(runs_in_budget - len(runs.asked)),
         note=lambda _text: None,
-    ).carry_out([Start(scenario=noisy())], (), Blamed("t-1", "all"), 3)
+    ).carry_out([Start(scenario=noisy())], (), LostPartition("t-1", "all"), 3)
 
 
 def test_steps_brokers_partitions_producers_consumers_and_records_are_left_out(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from replay_records import LOST
 
-from ebbtide.record.verdict import Property
+from ebbtide.record.verdict import PropertyResult
 from ebbtide.scenario.meaning import meaning
 from ebbtide.scenario.model import IsrTrigger, MemberTrigger, Scenario, Trigger
 from ebbtide.scenario.references import nothing_wrong
@@ -83,7 +83,7 @@ def test_a_violation_is_guessed_by_the_metadata_record_that_it_points_at() -> No
     (loss,) = [one for one in recorded.verdict.losses if one.committed][:1]
     assert loss.election is not None
     evidence: list[Any] = [{"why": "so", "before": {"metadata_offset": loss.election.metadata_offset}}]
-    violated = Property(name="leader-in-isr", kip="KIP-966", status="violated", evidence=evidence)
+    violated = PropertyResult(name="leader-in-isr", kip="KIP-966", status="violated", evidence=evidence)
     verdict = msgspec.structs.replace(recorded.verdict, losses=[], regressions=[], properties=[violated])
     assert guesses(msgspec.structs.replace(recorded, verdict=verdict)) == guesses(recorded)
 

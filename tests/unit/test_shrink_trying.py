@@ -26,7 +26,7 @@ from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import text_of
 from ebbtide.waiting import WaitExpired
 from faults.process import kill
-from harness.replay.finding import Finding
+from harness.replay.finding import RunFinding
 from harness.replay.recorded import load_recorded
 from harness.runner.launch import Launch
 from harness.runner.run import RunRequest
@@ -186,7 +186,7 @@ def test_the_prediction_asks_for_the_cause_where_there_is_one() -> None:
 def test_a_violation_can_only_contradict_and_all_else_is_predicted(
     facts: tuple[str, ...], outcome: str, committed: str, uncommitted: str
 ) -> None:
-    goal = goal_of(Finding(outcome="contradicted", facts=facts), "3.9.1", "a test")
+    goal = goal_of(RunFinding(outcome="contradicted", facts=facts), "3.9.1", "a test")
     assert goal.outcome == outcome
     assert (goal.prediction.loss.committed, goal.prediction.loss.uncommitted) == (committed, uncommitted)
 

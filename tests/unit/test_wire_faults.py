@@ -10,7 +10,7 @@ import pytest
 
 from cluster.runtime.base import NodeInfo
 from cluster.wire import tap
-from cluster.wire.messages import Action, Arm, Command, Direction, Event, Rule, What
+from cluster.wire.messages import Action, Arm, Command, Direction, Rule, What, WireEvent
 from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
 from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.roles import CLIENTS
@@ -27,7 +27,7 @@ class FakeWire:
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, Command]] = []
-        self.todo: list[tuple[int, Event]] = []
+        self.todo: list[tuple[int, WireEvent]] = []
         self.passed = {1: 5}
         self.deaf = False
 
@@ -36,10 +36,10 @@ class FakeWire:
         armed = isinstance(command, Arm)
         number = command.rule.number if isinstance(command, Arm) else command.number
         if not self.deaf:
-            what = Event(event="armed" if armed else "released", at_ns=1, rule=number, passed=dict(self.passed))
+            what = WireEvent(event="armed" if armed else "released", at_ns=1, rule=number, passed=dict(self.passed))
             self.todo.append((node_id, what))
 
-    def poll(self) -> list[tuple[int, Event]]:
+    def poll(self) -> list[tuple[int, WireEvent]]:
         events, self.todo = self.todo, []
         return events
 
@@ -77,7 +77,7 @@ def _hold(faults: WireFaults, direction: Direction = "request") -> Armed:
 
 def _tell(faults: WireFaults, runtime: FakeRuntime, *events: str, rule: int = 1, **more: Any) -> None:
     runtime.wire.todo += [
-        (1, Event(event=event, at_ns=7, rule=rule, api=ALTER_PARTITION, peer="10.99.0.100", size_bytes=99, **more))  # type: ignore[arg-type]
+        (1, WireEvent(event=event, at_ns=7, rule=rule, api=ALTER_PARTITION, peer="10.99.0.100", size_bytes=99, **more))  # type: ignore[arg-type]
         for event in events
     ]
     faults.poll()
@@ -122,8 +122,8 @@ def test_a_release_is_proven_by_the_bytes_that_went_on_and_tells_the_answers(
 ) -> None:
     hold = _hold(faults)
     _tell(faults, runtime, "held")
-    runtime.wire.todo += [(1, Event(event="forwarded", at_ns=8, rule=1, api=ALTER_PARTITION, size_bytes=99))]
-    runtime.wire.todo += [(1, Event(event="answered", at_ns=9, rule=1, api=ALTER_PARTITION))]
+    runtime.wire.todo += [(1, WireEvent(event="forwarded", at_ns=8, rule=1, api=ALTER_PARTITION, size_bytes=99))]
+    runtime.wire.todo += [(1, WireEvent(event="answered", at_ns=9, rule=1, api=ALTER_PARTITION))]
     effect = faults.release([hold])
     assert _proven(effect)
     assert (effect.proof["forwarded_bytes"], effect.proof["answered"]) == (99, 1)
@@ -244,8 +244,8 @@ def test_what_a_rule_has_used_of_its_times_its_next_proxy_does_not_get(
         def send(self, command: Arm) -> None:
             armed.append(command.rule)
 
-        def poll(self) -> list[Event]:
-            return [Event(event=event, at_ns=1, rule=1)]
+        def poll(self) -> list[WireEvent]:
+            return [WireEvent(event=event, at_ns=1, rule=1)]
 
     monkeypatch.setattr(tap, "Tap", OneTap)
     taps = tap.Taps(None, ports=(9092,), logs=tmp_path)  # type: ignore[arg-type]
@@ -260,10 +260,10 @@ def test_a_duplicate_takes_effect_with_the_answer_to_the_copy_not_with_its_bytes
     runtime: FakeRuntime, faults: WireFaults
 ) -> None:
     armed = faults.arm(Matter(action="duplicate", nodes=(1,), api="Produce"))
-    runtime.wire.todo.append((1, Event(event="duplicated", at_ns=5, rule=armed.number, peer="10.99.0.2", api=0)))
+    runtime.wire.todo.append((1, WireEvent(event="duplicated", at_ns=5, rule=armed.number, peer="10.99.0.2", api=0)))
     faults.poll()
     assert armed.effect().effect_ns is None
-    runtime.wire.todo.append((1, Event(event="discarded", at_ns=9, rule=armed.number, peer="10.99.0.2", api=0)))
+    runtime.wire.todo.append((1, WireEvent(event="discarded", at_ns=9, rule=armed.number, peer="10.99.0.2", api=0)))
     faults.poll()
     assert (armed.effect().effect_ns, armed.effect().proof["answered_twice"]) == (9, 1)
     assert faults.release([armed]).effect_ns is not None

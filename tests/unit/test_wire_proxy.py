@@ -12,7 +12,7 @@ import pytest
 
 from cluster.wire.connection import CONNECT_TIMEOUT_S
 from cluster.wire.frames import NotKafka, Requests, Responses
-from cluster.wire.messages import Arm, Event, Release, Rule
+from cluster.wire.messages import Arm, Release, Rule, WireEvent
 from cluster.wire.proxy import Proxy
 from ebbtide.waiting import wait_until
 
@@ -31,7 +31,7 @@ class Bench:
     """A proxy in a thread of its own, in front of a listening socket; `told` are its events."""
 
     def __init__(self) -> None:
-        self.told: list[Event] = []
+        self.told: list[WireEvent] = []
         self.server = socket.create_server(("127.0.0.1", 0))
         self._peer = self.server.getsockname()
         self._front = socket.create_server(("127.0.0.1", 0))
@@ -59,10 +59,10 @@ class Bench:
         self._todo.append(lambda: self._proxy.command(command))
         wait_until(lambda: len(self.events(answer)) > before, awaited=answer, timeout_s=5)
 
-    def events(self, what: str) -> list[Event]:
+    def events(self, what: str) -> list[WireEvent]:
         return [event for event in self.told if event.event == what]
 
-    def await_event(self, what: str) -> Event:
+    def await_event(self, what: str) -> WireEvent:
         wait_until(lambda: self.events(what), awaited=what, timeout_s=5)
         return self.events(what)[-1]
 

@@ -8,7 +8,7 @@ import evidence_builders as build
 import pytest
 
 from cluster.runtime.base import NodeInfo
-from cluster.wire.messages import Arm, Command, Event, Release
+from cluster.wire.messages import Arm, Command, Release, WireEvent
 from ebbtide.errors import Problems
 from ebbtide.record.steps import read_steps
 from ebbtide.scenario import catalogue
@@ -65,19 +65,19 @@ class FakeWire:
     """Proxies that answer; `hold` lets a request come by."""
 
     def __init__(self) -> None:
-        self.todo: list[tuple[int, Event]] = []
+        self.todo: list[tuple[int, WireEvent]] = []
         self.sent: list[Command] = []
 
     def send(self, node_id: int, command: Command) -> None:
         self.sent.append(command)
         armed = isinstance(command, Arm)
         number = command.rule.number if isinstance(command, Arm) else command.number
-        self.todo.append((node_id, Event(event="armed" if armed else "released", at_ns=1, rule=number, passed={})))
+        self.todo.append((node_id, WireEvent(event="armed" if armed else "released", at_ns=1, rule=number, passed={})))
 
     def hold(self) -> None:
-        self.todo.append((2, Event(event="held", at_ns=5, rule=1, api=ALTER_PARTITION, peer="", size_bytes=9)))
+        self.todo.append((2, WireEvent(event="held", at_ns=5, rule=1, api=ALTER_PARTITION, peer="", size_bytes=9)))
 
-    def poll(self) -> list[tuple[int, Event]]:
+    def poll(self) -> list[tuple[int, WireEvent]]:
         events, self.todo = self.todo, []
         return events
 
@@ -172,8 +172,8 @@ def test_what_a_schedule_leaves_held_is_released_at_its_end(bench: Bench) -> Non
 
 def test_a_release_ends_the_hold(bench: Bench) -> None:
     schedule = bench.schedule(HOLD, HELD, StepSpec(step="release", target="step(hold)"))
-    bench.wire.todo += [(2, Event(event="forwarded", at_ns=6, rule=1, api=ALTER_PARTITION, size_bytes=9))]
-    bench.wire.todo += [(2, Event(event="answered", at_ns=7, rule=1, api=ALTER_PARTITION))]
+    bench.wire.todo += [(2, WireEvent(event="forwarded", at_ns=6, rule=1, api=ALTER_PARTITION, size_bytes=9))]
+    bench.wire.todo += [(2, WireEvent(event="answered", at_ns=7, rule=1, api=ALTER_PARTITION))]
     assert schedule.run()
     hold, _, release = read_steps(bench.record) or []
     assert release.proof["forwarded_bytes"] == 9

@@ -19,7 +19,7 @@ from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from workloads.client import Client
 from workloads.config import Endpoints, ProducerConfig, SamplerConfig, read_config
 from workloads.group import Workload
-from workloads.status import TEXT_BYTES, State, StatusFile
+from workloads.status import TEXT_BYTES, ClientState, StatusFile
 
 DEAD = "127.0.0.1:9"
 """The discard port: nobody listens there, and connecting fails at once."""
@@ -47,11 +47,11 @@ def test_counters_and_reasons_pass_through_the_status_file(tmp_path: Path) -> No
     written = StatusFile.create(path, 3)
     read = StatusFile.open(path)
     assert read is not None
-    assert read.state == State.STARTING
+    assert read.state == ClientState.STARTING
     written.put(2, 1 << 62)
-    written.tell(State.FAILED, "é" * TEXT_BYTES)
+    written.tell(ClientState.FAILED, "é" * TEXT_BYTES)
     assert (read.get(0), read.get(2)) == (0, 1 << 62)
-    assert read.state == State.FAILED
+    assert read.state == ClientState.FAILED
     assert read.text.startswith("éé")
     assert len(read.text.encode()) <= TEXT_BYTES
 
@@ -59,10 +59,10 @@ def test_counters_and_reasons_pass_through_the_status_file(tmp_path: Path) -> No
 def test_a_client_stops_when_told_and_says_so(start: StartClient, tmp_path: Path) -> None:
     client = Client("sampler", "workloads.sampler", tmp_path, tmp_path / "log")
     client.start(_sampler(client, tmp_path / "j"), start)
-    client.await_state([State.RUNNING], 20)
+    client.await_state([ClientState.RUNNING], 20)
     client.tell_to_stop()
     end = client.join(time.monotonic() + 10)
-    assert (end.exit_code, end.state, end.clean) == (0, State.STOPPED, True)
+    assert (end.exit_code, end.state, end.clean) == (0, ClientState.STOPPED, True)
 
 
 def test_a_client_whose_disk_is_full_stops_with_exit_code_3_and_its_reason(start: StartClient, tmp_path: Path) -> None:
@@ -72,23 +72,23 @@ def test_a_client_whose_disk_is_full_stops_with_exit_code_3_and_its_reason(start
     )
     client.start(config, start)
     with pytest.raises(HarnessError, match="exit code 3") as error:
-        client.await_state([State.RUNNING], 20)
+        client.await_state([ClientState.RUNNING], 20)
     assert "No space left on device" in str(error.value)
-    assert client.state == State.FAILED
+    assert client.state == ClientState.FAILED
 
 
 def test_a_client_that_cannot_start_shows_its_last_words(start: StartClient, tmp_path: Path) -> None:
     client = Client("x", "workloads.nothing", tmp_path, tmp_path / "log")
     client.start(_sampler(client, tmp_path / "j"), start)
     with pytest.raises(HarnessError, match="No module named") as error:
-        client.await_state([State.RUNNING], 20)
+        client.await_state([ClientState.RUNNING], 20)
     assert (error.value.where, error.value.next) == (str(tmp_path), f"zcat -f {tmp_path / 'log'}*")
 
 
 def test_a_client_that_does_not_stop_in_time_is_killed(start: StartClient, tmp_path: Path) -> None:
     client = Client("sampler", "workloads.sampler", tmp_path, tmp_path / "log")
     client.start(_sampler(client, tmp_path / "j"), start)
-    client.await_state([State.RUNNING], 20)
+    client.await_state([ClientState.RUNNING], 20)
     end = client.join(time.monotonic() + 0.1)
     assert (end.exit_code, end.clean) == (-signal.SIGKILL, False)
     client.kill()
@@ -107,7 +107,7 @@ def test_a_producer_gives_up_when_no_broker_answers(start: StartClient, tmp_path
     )
     client.start(config, start)
     with pytest.raises(HarnessError, match="a leader for every partition of t") as error:
-        client.await_state([State.RUNNING], 20)
+        client.await_state([ClientState.RUNNING], 20)
     assert DEAD in str(error.value)
 
 

@@ -24,7 +24,7 @@ _EVERY_ISR_MAX = 6
 """Up to so many replicas every ISR is tried: 64 of them."""
 
 
-class Candidate(NamedTuple):
+class PossibleAction(NamedTuple):
     """One action by `by` that leads to `partition`."""
 
     name: str
@@ -32,20 +32,22 @@ class Candidate(NamedTuple):
     partition: Partition
 
 
-def of_events(protocol: Protocol, partition: Partition, cluster: Cluster, event: BrokerEvent) -> Iterator[Candidate]:
+def of_events(
+    protocol: Protocol, partition: Partition, cluster: Cluster, event: BrokerEvent
+) -> Iterator[PossibleAction]:
     """What the controller does to the partition in the batch of a broker's event; `cluster` is as before it."""
     broker = event.broker
     who = f"broker {broker}"
     match event.event:
         case "fenced":
-            yield Candidate("fence", f"{who}, fenced", protocol.fence(partition, cluster, broker).partition)
+            yield PossibleAction("fence", f"{who}, fenced", protocol.fence(partition, cluster, broker).partition)
         case "unfenced":
-            yield Candidate("unfence", f"{who}, unfenced", protocol.unfence(partition, cluster, broker).partition)
+            yield PossibleAction("unfence", f"{who}, unfenced", protocol.unfence(partition, cluster, broker).partition)
         case "shutting_down":
             found = protocol.controlled_shutdown(partition, cluster, broker)
-            yield Candidate("controlled-shutdown", f"{who}, in controlled shutdown", found.partition)
+            yield PossibleAction("controlled-shutdown", f"{who}, in controlled shutdown", found.partition)
         case "unregistered":
-            yield Candidate(
+            yield PossibleAction(
                 "unregister", f"{who}, unregistered", protocol.unregister(partition, cluster, broker).partition
             )
         case "registered":
@@ -55,25 +57,31 @@ def of_events(protocol: Protocol, partition: Partition, cluster: Cluster, event:
                 for previous in (stored, NO_EPOCH)
             )
             if clean.partition == unclean.partition:
-                yield Candidate("register", f"{who}, registered", clean.partition)
+                yield PossibleAction("register", f"{who}, registered", clean.partition)
             else:
-                yield Candidate("register-clean", f"{who}, registered after a clean shutdown", clean.partition)
-                yield Candidate("register-unclean", f"{who}, registered after an unclean shutdown", unclean.partition)
+                yield PossibleAction("register-clean", f"{who}, registered after a clean shutdown", clean.partition)
+                yield PossibleAction(
+                    "register-unclean", f"{who}, registered after an unclean shutdown", unclean.partition
+                )
 
 
-def of_configs(protocol: Protocol, partition: Partition, cluster: Cluster, change: ConfigChange) -> Iterator[Candidate]:
+def of_configs(
+    protocol: Protocol, partition: Partition, cluster: Cluster, change: ConfigChange
+) -> Iterator[PossibleAction]:
     """What a change of min.insync.replicas or of the ELR feature does to the partition."""
     if change.resource == f"feature:{ELR_VERSION}":
         found = protocol.set_elr_feature(partition, cluster, int(change.value or 0) >= 1)
-        yield Candidate("elr-feature", f"{ELR_VERSION}={change.value}", found.partition)
+        yield PossibleAction("elr-feature", f"{ELR_VERSION}={change.value}", found.partition)
     elif change.name == MIN_ISR:
         on_topic = change.resource.startswith("topic:")
         value = int(change.value) if change.value is not None else cluster.min_isr
         found = protocol.set_min_isr(partition, cluster, value, topic=on_topic)
-        yield Candidate("clear-elr", f"{MIN_ISR}={change.value} on {change.resource}", found.partition)
+        yield PossibleAction("clear-elr", f"{MIN_ISR}={change.value} on {change.resource}", found.partition)
 
 
-def of_the_leader(protocol: Protocol, partition: Partition, cluster: Cluster, isrs: list[int]) -> Iterator[Candidate]:
+def of_the_leader(
+    protocol: Protocol, partition: Partition, cluster: Cluster, isrs: list[int]
+) -> Iterator[PossibleAction]:
     """What the leader's AlterPartition for each of `isrs` comes to, recovered or (KIP-704) still recovering."""
     if partition.leader < 0:
         return
@@ -89,7 +97,7 @@ def of_the_leader(protocol: Protocol, partition: Partition, cluster: Cluster, is
             )
             made = protocol.alter_partition(partition, cluster, request).partition
             by = f"leader {partition.leader}, AlterPartition to {sorted(members(isr))}"
-            yield Candidate(_altered(partition, made), by, made)
+            yield PossibleAction(_altered(partition, made), by, made)
 
 
 def _altered(before: Partition, after: Partition) -> str:
@@ -103,37 +111,37 @@ def _altered(before: Partition, after: Partition) -> str:
 
 def of_timers(
     protocol: Protocol, partition: Partition, cluster: Cluster, touched_disks: frozenset[int] | None
-) -> Iterator[Candidate]:
+) -> Iterator[PossibleAction]:
     """What the controller does by itself from time to time, and brokers that say which directory a replica is in.
 
     A broker with one directory has cause to say so only after its disk was replaced.
     """
     balanced, swept = protocol.balance(partition, cluster), protocol.sweep(partition, cluster)
-    yield Candidate("preferred-election", "the controller's balancing", balanced.partition)
-    yield Candidate("unclean-election", "the controller's sweep", swept.partition)
+    yield PossibleAction("preferred-election", "the controller's balancing", balanced.partition)
+    yield PossibleAction("unclean-election", "the controller's sweep", swept.partition)
     for broker in partition.replicas:
         if touched_disks is not None and broker not in touched_disks:
             continue
         found = protocol.assign_directory(partition, cluster, broker)
-        yield Candidate("assign-directory", f"broker {broker}", found.partition)
+        yield PossibleAction("assign-directory", f"broker {broker}", found.partition)
 
 
 def of_operators(
     protocol: Protocol, partition: Partition, cluster: Cluster, after: Partition, asked: Sequence[Request] | None
-) -> Iterator[Candidate]:
+) -> Iterator[PossibleAction]:
     """Elections and reassignments by request, of those that were `asked` for; None: any may have been."""
     for type_, kind in (("preferred", Election.PREFERRED), ("unclean", Election.UNCLEAN)):
         if asked is None or any(one.asks_for(type_) for one in asked):
-            yield Candidate(f"{type_}-election", "an operator", protocol.elect(partition, cluster, kind).partition)
+            yield PossibleAction(f"{type_}-election", "an operator", protocol.elect(partition, cluster, kind).partition)
     if asked is None or any(one.kind == "reassign" for one in asked):
         target = tuple(broker for broker in after.replicas if not after.removing >> broker & 1)
         for replicas in dict.fromkeys((target, after.replicas)):
             if replicas != partition.replicas or partition.adding or partition.removing:
                 found = protocol.reassign(partition, cluster, replicas)
-                yield Candidate("reassign", f"an operator, to {list(replicas)}", found.partition)
+                yield PossibleAction("reassign", f"an operator, to {list(replicas)}", found.partition)
         if partition.adding or partition.removing:
             found = protocol.cancel_reassignment(partition, cluster)
-            yield Candidate("cancel-reassignment", "an operator", found.partition)
+            yield PossibleAction("cancel-reassignment", "an operator", found.partition)
 
 
 def likely_isrs(before: Partition, after: Partition) -> list[int]:

@@ -14,7 +14,7 @@ from analysis.judge.requests import Request
 from analysis.judge.rules import MIN_ISR, Rules
 from analysis.judge.timeline import Timeline
 from analysis.judge.trace.actions import (
-    Candidate,
+    PossibleAction,
     every_isr,
     likely_isrs,
     of_configs,
@@ -23,8 +23,8 @@ from analysis.judge.trace.actions import (
     of_the_leader,
     of_timers,
 )
-from analysis.judge.trace.results import Explained, Near, Trace, Unexplained, differences, near_to
-from analysis.judge.trace.world import World, model_of
+from analysis.judge.trace.results import Explained, Near, TimelineTrace, Unexplained, differences, near_to
+from analysis.judge.trace.world import ControllerKnowledge, model_of
 from analysis.spec.partition import NO_LEADER, Partition, UncleanElection, mask_of
 from analysis.spec.variants import ELR_VERSION
 from ebbtide.errors import UsageError
@@ -43,7 +43,7 @@ def check_timeline(
     statics: Mapping[str, str] | None = None,
     asked: tuple[Request, ...] | None = None,
     touched_disks: frozenset[int] | None = None,
-) -> Trace:
+) -> TimelineTrace:
     """Check every transition of the timeline against the variant of `kafka` at the feature levels of that moment.
 
     `statics` are the controllers' own properties; None: not known. `asked` are the requests that operators made, which
@@ -53,14 +53,14 @@ def check_timeline(
     """
     lacking = timeline.missing & {"partitions", "brokers"}
     if lacking:
-        return Trace(refused=f"{' and '.join(sorted(lacking))}.parquet is missing")
-    checker = _Checker(timeline, World(timeline, rules, kafka, statics), asked, touched_disks)
+        return TimelineTrace(refused=f"{' and '.join(sorted(lacking))}.parquet is missing")
+    checker = _Checker(timeline, ControllerKnowledge(timeline, rules, kafka, statics), asked, touched_disks)
     try:
         results = [checker.check(before, after) for before, after in _transitions(timeline)]
         omitted = list(checker.omissions())
     except UsageError as error:
-        return Trace(refused=f"the model does not know this release: {error.got or error.what}")
-    return Trace(
+        return TimelineTrace(refused=f"the model does not know this release: {error.got or error.what}")
+    return TimelineTrace(
         explained=tuple(one for one in results if isinstance(one, Explained)),
         unexplained=tuple(
             sorted(
@@ -89,7 +89,7 @@ class _Checker:
     def __init__(
         self,
         timeline: Timeline,
-        world: World,
+        world: ControllerKnowledge,
         asked: tuple[Request, ...] | None,
         touched_disks: frozenset[int] | None,
     ) -> None:
@@ -191,7 +191,7 @@ class _Checker:
 
     def _candidates(
         self, before: PartitionState, after: PartitionState, *, every: bool, unclean: UncleanElection | None = None
-    ) -> Iterator[Candidate]:
+    ) -> Iterator[PossibleAction]:
         """Actions that may have made the transition, likely ones first; `every`: all ISRs that a leader could ask."""
         protocol, partition, seen = self._world.protocol(after.metadata_offset), model_of(before), model_of(after)
         for event in self._causes.get(after.metadata_offset, ()):
@@ -224,7 +224,7 @@ class _Checker:
         made = Partition(replicas=after.replicas, isr=mask_of(isr), leader=isr[0] if isr else NO_LEADER)
         if made == model_of(after):
             return Explained(before=None, after=after, action="create", by="an operator")
-        near = near_to(Candidate("create", "an operator", made), model_of(after))
+        near = near_to(PossibleAction("create", "an operator", made), model_of(after))
         why = "a partition does not begin so"
         return Unexplained(
             metadata_offset=after.metadata_offset,
@@ -248,7 +248,7 @@ class _Checker:
     def _nearest(self, before: PartitionState, after: PartitionState) -> tuple[Near, ...]:
         """The allowed states with the fewest fields that differ from what was seen."""
         seen, standing = model_of(after), model_of(before)
-        found: dict[Partition, Candidate] = {}
+        found: dict[Partition, PossibleAction] = {}
         for candidate in self._candidates(before, after, every=True):
             if candidate.partition != standing:
                 found.setdefault(candidate.partition, candidate)

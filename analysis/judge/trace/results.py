@@ -6,7 +6,7 @@ from collections import Counter
 
 import msgspec
 
-from analysis.judge.trace.actions import Candidate
+from analysis.judge.trace.actions import PossibleAction
 from analysis.spec.partition import Partition, members
 from ebbtide.record.rows import PartitionState
 
@@ -44,7 +44,7 @@ class Unexplained(msgspec.Struct, frozen=True, kw_only=True):
     nearest: tuple[Near, ...] = ()
 
 
-class Trace(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineTrace(msgspec.Struct, frozen=True, kw_only=True):
     """Every transition of a timeline in the order of its log; `refused` says why none could be checked."""
 
     explained: tuple[Explained, ...] = ()
@@ -57,7 +57,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         return dict(sorted(Counter(one.action for one in self.explained).items()))
 
 
-def near_to(candidate: Candidate, seen: Partition) -> Near:
+def near_to(candidate: PossibleAction, seen: Partition) -> Near:
     """What the candidate would have led to, against the state that was seen."""
     return Near(action=candidate.name, by=candidate.by, instead=differences(candidate.partition, seen))
 

@@ -51,7 +51,7 @@ class _Registrations(NamedTuple):
         return self
 
 
-class World:
+class ControllerKnowledge:
     """The controller's knowledge by metadata offset; `statics` are the controllers' own properties.
 
     `statics` None: they are not known, and where a decision hangs on one, `unclean_known` says so.
