@@ -47,17 +47,17 @@ def upward(imports: Iterable[Import]) -> list[str]:
     return [_sentence(one) for one, by, of in arrows if of != by and of not in LAYERS[by]]
 
 
-def circle(imports: Iterable[Import]) -> list[str]:
-    """The imports of one circle of subpackages, as sentences; empty where there is none.
+def circle(imports: Iterable[Import], depth: int = 2) -> list[str]:
+    """The imports of one circle of packages at `depth`, as sentences; empty where there is none.
 
-    A module directly in a top-level package is a subpackage of its own. What a top-level package itself holds is no
-    part of a circle: importing any module of it imports that.
+    A module directly in a package above is a package of its own. What a package itself holds is in no circle with
+    what is below it: importing any module of it imports that.
     """
     graph: dict[str, set[str]] = {}
     examples: dict[tuple[str, str], Import] = {}
     for one in imports:
-        by, of = one.between(2)
-        if by != of and "." in by and "." in of:
+        by, of = one.between(depth)
+        if not f"{by}.".startswith(f"{of}.") and not f"{of}.".startswith(f"{by}."):
             graph.setdefault(by, set()).add(of)
             examples.setdefault((by, of), one)
     try:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from analysis.evidence.remaking import PARTS, Part, is_of_parts, parts_to_remake
 from analysis.evidence.wholeness import OF_PREDICTIONS, is_evidence_whole, is_raw_whole
-from analysis.judge.api_check import compare_answers
-from analysis.judge.blame import (
+from analysis.judge.causes.blame import (
     blamed_losses,
     blamed_regressions,
     losses_of,
@@ -23,22 +22,23 @@ from analysis.judge.blame import (
     regressions_of,
     without_causes_where_gaps,
 )
-from analysis.judge.client_facts import client_facts
-from analysis.judge.coverage import coverage
-from analysis.judge.elections import all_elections
-from analysis.judge.epochs import load_epochs
-from analysis.judge.evidence import Evidence
-from analysis.judge.gone import READ, blamed_gone
-from analysis.judge.hw_check import Touch
-from analysis.judge.invariants import WITNESS, Case, CheckedClause, check_all
-from analysis.judge.log_losses import log_losses
-from analysis.judge.outcome import decide, unproven
-from analysis.judge.prediction import Comparison, ObservedRun, compare, known, told, told_seen, without_proof
-from analysis.judge.requests import requests
-from analysis.judge.rules import Rules
-from analysis.judge.timeline import load_timeline
-from analysis.judge.trace_check import seen_actions, trace_of
-from analysis.judge.workload_facts import handed_over
+from analysis.judge.causes.gone import READ, blamed_gone
+from analysis.judge.clauses.api_check import compare_answers
+from analysis.judge.clauses.hw_check import Touch
+from analysis.judge.clauses.invariants import WITNESS, Case, CheckedClause, check_all
+from analysis.judge.clauses.trace_check import seen_actions, trace_of
+from analysis.judge.coverage.client_facts import client_facts
+from analysis.judge.coverage.counting import coverage
+from analysis.judge.coverage.workload_facts import handed_over
+from analysis.judge.history.elections import all_elections
+from analysis.judge.history.epochs import load_epochs
+from analysis.judge.history.evidence import Evidence
+from analysis.judge.history.log_losses import log_losses
+from analysis.judge.history.requests import requests
+from analysis.judge.history.rules import Rules
+from analysis.judge.history.timeline import load_timeline
+from analysis.judge.outcome.deciding import decide, unproven
+from analysis.judge.outcome.prediction import Comparison, ObservedRun, compare, known, told, told_seen, without_proof
 from ebbtide.errors import EbbtideError, Problems
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, WITNESS_DIR, check_ended
 from ebbtide.record.manifest import Manifest, read_manifest

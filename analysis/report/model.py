@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.judge.elections import elections_of
-from analysis.judge.invariants import CLAUSES
-from analysis.judge.timeline import Timeline, TopicPartition, load_timeline
+from analysis.judge.clauses.invariants import CLAUSES
+from analysis.judge.history.elections import elections_of
+from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
 from analysis.report import words
 from analysis.report.protocol import in_a_line, protocol
 from ebbtide.record.manifest import Manifest

@@ -10,8 +10,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from analysis.judge.elections import all_elections
-from analysis.judge.timeline import load_timeline
+from analysis.judge.history.elections import all_elections
+from analysis.judge.history.timeline import load_timeline
 from analysis.report import words
 from analysis.report.protocol import in_a_line, protocol
 from ebbtide.record.manifest import Manifest, read_manifest

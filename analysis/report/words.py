@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.judge.elections import Elected
+from analysis.judge.history.elections import Elected
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest
 from ebbtide.record.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION

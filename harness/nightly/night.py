@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from analysis.judge.prediction import known_in
+from analysis.judge.outcome.prediction import known_in
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.record.manifest import Manifest, read_manifest, records_of
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict

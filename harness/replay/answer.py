@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from analysis.judge.outcome import unproven
+from analysis.judge.outcome.deciding import unproven
 from analysis.report.words import MEANING
 from ebbtide.record.predicted import fitting
 from ebbtide.record.property_names import NO_COMMITTED_LOSS

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from analysis.judge.timeline import Timeline, load_timeline
+from analysis.judge.history.timeline import Timeline, load_timeline
 from ebbtide.errors import UsageError
 from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.record.files import JOURNAL_DIR

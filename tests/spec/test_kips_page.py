@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from analysis.judge.invariants import CLAUSES
+from analysis.judge.clauses.invariants import CLAUSES
 from analysis.spec.invariants import invariants_of
 from analysis.spec.variants import VARIANTS
 from ebbtide.scenario.catalogue import names

@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from analysis.judge.elections import all_elections
-from analysis.judge.requests import Request
-from analysis.judge.rules import UNCLEAN_ELECTION, Rules
-from analysis.judge.timeline import Timeline, load_timeline
+from analysis.judge.history.elections import all_elections
+from analysis.judge.history.requests import Request
+from analysis.judge.history.rules import UNCLEAN_ELECTION, Rules
+from analysis.judge.history.timeline import Timeline, load_timeline
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import TimelineTrace, Unexplained
 from analysis.spec.variants import ELR_VERSION

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from judge_records import ELR_ON, Story
 
-from analysis.judge.partition_facts import FACTS
+from analysis.judge.coverage.partition_facts import FACTS
 
 
 def story(record: Path, **more: object) -> Story:

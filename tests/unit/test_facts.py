@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from judge_records import ELR_ON, Story, ns
 
-from analysis.judge.invariants import CLAUSES
+from analysis.judge.clauses.invariants import CLAUSES
 from ebbtide.record.clients import ClientEvent, write_client_events
 from ebbtide.record.manifest import ProducerSetup
 from ebbtide.record.tables import ANOMALY_SCHEMA

@@ -17,7 +17,7 @@ import evidence_builders as build
 import pytest
 from test_schedule import Counters, Notes
 
-from analysis.judge.outcome import unproven
+from analysis.judge.outcome.deciding import unproven
 from cluster.host.links import Cut, Limited, Transfer
 from cluster.host.processes import state_of
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest

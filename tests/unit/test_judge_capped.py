@@ -40,12 +40,12 @@ DECIDE = (
 """Where a run, or what is done about it, is decided."""
 
 SHOWN = (
-    "analysis.judge.api_check._KEPT_MAX",
-    "analysis.judge.blame._TOLD_MAX",
-    "analysis.judge.invariants.EVIDENCE_ROWS_MAX",
-    "analysis.judge.outcome._SHOWN_MAX",
+    "analysis.judge.clauses.api_check._KEPT_MAX",
+    "analysis.judge.causes.blame._TOLD_MAX",
+    "analysis.judge.clauses.invariants.EVIDENCE_ROWS_MAX",
+    "analysis.judge.outcome.deciding._SHOWN_MAX",
     "analysis.judge.trace.check._NEAREST_MAX",
-    "analysis.judge.witness_check._ROWS_MAX",
+    "analysis.judge.clauses.witness_check._ROWS_MAX",
     "analysis.reconcile.crowds.LISTED",
     "analysis.reconcile.facts._LISTED_MAX",
     "analysis.reconcile.summary.EXAMPLES_MAX",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from judge_records import ELR_OFF, ELR_ON, Story, by_name, last_replica_standing, ns
 
-from analysis.judge.findings import finding
-from analysis.judge.invariants import CLAUSES, Clause
+from analysis.judge.clauses.findings import finding
+from analysis.judge.clauses.invariants import CLAUSES, Clause
 from analysis.judging import one_record as judging
 from ebbtide.record.property_names import NO_STALE_JOIN
 

@@ -8,9 +8,14 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from import_graph import LAYERS, arrows, circle, imports_in, upward
+from import_graph import LAYERS, Import, arrows, circle, imports_in, upward
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def project() -> list[Import]:
+    return imports_in(ROOT)
 
 
 @pytest.fixture
@@ -20,12 +25,13 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_no_package_imports_one_above_it() -> None:
-    assert upward(imports_in(ROOT)) == []
+def test_no_package_imports_one_above_it(project: list[Import]) -> None:
+    assert upward(project) == []
 
 
-def test_no_subpackages_import_each_other_in_a_circle() -> None:
-    assert circle(imports_in(ROOT)) == []
+@pytest.mark.parametrize("depth", [2, 3, 4])
+def test_no_subpackages_import_each_other_in_a_circle(project: list[Import], depth: int) -> None:
+    assert circle(project, depth) == []
 
 
 def test_an_import_that_goes_up_is_seen_with_both_files(copy: Path) -> None:
@@ -50,10 +56,18 @@ def test_every_package_of_the_wheel_has_a_layer() -> None:
     assert set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]) == set(LAYERS)
 
 
-def test_the_architecture_page_shows_the_packages_that_import_each_other() -> None:
+def test_a_circle_within_a_subpackage_is_seen_too(copy: Path) -> None:
+    history = copy / "analysis" / "judge" / "history"
+    _append(history / "rules.py", "from analysis.judge.causes.permits import why_it_could_lead")
+    imports = imports_in(copy)
+    assert circle(imports) == []
+    assert "analysis/judge/history/rules.py imports analysis/judge/causes/permits.py" in circle(imports, 3)
+
+
+def test_the_architecture_page_shows_the_packages_that_import_each_other(project: list[Import]) -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     drawn = set(re.findall(r"^ *(\w+) --> (\w+)$", page, re.MULTILINE))
-    assert drawn == arrows(imports_in(ROOT))
+    assert drawn == arrows(project)
 
 
 @pytest.mark.parametrize("top", LAYERS)

@@ -13,8 +13,8 @@ import pytest
 import tomli_w
 from fake_runner import ENDS, LOST, write_record
 
-from analysis.judge.outcome import decide
-from analysis.judge.prediction import ObservedRun, compare
+from analysis.judge.outcome.deciding import decide
+from analysis.judge.outcome.prediction import ObservedRun, compare
 from analysis.reconcile import reconciling
 from ebbtide.pytest_plugin.judgement import complaint, expectable
 from ebbtide.pytest_plugin.run_record import RunRecord

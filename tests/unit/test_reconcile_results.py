@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from reconcile_oracle import unnamed_drops
 from records import RecordBuilder
 
-from analysis.judge.lost_offsets import lowest_between
+from analysis.judge.causes.lost_offsets import lowest_between
 from analysis.reconcile import reconcile, reconciling
 from analysis.reconcile.model import GoneRange, HwRegression, LostRange, Reconciliation
 from analysis.reconcile.summary import EXAMPLES_MAX

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from judge_records import Story, by_name, last_replica_standing
 
-from analysis.judge.invariants import CLAUSES
+from analysis.judge.clauses.invariants import CLAUSES
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
 from analysis.report.protocol import in_a_line, protocol

@@ -10,7 +10,7 @@ import pytest
 from judge_records import last_replica_standing
 from records import RecordBuilder
 
-from analysis.judge.witness_check import witness_agrees
+from analysis.judge.clauses.witness_check import witness_agrees
 from analysis.witness.table import PROBLEM
 from cluster.jars.connector import _artifact
 from ebbtide.record.files import WITNESS_DIR

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.judge.workload_facts import workload_facts
+from analysis.judge.coverage.workload_facts import workload_facts
 from ebbtide.errors import UsageError
 from ebbtide.record.clients import CLIENTS_DIR, ClientEvent, read_client_events, write_client_events
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, write_manifest

@@ -18,7 +18,7 @@ from statistics import median
 
 import msgspec
 
-from analysis.judge.prediction import told
+from analysis.judge.outcome.prediction import told
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import Scenario
 from harness.nightly.store import Done, Store

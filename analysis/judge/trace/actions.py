@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from analysis.judge.requests import Request
-from analysis.judge.rules import MIN_ISR
+from analysis.judge.history.requests import Request
+from analysis.judge.history.rules import MIN_ISR
 from analysis.spec.partition import NO_EPOCH, AlterPartition, Cluster, Election, Partition, mask_of, members
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import ELR_VERSION

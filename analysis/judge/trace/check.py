@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from analysis.judge.requests import Request
-from analysis.judge.rules import MIN_ISR, Rules
-from analysis.judge.timeline import Timeline
+from analysis.judge.history.requests import Request
+from analysis.judge.history.rules import MIN_ISR, Rules
+from analysis.judge.history.timeline import Timeline
 from analysis.judge.trace.actions import (
     PossibleAction,
     every_isr,

@@ -10,8 +10,8 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from analysis.judge.rules import MIN_ISR, Rules
-from analysis.judge.timeline import Timeline
+from analysis.judge.history.rules import MIN_ISR, Rules
+from analysis.judge.history.timeline import Timeline
 from analysis.spec.partition import NO_EPOCH, Cluster, Partition, UncleanElection, mask_of
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import METADATA_VERSION, protocol_for

@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from analysis.judge.evidence import Evidence
-from analysis.judge.timeline import Timeline
+from analysis.judge.history.evidence import Evidence
+from analysis.judge.history.timeline import Timeline
 from ebbtide.record.files import LOGS_DIR
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from analysis.judge.evidence import Evidence
-from analysis.judge.timeline import Timeline
+from analysis.judge.history.evidence import Evidence
+from analysis.judge.history.timeline import Timeline
 from ebbtide.record.rows import PartitionState
 
 FACTS = (

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.judge.elections import Elected
-from analysis.judge.epochs import Epochs
-from analysis.judge.log_losses import BrokerLogLoss
-from analysis.judge.requests import Request
-from analysis.judge.rules import Rules
-from analysis.judge.timeline import Timeline
+from analysis.judge.history.elections import Elected
+from analysis.judge.history.epochs import Epochs
+from analysis.judge.history.log_losses import BrokerLogLoss
+from analysis.judge.history.requests import Request
+from analysis.judge.history.rules import Rules
+from analysis.judge.history.timeline import Timeline
 from ebbtide.record.verdict import Cause
 
 

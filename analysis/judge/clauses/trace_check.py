@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.judge.evidence import Evidence
-from analysis.judge.findings import Finding, Row, finding, state_row, unknown
+from analysis.judge.clauses.findings import Finding, Row, finding, state_row, unknown
+from analysis.judge.history.evidence import Evidence
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import TimelineTrace, Unexplained
 from ebbtide.record.manifest import Manifest

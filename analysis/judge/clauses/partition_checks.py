@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.judge.elections import all_elections
-from analysis.judge.evidence import Evidence
-from analysis.judge.findings import Finding, Row, election_row, finding, state_row
-from analysis.judge.timeline import Timeline
+from analysis.judge.clauses.findings import Finding, Row, election_row, finding, state_row
+from analysis.judge.history.elections import all_elections
+from analysis.judge.history.evidence import Evidence
+from analysis.judge.history.timeline import Timeline
 from analysis.judge.trace.world import model_of
 from analysis.spec.invariants import invariants_of
 from analysis.spec.partition import Cluster

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.judge.evidence import Evidence
-from analysis.judge.findings import Finding, Row, finding, state_row, unknown
-from analysis.judge.log_losses import UNCLEAN_STEPS
+from analysis.judge.clauses.findings import Finding, Row, finding, state_row, unknown
+from analysis.judge.history.evidence import Evidence
+from analysis.judge.history.log_losses import UNCLEAN_STEPS
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 import pyarrow.compute as pc
 
-from analysis.judge.batches import batches
-from analysis.judge.evidence import Evidence
-from analysis.judge.findings import Finding, Row, finding, unknown
+from analysis.judge.clauses.findings import Finding, Row, finding, unknown
+from analysis.judge.history.batches import batches
+from analysis.judge.history.evidence import Evidence
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files

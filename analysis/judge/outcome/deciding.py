@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.judge.invariants import CheckedClause
-from analysis.judge.outcome_checks import Blamed, by_election
-from analysis.judge.prediction import Comparison
+from analysis.judge.clauses.invariants import CheckedClause
+from analysis.judge.clauses.outcome_checks import Blamed, by_election
+from analysis.judge.outcome.prediction import Comparison
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.needed import hw_fell_without_cause, is_needed
 from ebbtide.record.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from analysis.judge.batches import batches
+from analysis.judge.history.batches import batches
 from ebbtide.record.clients import ClientEvent, read_client_events
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.manifest import ACKS_SPELLED, read_manifest

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from analysis.evidence.wholeness import OF_LOSSES, Gap
-from analysis.judge.causes import attribute_loss, attribute_regression
-from analysis.judge.evidence import Attribution, Evidence
-from analysis.judge.gone import READ
-from analysis.judge.outcome_checks import Blamed, by_election, election_of
+from analysis.judge.causes.attribution import attribute_loss, attribute_regression
+from analysis.judge.causes.gone import READ
+from analysis.judge.clauses.outcome_checks import Blamed, by_election, election_of
+from analysis.judge.history.evidence import Attribution, Evidence
 from ebbtide.record.verdict import Cause, Loss, RecordedElection, Regression
 
 if TYPE_CHECKING:

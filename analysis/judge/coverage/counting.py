@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from analysis.judge.broker_checks import unclean_registrations
-from analysis.judge.elections import all_elections
-from analysis.judge.evidence import Evidence
-from analysis.judge.partition_facts import partition_facts
-from analysis.judge.rare_facts import rare_facts
-from analysis.judge.workload_facts import workload_facts
+from analysis.judge.clauses.broker_checks import unclean_registrations
+from analysis.judge.coverage.partition_facts import partition_facts
+from analysis.judge.coverage.rare_facts import rare_facts
+from analysis.judge.coverage.workload_facts import workload_facts
+from analysis.judge.history.elections import all_elections
+from analysis.judge.history.evidence import Evidence
 from ebbtide.record.steps import StepEntry
 
 _ROADS = {

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.batches import batches
-from analysis.judge.elections import elections_of
-from analysis.judge.evidence import Evidence
-from analysis.judge.hw_check import LEARNS_WITHIN_NS, Interval, Touch, first_and_highest, intervals_below
+from analysis.judge.clauses.hw_check import LEARNS_WITHIN_NS, Interval, Touch, first_and_highest, intervals_below
+from analysis.judge.history.batches import batches
+from analysis.judge.history.elections import elections_of
+from analysis.judge.history.evidence import Evidence
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from analysis.judge.findings import Finding, Row, finding
+from analysis.judge.clauses.findings import Finding, Row, finding
 from ebbtide.record.manifest import Manifest
 
 if TYPE_CHECKING:

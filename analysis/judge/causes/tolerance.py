@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import combinations, permutations
 
-from analysis.judge.rules import NEWEST_VARIANT
+from analysis.judge.history.rules import NEWEST_VARIANT
 from analysis.spec.partition import MV_ELR, NO_EPOCH, Cluster, Partition, mask_of
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import VARIANTS

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from analysis.judge.timeline import Timeline
+from analysis.judge.history.timeline import Timeline
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import RecordedElection
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from analysis.judge.elections import Elected
-from analysis.judge.evidence import Attribution, Evidence, Gone
-from analysis.judge.log_losses import BrokerLogLoss
-from analysis.judge.timeline import MILLISECOND_NS
-from analysis.judge.tolerance import tolerated_losses
+from analysis.judge.causes.tolerance import tolerated_losses
+from analysis.judge.history.elections import Elected
+from analysis.judge.history.evidence import Attribution, Evidence, Gone
+from analysis.judge.history.log_losses import BrokerLogLoss
+from analysis.judge.history.timeline import MILLISECOND_NS
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Cause
 

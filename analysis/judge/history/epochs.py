@@ -24,8 +24,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.batches import batches
-from analysis.judge.timeline import TopicPartition
+from analysis.judge.history.batches import batches
+from analysis.judge.history.timeline import TopicPartition
 from ebbtide.record.tables import TABLES, table_files
 
 _FOLD_AT_ROWS = 100_000

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.judge.evidence import Attribution
-from analysis.judge.findings import Finding, Row, finding
+from analysis.judge.clauses.findings import Finding, Row, finding
+from analysis.judge.history.evidence import Attribution
 from ebbtide.record.verdict import RecordedElection
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from packaging.version import InvalidVersion, Version
 
-from analysis.judge.timeline import Timeline
+from analysis.judge.history.timeline import Timeline
 from analysis.spec.partition import NO_EPOCH, Cluster, Partition
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import ELR_VERSION, METADATA_VERSION, VARIANTS, protocol_for

@@ -10,22 +10,22 @@ import msgspec
 
 from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.wholeness import OF_LOSSES, Gap
-from analysis.judge import partition_checks as states
-from analysis.judge.api_check import Compared, api_agrees_with_log
-from analysis.judge.broker_checks import no_join_with_an_old_broker_epoch, unclean_broker_leaves_isr_and_elr
-from analysis.judge.client_checks import no_aborted_read, no_duplicate_of_an_idempotent_producer
-from analysis.judge.evidence import Evidence
-from analysis.judge.findings import Finding, unknown
-from analysis.judge.hw_check import hw_frozen_below_min_isr
-from analysis.judge.outcome_checks import (
+from analysis.judge.clauses import partition_checks as states
+from analysis.judge.clauses.api_check import Compared, api_agrees_with_log
+from analysis.judge.clauses.broker_checks import no_join_with_an_old_broker_epoch, unclean_broker_leaves_isr_and_elr
+from analysis.judge.clauses.client_checks import no_aborted_read, no_duplicate_of_an_idempotent_producer
+from analysis.judge.clauses.findings import Finding, unknown
+from analysis.judge.clauses.hw_check import hw_frozen_below_min_isr
+from analysis.judge.clauses.outcome_checks import (
     Blamed,
     no_committed_loss_unless_allowed,
     no_hw_regression_unless_allowed,
     stale_join_rows,
 )
+from analysis.judge.clauses.trace_check import every_transition_allowed
+from analysis.judge.clauses.witness_check import witness_agrees
+from analysis.judge.history.evidence import Evidence
 from analysis.judge.trace.results import TimelineTrace
-from analysis.judge.trace_check import every_transition_allowed
-from analysis.judge.witness_check import witness_agrees
 from ebbtide.record.files import WITNESS_DIR
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.property_names import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from analysis.judge.elections import Elected
+from analysis.judge.history.elections import Elected
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import PropertyStatus
 

@@ -19,10 +19,10 @@ from pathlib import Path
 import msgspec
 from packaging.version import Version
 
-from analysis.judge.batches import batches
-from analysis.judge.evidence import Evidence
-from analysis.judge.findings import Finding, Row, finding, unknown
-from analysis.judge.timeline import MILLISECOND_NS, Timeline
+from analysis.judge.clauses.findings import Finding, Row, finding, unknown
+from analysis.judge.history.batches import batches
+from analysis.judge.history.evidence import Evidence
+from analysis.judge.history.timeline import MILLISECOND_NS, Timeline
 from ebbtide.errors import UsageError
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.tables import table_files

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.judge.elections import Elected, elections_of
-from analysis.judge.evidence import Attribution, Evidence, Gone
-from analysis.judge.lost_offsets import counts_between
-from analysis.judge.permits import lost_offset, why_it_could_lead
-from analysis.judge.timeline import MILLISECOND_NS
-from analysis.judge.uncommitted import why_uncommitted
+from analysis.judge.causes.lost_offsets import counts_between
+from analysis.judge.causes.permits import lost_offset, why_it_could_lead
+from analysis.judge.causes.uncommitted import why_uncommitted
+from analysis.judge.history.elections import Elected, elections_of
+from analysis.judge.history.evidence import Attribution, Evidence, Gone
+from analysis.judge.history.timeline import MILLISECOND_NS
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import GoneRange, HwRegression, LostRange

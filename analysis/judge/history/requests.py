@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from analysis.judge.timeline import MILLISECOND_NS
+from analysis.judge.history.timeline import MILLISECOND_NS
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from analysis.judge.findings import Finding, Row, finding, unknown
+from analysis.judge.clauses.findings import Finding, Row, finding, unknown
 from analysis.witness.table import PROBLEM
 from ebbtide.record.files import WITNESS_DIR
 from ebbtide.record.manifest import Manifest

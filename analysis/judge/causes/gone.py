@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.judge.causes import attribute, cuts_of
-from analysis.judge.evidence import Attribution, Evidence, Gone
-from analysis.judge.lost_offsets import lowest_between
-from analysis.judge.outcome_checks import Blamed
+from analysis.judge.causes.attribution import attribute, cuts_of
+from analysis.judge.causes.lost_offsets import lowest_between
+from analysis.judge.clauses.outcome_checks import Blamed
+from analysis.judge.history.evidence import Attribution, Evidence, Gone
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import GoneRange, Reconciliation

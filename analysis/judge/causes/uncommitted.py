@@ -11,8 +11,8 @@ since the final read ends at the HW.
 
 from __future__ import annotations
 
-from analysis.judge.elections import Elected, elections_of
-from analysis.judge.evidence import Attribution, Evidence, Gone
+from analysis.judge.history.elections import Elected, elections_of
+from analysis.judge.history.evidence import Attribution, Evidence, Gone
 from ebbtide.record.verdict import Cause
 
 

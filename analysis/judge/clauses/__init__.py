@@ -1,0 +1,1 @@
+"""The checks of clauses: what the protocol promises, held against the history of a run."""

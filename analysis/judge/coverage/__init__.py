@@ -1,0 +1,1 @@
+"""What a run exercised, counted: the coverage facts."""

@@ -1,0 +1,1 @@
+"""The outcome of a run: its prediction, and each reason as a sentence."""
