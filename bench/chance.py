@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import EbbtideError
-from ebbtide.record.lines import append_line, read_lines
+from ebbtide.record.json_files import append_line, read_lines
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
 from harness.cli.judging import JudgeTogether, judging_together

@@ -8,8 +8,8 @@ from typing import TypeVar
 import msgspec
 
 from ebbtide.logs.scan import Damage
-from ebbtide.record.decoding import decoded
 from ebbtide.record.files import RAW_DIR, write_atomically
+from ebbtide.record.json_files import decoded
 from ebbtide.record.manifest import MANIFEST, Manifest, read_manifest
 from ebbtide.record.sums import read_sums
 

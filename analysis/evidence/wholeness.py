@@ -24,8 +24,8 @@ from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import EVIDENCE, CheckpointsReport, ReplicasReport, TimelineReport, report_of
 from ebbtide.errors import EbbtideError
 from ebbtide.record.clients import CLIENTS_DIR
-from ebbtide.record.decoding import decoded
 from ebbtide.record.files import RAW_DIR, WITNESS_DIR
+from ebbtide.record.json_files import decoded
 from ebbtide.record.manifest import ACKS, MANIFEST, Manifest
 from ebbtide.record.steps import STEPS
 from ebbtide.record.sums import changed_files, files_below, missing_files, read_sums

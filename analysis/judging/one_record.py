@@ -42,7 +42,7 @@ from analysis.judge.outcome.prediction import Comparison, ObservedRun, compare, 
 from ebbtide.errors import EbbtideError, Problems
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, WITNESS_DIR, check_ended
 from ebbtide.record.manifest import Manifest, read_manifest
-from ebbtide.record.property_names import API_AGREES, TRANSITIONS
+from ebbtide.record.properties import API_AGREES, TRANSITIONS
 from ebbtide.record.steps import StepEntry, elementary, read_steps
 from ebbtide.record.sums import forget_sums, read_sums, update_sums, write_sums
 from ebbtide.record.tables import table_files

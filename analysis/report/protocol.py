@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ebbtide.record.needed import needed_and_unknown
-from ebbtide.record.property_names import NO_COMMITTED_LOSS
+from ebbtide.record.properties import NO_COMMITTED_LOSS, needed_and_unknown
 from ebbtide.record.verdict import Verdict, counts_by_kind
 from ebbtide.scenario.model import Prediction
 

@@ -10,7 +10,7 @@ import msgspec
 from analysis.judge.history.elections import Elected
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest
-from ebbtide.record.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION
+from ebbtide.record.properties import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files

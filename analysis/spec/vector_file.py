@@ -15,7 +15,7 @@ import msgspec
 
 from analysis.spec.variants import protocol_for
 from ebbtide.errors import EbbtideError, Problems, UsageError
-from ebbtide.releases.metadata_versions import METADATA_VERSIONS
+from ebbtide.releases.feature_levels import METADATA_VERSIONS
 
 Json: TypeAlias = Any
 """A value of the file that is compared, and not looked into."""

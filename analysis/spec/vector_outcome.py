@@ -28,7 +28,7 @@ from analysis.spec.vector_file import (
     VectorConfig,
     VectorPartition,
 )
-from ebbtide.releases.metadata_versions import METADATA_VERSIONS
+from ebbtide.releases.feature_levels import METADATA_VERSIONS
 
 _EXCEPTIONS = {"STALE_BROKER_EPOCH": "StaleBrokerEpochException"}
 

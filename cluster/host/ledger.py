@@ -24,7 +24,7 @@ from cluster.host.volumes import Volume
 from cluster.host.writeback import WriteBackHold
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.places import state_dir
-from ebbtide.record.run_id import RUN_ID_ALLOWED, is_run_id
+from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
 from ebbtide.signals import held_back, unwinding
 
 Entry = Namespace | Volume | Slowness | WriteBackHold | OwnedProcess | Container

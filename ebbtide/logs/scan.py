@@ -49,18 +49,6 @@ class Source(Protocol):
         """The bytes from `position` on, fewer than `size` where they end."""
 
 
-class BytesSource:
-    """A source over bytes, a memoryview or an mmap."""
-
-    def __init__(self, data: bytes | bytearray | memoryview) -> None:
-        self._data = memoryview(data)
-        self.size = len(self._data)
-
-    def view(self, position: int, size: int) -> memoryview:
-        """See `Source`."""
-        return self._data[position : position + size]
-
-
 class FileSource:
     """A source over an open file, read in blocks.
 

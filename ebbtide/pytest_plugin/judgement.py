@@ -36,7 +36,7 @@ def expectable() -> tuple[Sequence[str], Sequence[str]]:
     from typing import get_args
 
     from ebbtide.record.predicted import APART
-    from ebbtide.record.property_names import PROPERTY_NAMES
+    from ebbtide.record.properties import PROPERTY_NAMES
     from ebbtide.record.verdict import KINDS, Cause
     from ebbtide.scenario.facts import FACTS
 
@@ -123,7 +123,7 @@ def _wrongs(run: RunRecord, expected: Sequence[str]) -> list[str]:
 
 def _unknown(run: RunRecord) -> list[str]:
     """The properties that are needed and could not be decided."""
-    from ebbtide.record.needed import needed_and_unknown
+    from ebbtide.record.properties import needed_and_unknown
 
     return needed_and_unknown(run.verdict, prediction_of(run))
 

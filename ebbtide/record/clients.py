@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.record.decoding import decoded
 from ebbtide.record.files import own_folder, write_atomically
+from ebbtide.record.json_files import decoded
 
 CLIENTS_DIR = "clients"
 """Folder of a record: the events of each client that had any."""

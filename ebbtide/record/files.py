@@ -1,4 +1,7 @@
-"""The folders of a record, and writing its files so that a reader, or a killed writer, never meets half of one."""
+"""A record's name and folders, and writing its files so that a reader, or a killed writer, never meets half of one.
+
+A run id names folders, files, namespaces and containers, also when a record brings it along.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import secrets
 import shlex
 import shutil
@@ -26,13 +30,22 @@ ANOMALIES_DIR = "anomalies"
 """Folder of a record: every anomaly that reconciling found."""
 
 WITNESS_DIR = "witness"
-"""Folder of a record: the final log as a second reader read it, or why it could not."""
+"""Folder of a record: what Spark's Kafka connector returned at the end."""
 
 WIRE_FILE = "wire.jsonl"
 """File of a record: what the wire proxies held, let go, delayed and dropped, one event a line."""
 
 LOGS_DIR = "logs"
 """Folder of a record: what each node and each client printed."""
+
+RUN_ID_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -, a letter or a digit first"
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def is_run_id(text: str) -> bool:
+    """Whether `text` can name a run; no path out of a folder can."""
+    return _RUN_ID.fullmatch(text) is not None
 
 
 def to_read(log: Path) -> str:

@@ -13,9 +13,8 @@ from typing import Literal
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.record.decoding import decoded
-from ebbtide.record.files import check_ended, write_atomically
-from ebbtide.record.run_id import RUN_ID_ALLOWED, is_run_id
+from ebbtide.record.files import RUN_ID_ALLOWED, check_ended, is_run_id, write_atomically
+from ebbtide.record.json_files import decoded
 from ebbtide.record.tables import RECORD_VERSION
 from ebbtide.scenario.model import Acks
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.record.decoding import decoded
 from ebbtide.record.files import write_atomically
+from ebbtide.record.json_files import decoded
 from ebbtide.scenario.order import HEALED_BY
 
 STEPS = "steps.jsonl"

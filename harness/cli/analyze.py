@@ -207,7 +207,7 @@ def complain(record: str, error: EbbtideError) -> ExitCode:
 def _tell(runs: list[JudgedRun]) -> None:
     """The runs side by side, then the reasons of each and where to look on."""
     from analysis.report.summary import summary_table, summary_text
-    from ebbtide.record.run_id import is_run_id
+    from ebbtide.record.files import is_run_id
 
     if sys.stdout.isatty():
         from rich.console import Console

@@ -19,7 +19,7 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.locks import holding
 from ebbtide.record.files import write_atomically
-from ebbtide.record.lines import append_line, read_lines
+from ebbtide.record.json_files import append_line, read_lines
 from ebbtide.record.verdict import Outcome
 from harness.nightly.job import Job
 

@@ -9,7 +9,7 @@ from random import Random
 
 import msgspec
 
-from ebbtide.record.lines import append_line, read_lines
+from ebbtide.record.json_files import append_line, read_lines
 from ebbtide.scenario.model import Scenario, StepKind
 from harness.random.breeding import breed
 from harness.random.drawing import STEPS, draw

@@ -10,7 +10,7 @@ import msgspec
 from analysis.judge.outcome.deciding import unproven
 from analysis.report.words import MEANING
 from ebbtide.record.predicted import fitting
-from ebbtide.record.property_names import NO_COMMITTED_LOSS
+from ebbtide.record.properties import NO_COMMITTED_LOSS
 from ebbtide.record.verdict import Verdict, acked_by_brokers
 from ebbtide.scenario.model import ADMIN_KINDS
 from harness.replay.recorded import Recorded

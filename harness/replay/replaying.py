@@ -5,19 +5,23 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
+from analysis.report.html import REPORT
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
-from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict
+from ebbtide.record.files import ANOMALIES_DIR, write_atomically
+from ebbtide.record.verdict import EXIT_OF_OUTCOME, VERDICT, Verdict
+from ebbtide.scratch import Scratch
 from harness.replay.answer import ReplayAnswer, answer
 from harness.replay.compare import Repetition, compare
 from harness.replay.plan import ReplayPlan, plan
 from harness.replay.recorded import Recorded, load_recorded
-from harness.replay.stored import stored
 from harness.runner.display import Display
 from harness.runner.launch import Launch, Wanted
 from harness.runner.run import RunRequest, new_seed
@@ -241,3 +245,32 @@ def _exit_code(replay: Replay, *, elsewhere: bool) -> ExitCode:
     if elsewhere or outcome == "inconclusive":
         return EXIT_OF_OUTCOME[outcome]
     return ExitCode.AS_PREDICTED if replay.same else ExitCode.CONTRADICTED
+
+
+@contextmanager
+def stored(record: Path) -> Iterator[Callable[[], None]]:
+    """A function that makes the record's verdict, report and anomalies what they were at the start of the block."""
+    scratch = Scratch()
+    try:
+        for name in (VERDICT, REPORT):
+            if (record / name).is_file():
+                shutil.copyfile(record / name, scratch.path / name)
+        if (record / ANOMALIES_DIR).is_dir():
+            shutil.copytree(record / ANOMALIES_DIR, scratch.path / ANOMALIES_DIR)
+        yield lambda: _put_back(scratch.path, record)
+    finally:
+        scratch.remove()
+
+
+def _put_back(aside: Path, record: Path) -> None:
+    for name in (VERDICT, REPORT):
+        if (aside / name).exists():
+            write_atomically(record / name, (aside / name).read_bytes())
+        else:
+            (record / name).unlink(missing_ok=True)
+    anomalies = record / ANOMALIES_DIR
+    if anomalies.is_symlink():
+        return  # judging replaces it: nothing was written
+    shutil.rmtree(anomalies, ignore_errors=True)
+    if (aside / ANOMALIES_DIR).exists():
+        shutil.copytree(aside / ANOMALIES_DIR, anomalies)

@@ -15,7 +15,7 @@ import msgspec
 
 from ebbtide.errors import HarnessError
 from ebbtide.locks import holding
-from ebbtide.record.lines import append_line
+from ebbtide.record.json_files import append_line
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.write import text_of
 

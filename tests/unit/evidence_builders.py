@@ -205,3 +205,15 @@ def write_log(folder: Path, *batches: bytes, base: int = 0) -> Path:
     path = folder / segment_name(base)
     path.write_bytes(b"".join(batches))
     return path
+
+
+class BytesSource:
+    """A source over bytes, a memoryview or an mmap."""
+
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        self._data = memoryview(data)
+        self.size = len(self._data)
+
+    def view(self, position: int, size: int) -> memoryview:
+        """See `Source`."""
+        return self._data[position : position + size]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ebbtide.logs import scan as scanning
 from ebbtide.logs.batches import Batch, Record, parse_header, read_varint
 from ebbtide.logs.codecs import UndecodableError, decompress
-from ebbtide.logs.scan import BytesSource, Damage, scan, scan_file
+from ebbtide.logs.scan import Damage, scan, scan_file
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 SEGMENT = build.segment_name(0)
@@ -30,7 +30,7 @@ contents = st.tuples(
 
 
 def scanned(data: bytes) -> list[Batch | Damage]:
-    return list(scan(BytesSource(data)))
+    return list(scan(build.BytesSource(data)))
 
 
 def only_batch(data: bytes) -> Batch:
@@ -130,7 +130,7 @@ def test_flags_are_read_apart() -> None:
 def test_headers_are_read_without_touching_the_records() -> None:
     broken = build.batch(0, [(None, b"value", ())], codec=4)
     broken = broken[:61] + b"not zstd" + broken[69:]
-    (header,) = scan(BytesSource(broken), verify=False)
+    (header,) = scan(build.BytesSource(broken), verify=False)
     assert isinstance(header, Batch)
     assert header.count == 1
     with pytest.raises(UndecodableError):
@@ -246,7 +246,7 @@ def test_an_mmap_can_be_scanned(tmp_path: Path) -> None:
     path = build.write_log(tmp_path, build.plain(0, b"a"), build.plain(1, b"b"))
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         view = memoryview(mapped)
-        offsets = [item.base_offset for item in scan(BytesSource(view))]
+        offsets = [item.base_offset for item in scan(build.BytesSource(view))]
         view.release()
     assert offsets == [0, 1]
 
@@ -255,7 +255,7 @@ def test_an_mmap_can_be_scanned(tmp_path: Path) -> None:
 def test_a_record_count_that_is_wrong_is_an_error(count: int) -> None:
     data = bytearray(build.plain(0, b"a", b"b"))
     data[57:61] = count.to_bytes(4, "big")
-    (found,) = scan(BytesSource(bytes(data)), verify=False)
+    (found,) = scan(build.BytesSource(bytes(data)), verify=False)
     assert isinstance(found, Batch)
     with pytest.raises(UndecodableError):
         list(found.records())

@@ -14,7 +14,7 @@ from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.records import MetadataRecord, decode_batch
 from ebbtide.kraft.schema import Cursor, load, messages, metadata_messages
 from ebbtide.kraft.snapshots import read_snapshot, snapshot_files
-from ebbtide.logs.scan import BytesSource, Damage, scan
+from ebbtide.logs.scan import Damage, scan
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
 from ebbtide.record.tables import TABLES
@@ -24,7 +24,7 @@ T0 = TopicPartition("t", 0)
 
 
 def decoded(*batches: bytes) -> list[MetadataRecord]:
-    items = list(scan(BytesSource(b"".join(batches))))
+    items = list(scan(build.BytesSource(b"".join(batches))))
     assert not [item for item in items if isinstance(item, Damage)]
     return [record for item in items if not isinstance(item, Damage) for record in decode_batch(item)]
 

@@ -8,7 +8,7 @@ import pytest
 from judge_records import ELR_ON, Story, blamed, by_name, last_replica_standing
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
-from analysis.judge.causes.tolerance import tolerated_losses
+from analysis.judge.causes.permits import tolerated_losses
 from analysis.judge.history.elections import Road, road_of
 from analysis.spec.variants import VARIANTS
 from ebbtide.record.rows import PartitionState

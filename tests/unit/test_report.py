@@ -17,9 +17,8 @@ from analysis.report.model import ReportModel, build
 from analysis.report.protocol import in_a_line, protocol
 from analysis.report.summary import JudgedRun, judged, summary_table, summary_text
 from analysis.report.words import acks_0, headline
-from ebbtide.record.needed import needed_and_unknown
 from ebbtide.record.predicted import prediction_of
-from ebbtide.record.property_names import CHECKER_FAILED, NO_COMMITTED_LOSS, TRANSITIONS
+from ebbtide.record.properties import CHECKER_FAILED, NO_COMMITTED_LOSS, TRANSITIONS, needed_and_unknown
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Counts, PropertyResult, PropertyStatus, Verdict, read_verdict
 from ebbtide.scenario.model import Prediction

@@ -28,7 +28,7 @@ from analysis.judge.history.evidence import Evidence
 from analysis.judge.trace.results import TimelineTrace
 from ebbtide.record.files import WITNESS_DIR
 from ebbtide.record.manifest import Manifest
-from ebbtide.record.property_names import (
+from ebbtide.record.properties import (
     API_AGREES,
     CHECKER_FAILED,
     ELECTION_RECOVERING,

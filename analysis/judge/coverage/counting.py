@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from analysis.judge.clauses.broker_checks import unclean_registrations
-from analysis.judge.coverage.partition_facts import partition_facts
-from analysis.judge.coverage.rare_facts import rare_facts
+from analysis.judge.coverage.partition_facts import partition_facts, rare_facts
 from analysis.judge.coverage.workload_facts import workload_facts
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.evidence import Evidence

@@ -13,8 +13,7 @@ from analysis.judge.clauses.invariants import CheckedClause
 from analysis.judge.clauses.outcome_checks import Blamed, by_election
 from analysis.judge.outcome.prediction import Comparison
 from ebbtide.record.manifest import Manifest
-from ebbtide.record.needed import hw_fell_without_cause, is_needed
-from ebbtide.record.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION
+from ebbtide.record.properties import NO_COMMITTED_LOSS, NO_HW_REGRESSION, hw_fell_without_cause, is_needed
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Outcome
 from ebbtide.scenario.model import CUT_KINDS, Scenario

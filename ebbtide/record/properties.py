@@ -1,19 +1,54 @@
-"""Which clauses must be known for a run to end as predicted, and which of them a verdict leaves unknown."""
+"""The properties of verdict.json, one for each clause that is checked: their names, and which must be known."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from ebbtide.record.property_names import (
-    API_AGREES,
-    CHECKER_FAILED,
-    HW_FROZEN,
-    NO_HW_REGRESSION,
-    NO_STALE_JOIN,
-    TRANSITIONS,
-)
 from ebbtide.record.verdict import PropertyResult, Verdict
 from ebbtide.scenario.model import Prediction
+
+CHECKER_FAILED = "the checker failed: "
+
+NO_COMMITTED_LOSS = "no-committed-loss-unless-allowed"
+NO_HW_REGRESSION = "no-hw-regression-unless-allowed"
+HW_FROZEN = "hw-frozen-below-min-isr"
+NO_STALE_JOIN = "no-isr-join-with-an-old-broker-epoch"
+UNCLEAN_LEAVES = "unclean-broker-leaves-isr-and-elr"
+API_AGREES = "api-agrees-with-log"
+TRANSITIONS = "every-transition-is-one-the-protocol-allows"
+NO_ABORTED_READ = "no-aborted-read"
+NO_DUPLICATE = "no-duplicate-of-an-idempotent-producer"
+ISR_ELR_DISJOINT = "isr-and-elr-disjoint"
+ELR_BELOW_MIN_ISR = "elr-only-below-min-isr"
+LEADER_IN_ISR = "leader-in-isr"
+RECOVERING_ISR = "recovering-has-an-isr-of-one"
+RECOVERING_ELECTION = "recovering-begins-with-an-election"
+ELECTION_RECOVERING = "election-outside-isr-and-elr-shows-recovering"
+PARTITION_EPOCH = "partition-epoch-rises-by-one"
+LEADER_EPOCH = "leader-epoch-rises-by-one"
+WITNESS_AGREES = "witness-agrees"
+
+PROPERTY_NAMES = (
+    NO_COMMITTED_LOSS,
+    NO_HW_REGRESSION,
+    NO_ABORTED_READ,
+    NO_DUPLICATE,
+    HW_FROZEN,
+    ISR_ELR_DISJOINT,
+    ELR_BELOW_MIN_ISR,
+    UNCLEAN_LEAVES,
+    LEADER_IN_ISR,
+    RECOVERING_ISR,
+    RECOVERING_ELECTION,
+    ELECTION_RECOVERING,
+    NO_STALE_JOIN,
+    TRANSITIONS,
+    API_AGREES,
+    PARTITION_EPOCH,
+    LEADER_EPOCH,
+)
+"""Those of every verdict; `WITNESS_AGREES` is there only where the run had a witness."""
+
 
 _NOT_NEEDED = frozenset({NO_STALE_JOIN, TRANSITIONS, API_AGREES})
 """Clauses that may stay unknown: of the first no record can carry the whole evidence; the second needs a release that

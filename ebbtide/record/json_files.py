@@ -1,4 +1,8 @@
-"""Files of one JSON value a line that outlive a kill: each line is whole and on the disk before the next is begun."""
+"""JSON that somebody else may have written, and files of one JSON value a line that outlive a kill.
+
+Whatever is wrong with JSON is one kind of error. Each line that is added to a file is whole and on the disk before the
+next is begun.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,19 @@ from typing import TypeVar
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.record.decoding import decoded
 
 T = TypeVar("T")
+
+
+def decoded(content: bytes, kind: type[T]) -> T:
+    """The value of type `kind`. Raises `msgspec.DecodeError` for all that is no such value.
+
+    msgspec has other exceptions for text that is no UTF-8 and for values nested deeper than Python's stack.
+    """
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.DecodeError(str(error)) from None
 
 
 def append_line(path: Path, line: bytes) -> None:
