@@ -17,8 +17,7 @@ from harness.cli.crash import report
 
 if TYPE_CHECKING:
     from analysis.early_session import EarlySession
-    from analysis.remote.record import RemoteRecord
-    from analysis.remote.store import RemoteStore
+    from analysis.remote.record import RemoteRecord, RemoteStore
     from analysis.report.summary import JudgedRun
 
 SIDE_BY_SIDE_MAX = 12
@@ -142,7 +141,7 @@ def judge_all(
     if readable or addresses:
         from analysis.reconcile.files import rows_of
         from analysis.reconcile.session import is_first_session, session
-        from analysis.remote.store import RemoteStore
+        from analysis.remote.record import RemoteStore
         from ebbtide.signals import unwinding
 
         first = is_first_session()

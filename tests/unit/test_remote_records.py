@@ -21,7 +21,7 @@ from analysis.judging.many_records import judge_many
 from analysis.reconcile.tables import load, run_files
 from analysis.remote import files as remote_files
 from analysis.remote.files import Entry, RemoteFiles
-from analysis.remote.store import RemoteStore
+from analysis.remote.record import RemoteStore
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.record.verdict import Verdict
 from harness.cli.main import main
