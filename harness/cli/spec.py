@@ -11,6 +11,7 @@ from ebbtide.errors import ExitCode
 _SUBCOMMANDS: dict[str, str] = {
     "check": "whether a property holds in every state of a small configuration",
     "find": "write the counterexample of a property as a scenario that runs on real Kafka",
+    "rules": "print the effective rules of a variant, from top to bottom",
     "vectors": "compare the specification with conformance vectors",
 }
 """Each subcommand and its line in the help; its module is `harness.cli.spec_<name>`."""

@@ -137,8 +137,8 @@ def check(protocol: Protocol, before: Partition, did: str, outcome: Outcome, *, 
         assert outcome.cluster.live >> after.leader & 1 or protocol.name == "elr_40", (did, before, outcome)
 
 
-def walk(protocol: Protocol, seed: int, steps: int, *, features: bool = False) -> None:
-    """One random walk of `steps` events from a healthy partition."""
+def walk(protocol: Protocol, seed: int, steps: int, *, features: bool = False) -> tuple[Partition, Cluster]:
+    """One random walk of `steps` events from a healthy partition; where it ends."""
     random = Random(seed)
     partition, cluster = start(protocol, random)
     moves = (*MOVES, FEATURE_MOVE, FEATURE_MOVE) if features else MOVES
@@ -146,3 +146,4 @@ def walk(protocol: Protocol, seed: int, steps: int, *, features: bool = False) -
         did, outcome = step(protocol, partition, cluster, random.choice(moves), random)
         check(protocol, partition, did, outcome, features_changed=features)
         partition, cluster = outcome.partition, outcome.cluster
+    return partition, cluster

@@ -47,16 +47,17 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return self.found.ending == "exhausted" and not self.turned_down
 
 
-def variant_named(name: str) -> str:
-    """The key of a variant, hyphens allowed, or of that which a release runs; UsageError if there is none."""
+def variant_named(name: str, *, where: str = "--variant") -> str:
+    """The key of a variant, hyphens allowed, or of the variant that a release runs.
+
+    Raises UsageError for an unknown name; `where` is the argument that held it.
+    """
     key = name.replace("-", "_").replace(".", "_")
     if key in VARIANTS:
         return key
     known = ", ".join(one.replace("_", "-") for one in VARIANTS)
     if not name[:1].isdigit():
-        raise UsageError(
-            "unknown protocol variant", where="--variant", got=name, allowed=f"{known}, or a Kafka release"
-        )
+        raise UsageError("unknown protocol variant", where=where, got=name, allowed=f"{known}, or a Kafka release")
     protocol = protocol_for(name, {})
     return next(key for key, one in VARIANTS.items() if one == protocol)
 

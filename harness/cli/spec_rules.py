@@ -1,0 +1,27 @@
+"""`ebbtide spec rules NAME`: the effective rules of a protocol variant, from top to bottom."""
+
+from __future__ import annotations
+
+import argparse
+
+from ebbtide.errors import ExitCode
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the variant and the event."""
+    parser.description = (
+        "Print the rules of a protocol variant as one Python module: the records, then each event with its KIP clause "
+        "and the function in force, then the rules that events call. A comment says since which variant a rule holds."
+    )
+    parser.add_argument("variant", metavar="NAME", help="the protocol variant, such as elr-43, or a Kafka release")
+    parser.add_argument("event", nargs="?", metavar="EVENT", help="only this event and what it calls, such as fence")
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Print the text."""
+    from analysis.spec.effective_rules import text_of
+    from analysis.spec.explore.question import variant_named
+    from analysis.spec.variants import VARIANTS
+
+    print(text_of(VARIANTS[variant_named(args.variant, where="NAME")], args.event), end="")
+    return ExitCode.AS_PREDICTED
