@@ -13,8 +13,6 @@ from analysis.spec.partition import (
     Outcome,
     Partition,
     UncleanElection,
-    mask_of,
-    members,
 )
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import VARIANTS, cluster_for, protocol_for
@@ -30,7 +28,5 @@ __all__ = [
     "Protocol",
     "UncleanElection",
     "cluster_for",
-    "mask_of",
-    "members",
     "protocol_for",
 ]

@@ -13,11 +13,11 @@ from analysis.spec.partition import (
     MV_LEADER_RECOVERY,
     MV_SKIPS_EPOCH_BUMP_ON_SHRINK,
     NO_LEADER,
+    NOBODY,
+    Brokers,
     Cluster,
     Election,
     Partition,
-    mask_of,
-    members,
 )
 
 _UNCHANGED = -2
@@ -37,19 +37,19 @@ class Target(NamedTuple):
     are brokers that the change adds: whether they may lead cannot be asked, since it goes by their log directory.
     """
 
-    live: int
+    live: Brokers
     elr: bool
     min_isr: int
     metadata_version: int
     election: Election = Election.ONLINE
-    isr: int | None = None
+    isr: Brokers | None = None
     replicas: tuple[int, ...] | None = None
-    adding: int | None = None
-    removing: int | None = None
+    adding: Brokers | None = None
+    removing: Brokers | None = None
     recovering: bool | None = None
-    unclean: int = 0
+    unclean: Brokers = NOBODY
     touched: bool = False
-    unassigned: int = 0
+    unassigned: Brokers = NOBODY
 
 
 class Builder:
@@ -77,29 +77,29 @@ class Builder:
         removing = partition.removing if target.removing is None else target.removing
         if (adding or removing) and (after := self.completed(isr, replicas, adding, removing, target.min_isr)):
             isr, replicas = after
-            adding = removing = 0
+            adding = removing = NOBODY
 
         elr = self.provisional_elr(partition, isr, target)
         node, unclean = self.elect_leader(partition, isr, elr, replicas, target)
         leader = _UNCHANGED
         recovering = partition.recovering
         if node != partition.leader:
-            if node >= 0 and elr >> node & 1:
-                isr = 1 << node
-                elr &= ~isr
+            if node in elr:
+                isr = frozenset({node})
+                elr -= isr
             leader = node
             if unclean:
-                isr = 1 << node
+                isr = frozenset({node})
                 recovering = recovering or target.metadata_version >= MV_LEADER_RECOVERY
-        if leader == _UNCHANGED and mask_of(partition.replicas) & ~mask_of(replicas):
+        if leader == _UNCHANGED and set(partition.replicas) - set(replicas):
             leader = partition.leader
         elected_uncleanly = unclean and leader >= 0 and node != partition.leader
         if elected_uncleanly or not target.elr:
-            elr = 0
+            elr = NOBODY
         new_isr = isr if isr or target.elr else partition.isr
         if leader == _UNCHANGED and target.metadata_version < MV_SKIPS_EPOCH_BUMP_ON_SHRINK:
             shrunk_to = self.isr_that_shrank(isr, new_isr)
-            if partition.isr & ~shrunk_to:
+            if partition.isr - shrunk_to:
                 leader = partition.leader
         last_known = self.remember(partition, new_isr, elr, leader, elected_uncleanly, target)
         if target.recovering is not None and target.recovering != partition.recovering:
@@ -124,7 +124,7 @@ class Builder:
         )
 
     def elect_leader(
-        self, partition: Partition, isr: int, elr: int, replicas: tuple[int, ...], target: Target
+        self, partition: Partition, isr: Brokers, elr: Brokers, replicas: tuple[int, ...], target: Target
     ) -> tuple[int, bool]:
         """The leader to have and whether that is an unclean election; `NO_LEADER` if none can lead.
 
@@ -134,62 +134,66 @@ class Builder:
         """
         candidates = isr if isr else elr
         valid = candidates & target.live
-        if target.election is Election.PREFERRED and valid >> replicas[0] & 1:
+        if target.election is Election.PREFERRED and replicas[0] in valid:
             return replicas[0], False
-        if partition.leader >= 0 and valid >> partition.leader & 1:
+        if partition.leader in valid:
             return partition.leader, False
         for replica in replicas:
-            if candidates & target.unassigned & 1 << replica:
+            if replica in candidates & target.unassigned:
                 raise NotAssigned
-            if valid >> replica & 1:
+            if replica in valid:
                 return replica, False
         if target.elr and not isr and not elr and self.may_elect_last_known(partition, target.live):
             return partition.last_known[0], True
         if target.election is Election.UNCLEAN:
             for replica in replicas:
-                if target.live >> replica & 1:
+                if replica in target.live:
                     return replica, True
         return NO_LEADER, False
 
     def completed(
-        self, isr: int, replicas: tuple[int, ...], adding: int, removing: int, min_isr: int
-    ) -> tuple[int, tuple[int, ...]] | None:
+        self, isr: Brokers, replicas: tuple[int, ...], adding: Brokers, removing: Brokers, min_isr: int
+    ) -> tuple[Brokers, tuple[int, ...]] | None:
         """The ISR and replicas after the reassignment completes with the target ISR; `None` while it cannot."""
-        left = isr & ~removing
-        kept = tuple(replica for replica in replicas if not removing >> replica & 1)
+        left = isr - removing
+        kept = tuple(replica for replica in replicas if replica not in removing)
         if removing and not (left and kept):
             return None
         return (left, kept) if self.may_complete(left, kept, adding, removing, min_isr) else None
 
-    def may_complete(self, isr: int, replicas: tuple[int, ...], adding: int, removing: int, min_isr: int) -> bool:
+    def may_complete(
+        self, isr: Brokers, replicas: tuple[int, ...], adding: Brokers, removing: Brokers, min_isr: int
+    ) -> bool:
         """Whether a reassignment to `replicas` is complete with `isr`; the removed are out of both."""
         raise NotImplementedError
 
-    def provisional_elr(self, partition: Partition, isr: int, target: Target) -> int:
+    def provisional_elr(self, partition: Partition, isr: Brokers, target: Target) -> Brokers:
         """KIP-966, ELR update rules 1 and 2: empty at min ISR, else all former ISR and ELR members not in the ISR.
 
         There is no cap, so ISR and ELR together may exceed min ISR.
         """
         if not target.elr:
             return partition.elr
-        if isr.bit_count() >= target.min_isr:
-            return 0
-        return (partition.elr | partition.isr) & ~isr & ~target.unclean
+        if len(isr) >= target.min_isr:
+            return NOBODY
+        return (partition.elr | partition.isr) - isr - target.unclean
 
-    def final_elr(self, elr: int, isr: int, replicas: tuple[int, ...], target: Target, *, reassigning: bool) -> int:
+    def final_elr(
+        self, elr: Brokers, isr: Brokers, replicas: tuple[int, ...], target: Target, *, reassigning: bool
+    ) -> Brokers:
         """The ELR as written; releases keep members that are no longer replicas."""
         return elr
 
-    def isr_that_shrank(self, asked: int, written: int) -> int:
+    def isr_that_shrank(self, asked: Brokers, written: Brokers) -> Brokers:
         """The ISR that is compared with the old one to see a shrink: the one asked for, or the one written."""
         return asked
 
-    def may_elect_last_known(self, partition: Partition, live: int) -> bool:
+    def may_elect_last_known(self, partition: Partition, live: Brokers) -> bool:
         """Whether the last known leader may lead while ISR and ELR are empty."""
         return False
 
     def remember(
-        self, partition: Partition, isr: int, elr: int, leader: int, unclean: bool, target: Target
+        self, partition: Partition, isr: Brokers, elr: Brokers, leader: int, unclean: bool, target: Target
     ) -> tuple[int, ...]:
         """The new LastKnownElr; `leader` is the record's leader field, -2 where it has none."""
         return partition.last_known
@@ -199,10 +203,10 @@ class Builder:
         return NO_LEADER
 
     def last_known_elr(
-        self, partition: Partition, isr: int, elr: int, unclean: bool, target: Target
+        self, partition: Partition, isr: Brokers, elr: Brokers, unclean: bool, target: Target
     ) -> tuple[int, ...]:
         """The last known ELR members (KIP-966, Other behaviors 6), as Kafka's unused code path keeps them."""
-        if not target.elr or unclean or isr.bit_count() >= target.min_isr:
+        if not target.elr or unclean or len(isr) >= target.min_isr:
             return ()
-        known = partition.elr | partition.isr | mask_of(partition.last_known)
-        return tuple(members(known & ~isr & ~elr))
+        known = partition.elr | partition.isr | set(partition.last_known)
+        return tuple(sorted(known - isr - elr))

@@ -276,7 +276,7 @@ def _top_level(module: ModuleType) -> dict[str, tuple[ast.stmt, ast.stmt]]:
     found: dict[str, tuple[ast.stmt, ast.stmt]] = {}
     for node, following in zip(body, [*body[1:], ast.Pass()], strict=True):
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)]):
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 found[name] = (node, following if isinstance(following, ast.Expr) else node)
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) if not _is_variant(module, name):
                 found[name] = (node, node)

@@ -8,7 +8,7 @@ reassignments know nothing of min ISR.
 from __future__ import annotations
 
 from analysis.spec.builder import Target
-from analysis.spec.partition import NO_LEADER, Cluster, Partition
+from analysis.spec.partition import NO_LEADER, Brokers, Cluster, Partition
 from analysis.spec.strict_min_isr import StrictMinIsrIn39
 
 
@@ -22,22 +22,24 @@ class Elr40(StrictMinIsrIn39):
 
     def left_behind(self, partition: Partition, cluster: Cluster, broker: int, clean: bool) -> Partition:
         """KIP-966, Controller behaviors 4: after an unclean shutdown, out of ISR and ELR; else as when fenced."""
-        bit = 1 << broker
         if clean or not cluster.elr:
             return self._without(partition, cluster, broker)
-        if not (partition.isr | partition.elr) & bit:
+        if broker not in partition.isr | partition.elr:
             return partition
         target = self.target(partition, cluster)._replace(
-            live=cluster.live & ~bit, isr=partition.isr & ~bit, unclean=bit, election=self.automatic(cluster)
+            live=cluster.live - {broker},
+            isr=partition.isr - {broker},
+            unclean=frozenset({broker}),
+            election=self.automatic(cluster),
         )
         return self.build(partition, target)
 
-    def may_elect_last_known(self, partition: Partition, live: int) -> bool:
+    def may_elect_last_known(self, partition: Partition, live: Brokers) -> bool:
         """Exactly one is remembered; whether it lives is not asked (KAFKA-19522)."""
         return self.use_last_known_leader and len(partition.last_known) == 1 and partition.last_known[0] >= 0
 
     def remember(
-        self, partition: Partition, isr: int, elr: int, leader: int, unclean: bool, target: Target
+        self, partition: Partition, isr: Brokers, elr: Brokers, leader: int, unclean: bool, target: Target
     ) -> tuple[int, ...]:
         """The leader is remembered when the ISR becomes empty, over what is there, even if there was none."""
         if not self.use_last_known_leader:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis.spec.builder import Target
 from analysis.spec.elr_40 import Elr40
-from analysis.spec.partition import NO_LEADER, Partition
+from analysis.spec.partition import NO_LEADER, Brokers, Partition
 
 
 class Elr410(Elr40):
@@ -13,9 +13,9 @@ class Elr410(Elr40):
     name = "elr_410"
     source = "KAFKA-19522; Kafka 4.1.0"
 
-    def may_elect_last_known(self, partition: Partition, live: int) -> bool:
+    def may_elect_last_known(self, partition: Partition, live: Brokers) -> bool:
         """Exactly one is remembered, and it lives."""
-        return super().may_elect_last_known(partition, live) and bool(live >> partition.last_known[0] & 1)
+        return super().may_elect_last_known(partition, live) and partition.last_known[0] in live
 
 
 class Elr41(Elr410):
@@ -25,7 +25,7 @@ class Elr41(Elr410):
     source = "apache/kafka#20629, #20655; Kafka 4.1.1 to 4.2"
 
     def remember(
-        self, partition: Partition, isr: int, elr: int, leader: int, unclean: bool, target: Target
+        self, partition: Partition, isr: Brokers, elr: Brokers, leader: int, unclean: bool, target: Target
     ) -> tuple[int, ...]:
         """The leader is remembered when the partition loses it and nothing is; forgotten with an election."""
         if not self.use_last_known_leader:

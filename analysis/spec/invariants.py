@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from analysis.spec.partition import NO_LEADER, Cluster, Partition, mask_of
+from analysis.spec.partition import NO_LEADER, Cluster, Partition
 from analysis.spec.variants import VARIANTS
 
 
@@ -40,7 +40,7 @@ _TABLE: tuple[tuple[tuple[str, ...], Invariant], ...] = (
         Invariant(
             "leader-in-isr",
             "PartitionChangeBuilder; KIP-966, Leader election",
-            lambda p, _: p.leader == NO_LEADER or bool(p.isr >> p.leader & 1),
+            lambda p, _: p.leader == NO_LEADER or p.leader in p.isr,
         ),
     ),
     (
@@ -48,7 +48,7 @@ _TABLE: tuple[tuple[tuple[str, ...], Invariant], ...] = (
         Invariant(
             "isr-of-replicas",
             "Replicas.validateIsr",
-            lambda p, _: not p.isr & ~mask_of(p.replicas),
+            lambda p, _: p.isr.issubset(p.replicas),
         ),
     ),
     (
@@ -56,7 +56,7 @@ _TABLE: tuple[tuple[tuple[str, ...], Invariant], ...] = (
         Invariant(
             "reassignment-of-replicas",
             "PartitionReassignmentReplicas",
-            lambda p, _: not (p.adding | p.removing) & ~mask_of(p.replicas),
+            lambda p, _: (p.adding | p.removing).issubset(p.replicas),
         ),
     ),
     (
@@ -64,7 +64,7 @@ _TABLE: tuple[tuple[tuple[str, ...], Invariant], ...] = (
         Invariant(
             "recovering-alone",
             "KIP-704, Leader and controller: RECOVERING means |ISR| = 1",
-            lambda p, _: not p.recovering or p.isr.bit_count() <= 1,
+            lambda p, _: not p.recovering or len(p.isr) <= 1,
         ),
     ),
     (
@@ -72,7 +72,7 @@ _TABLE: tuple[tuple[tuple[str, ...], Invariant], ...] = (
         Invariant(
             "isr-not-empty",
             "KIP-903, A notable exception: the last ISR member stays",
-            lambda p, _: p.isr != 0,
+            lambda p, _: bool(p.isr),
         ),
     ),
     (
@@ -92,7 +92,7 @@ _TABLE: tuple[tuple[tuple[str, ...], Invariant], ...] = (
         Invariant(
             "elr-below-configured-min-isr",
             "KIP-966, ELR invariants, as shipped: if ELR is not empty, the ISR is under the configured min ISR",
-            lambda p, c: not p.elr or p.isr.bit_count() < c.min_isr,
+            lambda p, c: not p.elr or len(p.isr) < c.min_isr,
             across_features=False,
         ),
     ),
@@ -109,7 +109,7 @@ _TABLE: tuple[tuple[tuple[str, ...], Invariant], ...] = (
         Invariant(
             "elr-below-min-isr",
             "KIP-966, ELR invariants: if ELR is not empty, the ISR is under min ISR",
-            lambda p, c: not p.elr or p.isr.bit_count() < VARIANTS["kip966"].effective_min_isr(p, c),
+            lambda p, c: not p.elr or len(p.isr) < VARIANTS["kip966"].effective_min_isr(p, c),
             across_features=False,
         ),
     ),
@@ -118,7 +118,7 @@ _TABLE: tuple[tuple[tuple[str, ...], Invariant], ...] = (
         Invariant(
             "elr-of-replicas",
             "KIP-966, Other behaviors 4: the ELR only has replicas of the final list",
-            lambda p, _: not p.elr & ~mask_of(p.replicas),
+            lambda p, _: p.elr.issubset(p.replicas),
             across_features=False,
         ),
     ),
@@ -127,7 +127,7 @@ _TABLE: tuple[tuple[tuple[str, ...], Invariant], ...] = (
         Invariant(
             "last-known-elr-is-neither",
             "KIP-966, Other behaviors 6: a last known ELR member was removed from the ELR",
-            lambda p, _: not mask_of(p.last_known) & (p.isr | p.elr),
+            lambda p, _: (p.isr | p.elr).isdisjoint(p.last_known),
             across_features=False,
         ),
     ),

@@ -13,13 +13,14 @@ from analysis.spec.builder import Target
 from analysis.spec.elr_43 import Elr43
 from analysis.spec.partition import (
     NO_LEADER,
+    NOBODY,
+    Brokers,
     Cluster,
     Election,
     LogInfo,
     Outcome,
     Partition,
     UncleanElection,
-    mask_of,
 )
 
 
@@ -39,27 +40,31 @@ class Kip966(Elr43):
         """KIP-966, Public-Facing Changes 4: the unclean leader election is replaced by the unclean recovery."""
         return Election.ONLINE
 
-    def refuses_revert(self, partition: Partition, cluster: Cluster, isr: int) -> bool:
+    def refuses_revert(self, partition: Partition, cluster: Cluster, isr: Brokers) -> bool:
         """KIP-966, Other behaviors 4b: a cancelled reassignment must leave min ISR, too."""
-        original = len(partition.replicas) - partition.adding.bit_count()
-        return isr.bit_count() < min(cluster.min_isr, original)
+        original = len(partition.replicas) - len(partition.adding)
+        return len(isr) < min(cluster.min_isr, original)
 
-    def may_complete(self, isr: int, replicas: tuple[int, ...], adding: int, removing: int, min_isr: int) -> bool:
+    def may_complete(
+        self, isr: Brokers, replicas: tuple[int, ...], adding: Brokers, removing: Brokers, min_isr: int
+    ) -> bool:
         """KIP-966, Other behaviors 4a: all added replicas are in the ISR, and it is at min ISR."""
-        return not adding & ~isr and isr.bit_count() >= min(min_isr, len(replicas))
+        return adding <= isr and len(isr) >= min(min_isr, len(replicas))
 
-    def final_elr(self, elr: int, isr: int, replicas: tuple[int, ...], target: Target, *, reassigning: bool) -> int:
+    def final_elr(
+        self, elr: Brokers, isr: Brokers, replicas: tuple[int, ...], target: Target, *, reassigning: bool
+    ) -> Brokers:
         """KIP-966, ELR invariants, also after an election from the ELR; no removed replicas (Other behaviors 4)."""
-        if isr.bit_count() >= target.min_isr:
-            return 0
-        return elr if reassigning else elr & mask_of(replicas)
+        if len(isr) >= target.min_isr:
+            return NOBODY
+        return elr if reassigning else elr & set(replicas)
 
     def min_isr_clears_elr(self, partition: Partition, cluster: Cluster) -> bool:
         """KIP-966, Other behaviors 2: the ELR is removed if the new min ISR <= the current ISR."""
-        return partition.isr.bit_count() >= self.effective_min_isr(partition, cluster)
+        return len(partition.isr) >= self.effective_min_isr(partition, cluster)
 
     def remember(
-        self, partition: Partition, isr: int, elr: int, leader: int, unclean: bool, target: Target
+        self, partition: Partition, isr: Brokers, elr: Brokers, leader: int, unclean: bool, target: Target
     ) -> tuple[int, ...]:
         """KIP-966, Other behaviors 6: ELR members after an unclean shutdown, until the ISR is at min ISR."""
         return self.last_known_elr(partition, isr, elr, unclean, target)
@@ -78,7 +83,7 @@ class Kip966(Elr43):
             return True
         if cluster.unclean is UncleanElection.MANUAL or partition.isr or partition.elr:
             return False
-        return not mask_of(partition.last_known) & ~cluster.live
+        return cluster.live.issuperset(partition.last_known)
 
     def recover(self, partition: Partition, cluster: Cluster, replies: Sequence[LogInfo]) -> Outcome:
         """The election of the longest log among `replies`: highest last epoch, then highest LEO.
@@ -90,12 +95,12 @@ class Kip966(Elr43):
             reply
             for reply in replies
             if reply.broker in partition.replicas
-            and cluster.live >> reply.broker & 1
+            and reply.broker in cluster.live
             and reply.broker_epoch == cluster.epoch(reply.broker)
         ]
-        answered = mask_of(reply.broker for reply in counted)
+        answered = {reply.broker for reply in counted}
         balanced = cluster.unclean is not UncleanElection.ENABLED
-        waits = balanced and mask_of(partition.last_known) & ~answered
+        waits = balanced and not answered.issuperset(partition.last_known)
         if not counted or waits or not self.recovery_due(partition, cluster):
             return Outcome(partition, cluster, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
         best = max(
@@ -108,7 +113,7 @@ class Kip966(Elr43):
         """ElectLeaders v3 with DesiredLeaders: an operator names the leader of a leaderless partition."""
         if partition.leader != NO_LEADER:
             return Outcome(partition, cluster, "ELECTION_NOT_NEEDED")
-        if broker not in partition.replicas or not cluster.live >> broker & 1:
+        if broker not in partition.replicas or broker not in cluster.live:
             return Outcome(partition, cluster, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
         return Outcome(self._led_by(partition, broker), cluster)
 
@@ -116,8 +121,8 @@ class Kip966(Elr43):
         """The partition after an unclean election of `broker`."""
         return partition._replace(
             leader=broker,
-            isr=1 << broker,
-            elr=0,
+            isr=frozenset({broker}),
+            elr=NOBODY,
             last_known=(),
             last_known_leader=NO_LEADER,
             recovering=True,

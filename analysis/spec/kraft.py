@@ -7,6 +7,7 @@ it comes back, whatever it lost.
 
 from __future__ import annotations
 
+from analysis.spec.partition import Brokers
 from analysis.spec.protocol import Protocol
 
 
@@ -16,6 +17,8 @@ class Kraft(Protocol):
     name = "kraft"
     source = "KIP-841, KIP-704 (KAFKA-13916, KAFKA-13587); Kafka 3.3, 3.4"
 
-    def may_complete(self, isr: int, replicas: tuple[int, ...], adding: int, removing: int, min_isr: int) -> bool:
+    def may_complete(
+        self, isr: Brokers, replicas: tuple[int, ...], adding: Brokers, removing: Brokers, min_isr: int
+    ) -> bool:
         """All added replicas are in the ISR; it may end with any ISR size above 0."""
-        return not adding & ~isr
+        return adding <= isr

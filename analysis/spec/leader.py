@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from analysis.spec.partition import NO_EPOCH, NO_ERROR, members
+from analysis.spec.partition import NO_EPOCH, NO_ERROR, Brokers
 
 Pending = Literal["", "EXPAND", "SHRINK"]
 
@@ -53,8 +53,8 @@ class Leader(NamedTuple):
 
     broker: int
     replicas: tuple[int, ...]
-    isr: int
-    maximal: int
+    isr: Brokers
+    maximal: Brokers
     followers: tuple[Follower, ...]
     leo: int = 0
     hw: int = 0
@@ -95,7 +95,7 @@ class LeaderRules:
 
     def under_min_isr(self, leader: Leader, min_isr: int) -> bool:
         """Whether the committed ISR is below min ISR."""
-        return leader.isr.bit_count() < self.leader_min_isr(leader, min_isr)
+        return len(leader.isr) < self.leader_min_isr(leader, min_isr)
 
     def may_join(self, follower: Follower) -> bool:
         """Whether a follower may be in the ISR at all, as far as the leader knows (KIP-841, KIP-903)."""
@@ -116,7 +116,7 @@ class LeaderRules:
         hw = leader.leo
         for follower in leader.followers:
             if follower.leo < hw and (
-                leader.maximal >> follower.broker & 1
+                follower.broker in leader.maximal
                 or (follower.caught_up and (self.waits_for_ineligible or self.may_join(follower)))
             ):
                 hw = follower.leo
@@ -135,7 +135,7 @@ class LeaderRules:
         """
         if leader.hw < offset:
             return LeaderStep(leader)
-        enough = leader.maximal.bit_count() >= self.leader_min_isr(leader, min_isr)
+        enough = len(leader.maximal) >= self.leader_min_isr(leader, min_isr)
         return LeaderStep(leader, NO_ERROR if enough else "NOT_ENOUGH_REPLICAS_AFTER_APPEND", done=True)
 
     def fetch(
@@ -160,11 +160,11 @@ class LeaderRules:
         proposed = None
         if (
             not leader.pending
-            and not leader.isr >> broker & 1
+            and broker not in leader.isr
             and self.may_join(follower)
             and offset >= max(leader.hw, leader.epoch_start)
         ):
-            leader = leader._replace(pending="EXPAND", maximal=leader.isr | 1 << broker)
+            leader = leader._replace(pending="EXPAND", maximal=leader.isr | {broker})
             proposed = self.proposal(leader, leader.maximal)
         return LeaderStep(self.advance_hw(leader, min_isr), proposed=proposed)
 
@@ -175,15 +175,12 @@ class LeaderRules:
         """
         if leader.pending:
             return LeaderStep(leader)
-        behind = 0
-        for follower in leader.followers:
-            if not follower.caught_up and follower.leo != leader.leo:
-                behind |= leader.isr & 1 << follower.broker
-        if not behind:
+        behind = {one.broker for one in leader.followers if not one.caught_up and one.leo != leader.leo}
+        if not behind & leader.isr:
             return LeaderStep(leader)
-        return LeaderStep(leader._replace(pending="SHRINK"), proposed=self.proposal(leader, leader.isr & ~behind))
+        return LeaderStep(leader._replace(pending="SHRINK"), proposed=self.proposal(leader, leader.isr - behind))
 
-    def isr_accepted(self, leader: Leader, min_isr: int, isr: int) -> LeaderStep:
+    def isr_accepted(self, leader: Leader, min_isr: int, isr: Brokers) -> LeaderStep:
         """AlterPartition succeeded with `isr`."""
         return self.isr_published(leader, min_isr, isr)
 
@@ -193,18 +190,18 @@ class LeaderRules:
             return LeaderStep(leader._replace(maximal=leader.isr, pending=""))
         return LeaderStep(leader, retried=error not in _STAYS_PENDING)
 
-    def isr_published(self, leader: Leader, min_isr: int, isr: int) -> LeaderStep:
+    def isr_published(self, leader: Leader, min_isr: int, isr: Brokers) -> LeaderStep:
         """The metadata log brought `isr`."""
         return LeaderStep(self.advance_hw(leader._replace(isr=isr, maximal=isr, pending=""), min_isr))
 
-    def proposal(self, leader: Leader, isr: int) -> tuple[tuple[int, int], ...]:
+    def proposal(self, leader: Leader, isr: Brokers) -> tuple[tuple[int, int], ...]:
         """The ISR to ask for, with the broker epochs that the followers fetched with.
 
         A member that has not fetched yet goes without: if it crashed, the controller has taken it out meanwhile
         and the partition epoch refuses the request.
         """
         if not self.checks_epochs:
-            return tuple((broker, NO_EPOCH) for broker in members(isr))
+            return tuple((broker, NO_EPOCH) for broker in sorted(isr))
         epochs = {f.broker: NO_EPOCH if f.fetch_epoch is None else f.fetch_epoch for f in leader.followers}
         epochs[leader.broker] = leader.broker_epoch
-        return tuple((broker, epochs[broker]) for broker in members(isr))
+        return tuple((broker, epochs[broker]) for broker in sorted(isr))

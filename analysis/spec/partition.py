@@ -1,12 +1,11 @@
 """The controller's state of one partition, and what it knows of the brokers when it decides.
 
-Both are plain tuples, because an explorer holds and hashes millions of them. Sets of brokers are bit masks
-(`1 << broker id`), lists whose order means something are tuples.
+A set of brokers is a frozenset of broker ids. A list whose order means something is a tuple. The explorer's own
+form, bit masks and packed integers, is in `analysis.spec.model`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -25,20 +24,9 @@ MV_LEADER_RECOVERY = 3
 """metadata.version 3.2-IV0: an unclean election is recorded as RECOVERING (KIP-704)."""
 
 
-def mask_of(brokers: Iterable[int]) -> int:
-    """The bit mask of broker ids."""
-    mask = 0
-    for broker in brokers:
-        mask |= 1 << broker
-    return mask
-
-
-def members(mask: int) -> Iterator[int]:
-    """The broker ids of a bit mask, ascending."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
+Brokers = frozenset[int]
+"""A set of broker ids."""
+NOBODY: Brokers = frozenset()
 
 
 class Partition(NamedTuple):
@@ -50,11 +38,11 @@ class Partition(NamedTuple):
     """
 
     replicas: tuple[int, ...]
-    isr: int
-    elr: int = 0
+    isr: Brokers
+    elr: Brokers = NOBODY
     last_known: tuple[int, ...] = ()
-    adding: int = 0
-    removing: int = 0
+    adding: Brokers = NOBODY
+    removing: Brokers = NOBODY
     leader: int = NO_LEADER
     leader_epoch: int = 0
     partition_epoch: int = 0
@@ -76,17 +64,17 @@ class UncleanElection(IntEnum):
 class Cluster(NamedTuple):
     """What a decision on a partition depends on besides the partition.
 
-    Masks of brokers: `registered`; `unfenced`; `shutting_down`, in controlled shutdown; `offline`, whose log
+    Sets of brokers: `registered`; `unfenced`; `shutting_down`, in controlled shutdown; `offline`, whose log
     directory of this partition is offline. `epochs[id]` is the broker epoch of the stored registration,
     `NO_EPOCH` if there is none. `min_isr` is the topic's configured min.insync.replicas, `topic_min_isr`
     whether the topic overrides the cluster's. `elr` is whether eligible.leader.replicas.version is 1.
     `metadata_version` is the finalised feature level.
     """
 
-    registered: int
-    unfenced: int
-    shutting_down: int = 0
-    offline: int = 0
+    registered: Brokers
+    unfenced: Brokers
+    shutting_down: Brokers = NOBODY
+    offline: Brokers = NOBODY
     epochs: tuple[int, ...] = ()
     min_isr: int = 1
     topic_min_isr: bool = False
@@ -95,14 +83,14 @@ class Cluster(NamedTuple):
     metadata_version: int = 1
 
     @property
-    def active(self) -> int:
+    def active(self) -> Brokers:
         """The brokers that may be in an ISR (KIP-841): registered, unfenced, not in controlled shutdown."""
-        return self.registered & self.unfenced & ~self.shutting_down
+        return (self.registered & self.unfenced) - self.shutting_down
 
     @property
-    def live(self) -> int:
+    def live(self) -> Brokers:
         """The brokers that may lead: active, with the partition's log directory online."""
-        return self.registered & self.unfenced & ~self.shutting_down & ~self.offline
+        return (self.registered & self.unfenced) - self.shutting_down - self.offline
 
     def epoch(self, broker: int) -> int:
         """The epoch of the stored registration of `broker`, `NO_EPOCH` if there is none."""
@@ -122,6 +110,11 @@ class AlterPartition(NamedTuple):
     isr_epochs: tuple[tuple[int, int], ...]
     recovering: bool = False
     broker_epoch: int = NO_EPOCH
+
+    @property
+    def isr(self) -> Brokers:
+        """The ISR that the leader asks for."""
+        return frozenset(broker for broker, _ in self.isr_epochs)
 
 
 class LogInfo(NamedTuple):

@@ -21,15 +21,15 @@ from analysis.spec.partition import (
     NO_EPOCH,
     NO_ERROR,
     NO_LEADER,
+    NOBODY,
     AlterPartition,
+    Brokers,
     Cluster,
     Election,
     LogInfo,
     Outcome,
     Partition,
     UncleanElection,
-    mask_of,
-    members,
 )
 from analysis.spec.shutdown import previous_broker_epoch
 
@@ -57,13 +57,13 @@ class Protocol(Builder, LeaderRules):
     def fence(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
         """The session of `broker` timed out. An ELR member stays where it is: nothing is written."""
         after = self._without(partition, cluster, broker)
-        return Outcome(after, cluster._replace(unfenced=cluster.unfenced & ~(1 << broker)))
+        return Outcome(after, cluster._replace(unfenced=cluster.unfenced - {broker}))
 
     def unfence(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
         """`broker` has caught up with the metadata log and is unfenced; only a leaderless partition reacts."""
-        if not cluster.registered >> broker & 1:
+        if broker not in cluster.registered:
             return Outcome(partition, cluster, "BROKER_ID_NOT_REGISTERED")
-        now = cluster._replace(unfenced=cluster.unfenced | 1 << broker)
+        now = cluster._replace(unfenced=cluster.unfenced | {broker})
         if partition.leader != NO_LEADER:
             return Outcome(partition, now)
         target = self.target(partition, now)._replace(election=self.automatic(cluster))
@@ -85,34 +85,33 @@ class Protocol(Builder, LeaderRules):
         Kafka refuses this with DUPLICATE_BROKER_REGISTRATION while the old session lives, which is the caller's
         to know. The new registration is fenced, its directories are online.
         """
-        if same_incarnation and cluster.registered >> broker & 1:
+        if same_incarnation and broker in cluster.registered:
             kept = self.keeps_epoch_of_same_incarnation
             return Outcome(partition, cluster if kept else _with_epoch(cluster, broker, epoch))
         after = self.left_behind(
             partition, cluster, broker, self.is_clean(cluster, broker, previous_epoch, request_version)
         )
-        bit = 1 << broker
         now = _with_epoch(cluster, broker, epoch)._replace(
-            registered=cluster.registered | bit,
-            unfenced=cluster.unfenced & ~bit,
-            shutting_down=cluster.shutting_down & ~bit,
-            offline=cluster.offline & ~bit,
+            registered=cluster.registered | {broker},
+            unfenced=cluster.unfenced - {broker},
+            shutting_down=cluster.shutting_down - {broker},
+            offline=cluster.offline - {broker},
         )
         return Outcome(after, now)
 
     def controlled_shutdown(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
         """`broker` asks to shut down: it leaves ISR and leadership at once and may not come back to them."""
         after = self._without(partition, cluster, broker)
-        return Outcome(after, cluster._replace(shutting_down=cluster.shutting_down | 1 << broker))
+        return Outcome(after, cluster._replace(shutting_down=cluster.shutting_down | {broker}))
 
     def unregister(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
         """An operator unregisters `broker`; from the ISR it goes INTO the ELR, against the code's own comment."""
-        bit = 1 << broker
-        if not cluster.registered & bit:
+        if broker not in cluster.registered:
             return Outcome(partition, cluster, "BROKER_ID_NOT_REGISTERED")
-        after = self._without(partition, cluster, broker, always=bool(self.has_elr and partition.elr & bit))
+        after = self._without(partition, cluster, broker, always=self.has_elr and broker in partition.elr)
         gone = _with_epoch(cluster, broker, NO_EPOCH)
-        return Outcome(after, gone._replace(registered=cluster.registered & ~bit, unfenced=cluster.unfenced & ~bit))
+        now = gone._replace(registered=cluster.registered - {broker}, unfenced=cluster.unfenced - {broker})
+        return Outcome(after, now)
 
     def alter_partition(self, partition: Partition, cluster: Cluster, request: AlterPartition) -> Outcome:
         """The leader asks for another ISR (AlterPartition v2 and newer)."""
@@ -120,7 +119,7 @@ class Protocol(Builder, LeaderRules):
             return Outcome(partition, cluster, error)
         target = self.target(partition, cluster)._replace(
             election=self.automatic(cluster),
-            isr=mask_of(broker for broker, _ in request.isr_epochs),
+            isr=request.isr,
             recovering=request.recovering,
         )
         after = self.build(partition, target)
@@ -130,7 +129,7 @@ class Protocol(Builder, LeaderRules):
 
     def alter_partition_error(self, partition: Partition, cluster: Cluster, request: AlterPartition) -> str:
         """Why the request is refused, in the order of the controller's checks; empty if it is not."""
-        isr = mask_of(broker for broker, _ in request.isr_epochs)
+        isr = request.isr
         if request.broker_epoch not in (NO_EPOCH, cluster.epoch(request.leader)):
             return "STALE_BROKER_EPOCH"
         if request.leader_epoch > partition.leader_epoch or request.partition_epoch > partition.partition_epoch:
@@ -141,15 +140,15 @@ class Protocol(Builder, LeaderRules):
             return "INVALID_REQUEST"
         if request.partition_epoch < partition.partition_epoch:
             return "INVALID_UPDATE_VERSION"
-        if isr & ~mask_of(partition.replicas) or not isr >> partition.leader & 1:
+        if isr - set(partition.replicas) or partition.leader not in isr:
             return "INVALID_REQUEST"
-        if request.recovering and (isr.bit_count() > 1 or not partition.recovering):
+        if request.recovering and (len(isr) > 1 or not partition.recovering):
             return "INVALID_REQUEST"
         return "INELIGIBLE_REPLICA" if self.ineligible(cluster, request) else ""
 
     def ineligible(self, cluster: Cluster, request: AlterPartition) -> bool:
         """Whether the asked ISR has a broker that may not be in one: KIP-841, and KIP-903 where it applies."""
-        if mask_of(broker for broker, _ in request.isr_epochs) & ~cluster.active:
+        if request.isr - cluster.active:
             return True
         return self.checks_epochs and any(
             epoch not in (NO_EPOCH, cluster.epoch(broker)) for broker, epoch in request.isr_epochs
@@ -182,16 +181,16 @@ class Protocol(Builder, LeaderRules):
         UNKNOWN_SERVER_ERROR: without a leader, an ELR member that comes back as a replica would be asked for the log
         directory that it does not have yet (seen on 4.3.1: "Replica 1 is not assigned to this partition").
         """
-        wanted, current = mask_of(target), mask_of(partition.replicas)
-        if not target or wanted.bit_count() != len(target) or wanted & ~cluster.registered:
+        wanted, current = frozenset(target), frozenset(partition.replicas)
+        if not target or len(wanted) != len(target) or wanted - cluster.registered:
             return Outcome(partition, cluster, "INVALID_REPLICA_ASSIGNMENT")
-        removing, adding = current & ~wanted, wanted & ~current
+        removing, adding = current - wanted, wanted - current
         # An empty list leaves what an earlier, unfinished reassignment has in that field.
         change = self.target(partition, cluster)._replace(
-            replicas=(*target, *members(removing)),
+            replicas=(*target, *sorted(removing)),
             removing=removing or None,
             adding=adding or None,
-            unassigned=adding if self.has_log_dirs else 0,
+            unassigned=adding if self.has_log_dirs else NOBODY,
         )
         try:
             return Outcome(self.build(partition, change), cluster)
@@ -202,12 +201,16 @@ class Protocol(Builder, LeaderRules):
         """An operator cancels the reassignment: the added replicas go, the ones to be removed stay."""
         if not (partition.adding or partition.removing):
             return Outcome(partition, cluster, "NO_REASSIGNMENT_IN_PROGRESS")
-        replicas = tuple(broker for broker in partition.replicas if not partition.adding >> broker & 1)
-        isr = partition.isr & ~partition.adding
+        replicas = tuple(broker for broker in partition.replicas if broker not in partition.adding)
+        isr = partition.isr - partition.adding
         if not replicas or self.refuses_revert(partition, cluster, isr):
             return Outcome(partition, cluster, "INVALID_REPLICA_ASSIGNMENT")
         target = self.target(partition, cluster)._replace(
-            election=self.automatic(cluster), isr=isr or 1 << replicas[0], replicas=replicas, adding=0, removing=0
+            election=self.automatic(cluster),
+            isr=isr or frozenset({replicas[0]}),
+            replicas=replicas,
+            adding=NOBODY,
+            removing=NOBODY,
         )
         return Outcome(self.build(partition, target), cluster)
 
@@ -227,7 +230,8 @@ class Protocol(Builder, LeaderRules):
             return Outcome(partition, now)
         if not (partition.elr or partition.last_known):
             return Outcome(partition, now)
-        return Outcome(partition._replace(elr=0, last_known=(), partition_epoch=partition.partition_epoch + 1), now)
+        cleared = partition._replace(elr=NOBODY, last_known=(), partition_epoch=partition.partition_epoch + 1)
+        return Outcome(cleared, now)
 
     def set_unclean(self, partition: Partition, cluster: Cluster, value: UncleanElection) -> Outcome:
         """unclean.leader.election.enable is set; nothing is elected before the next event."""
@@ -239,7 +243,7 @@ class Protocol(Builder, LeaderRules):
             return Outcome(partition, cluster, "UNSUPPORTED_VERSION")
         held = broker in partition.replicas
         after = self._without(partition, cluster, broker, always=held) if held else partition
-        return Outcome(after, cluster._replace(offline=cluster.offline | 1 << broker))
+        return Outcome(after, cluster._replace(offline=cluster.offline | {broker}))
 
     def assign_directory(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
         """`broker` reports the log directory that its replica is in (AssignReplicasToDirs)."""
@@ -248,7 +252,7 @@ class Protocol(Builder, LeaderRules):
         if broker not in partition.replicas:
             return Outcome(partition, cluster, "NOT_LEADER_OR_FOLLOWER")
         target = self.target(partition, cluster)._replace(elr=cluster.elr and self.assigning_knows_elr, touched=True)
-        return Outcome(self.build(partition, target), cluster._replace(offline=cluster.offline & ~(1 << broker)))
+        return Outcome(self.build(partition, target), cluster._replace(offline=cluster.offline - {broker}))
 
     def set_elr_feature(self, partition: Partition, cluster: Cluster, enabled: bool) -> Outcome:
         """eligible.leader.replicas.version is set to 1 or 0; the partition keeps its fields until it changes."""
@@ -288,7 +292,7 @@ class Protocol(Builder, LeaderRules):
         """What a new incarnation of `broker` does to the partition; nothing below 4.0, even to an ISR member."""
         return partition
 
-    def refuses_revert(self, partition: Partition, cluster: Cluster, isr: int) -> bool:
+    def refuses_revert(self, partition: Partition, cluster: Cluster, isr: Brokers) -> bool:
         """Whether a reassignment may not be cancelled, as all of the ISR was added by it."""
         return not isr and self.automatic(cluster) is not Election.UNCLEAN
 
@@ -298,11 +302,10 @@ class Protocol(Builder, LeaderRules):
 
     def _without(self, partition: Partition, cluster: Cluster, broker: int, *, always: bool = False) -> Partition:
         """The partition once `broker` may neither lead nor be in the ISR."""
-        bit = 1 << broker
-        if not (partition.isr & bit or always):
+        if broker not in partition.isr and not always:
             return partition
         target = self.target(partition, cluster)._replace(
-            live=cluster.live & ~bit, isr=partition.isr & ~bit, election=self.automatic(cluster)
+            live=cluster.live - {broker}, isr=partition.isr - {broker}, election=self.automatic(cluster)
         )
         return self.build(partition, target)
 

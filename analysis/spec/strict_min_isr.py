@@ -9,6 +9,7 @@ ELR, so these variants have nothing of it.
 from __future__ import annotations
 
 from analysis.spec.kip903 import Kip903In36
+from analysis.spec.partition import Brokers
 
 
 class StrictMinIsr(Kip903In36):
@@ -28,11 +29,13 @@ class StrictMinIsrIn38(StrictMinIsr):
     name = "strict_min_isr_38"
     source = "KAFKA-15665; Kafka 3.8"
 
-    def may_complete(self, isr: int, replicas: tuple[int, ...], adding: int, removing: int, min_isr: int) -> bool:
+    def may_complete(
+        self, isr: Brokers, replicas: tuple[int, ...], adding: Brokers, removing: Brokers, min_isr: int
+    ) -> bool:
         """All replicas of the final list are in the ISR, whatever min ISR is."""
-        return all(isr >> replica & 1 for replica in replicas)
+        return isr.issuperset(replicas)
 
-    def isr_that_shrank(self, asked: int, written: int) -> int:
+    def isr_that_shrank(self, asked: Brokers, written: Brokers) -> Brokers:
         """Below metadata.version 3.6-IV0, only a shrink that is written raises the leader epoch."""
         return written
 

@@ -12,7 +12,7 @@ from analysis.spec.elr_43 import Elr43
 from analysis.spec.kip903 import Kip903, Kip903In36
 from analysis.spec.kip966 import Kip966
 from analysis.spec.kraft import Kraft
-from analysis.spec.partition import MV_ELR, Cluster, UncleanElection, mask_of
+from analysis.spec.partition import MV_ELR, Cluster, UncleanElection
 from analysis.spec.protocol import Protocol
 from analysis.spec.strict_min_isr import StrictMinIsr, StrictMinIsrIn38, StrictMinIsrIn39
 from ebbtide.errors import UsageError
@@ -93,7 +93,7 @@ def cluster_for(
     The broker epochs are 100 + broker id.
     """
     protocol = protocol_for(kafka, features)
-    all_brokers = mask_of(brokers)
+    all_brokers = frozenset(brokers)
     by_default = protocol.has_elr and _base(kafka) >= _ELR_BY_DEFAULT
     return Cluster(
         registered=all_brokers,

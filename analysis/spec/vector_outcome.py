@@ -7,14 +7,14 @@ from copy import copy
 from analysis.spec.leader import Follower, Leader, LeaderStep
 from analysis.spec.partition import (
     NO_EPOCH,
+    NOBODY,
     AlterPartition,
+    Brokers,
     Cluster,
     Election,
     Outcome,
     Partition,
     UncleanElection,
-    mask_of,
-    members,
 )
 from analysis.spec.protocol import Protocol
 from analysis.spec.vector_file import (
@@ -55,19 +55,19 @@ def change_record(before: Partition, after: Partition) -> dict[str, Json] | None
         return None
     record: dict[str, Json] = {}
     if after.isr != before.isr:
-        record["isr"] = list(members(after.isr))
+        record["isr"] = sorted(after.isr)
     if after.leader_epoch != before.leader_epoch:
         record["leader"] = after.leader
     if after.replicas != before.replicas:
         record["replicas"] = list(after.replicas)
     if after.removing != before.removing:
-        record["removingReplicas"] = list(members(after.removing))
+        record["removingReplicas"] = sorted(after.removing)
     if after.adding != before.adding:
-        record["addingReplicas"] = list(members(after.adding))
+        record["addingReplicas"] = sorted(after.adding)
     if after.recovering != before.recovering:
         record["leaderRecoveryState"] = int(after.recovering)
     if after.elr != before.elr:
-        record["eligibleLeaderReplicas"] = list(members(after.elr))
+        record["eligibleLeaderReplicas"] = sorted(after.elr)
     if after.last_known != before.last_known:
         record["lastKnownElr"] = list(after.last_known)
     return record
@@ -78,16 +78,16 @@ def _built(vector: BuilderVector, protocol: Protocol) -> dict[str, Json]:
     if not config.use_last_known_leader:
         protocol = copy(protocol)
         protocol.use_last_known_leader = False
-    cluster = _cluster(config, 0, 0, 0, ())
+    cluster = _cluster(config, NOBODY, NOBODY, NOBODY, ())
     target = protocol.target(before, cluster)._replace(
-        live=mask_of(vector.brokers.acceptable_leaders),
+        live=frozenset(vector.brokers.acceptable_leaders),
         min_isr=config.min_isr,
         election=Election[event.election],
-        isr=_mask(event.target_isr),
+        isr=_brokers(event.target_isr),
         replicas=None if event.target_replicas is None else tuple(event.target_replicas),
-        adding=_mask(event.target_adding),
-        removing=_mask(event.target_removing),
-        unclean=mask_of(event.unclean_shutdown_replicas),
+        adding=_brokers(event.target_adding),
+        removing=_brokers(event.target_removing),
+        unclean=frozenset(event.unclean_shutdown_replicas),
     )
     after = protocol.build(before, target)
     return {"after": _partition_json(after), "record": change_record(before, after)}
@@ -177,11 +177,11 @@ def _led(vector: LeaderVector, protocol: Protocol) -> dict[str, Json]:
         case "maybeShrinkIsr":
             step = protocol.maybe_shrink(leader, min_isr)
         case "alterPartitionOk":
-            step = protocol.isr_accepted(leader, min_isr, mask_of(event.isr))
+            step = protocol.isr_accepted(leader, min_isr, frozenset(event.isr))
         case "alterPartitionError":
             step = protocol.isr_refused(leader, event.error)
         case "metadataIsr":
-            step = protocol.isr_published(leader, min_isr, mask_of(event.isr))
+            step = protocol.isr_published(leader, min_isr, frozenset(event.isr))
         case "none":
             pass
     proposed = step.proposed
@@ -199,11 +199,11 @@ def _led(vector: LeaderVector, protocol: Protocol) -> dict[str, Json]:
 def _partition(state: VectorPartition) -> Partition:
     return Partition(
         replicas=tuple(state.replicas),
-        isr=mask_of(state.isr),
-        elr=mask_of(state.elr),
+        isr=frozenset(state.isr),
+        elr=frozenset(state.elr),
         last_known=tuple(state.last_known_elr),
-        adding=mask_of(state.adding_replicas),
-        removing=mask_of(state.removing_replicas),
+        adding=frozenset(state.adding_replicas),
+        removing=frozenset(state.removing_replicas),
         leader=state.leader,
         leader_epoch=state.leader_epoch,
         partition_epoch=state.partition_epoch,
@@ -214,11 +214,11 @@ def _partition(state: VectorPartition) -> Partition:
 def _partition_json(partition: Partition) -> dict[str, Json]:
     return {
         "replicas": list(partition.replicas),
-        "isr": list(members(partition.isr)),
-        "elr": list(members(partition.elr)),
+        "isr": sorted(partition.isr),
+        "elr": sorted(partition.elr),
         "lastKnownElr": list(partition.last_known),
-        "addingReplicas": list(members(partition.adding)),
-        "removingReplicas": list(members(partition.removing)),
+        "addingReplicas": sorted(partition.adding),
+        "removingReplicas": sorted(partition.removing),
         "leader": partition.leader,
         "leaderEpoch": partition.leader_epoch,
         "partitionEpoch": partition.partition_epoch,
@@ -231,15 +231,15 @@ def _registered(config: VectorConfig, brokers: Registered) -> Cluster:
     epochs = tuple(known[at].epoch if at in known else NO_EPOCH for at in range(max(known, default=-1) + 1))
     return _cluster(
         config,
-        mask_of(known),
-        mask_of(broker for broker, at in known.items() if at.state != "FENCED"),
-        mask_of(broker for broker, at in known.items() if at.state == "CONTROLLED_SHUTDOWN"),
+        frozenset(known),
+        frozenset(broker for broker, at in known.items() if at.state != "FENCED"),
+        frozenset(broker for broker, at in known.items() if at.state == "CONTROLLED_SHUTDOWN"),
         epochs,
     )
 
 
 def _cluster(
-    config: VectorConfig, registered: int, unfenced: int, shutting_down: int, epochs: tuple[int, ...]
+    config: VectorConfig, registered: Brokers, unfenced: Brokers, shutting_down: Brokers, epochs: tuple[int, ...]
 ) -> Cluster:
     return Cluster(
         registered=registered,
@@ -261,8 +261,8 @@ def _leader(state: LeaderState) -> Leader:
     return Leader(
         broker=state.leader,
         replicas=tuple(state.replicas),
-        isr=mask_of(state.isr),
-        maximal=mask_of(state.maximal_isr),
+        isr=frozenset(state.isr),
+        maximal=frozenset(state.maximal_isr),
         followers=followers,
         leo=state.leader_leo,
         hw=state.hwm,
@@ -273,8 +273,8 @@ def _leader(state: LeaderState) -> Leader:
 
 def _leader_json(leader: Leader) -> dict[str, Json]:
     return {
-        "isr": list(members(leader.isr)),
-        "maximalIsr": list(members(leader.maximal)),
+        "isr": sorted(leader.isr),
+        "maximalIsr": sorted(leader.maximal),
         "pending": leader.pending or None,
         "leaderLeo": leader.leo,
         "hwm": leader.hw,
@@ -292,5 +292,5 @@ def _leader_json(leader: Leader) -> dict[str, Json]:
     }
 
 
-def _mask(brokers: list[int] | None) -> int | None:
-    return None if brokers is None else mask_of(brokers)
+def _brokers(brokers: list[int] | None) -> Brokers | None:
+    return None if brokers is None else frozenset(brokers)

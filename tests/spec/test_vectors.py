@@ -57,8 +57,8 @@ def test_the_vectors_tell_every_other_variant_from_the_newest_one(older: str, mo
 @pytest.mark.parametrize(
     ("rule", "broken"),
     [
-        ("isr_that_shrank", lambda self, asked, written: -1),
-        ("provisional_elr", lambda self, partition, isr, target: partition.elr & ~isr),
+        ("isr_that_shrank", lambda self, asked, written: frozenset(range(99))),
+        ("provisional_elr", lambda self, partition, isr, target: partition.elr - isr),
         ("may_elect_last_known", lambda self, partition, live: False),
         ("may_complete", lambda self, *_: True),
         ("is_clean", lambda self, *_: True),

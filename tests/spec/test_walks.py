@@ -68,7 +68,7 @@ def test_drawn_walks_keep_the_invariants(variant: str) -> None:
         ("kip966", "may_complete", lambda self, *_: True),
         ("kip966", "remember_leader", lambda self, partition, leader: 1),
         ("kip903", "alter_partition_error", lambda self, *_: ""),
-        ("kraft", "_without", lambda self, partition, cluster, broker, **_: partition._replace(isr=0)),
+        ("kraft", "_without", lambda self, partition, cluster, broker, **_: partition._replace(isr=frozenset())),
     ],
 )
 def test_a_walk_finds_a_planted_defect(

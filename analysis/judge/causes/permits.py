@@ -20,7 +20,7 @@ from analysis.judge.history.evidence import Attribution, Evidence, Gone
 from analysis.judge.history.log_losses import BrokerLogLoss
 from analysis.judge.history.rules import NEWEST_VARIANT
 from analysis.judge.history.timeline import MILLISECOND_NS
-from analysis.spec.partition import MV_ELR, NO_EPOCH, Cluster, Partition, mask_of
+from analysis.spec.partition import MV_ELR, NO_EPOCH, Cluster, Partition
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import VARIANTS
 from ebbtide.record.rows import PartitionState
@@ -267,16 +267,16 @@ def tolerated_losses(replication_factor: int, min_isr: int, variant: str = NEWES
 def _a_loser_leads(protocol: Protocol, replication_factor: int, min_isr: int, lost: tuple[int, ...], elr: bool) -> bool:
     """Whether one of `lost` leads once all holders were fenced, those in the order given, and they alone return."""
     holders = range(min_isr)
-    everyone = mask_of(range(replication_factor))
+    everyone = frozenset(range(replication_factor))
     cluster = Cluster(
         registered=everyone,
-        unfenced=mask_of(holders),
+        unfenced=frozenset(holders),
         epochs=tuple(range(replication_factor)),
         min_isr=min_isr,
         elr=elr,
         metadata_version=MV_ELR,
     )
-    partition = Partition(replicas=tuple(range(replication_factor)), isr=mask_of(holders), leader=0)
+    partition = Partition(replicas=tuple(range(replication_factor)), isr=frozenset(holders), leader=0)
     kept = [broker for broker in holders if broker not in lost]
     for broker in (*kept, *lost):
         partition, cluster, _ = protocol.fence(partition, cluster, broker)

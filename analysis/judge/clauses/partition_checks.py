@@ -13,7 +13,7 @@ from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.timeline import Timeline
 from analysis.judge.trace.world import model_of
 from analysis.spec.invariants import invariants_of
-from analysis.spec.partition import Cluster
+from analysis.spec.partition import NOBODY, Cluster
 from analysis.spec.variants import VARIANTS
 from ebbtide.record.rows import PartitionState
 
@@ -25,7 +25,7 @@ _ELR_BELOW = "elr-below-configured-min-isr"
 
 def _breaks(invariant: str, state: PartitionState, min_isr: int = 0) -> bool:
     """Whether the state breaks a rule of the specification's table."""
-    return not _TABLE[invariant].holds(model_of(state), Cluster(registered=0, unfenced=0, min_isr=min_isr))
+    return not _TABLE[invariant].holds(model_of(state), Cluster(registered=NOBODY, unfenced=NOBODY, min_isr=min_isr))
 
 
 def _states(timeline: Timeline) -> list[PartitionState]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from packaging.version import InvalidVersion, Version
 
 from analysis.judge.history.timeline import Timeline
-from analysis.spec.partition import NO_EPOCH, Cluster, Partition
+from analysis.spec.partition import NO_EPOCH, NOBODY, Cluster, Partition
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import ELR_VERSION, METADATA_VERSION, VARIANTS, protocol_for
 from ebbtide.errors import UsageError
@@ -83,7 +83,8 @@ class Rules:
             return False
         if level is None:
             return None
-        asked = Cluster(registered=1, unfenced=1, epochs=(0,), metadata_version=level)
+        broker = frozenset({0})
+        asked = Cluster(registered=broker, unfenced=broker, epochs=(0,), metadata_version=level)
         return self.protocol.fetch_epoch(asked, 0) != NO_EPOCH
 
     def unclean_election(self, topic: str, at: int, statics: Mapping[str, str] | None) -> bool | None:
@@ -132,8 +133,8 @@ class Rules:
         configured = self.configured_min_isr(topic, at)
         if configured is None or not counted:
             return None
-        known = Cluster(registered=0, unfenced=0, min_isr=configured)
-        return VARIANTS[NEWEST_VARIANT].effective_min_isr(Partition(replicas=counted, isr=0), known)
+        known = Cluster(registered=NOBODY, unfenced=NOBODY, min_isr=configured)
+        return VARIANTS[NEWEST_VARIANT].effective_min_isr(Partition(replicas=counted, isr=NOBODY), known)
 
     def configured_min_isr(self, topic: str, at: int) -> int | None:
         """min.insync.replicas of the topic, else of the cluster, else as the topic was made."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from analysis.judge.history.requests import Request
 from analysis.judge.history.rules import MIN_ISR
-from analysis.spec.partition import NO_EPOCH, AlterPartition, Cluster, Election, Partition, mask_of, members
+from analysis.spec.partition import NO_EPOCH, AlterPartition, Brokers, Cluster, Election, Partition
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import ELR_VERSION
 from ebbtide.record.rows import BrokerEvent, ConfigChange
@@ -80,7 +80,7 @@ def of_configs(
 
 
 def of_the_leader(
-    protocol: Protocol, partition: Partition, cluster: Cluster, isrs: list[int]
+    protocol: Protocol, partition: Partition, cluster: Cluster, isrs: list[Brokers]
 ) -> Iterator[PossibleAction]:
     """What the leader's AlterPartition for each of `isrs` comes to, recovered or (KIP-704) still recovering."""
     if partition.leader < 0:
@@ -91,19 +91,19 @@ def of_the_leader(
                 leader=partition.leader,
                 leader_epoch=partition.leader_epoch,
                 partition_epoch=partition.partition_epoch,
-                isr_epochs=tuple((broker, cluster.epoch(broker)) for broker in members(isr)),
+                isr_epochs=tuple((broker, cluster.epoch(broker)) for broker in sorted(isr)),
                 recovering=recovering,
                 broker_epoch=cluster.epoch(partition.leader),
             )
             made = protocol.alter_partition(partition, cluster, request).partition
-            by = f"leader {partition.leader}, AlterPartition to {sorted(members(isr))}"
+            by = f"leader {partition.leader}, AlterPartition to {sorted(isr)}"
             yield PossibleAction(_altered(partition, made), by, made)
 
 
 def _altered(before: Partition, after: Partition) -> str:
     if before.replicas != after.replicas or before.adding != after.adding or before.removing != after.removing:
         return "reassignment-completed"
-    gained, lost = after.isr & ~before.isr, before.isr & ~after.isr
+    gained, lost = after.isr - before.isr, before.isr - after.isr
     if gained or lost:
         return "isr-change" if gained and lost else "isr-expand" if gained else "isr-shrink"
     return "recovered"
@@ -134,7 +134,7 @@ def of_operators(
         if asked is None or any(one.asks_for(type_) for one in asked):
             yield PossibleAction(f"{type_}-election", "an operator", protocol.elect(partition, cluster, kind).partition)
     if asked is None or any(one.kind == "reassign" for one in asked):
-        target = tuple(broker for broker in after.replicas if not after.removing >> broker & 1)
+        target = tuple(broker for broker in after.replicas if broker not in after.removing)
         for replicas in dict.fromkeys((target, after.replicas)):
             if replicas != partition.replicas or partition.adding or partition.removing:
                 found = protocol.reassign(partition, cluster, replicas)
@@ -144,16 +144,16 @@ def of_operators(
             yield PossibleAction("cancel-reassignment", "an operator", found.partition)
 
 
-def likely_isrs(before: Partition, after: Partition) -> list[int]:
+def likely_isrs(before: Partition, after: Partition) -> list[Brokers]:
     """The ISRs that an AlterPartition which led from `before` to `after` can have asked for."""
     return list(
         dict.fromkeys((after.isr, after.isr | before.isr, after.isr | before.isr & before.removing, before.isr))
     )
 
 
-def every_isr(partition: Partition) -> list[int]:
+def every_isr(partition: Partition) -> list[Brokers]:
     """Every ISR that the replicas allow; of many replicas only those one member away from the present one."""
     replicas = partition.replicas
     if len(replicas) > _EVERY_ISR_MAX:
-        return [partition.isr ^ 1 << broker for broker in replicas]
-    return [mask_of(some) for size in range(len(replicas) + 1) for some in combinations(replicas, size)]
+        return [partition.isr ^ {broker} for broker in replicas]
+    return [frozenset(some) for size in range(len(replicas) + 1) for some in combinations(replicas, size)]

@@ -25,7 +25,7 @@ from analysis.judge.trace.actions import (
 )
 from analysis.judge.trace.results import Explained, Near, TimelineTrace, Unexplained, differences, near_to
 from analysis.judge.trace.world import ControllerKnowledge, model_of
-from analysis.spec.partition import NO_LEADER, Partition, UncleanElection, mask_of
+from analysis.spec.partition import NO_LEADER, Partition, UncleanElection
 from analysis.spec.variants import ELR_VERSION
 from ebbtide.errors import UsageError
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
@@ -220,8 +220,8 @@ class _Checker:
     def _creation(self, after: PartitionState) -> Explained | Unexplained:
         """KIP-631: a partition begins with its assigned replicas that are active as ISR, led by the first of them."""
         active = self._world.cluster(after.topic, after.metadata_offset).active
-        isr = tuple(broker for broker in after.replicas if active >> broker & 1)
-        made = Partition(replicas=after.replicas, isr=mask_of(isr), leader=isr[0] if isr else NO_LEADER)
+        isr = tuple(broker for broker in after.replicas if broker in active)
+        made = Partition(replicas=after.replicas, isr=frozenset(isr), leader=isr[0] if isr else NO_LEADER)
         if made == model_of(after):
             return Explained(before=None, after=after, action="create", by="an operator")
         near = near_to(PossibleAction("create", "an operator", made), model_of(after))

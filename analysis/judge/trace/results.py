@@ -7,10 +7,8 @@ from collections import Counter
 import msgspec
 
 from analysis.judge.trace.actions import PossibleAction
-from analysis.spec.partition import Partition, members
+from analysis.spec.partition import Partition
 from ebbtide.record.rows import PartitionState
-
-_MASKS = ("isr", "elr", "adding", "removing")
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,13 +63,11 @@ def near_to(candidate: PossibleAction, seen: Partition) -> Near:
 def differences(one: Partition, seen: Partition) -> dict[str, object]:
     """The fields of `one` that are not as in `seen`; sets as sorted lists."""
     return {
-        name: _plain(name, value)
-        for name, value, other in zip(Partition._fields, one, seen, strict=True)
-        if value != other
+        name: _plain(value) for name, value, other in zip(Partition._fields, one, seen, strict=True) if value != other
     }
 
 
-def _plain(name: str, value: object) -> object:
-    if name in _MASKS and isinstance(value, int):
-        return list(members(value))
+def _plain(value: object) -> object:
+    if isinstance(value, frozenset):
+        return sorted(value)
     return list(value) if isinstance(value, tuple) else value

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from analysis.judge.history.rules import MIN_ISR, Rules
 from analysis.judge.history.timeline import Timeline
-from analysis.spec.partition import NO_EPOCH, Cluster, Partition, UncleanElection, mask_of
+from analysis.spec.partition import NO_EPOCH, NOBODY, Brokers, Cluster, Partition, UncleanElection
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import METADATA_VERSION, protocol_for
 from ebbtide.record.rows import BrokerEvent, PartitionState
@@ -22,32 +22,32 @@ _KAFKA_MIN_ISR = 1
 
 
 class _Registrations(NamedTuple):
-    """Masks and broker epochs as the controller stored them."""
+    """Sets of brokers and broker epochs as the controller stored them."""
 
-    registered: int = 0
-    unfenced: int = 0
-    shutting_down: int = 0
+    registered: Brokers = NOBODY
+    unfenced: Brokers = NOBODY
+    shutting_down: Brokers = NOBODY
     epochs: tuple[int, ...] = ()
 
     def after(self, event: BrokerEvent) -> _Registrations:
-        bit = 1 << event.broker
+        broker = frozenset({event.broker})
         match event.event:
             case "registered":
                 epochs = list(self.epochs) + [NO_EPOCH] * (event.broker + 1 - len(self.epochs))
                 epochs[event.broker] = event.broker_epoch
                 return _Registrations(
-                    self.registered | bit, self.unfenced & ~bit, self.shutting_down & ~bit, tuple(epochs)
+                    self.registered | broker, self.unfenced - broker, self.shutting_down - broker, tuple(epochs)
                 )
             case "unregistered":
                 return _Registrations(
-                    self.registered & ~bit, self.unfenced & ~bit, self.shutting_down & ~bit, self.epochs
+                    self.registered - broker, self.unfenced - broker, self.shutting_down - broker, self.epochs
                 )
             case "unfenced":
-                return self._replace(unfenced=self.unfenced | bit)
+                return self._replace(unfenced=self.unfenced | broker)
             case "fenced":
-                return self._replace(unfenced=self.unfenced & ~bit)
+                return self._replace(unfenced=self.unfenced - broker)
             case "shutting_down":
-                return self._replace(shutting_down=self.shutting_down | bit)
+                return self._replace(shutting_down=self.shutting_down | broker)
         return self
 
 
@@ -108,11 +108,11 @@ def model_of(state: PartitionState) -> Partition:
     """A state of the timeline as the model holds it."""
     return Partition(
         replicas=state.replicas,
-        isr=mask_of(state.isr),
-        elr=mask_of(state.elr),
+        isr=frozenset(state.isr),
+        elr=frozenset(state.elr),
         last_known=tuple(sorted(state.last_known_elr)),
-        adding=mask_of(state.adding),
-        removing=mask_of(state.removing),
+        adding=frozenset(state.adding),
+        removing=frozenset(state.removing),
         leader=state.leader,
         leader_epoch=state.leader_epoch,
         partition_epoch=state.partition_epoch,

@@ -22,7 +22,7 @@ from analysis.spec.model.transition import (
     PROPOSAL_BITS,
     Action,
     Transition,
-    mask,
+    having,
     partition_of,
     transition_of,
     with_bits,
@@ -50,7 +50,8 @@ class Controls:
         self._protocol = protocol
         self._bounds = bounds
         self._metadata_version = metadata_version
-        healthy = Cluster(1, 1, epochs=(_PRESENT_EPOCH,), metadata_version=metadata_version)
+        broker = frozenset({0})
+        healthy = Cluster(broker, broker, epochs=(_PRESENT_EPOCH,), metadata_version=metadata_version)
         self._sends_epochs = protocol.fetch_epoch(healthy, 0) != NO_EPOCH
 
     def transitions(self, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
@@ -258,9 +259,9 @@ class Controls:
         """What the controller knows of the brokers, which it numbers by their positions."""
         min_isr = min(shared.min_isr, shared.first_replicas or shared.min_isr)
         return Cluster(
-            registered=mask(controls, w.REGISTERED),
-            unfenced=mask(controls, w.UNFENCED),
-            shutting_down=mask(controls, w.SHUTTING_DOWN),
+            registered=having(controls, w.REGISTERED),
+            unfenced=having(controls, w.UNFENCED),
+            shutting_down=having(controls, w.SHUTTING_DOWN),
             epochs=tuple(_PRESENT_EPOCH if control & w.REGISTERED else NO_EPOCH for control in controls),
             min_isr=min_isr,
             topic_min_isr=True,

@@ -28,8 +28,8 @@ class Leading:
         return Leader(
             broker=0,
             replicas=tuple(range(replica_count)),
-            isr=(1 << isr_size) - 1,
-            maximal=(1 << maximal_size) - 1,
+            isr=frozenset(range(isr_size)),
+            maximal=frozenset(range(maximal_size)),
             followers=followers,
             leo=leo,
             hw=hw,

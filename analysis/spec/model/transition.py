@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from analysis.spec.model import words as w
 from analysis.spec.model.words import Shared
-from analysis.spec.partition import NO_LEADER, Outcome, Partition
+from analysis.spec.partition import NO_LEADER, Brokers, Outcome, Partition
 
 LOSES, ERASES, FLUSHES = 1, 2, 3
 """What an action does to a broker's log: cut to what was flushed, delete, flush."""
@@ -41,18 +41,16 @@ class Transition(NamedTuple):
 def partition_of(shared: Shared, controls: tuple[int, ...], first: int) -> Partition:
     """The controller's record, with `first` at the head of the replica list and every epoch at 0."""
     replicas = [broker for broker, control in enumerate(controls) if control & w.REPLICA]
-    leader = mask(controls, w.LEADER)
-    last_leader = mask(controls, w.LAST_LEADER)
     return Partition(
         replicas=(first, *(broker for broker in replicas if broker != first)),
-        isr=mask(controls, w.IN_ISR),
-        elr=mask(controls, w.IN_ELR),
+        isr=having(controls, w.IN_ISR),
+        elr=having(controls, w.IN_ELR),
         last_known=_last_known(shared, controls),
-        adding=mask(controls, w.ADDING),
-        removing=mask(controls, w.REMOVING),
-        leader=leader.bit_length() - 1,
+        adding=having(controls, w.ADDING),
+        removing=having(controls, w.REMOVING),
+        leader=_position(controls, w.LEADER),
         recovering=shared.recovering,
-        last_known_leader=last_leader.bit_length() - 1,
+        last_known_leader=_position(controls, w.LAST_LEADER),
     )
 
 
@@ -69,25 +67,22 @@ def transition_of(
     partition, cluster = outcome.partition, outcome.cluster
     changed = partition.partition_epoch != before.partition_epoch
     keep = ~(PARTITION_BITS | _CLUSTER_BITS | (PROPOSAL_BITS if changed else 0))
-    replicas = sum(1 << broker for broker in partition.replicas)
-    last_known = sum(1 << broker for broker in partition.last_known if broker >= 0)
     after: list[int] = []
     disks: list[tuple[int, int]] = []
     for broker, control in enumerate(controls):
-        bit = 1 << broker
         control &= keep
         for flag, holders in (
-            (w.REPLICA, replicas),
+            (w.REPLICA, partition.replicas),
             (w.ADDING, partition.adding),
             (w.REMOVING, partition.removing),
             (w.IN_ISR, partition.isr),
             (w.IN_ELR, partition.elr),
-            (w.LAST_KNOWN, last_known),
+            (w.LAST_KNOWN, partition.last_known),
             (w.REGISTERED, cluster.registered),
             (w.UNFENCED, cluster.unfenced),
             (w.SHUTTING_DOWN, cluster.shutting_down),
         ):
-            if holders & bit:
+            if broker in holders:
                 control |= flag
         if broker == partition.leader:
             control |= w.LEADER
@@ -115,13 +110,14 @@ def _last_known(shared: Shared, controls: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(broker for broker, control in enumerate(controls) if control & w.LAST_KNOWN)
 
 
-def mask(controls: tuple[int, ...], flag: int) -> int:
+def having(controls: tuple[int, ...], flag: int) -> Brokers:
     """The positions whose control bits have `flag`."""
-    found = 0
-    for broker, control in enumerate(controls):
-        if control & flag:
-            found |= 1 << broker
-    return found
+    return frozenset([broker for broker, control in enumerate(controls) if control & flag])
+
+
+def _position(controls: tuple[int, ...], flag: int) -> int:
+    """The one position whose control bits have `flag`, `NO_LEADER` if there is none."""
+    return next((broker for broker, control in enumerate(controls) if control & flag), NO_LEADER)
 
 
 def with_bits(controls: tuple[int, ...], broker: int, *, clear: int = 0, add: int = 0) -> tuple[int, ...]:
