@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
+from analysis.spec.partition import NO_LEADER
 from ebbtide.scenario.model import Scenario
 from harness.random.drawing import world_of
 from harness.random.guide import Guide
@@ -46,7 +47,7 @@ def _states(world: World, eligible: dict[str, set[int]]) -> Iterator[str]:
         yield from ["elr-of-two"] * (len(partition.elr) >= 2)
         yield from ["isr-empty"] * (not partition.isr)
         yield from ["isr-of-one"] * (len(partition.isr) == 1)
-        yield from ["leaderless"] * (partition.leader is None)
+        yield from ["leaderless"] * (partition.leader == NO_LEADER)
         yield from ["elected-from-elr"] * (partition.leader in eligible[name])
     brokers = world.brokers.values()
     for state, holds in (

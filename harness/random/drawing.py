@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from random import Random
 
 import msgspec
-from packaging.version import Version
 
 from ebbtide.releases.known import parse_version
 from ebbtide.scenario.model import (
@@ -22,14 +21,13 @@ from ebbtide.scenario.model import (
     TopicSpec,
 )
 from ebbtide.scenario.order import HEALED_BY
-from harness.random.requests import ELR_FEATURE, SPARE_TOPIC, TOPIC
+from harness.random.replication import first_replication
+from harness.random.requests import SPARE_TOPIC, TOPIC
 from harness.random.schedule import build
 from harness.random.world import World, first_world
 
 STEPS = 12
 STEPS_MAX = 200
-_ELR_BY_DEFAULT = Version("4.1.0")
-_ELR_POSSIBLE = Version("4.0.0")
 _ISOLATIONS: tuple[Isolation, ...] = ("read_uncommitted", "read_uncommitted", "read_committed")
 _PREDICTIONS = (
     Prediction(
@@ -72,14 +70,17 @@ def with_steps(
 
 def world_of(setting: Scenario, without: Collection[StepKind] = ()) -> World:
     """The healthy cluster of a random scenario."""
-    topic, release = setting.topics[TOPIC], parse_version(setting.kafka[0])
-    level = setting.cluster.features.get(ELR_FEATURE, int(release >= _ELR_BY_DEFAULT))
-    return first_world(
+    topic = setting.topics[TOPIC]
+    replication = first_replication(
         {f"{TOPIC}-{number}": replicas for number, replicas in enumerate(topic.assignment)},
         brokers=setting.cluster.brokers,
+        kafka=setting.kafka[0],
+        features=setting.cluster.features,
         min_isr=topic.min_isr,
-        elr=level > 0,
-        level_changes=release >= _ELR_POSSIBLE,
+        unclean=topic.config.get("unclean.leader.election.enable") == "true",
+    )
+    return first_world(
+        replication,
         without=frozenset(without) | {kind for kind, healer in HEALED_BY.items() if healer in without},
     )
 

@@ -7,9 +7,10 @@ from random import Random
 
 import msgspec
 
+from analysis.spec import Partition
 from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.words import duration_s
-from harness.random.world import CONTROLLER, LikelyPartition, World
+from harness.random.world import CONTROLLER, World
 
 Propose = Callable[[World, Random], StepSpec | None]
 Fit = Callable[[World, StepSpec], StepSpec | None]
@@ -52,7 +53,7 @@ def after_only(step: StepSpec) -> StepSpec:
     return msgspec.structs.replace(step, trigger=Trigger(after="2s"), deadline_s=30.0)
 
 
-def some_partition(world: World, random: Random) -> tuple[str, LikelyPartition]:
+def some_partition(world: World, random: Random) -> tuple[str, Partition]:
     """A partition that clients use."""
     name = random.choice(sorted(world.partitions))
     return name, world.partitions[name]

@@ -84,7 +84,15 @@ def _take_down(world: World, step: StepSpec) -> float:
     broker = _broker(world, step)
     broker.process, broker.fencing = "down", broker.joined
     broker.joined = broker.returning = False
+    _end(world, step)
     return _SUPPOSED_S.get(step.step, 1.0)
+
+
+def _end(world: World, step: StepSpec) -> None:
+    """The process ends; only a stop and a restart leave a clean-shutdown file."""
+    broker = world.id_of(step.target)
+    assert broker is not None, "a step of an unknown broker is never fitted"
+    world.replication.ended[broker] = step.step in ("stop", "restart")
 
 
 def _pause(world: World, step: StepSpec) -> float:
@@ -169,6 +177,7 @@ def _start(world: World, step: StepSpec) -> float:
 def _restart(world: World, step: StepSpec) -> float:
     broker = _broker(world, step)
     broker.joined, broker.returning = False, True
+    _end(world, step)
     return _SUPPOSED_S["restart"]
 
 

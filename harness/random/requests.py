@@ -7,8 +7,10 @@ from random import Random
 
 import msgspec
 
+from analysis.spec.partition import NO_LEADER, Election, UncleanElection
 from ebbtide.scenario.model import StepKind, StepSpec
-from harness.random.kind import Apply, Fit, Kind, after_only, broker_role, pause_before, some_partition
+from harness.random.kind import Fit, Kind, after_only, broker_role, pause_before, some_partition
+from harness.random.replication import final_replicas
 from harness.random.world import World
 
 TOPIC = "t"
@@ -27,24 +29,26 @@ def _propose_reassign(world: World, random: Random) -> StepSpec | None:
     step = msgspec.structs.replace(_ask("reassign", random), partition=name)
     if world.moving and random.random() < 0.4:
         return msgspec.structs.replace(step, cancel=True)
-    count = len(partition.replicas) - (random.random() < 0.15 and len(partition.replicas) > 1)
+    count = len(final_replicas(partition))
+    count -= random.random() < 0.15 and count > 1
     replicas = random.sample(sorted(world.brokers), min(count, len(world.brokers)))
     return msgspec.structs.replace(step, replicas=tuple(map(broker_role, replicas)))
 
 
 def _reassign(world: World, step: StepSpec) -> float:
     world.moving = True
-    partition = world.partitions[step.partition or ""]
+    protocol, name = world.replication.protocol, step.partition or ""
     if step.replicas:
-        partition.replicas = sorted(world.ids_of(step.replicas), key=[world.id_of(r) for r in step.replicas].index)
-        partition.isr = [one for one in partition.isr if one in partition.replicas]
-        partition.elr &= set(partition.replicas)
+        target = tuple(one for role in step.replicas if (one := world.id_of(role)) is not None)
+        world.replication.at(name, lambda partition, cluster: protocol.reassign(partition, cluster, target))
+    else:
+        world.replication.at(name, protocol.cancel_reassignment)
     return 3.0
 
 
 def _propose_elect(world: World, random: Random) -> StepSpec | None:
     name, partition = some_partition(world, random)
-    unclean = partition.leader is None and random.random() < 0.5
+    unclean = partition.leader == NO_LEADER and random.random() < 0.5
     return msgspec.structs.replace(_ask("elect", random), partition=name, type="unclean" if unclean else "preferred")
 
 
@@ -62,22 +66,29 @@ def _propose_set_config(world: World, random: Random) -> StepSpec | None:
 
 
 def _set_config(world: World, step: StepSpec) -> float:
-    if step.config == "min.insync.replicas" and step.resource != "cluster":
-        world.min_isr = int(step.value or "1")
+    protocol = world.replication.protocol
     if step.config == "min.insync.replicas":
-        for partition in world.partitions.values():
-            partition.elr.clear()
+        value, topic = int(step.value or "1"), step.resource != "cluster"
+        world.replication.everywhere(
+            lambda partition, cluster: protocol.set_min_isr(partition, cluster, value, topic=topic)
+        )
+    else:
+        choice = UncleanElection(step.value == "true")
+        world.replication.everywhere(lambda partition, cluster: protocol.set_unclean(partition, cluster, choice))
     return 2.0
 
 
 def _propose_set_feature(world: World, random: Random) -> StepSpec | None:
-    if not world.level_changes:
+    if not world.replication.protocol.has_elr:
         return None
-    return msgspec.structs.replace(_ask("set-feature", random), feature=ELR_FEATURE, level=int(not world.elr))
+    return msgspec.structs.replace(
+        _ask("set-feature", random), feature=ELR_FEATURE, level=int(not world.replication.cluster.elr)
+    )
 
 
 def _set_feature(world: World, step: StepSpec) -> float:
-    world.elr = bool(step.level)
+    protocol, on = world.replication.protocol, bool(step.level)
+    world.replication.everywhere(lambda partition, cluster: protocol.set_elr_feature(partition, cluster, on))
     return 2.0
 
 
@@ -103,8 +114,9 @@ def _unregistrable(world: World) -> list[int]:
 
 
 def _unregister(world: World, step: StepSpec) -> float:
-    broker = world.brokers[world.id_of(step.target) or 0]
-    broker.fencing = False
+    broker, protocol = world.id_of(step.target) or 0, world.replication.protocol
+    world.brokers[broker].fencing = False
+    world.replication.everywhere(lambda partition, cluster: protocol.unregister(partition, cluster, broker))
     return 2.0
 
 
@@ -122,23 +134,29 @@ def _known(world: World, step: StepSpec) -> bool:
     return step.partition in world.partitions and len(replicas) == len(step.replicas)
 
 
+def _switches_elr(world: World, step: StepSpec) -> bool:
+    return world.replication.protocol.has_elr and step.level == int(not world.replication.cluster.elr)
+
+
 def _any(_world: World, _step: StepSpec) -> bool:
     return True
 
 
-def _nothing(_world: World, _step: StepSpec) -> float:
+def _elect(world: World, step: StepSpec) -> float:
+    protocol = world.replication.protocol
+    election = Election.UNCLEAN if step.type == "unclean" else Election.PREFERRED
+    world.replication.at(step.partition or "", lambda partition, cluster: protocol.elect(partition, cluster, election))
     return 2.0
 
 
-_APPLY_ELECT: Apply = _nothing
 REQUEST_KINDS: dict[StepKind, Kind] = {
     "reassign": Kind(weight=0.8, propose=_propose_reassign, fit=_fit(_known), apply=_reassign),
-    "elect": Kind(weight=0.6, propose=_propose_elect, fit=_fit(_known), apply=_APPLY_ELECT),
+    "elect": Kind(weight=0.6, propose=_propose_elect, fit=_fit(_known), apply=_elect),
     "set-config": Kind(weight=0.8, propose=_propose_set_config, fit=_fit(_any), apply=_set_config),
     "set-feature": Kind(
         weight=0.3,
         propose=_propose_set_feature,
-        fit=_fit(lambda world, step: world.level_changes and step.level == int(not world.elr)),
+        fit=_fit(_switches_elr),
         apply=_set_feature,
     ),
     "delete-topic": Kind(

@@ -43,9 +43,11 @@ def _fit(world: World, step: StepSpec) -> StepSpec | None:
 
 
 def _trouble(world: World, step: StepSpec) -> float:
-    broker = world.brokers[world.id_of(step.target) or 0]
+    number = world.id_of(step.target) or 0
+    broker = world.brokers[number]
     broker.sick = _AILMENTS[step.step]
     if broker.sick != "slow":
+        world.replication.ended[number] = False
         broker.joined = broker.returning = False
     return 1.0
 

@@ -9,8 +9,10 @@ from random import Random
 
 import msgspec
 
+from analysis.spec.partition import NO_LEADER
 from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, IsrTrigger, MemberTrigger, StepSpec, Trigger
 from harness.random.kind import Kind, broker_role
+from harness.random.replication import final_replicas
 from harness.random.world import Broker, World
 
 _SOFT_S = 6.0
@@ -21,7 +23,7 @@ def _expected(world: World) -> list[Trigger]:
     """What probably comes about, the telling first."""
     found = []
     for name, partition in sorted(world.partitions.items()):
-        if partition.leader is None:
+        if partition.leader == NO_LEADER:
             found.append(Trigger(leader_is=MemberTrigger(partition=name, broker="none")))
         elif partition.leader != partition.replicas[0]:
             role = broker_role(partition.leader)
@@ -63,7 +65,7 @@ def _propose(world: World, random: Random) -> StepSpec | None:
 
 
 def _whole_size(world: World) -> int:
-    return min(len(partition.replicas) for partition in world.partitions.values())
+    return min(len(final_replicas(partition)) for partition in world.partitions.values())
 
 
 def _soft(trigger: Trigger) -> StepSpec:

@@ -1,8 +1,8 @@
 """A cluster in miniature, while a schedule is drawn: who is up, cut off, in the ISR.
 
 Two kinds of knowledge, kept apart. What the steps alone decide (a process that was killed is down) is certain, and
-the validity of a schedule rests on nothing else. Who leads and stands in the ISR is a guess, by the plain rules of
-KIP-966 and with all the time in the world; it only says whom to hit and what is worth waiting for.
+the validity of a schedule rests on nothing else. Who leads and stands in the ISR is a guess, for which the
+specification is asked (`harness.random.replication`); it only says whom to hit and what is worth waiting for.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from analysis.spec import Partition
 from ebbtide.scenario.roles import Role, parse_role
+from harness.random.replication import Replication
 
 CONTROLLER = 0
 """Stands for the controllers, as one."""
@@ -37,25 +39,11 @@ class Broker:
 
 
 @dataclass
-class LikelyPartition:
-    """A partition as it probably is."""
-
-    replicas: list[int]
-    leader: int | None
-    isr: list[int]
-    elr: set[int] = field(default_factory=set)
-
-
-@dataclass
 class World:
     """What the steps so far have made of the cluster."""
 
     brokers: dict[int, Broker]
-    partitions: dict[str, LikelyPartition]
-    min_isr: int
-    elr: bool
-    level_changes: bool = False
-    """The release can turn the ELR on and off."""
+    replication: Replication
     without: frozenset[str] = frozenset()
     """Kinds of step that are not to be used."""
     spare_topic: bool = True
@@ -73,6 +61,11 @@ class World:
     used_s: float = 0.0
     """How long the steps took so far, if every wait that may be in vain was."""
     outage_since_s: float | None = None
+
+    @property
+    def partitions(self) -> Mapping[str, Partition]:
+        """The partitions as they probably are."""
+        return self.replication.partitions
 
     @property
     def calm(self) -> bool:
@@ -125,60 +118,16 @@ class World:
         elif self.outage_since_s is None:
             self.outage_since_s = self.used_s - seconds
         if self.controller == "up":
-            for partition in self.partitions.values():
-                self._follow(partition)
+            heard = {broker for broker in self.brokers if self.alive(broker)}
+            self.replication.follow(heard, self._fetches)
 
-    def _follow(self, partition: LikelyPartition) -> None:
-        alive = [one for one in partition.replicas if self.alive(one)]
-        if partition.leader not in alive:
-            partition.leader = None
-        for gone in [one for one in partition.isr if one not in alive]:
-            self._leave(partition, gone)
-        if partition.leader is None:
-            eligible = [one for one in alive if one in partition.isr or (self.elr and one in partition.elr)]
-            if not eligible:
-                return
-            partition.leader = eligible[0]
-            partition.elr.discard(eligible[0])
-            partition.isr = [one for one in partition.isr if one in alive] or [eligible[0]]
-        leader = partition.leader
-        for one in alive:
-            follows = one == leader or ((one, leader) not in self.cut and (leader, one) not in self.cut)
-            if follows and (one, "Fetch") not in self.rules:
-                partition.elr.discard(one)
-                partition.isr += [] if one in partition.isr else [one]
-            elif one in partition.isr:
-                self._leave(partition, one)
-        if len(partition.isr) >= self.min_isr:
-            partition.elr.clear()
-
-    def _leave(self, partition: LikelyPartition, broker: int) -> None:
-        """Without ELR the last member of the ISR stays in it."""
-        if len(partition.isr) == 1 and not self.elr:
-            return
-        partition.isr.remove(broker)
-        if self.elr and len(partition.isr) < self.min_isr:
-            partition.elr.add(broker)
+    def _fetches(self, follower: int, leader: int) -> bool:
+        """Whether a follower's requests reach the leader and are answered, by what the steps say."""
+        cut = (follower, leader) in self.cut or (leader, follower) in self.cut
+        return not cut and (follower, "Fetch") not in self.rules
 
 
-def first_world(
-    assignments: Mapping[str, tuple[int, ...]],
-    *,
-    brokers: int,
-    min_isr: int,
-    elr: bool,
-    level_changes: bool,
-    without: frozenset[str] = frozenset(),
-) -> World:
-    """A healthy cluster; `assignments`: the replicas of each partition, the preferred leader first."""
-    return World(
-        brokers={broker: Broker() for broker in range(1, brokers + 1)},
-        partitions={
-            name: LikelyPartition(replicas=list(replicas), leader=replicas[0], isr=list(replicas))
-            for name, replicas in assignments.items()
-        },
-        min_isr=min_isr,
-        elr=elr,
-        level_changes=level_changes,
-        without=without,
-    )
+def first_world(replication: Replication, *, without: frozenset[str] = frozenset()) -> World:
+    """A healthy cluster."""
+    brokers = {broker: Broker() for broker in sorted(replication.cluster.registered)}
+    return World(brokers=brokers, replication=replication, without=without)

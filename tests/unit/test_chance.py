@@ -26,6 +26,7 @@ from harness.cli.main import main
 from harness.random.breeding import breed, renamed
 from harness.random.drawing import STEPS, draw
 from harness.random.guide import CORPUS, Guide, marks
+from harness.random.replication import first_replication
 from harness.random.requests import ELR_FEATURE
 from harness.random.schedule import build
 from harness.random.table import KINDS
@@ -77,14 +78,14 @@ def test_steps_of_anywhere_in_any_order_become_valid_or_are_left_out(seed: int, 
     Random(seed).shuffle(genes)
     scenario = draw(seed, kafka="4.3.1")
     topic = scenario.topics["t"]
-    world = first_world(
+    replication = first_replication(
         {f"t-{at}": replicas for at, replicas in enumerate(topic.assignment)},
         brokers=scenario.cluster.brokers,
+        kafka="4.3.1",
+        features={ELR_FEATURE: 1},
         min_isr=2,
-        elr=True,
-        level_changes=True,
     )
-    steps = build(world, [one for one in genes if one.step != "delete-topic"], Random(seed))
+    steps = build(first_world(replication), [one for one in genes if one.step != "delete-topic"], Random(seed))
     sound(msgspec.structs.replace(scenario, steps=steps))
 
 

@@ -1,0 +1,112 @@
+"""The generator's guess of who leads and who stands in ISR and ELR: what the specification says."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+import pytest
+
+from analysis.spec.invariants import invariants_of
+from analysis.spec.partition import NO_LEADER
+from harness.random.drawing import draw, world_of
+from harness.random.kind import waiting_s
+from harness.random.replication import Replication, final_replicas, first_replication
+from harness.random.table import KINDS
+
+ALL = frozenset({1, 2, 3})
+
+
+def healthy(kafka: str, *, min_isr: int = 2, brokers: int = 3, **features: int) -> Replication:
+    return first_replication({"t-0": (1, 2, 3)}, brokers=brokers, kafka=kafka, features=features, min_isr=min_isr)
+
+
+def follow(replication: Replication, heard: Set[int], *, apart: Set[int] = frozenset()) -> None:
+    """`apart`: followers whose requests do not reach their leader."""
+    replication.follow(heard, lambda follower, _leader: follower not in apart)
+
+
+def state(replication: Replication) -> tuple[int, set[int], set[int]]:
+    partition = replication.partitions["t-0"]
+    return partition.leader, set(partition.isr), set(partition.elr)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "alone", "nobody"),
+    [("3.9.1", (1, {1}, set()), (NO_LEADER, {1}, set())), ("4.3.1", (1, {1}, {3}), (NO_LEADER, set(), {1, 3}))],
+)
+def test_the_last_isr_member_stays_in_the_isr_or_goes_into_the_elr(
+    kafka: str, alone: tuple[int, set[int], set[int]], nobody: tuple[int, set[int], set[int]]
+) -> None:
+    replication = healthy(kafka)
+    follow(replication, ALL, apart={2})
+    follow(replication, ALL, apart={2, 3})
+    assert state(replication) == alone
+    follow(replication, frozenset())
+    assert state(replication) == nobody
+
+
+@pytest.mark.parametrize(("clean", "elr"), [(True, {2}), (False, set())])
+def test_only_a_clean_stop_keeps_a_broker_in_the_elr_when_it_registers(clean: bool, elr: set[int]) -> None:
+    replication = healthy("4.3.1", min_isr=3)
+    replication.ended[2] = clean
+    follow(replication, ALL - {2})
+    assert state(replication) == (1, {1, 3}, {2})
+    follow(replication, ALL, apart={2})
+    assert state(replication) == (1, {1, 3}, elr)
+    follow(replication, ALL)
+    assert state(replication) == (1, {1, 2, 3}, set())
+
+
+def test_a_restart_moves_the_leader_and_a_preferred_election_moves_it_back() -> None:
+    replication = healthy("4.3.1")
+    replication.ended[1] = True
+    follow(replication, ALL)
+    assert state(replication) == (2, {1, 2, 3}, set())
+    replication.at("t-0", replication.protocol.balance)
+    assert state(replication) == (1, {1, 2, 3}, set())
+
+
+def test_a_reassignment_ends_when_what_it_adds_is_in_the_isr() -> None:
+    replication = healthy("4.3.1", brokers=4)
+    replication.at("t-0", lambda partition, cluster: replication.protocol.reassign(partition, cluster, (4, 1, 2)))
+    assert final_replicas(replication.partitions["t-0"]) == (4, 1, 2)
+    follow(replication, ALL)
+    assert replication.partitions["t-0"].replicas == (4, 1, 2, 3)
+    follow(replication, ALL | {4})
+    assert replication.partitions["t-0"].replicas == (4, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "variant"), [("3.4.1", "kraft"), ("4.0.2", "elr_40"), ("4.3.1", "elr_43"), ("5.1.0", "elr_43")]
+)
+def test_the_rules_are_those_of_the_release_or_the_newest_known(kafka: str, variant: str) -> None:
+    assert healthy(kafka).protocol.name == variant
+
+
+@pytest.mark.parametrize(("kafka", "elr"), [("3.9.1", False), ("4.0.2", False), ("4.1.0", True), ("4.3.1", True)])
+def test_the_elr_is_on_where_the_release_or_its_feature_level_has_it(kafka: str, elr: bool) -> None:
+    assert healthy(kafka).cluster.elr == elr
+
+
+def test_a_feature_level_turns_the_elr_on_or_off() -> None:
+    assert healthy("4.0.2", **{"eligible.leader.replicas.version": 1}).cluster.elr
+    assert not healthy("4.3.1", **{"eligible.leader.replicas.version": 0}).cluster.elr
+
+
+@pytest.mark.parametrize("kafka", ["3.4.1", "3.9.1", "4.0.2", "4.3.1"])
+def test_no_schedule_leads_to_a_state_that_the_variant_forbids(kafka: str) -> None:
+    for seed in range(60):
+        scenario = draw(seed, kafka=kafka, steps=25)
+        world = world_of(scenario)
+        rules = invariants_of(world.replication.protocol.name)
+        switched = False
+        for step in scenario.steps[1:]:
+            world.pass_time(waiting_s(step) + KINDS[step.step].apply(world, step))
+            switched |= step.step == "set-feature"
+            for partition in world.partitions.values():
+                broken = [
+                    one.name
+                    for one in rules
+                    if not one.holds(partition, world.replication.cluster) and (one.across_features or not switched)
+                ]
+                assert broken == [], (seed, step.step, partition)
