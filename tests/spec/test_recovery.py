@@ -1,0 +1,119 @@
+"""KIP-966's unclean recovery: who is elected, whom it waits for, and which replies count."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.spec import VARIANTS, Cluster, LogInfo, Partition, UncleanElection, cluster_for
+from analysis.spec.partition import NO_LEADER, NOBODY
+
+KIP = VARIANTS["kip966"]
+BALANCED, PROACTIVE, MANUAL = UncleanElection.DISABLED, UncleanElection.ENABLED, UncleanElection.MANUAL
+UNAVAILABLE = "ELIGIBLE_LEADERS_NOT_AVAILABLE"
+
+
+def leaderless(*last_known: int, isr: frozenset[int] = NOBODY, elr: frozenset[int] = NOBODY) -> Partition:
+    """A partition of the replicas 3, 1, 2 whose last leader is gone."""
+    return Partition(
+        (3, 1, 2), isr, elr, last_known, leader_epoch=7, partition_epoch=9, last_known_leader=2, leader=NO_LEADER
+    )
+
+
+def cluster(unclean: UncleanElection = BALANCED, *, down: int | None = None) -> Cluster:
+    """Brokers 1 to 4, epochs 101 to 104; the fourth holds no replica."""
+    healthy = cluster_for("4.4.0", {}, (1, 2, 3, 4), min_isr=2, unclean=unclean)
+    return healthy._replace(unfenced=healthy.unfenced - {down})
+
+
+def log(broker: int, last_epoch: int, end: int, *, broker_epoch: int | None = None) -> LogInfo:
+    return LogInfo(broker, 100 + broker if broker_epoch is None else broker_epoch, last_epoch, end)
+
+
+def elected(partition: Partition, known: Cluster, *replies: LogInfo) -> int:
+    """The leader after the recovery; `NO_LEADER` where it does not elect."""
+    outcome = KIP.recover(partition, known, replies)
+    assert (outcome.error == UNAVAILABLE) == (outcome.partition == partition)
+    assert outcome.cluster == known
+    return outcome.partition.leader
+
+
+@pytest.mark.parametrize(
+    ("replies", "leader"),
+    [
+        ((log(1, 5, 10), log(2, 5, 30), log(3, 5, 20)), 2),
+        ((log(1, 6, 10), log(2, 5, 30), log(3, 5, 20)), 1),
+        ((log(1, 5, 10), log(2, 5, 10), log(3, 5, 10)), 3),
+        ((log(1, 5, 10), log(2, 5, 10), log(3, 4, 99)), 1),
+    ],
+    ids=["longest log", "newest last epoch first", "replica order in a tie", "replica order among the longest"],
+)
+def test_the_longest_log_is_elected(replies: tuple[LogInfo, ...], leader: int) -> None:
+    for strategy in (BALANCED, PROACTIVE):
+        assert elected(leaderless(), cluster(strategy), *replies) == leader
+        assert elected(leaderless(), cluster(strategy), *reversed(replies)) == leader
+
+
+def test_balanced_waits_for_every_last_known_elr_member_and_proactive_for_none() -> None:
+    partition = leaderless(1, 2)
+    assert elected(partition, cluster(BALANCED), log(1, 5, 10)) == NO_LEADER
+    assert elected(partition, cluster(BALANCED), log(1, 5, 10), log(3, 5, 40)) == NO_LEADER
+    assert elected(partition, cluster(BALANCED), log(1, 5, 10), log(2, 5, 9)) == 1
+    assert elected(partition, cluster(PROACTIVE), log(1, 5, 10)) == 1
+    assert elected(partition, cluster(PROACTIVE), log(3, 5, 1)) == 3
+
+
+def test_a_reply_from_before_a_restart_does_not_count() -> None:
+    stale = log(2, 9, 99, broker_epoch=55)
+    assert elected(leaderless(), cluster(PROACTIVE), stale, log(1, 5, 10)) == 1
+    assert elected(leaderless(), cluster(PROACTIVE), stale) == NO_LEADER
+    assert elected(leaderless(1, 2), cluster(BALANCED), stale, log(1, 5, 10)) == NO_LEADER
+
+
+def test_a_reply_of_a_broker_that_is_down_or_holds_no_replica_does_not_count() -> None:
+    assert elected(leaderless(), cluster(PROACTIVE, down=2), log(2, 9, 99), log(1, 5, 10)) == 1
+    assert elected(leaderless(), cluster(PROACTIVE), log(4, 9, 99), log(1, 5, 10)) == 1
+    assert elected(leaderless(), cluster(PROACTIVE)) == NO_LEADER
+
+
+@pytest.mark.parametrize(
+    ("partition", "known"),
+    [
+        (leaderless()._replace(leader=2, isr=frozenset({2})), cluster(PROACTIVE)),
+        (leaderless(elr=frozenset({2})), cluster(PROACTIVE)),
+        (leaderless(isr=frozenset({2})), cluster(PROACTIVE)),
+        (leaderless(elr=frozenset({2})), cluster(BALANCED, down=2)),
+        (leaderless(2), cluster(BALANCED, down=2)),
+        (leaderless(), cluster(MANUAL)),
+    ],
+    ids=["led", "live ELR member", "live ISR member", "Balanced, ELR", "Balanced, last known ELR down", "Manual"],
+)
+def test_no_recovery_begins_where_the_kip_has_none(partition: Partition, known: Cluster) -> None:
+    assert not KIP.recovery_due(partition, known)
+    outcome = KIP.recover(partition, known, (log(1, 5, 10), log(3, 5, 10)))
+    assert (outcome.partition, outcome.error) == (partition, UNAVAILABLE)
+
+
+def test_proactive_recovers_while_all_of_the_elr_is_down() -> None:
+    outcome = KIP.recover(leaderless(elr=frozenset({2})), cluster(PROACTIVE, down=2), (log(1, 5, 10),))
+    assert (outcome.partition.leader, outcome.partition.elr) == (1, NOBODY)
+
+
+def test_a_recovery_is_an_unclean_election_and_leaves_nobody_eligible() -> None:
+    partition = leaderless(1, 2)
+    outcome = KIP.recover(partition, cluster(), (log(1, 5, 10), log(2, 5, 30)))
+    assert outcome.partition == partition._replace(
+        leader=2,
+        isr=frozenset({2}),
+        elr=NOBODY,
+        last_known=(),
+        last_known_leader=NO_LEADER,
+        recovering=True,
+        leader_epoch=8,
+        partition_epoch=10,
+    )
+
+
+def test_no_release_recovers() -> None:
+    for name, protocol in VARIANTS.items():
+        outcome = protocol.recover(leaderless(), cluster(PROACTIVE), (log(1, 5, 10),))
+        assert (outcome.error == "UNSUPPORTED_VERSION") == (name != "kip966")
