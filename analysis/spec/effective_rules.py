@@ -21,7 +21,7 @@ from analysis.spec import builder, leader, partition, shutdown
 from analysis.spec import protocol as protocol_module
 from analysis.spec.builder import Builder
 from analysis.spec.explore.wording import clause_of
-from analysis.spec.leader import LeaderRules
+from analysis.spec.leader import LeaderRules, LeaderStep
 from analysis.spec.protocol import Protocol
 from ebbtide.errors import UsageError
 
@@ -82,7 +82,7 @@ class _Method(NamedTuple):
 
 def events_of(protocol: Protocol) -> tuple[str, ...]:
     """The names of all events of a variant, the controller's first, then the leader's."""
-    return (*_returning(Protocol, "Outcome"), *_returning(LeaderRules, "Step"), *_SENT_BY_BROKERS)
+    return (*_returning(Protocol, "Outcome"), *_returning(LeaderRules, LeaderStep.__name__), *_SENT_BY_BROKERS)
 
 
 def text_of(protocol: Protocol, event: str | None = None) -> str:
@@ -98,7 +98,7 @@ def text_of(protocol: Protocol, event: str | None = None) -> str:
     sections: list[tuple[str, list[_Method]]] = []
     for title, group in (
         ("What the controller does", _returning(Protocol, "Outcome")),
-        ("What the leader does", _returning(LeaderRules, "Step")),
+        ("What the leader does", _returning(LeaderRules, LeaderStep.__name__)),
         ("What brokers send", _SENT_BY_BROKERS),
     ):
         shown = [_in_force(protocol, name) for name in group if name in asked]
