@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from cluster.powers.choice import Wish
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from harness.cli.cluster_options import add_cluster_options, release_of, wanted_of
+from harness.cli.run_flow import check_runs, seed_or_new
 
 if TYPE_CHECKING:
     from ebbtide.daemon.messages import ClusterStatus
@@ -128,18 +129,12 @@ def _own(args: argparse.Namespace) -> ExitCode:
     from ebbtide.daemon.control import new_name
     from harness.daemon.owning import own_cluster
     from harness.runner.display import display_for
-    from harness.runner.launch import check, prepare
-    from harness.runner.run import new_seed
 
     scenario = _scenario(args)
     name = new_name(args.name)
-    kafka = scenario.kafka[0]
-    wanted = wanted_of(args)
-    check(wanted, scenario, [kafka])
+    runs = check_runs(wanted_of(args), scenario, scenario.kafka)
     with display_for(Console()) as display:
-        request = prepare(wanted, [kafka], display.note).request(
-            scenario, kafka, args.seed if args.seed is not None else new_seed()
-        )
+        (request,) = runs.requests(display, seed_or_new(args.seed))
         own_cluster(
             request,
             display,

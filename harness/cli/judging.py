@@ -32,22 +32,22 @@ def judging(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
 
 
 @contextlib.contextmanager
-def judging_together() -> Iterator[JudgeTogether]:
+def judging_together(complain: Callable[[str, EbbtideError], object] | None = None) -> Iterator[JudgeTogether]:
     """A function that judges records in the same Spark jobs and writes their verdicts, as often as it is called.
 
-    A record that cannot be judged stops no other; it is told on stderr, and a bug with the file of its traceback. The
-    session is as large as the first call asks for.
+    A record that cannot be judged stops no other; `complain` hears of it. By default it is told on stderr, and a bug
+    with the file of its traceback. The session is as large as the first call asks for.
     """
     with _session_when_asked() as session_for:
 
         def judge_all(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
             from analysis.judging.many_records import judge_many
-            from harness.cli.analyze import complain
+            from harness.cli.analyze import complain as told_on_stderr
 
             ends: dict[Path, Verdict | EbbtideError] = {}
             for record, end in judge_many(records, session_for(records)) if records else ():
                 if isinstance(end, EbbtideError):
-                    complain(str(record), end)
+                    (complain or told_on_stderr)(str(record), end)
                 ends[record] = end
             return ends
 

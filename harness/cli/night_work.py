@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.errors import EbbtideError, HarnessError
 from harness.cli.cluster_options import with_levels
+from harness.cli.run_flow import check_runs, seed_or_new
 
 if TYPE_CHECKING:
     from ebbtide.record.verdict import Verdict
@@ -29,8 +30,8 @@ def carrier(store: Store, night: str, runtime: Runtime, drawing: Drawing, at_onc
     Whatever ends a run, the next is begun.
     """
     from ebbtide.scenario import catalogue
-    from harness.runner.launch import Wanted, check, prepare
-    from harness.runner.run import RunRequest, new_seed
+    from harness.runner.launch import Wanted
+    from harness.runner.run import RunRequest
     from harness.runner.side_by_side import run_side_by_side
 
     wanted = Wanted(runs=store.runs, runtime=runtime)
@@ -40,9 +41,8 @@ def carrier(store: Store, night: str, runtime: Runtime, drawing: Drawing, at_onc
         try:
             scenario = drawing.scenario(job) if job.origin == "random" else catalogue.find(job.scenario)
             as_run = with_levels(scenario, job.target.features)
-            kafka = job.target.kafka
-            check(wanted, as_run, [kafka])
-            return prepare(wanted, [kafka], display.note).request(as_run, kafka, new_seed())
+            (made,) = check_runs(wanted, as_run, [job.target.kafka]).requests(display, seed_or_new(None))
+            return made
         except EbbtideError as error:
             return error
         except Exception as error:
@@ -81,14 +81,12 @@ def judge_of(store: Store, night: str) -> Judge:
     """Judges records in a Spark session of their own."""
 
     def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-        from analysis.judging.many_records import judge_many
-        from analysis.reconcile.files import rows_of
-        from analysis.reconcile.session import session
-        from ebbtide.signals import unwinding
+        from harness.cli.judging import judging_together
 
         try:
-            with unwinding(), session(None, rows=rows_of(list(records))) as spark:
-                return dict(judge_many(records, spark))
+            # Why a record cannot be judged stands in the night's summary.
+            with judging_together(complain=lambda *_: None) as judge_all:
+                return judge_all(records)
         except EbbtideError:
             raise
         except Exception as error:

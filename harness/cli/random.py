@@ -12,6 +12,7 @@ from cluster.powers.choice import Wish
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.releases.known import KNOWN
 from harness.cli.cluster_options import add_cluster_options, release_of, wanted_of, with_features, words_of
+from harness.cli.run_flow import check_runs, run_and_judge, seed_or_new
 from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         write_scenario(args.out, text)
         print(f"seed {seed}: {len(scenario.steps)} steps, those that wait for clients and heal included, in {args.out}")
     if args.run:
-        return _run(args, scenario, seed)
+        return run_and_judge(check_runs(wanted_of(args), scenario, scenario.kafka), seed=seed)
     if args.out is not None:
         print(f"next: ebbtide run {shlex.quote(str(args.out))}")
     return ExitCode.AS_PREDICTED
@@ -87,14 +88,13 @@ def run(args: argparse.Namespace) -> ExitCode:
 def _drawn(args: argparse.Namespace) -> tuple[Scenario, int]:
     from ebbtide.scenario.feature_meaning import check_features
     from harness.random.drawing import STEPS, STEPS_MAX, draw
-    from harness.runner.run import new_seed
 
     steps = STEPS if args.steps is None else args.steps
     if not 1 <= steps <= STEPS_MAX:
         raise UsageError("not a number of steps to draw", where="--steps", got=str(steps), allowed=f"1 to {STEPS_MAX}")
     without = _kinds(args.without)
     _require_release(args)
-    seed = args.seed if args.seed is not None else new_seed()
+    seed = seed_or_new(args.seed)
     cluster = with_features(draw(seed, kafka=args.kafka), args.feature).cluster
     check_features(args.kafka, cluster)
     return draw(seed, kafka=args.kafka, features=cluster.features, steps=steps, without=without), seed
@@ -121,20 +121,3 @@ def _kinds(text: str) -> frozenset[StepKind]:
             allowed = ", ".join(sorted(KINDS)) + suggestion(word, sorted(KINDS))
             raise UsageError("not a kind of step", where="--without", got=repr(word), allowed=allowed)
     return frozenset(kind for kind in KINDS if kind in words)
-
-
-def _run(args: argparse.Namespace, scenario: Scenario, seed: int) -> ExitCode:
-    from rich.console import Console
-
-    from harness.cli.analyze import judge_all
-    from harness.runner.display import display_for
-    from harness.runner.launch import check, prepare
-    from harness.runner.run import run_scenario
-
-    wanted = wanted_of(args)
-    check(wanted, scenario, scenario.kafka)
-    with display_for(Console()) as display:
-        launch = prepare(wanted, scenario.kafka, display.note)
-        record = run_scenario(launch.request(scenario, scenario.kafka[0], seed), display)
-        display.note("judging")
-    return judge_all([record])

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import shlex
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +11,7 @@ from cluster.powers.choice import Wish
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, releases_of, wanted_of
 from harness.cli.progress import judging_told
+from harness.cli.run_flow import check_runs, screen, telling_of_records
 
 if TYPE_CHECKING:
     from harness.replay.recorded import Recorded
@@ -52,25 +50,21 @@ def powers(args: argparse.Namespace) -> Wish:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Replay, judge, compare, tell."""
-    from rich.console import Console
-
     from harness.cli.judging import judging_together
     from harness.replay.replaying import as_recorded, judged_together, otherwise, run_replays, summaries
-    from harness.runner.display import PlainDisplay, display_for
-    from harness.runner.launch import check, prepare
 
     if args.times < 1:
         raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
     jobs = jobs_of(args)
     original = _recorded(args.run)
     releases = [original.manifest.kafka] if args.kafka is None else releases_of(args.kafka)
-    wanted = as_recorded(original, wanted_of(args))
-    check(wanted, original.scenario, releases)
+    runs = check_runs(as_recorded(original, wanted_of(args)), original.scenario, releases)
     done: list[Ran] = []
-    with _telling_of(done):
-        # JSON is alone on stdout.
-        with PlainDisplay(Console(stderr=True)) if args.json else display_for(Console()) as display:
-            launch = prepare(wanted, releases, display.note)
+    with telling_of_records(
+        "replayed before, and not compared", lambda: [one.record for one in done if one.record is not None], _note
+    ):
+        with screen(as_json=args.json) as display:
+            launch = runs.prepare(display)
             if (differs := otherwise(original, launch)) is not None:
                 display.note(differs)
             ran = run_replays(
@@ -95,17 +89,6 @@ def _recorded(folder: Path) -> Recorded:
     recorded = load_recorded(folder)
     refuse_unbegun(recorded)
     return recorded
-
-
-@contextlib.contextmanager
-def _telling_of(done: Sequence[Ran]) -> Iterator[None]:
-    """Say which replays there are when the command ends before it has told what they come to."""
-    try:
-        yield
-    except BaseException:
-        if records := [str(one.record) for one in done if one.record is not None]:
-            _note(f"replayed before, and not compared: ebbtide analyze {shlex.join(records)}")
-        raise
 
 
 def _note(line: str) -> None:

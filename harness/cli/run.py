@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.powers.choice import Wish
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli.cluster_options import add_cluster_options, releases_of, wanted_of, with_features
+from harness.cli.run_flow import CheckedRuns, check_runs, run_and_judge, seed_or_new
 
 if TYPE_CHECKING:
-    from analysis.early_session import EarlySession
-    from harness.runner.display import Display
-    from harness.runner.run import RunRequest
-    from harness.runner.session import Session
-
-    Drive = Callable[[Session], None]
+    from harness.cli.run_flow import Drive
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -64,15 +58,8 @@ def powers(args: argparse.Namespace) -> Wish:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Check everything first, then run release by release, then judge; the worst outcome is the exit code."""
-    from rich.console import Console
-
-    from analysis.early_session import EarlySession
     from ebbtide.daemon.control import new_name
     from ebbtide.scenario import catalogue
-    from harness.cli.analyze import judge_all
-    from harness.runner.display import display_for
-    from harness.runner.launch import check, prepare
-    from harness.runner.run import new_seed
 
     scenario = with_features(catalogue.find(args.scenario), args.feature)
     releases = list(scenario.kafka) if args.kafka is None else releases_of(args.kafka)
@@ -87,18 +74,11 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.name is not None and not args.keep_cluster:
         raise UsageError("only a cluster that is kept has a name", where="--name", got=args.name, next="--keep-cluster")
     kept_as = new_name(args.name) if args.keep_cluster else None
-    check(wanted, scenario, releases)
-    seed = args.seed if args.seed is not None else new_seed()
-    with EarlySession() as spark:
-        with display_for(Console(stderr=args.json)) as display:
-            launch = prepare(wanted, releases, display.note)
-            drive = _drive(args.witness)
-            if kept_as is not None:
-                return _run_and_keep(args, kept_as, launch.request(scenario, releases[0], seed), display, drive)
-            requests = [launch.request(scenario, release, seed) for release in releases]
-            records = _run_all(requests, display, drive, spark)
-            display.note("judging")
-        return judge_all(records, as_json=args.json, early=spark)
+    runs = check_runs(wanted, scenario, releases)
+    seed, drive = seed_or_new(args.seed), _drive(args.witness)
+    if kept_as is not None:
+        return _run_and_keep(runs, name=kept_as, seed=seed, as_json=args.json, drive=drive)
+    return run_and_judge(runs, seed=seed, as_json=args.json, drive=drive)
 
 
 def _drive(witness: str | None) -> Drive:
@@ -113,26 +93,13 @@ def _drive(witness: str | None) -> Drive:
     return with_witness(connector_jars())
 
 
-def _run_all(requests: list[RunRequest], display: Display, drive: Drive, spark: EarlySession) -> list[Path]:
-    """The records; Spark starts while the last cluster is taken down."""
-    from harness.runner.run import run_scenario
-
-    records: list[Path] = []
-    try:
-        for request in requests:
-            ending = spark.begin if request is requests[-1] else lambda: None
-            records.append(run_scenario(request, display, drive, ending=ending))
-    except BaseException:
-        if records:
-            display.note(f"recorded before, and not judged: ebbtide analyze {shlex.join(map(str, records))}")
-        raise
-    return records
-
-
-def _run_and_keep(args: argparse.Namespace, name: str, request: RunRequest, display: Display, drive: Drive) -> ExitCode:
+def _run_and_keep(runs: CheckedRuns, *, name: str, seed: int, as_json: bool, drive: Drive) -> ExitCode:
     """Run, judge, and own the cluster until it is told to end; the exit code is the verdict's."""
+    from rich.console import Console
+
     from harness.cli.analyze import judge_all
     from harness.daemon.owning import Keeper
+    from harness.runner.display import display_for
     from harness.runner.run import run_scenario
 
     code = ExitCode.HARNESS_FAILED
@@ -140,11 +107,13 @@ def _run_and_keep(args: argparse.Namespace, name: str, request: RunRequest, disp
     def judge(record: Path) -> None:
         nonlocal code
         display.note("judging")
-        code = judge_all([record], as_json=args.json)
+        code = judge_all([record], as_json=as_json)
 
-    keeper = Keeper(request.kafka, display, judge, name=name)
-    try:
-        run_scenario(request, display, drive, hold=keeper)
-    finally:
-        keeper.release()
+    with display_for(Console(stderr=as_json)) as display:
+        (request,) = runs.requests(display, seed)
+        keeper = Keeper(request.kafka, display, judge, name=name)
+        try:
+            run_scenario(request, display, drive, hold=keeper)
+        finally:
+            keeper.release()
     return code

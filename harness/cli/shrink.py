@@ -14,6 +14,7 @@ from ebbtide.errors import ExitCode, UsageError
 from ebbtide.signals import is_interrupt
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, budget_s_of, jobs_of, wanted_of
 from harness.cli.progress import judging_told
+from harness.cli.run_flow import check_runs, screen
 from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
 
 
@@ -59,13 +60,10 @@ def powers(args: argparse.Namespace) -> Wish:
 def run(args: argparse.Namespace) -> ExitCode:
     """Shrink, write, tell."""
     import msgspec
-    from rich.console import Console
 
     from harness.cli.judging import judging
     from harness.replay.recorded import load_recorded
     from harness.replay.replaying import as_recorded
-    from harness.runner.display import PlainDisplay, display_for
-    from harness.runner.launch import check, prepare
     from harness.shrink.goal import goal_from
     from harness.shrink.shrinking import shrink
     from harness.shrink.writing import is_from
@@ -81,19 +79,20 @@ def run(args: argparse.Namespace) -> ExitCode:
         refuse_existing(out)
     kafka = recorded.manifest.kafka
     wanted = as_recorded(recorded, wanted_of(args))
-    check(wanted, recorded.scenario, [kafka])
-    # JSON is alone on stdout.
-    screen = PlainDisplay(Console(stderr=True)) if args.json else display_for(Console())
-    with _telling_that_it_goes_on(), judging([recorded.folder]) as judge, screen as display:
+    runs = check_runs(wanted, recorded.scenario, [kafka])
+    with (
+        _telling_that_it_goes_on(),
+        judging([recorded.folder]) as judge,
+        screen(as_json=args.json) as display,
+    ):
         if recorded.verdict is None:
             display.note(judging_told())
             judge(recorded.folder)
             recorded = load_recorded(args.run)
         goal_from(recorded)
-        launch = prepare(wanted, [kafka], display.note)
         done = shrink(
             recorded,
-            launch=launch,
+            launch=runs.prepare(display),
             judge=judge,
             display=display,
             budget_s=seconds,
