@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from cluster.powers.choice import Wish
 from ebbtide.errors import ExitCode, HarnessError, UsageError
-from harness.cli.cluster_options import add_cluster_options, release_of, wanted_of
+from harness.cli.cluster_options import (
+    add_cluster,
+    add_cluster_before,
+    add_cluster_options,
+    named_cluster,
+    release_of,
+    wanted_of,
+)
 from harness.cli.run_flow import check_runs, seed_or_new
 
 if TYPE_CHECKING:
@@ -33,13 +40,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.description = "A cluster for experiments by hand. It stays up until `ebbtide cluster down`."
     parser.epilog = _EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_cluster_before(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_up(actions.add_parser("up", help="bring a cluster up, and say how to reach it"))
     status = actions.add_parser("status", help="the clusters that are up, their nodes and partitions")
-    status.add_argument("--cluster", metavar="NAME", help="only this one")
+    add_cluster(status, "only this one", by_position=True)
     status.add_argument("--json", action="store_true", help="print one JSON object a line")
     execute = actions.add_parser("exec", help="run a command where the cluster's clients are")
-    execute.add_argument("--cluster", metavar="NAME", help="which, if several are up")
+    add_cluster(execute)
     execute.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- CMD", help="EBBTIDE_BOOTSTRAP names the brokers"
     )
@@ -48,9 +56,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     topic.add_argument("--partitions", type=int, default=1, metavar="N", help="(1)")
     topic.add_argument("--replication-factor", type=int, default=3, metavar="N", help="(3)")
     topic.add_argument("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (2)")
-    topic.add_argument("--cluster", metavar="NAME", help="which, if several are up")
+    add_cluster(topic)
     down = actions.add_parser("down", help="end a cluster and undo everything it made on this host")
-    down.add_argument("name", nargs="?", metavar="NAME", help="which, if several are up")
+    add_cluster(down, by_position=True)
 
 
 def _add_up(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +96,7 @@ def powers(args: argparse.Namespace) -> Wish | None:
     if args.action == "exec":
         from ebbtide.daemon.control import only
 
-        return Wish(runtime="docker") if only(args.cluster).powers == "helper container" else None
+        return Wish(runtime="docker") if only(named_cluster(args)).powers == "helper container" else None
     return None
 
 
@@ -98,12 +106,12 @@ def run(args: argparse.Namespace) -> ExitCode:
         case "up":
             return _own(args) if args.foreground else _up(args)
         case "status":
-            return _status(args.cluster, as_json=args.json)
+            return _status(named_cluster(args), as_json=args.json)
         case "exec":
-            _exec(args.cluster, args.command)
+            _exec(named_cluster(args), args.command)
         case "topic":
             return _topic(args)
-    return _down(args.name)
+    return _down(named_cluster(args))
 
 
 def _up(args: argparse.Namespace) -> ExitCode:
@@ -156,6 +164,8 @@ def _scenario(args: argparse.Namespace) -> Scenario:
     from ebbtide.scenario.references import MAX_BROKERS
     from harness.daemon.plain import plain
 
+    if (name := named_cluster(args)) is not None:
+        raise UsageError("up brings a new cluster up", where="--cluster", got=name, next=f"--name {shlex.quote(name)}")
     if args.keep_cluster and args.scenario is None:
         raise UsageError("a plain cluster has no run to be kept after", where="--keep-cluster")
     if args.scenario is not None:
@@ -226,7 +236,7 @@ def _topic(args: argparse.Namespace) -> ExitCode:
     from ebbtide.scenario.model import TopicSpec
 
     spec = TopicSpec(partitions=args.partitions, replication_factor=args.replication_factor, min_isr=args.min_isr)
-    reply = ask(only(args.cluster).name, CreateTopic(topic=args.topic, spec=spec))
+    reply = ask(only(named_cluster(args)).name, CreateTopic(topic=args.topic, spec=spec))
     assert reply.status is not None
     for line in reply.status.partitions:
         if line.startswith(f"{args.topic}-"):

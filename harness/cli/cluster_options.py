@@ -43,6 +43,30 @@ def add_cluster_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_WHICH = "which, if several are up"
+
+
+def add_cluster_before(group: argparse.ArgumentParser) -> None:
+    """Declare --cluster of a group of subcommands: it may stand before the subcommand, too."""
+    group.add_argument("--cluster", dest="cluster_before", metavar="NAME", help=_WHICH)
+
+
+def add_cluster(parser: argparse.ArgumentParser, help: str = _WHICH, *, by_position: bool = False) -> None:
+    """Declare --cluster of a command for a cluster that is up; `by_position`: its name alone will do."""
+    parser.add_argument("--cluster", metavar="NAME", help=help)
+    if by_position:
+        parser.add_argument("cluster_alone", nargs="?", metavar="NAME", help="the same as --cluster NAME")
+
+
+def named_cluster(args: argparse.Namespace) -> str | None:
+    """The cluster that was named, however it was; None: the only one. Raises `UsageError` where there are two."""
+    ways = ("cluster_before", "cluster", "cluster_alone")
+    names = list(dict.fromkeys(name for way in ways if (name := getattr(args, way, None)) is not None))
+    if len(names) > 1:
+        raise UsageError("two clusters are named", where="--cluster", got=", ".join(names), allowed="one of them")
+    return names[0] if names else None
+
+
 def add_jobs_option(parser: argparse.ArgumentParser) -> None:
     """Declare --jobs."""
     parser.add_argument(

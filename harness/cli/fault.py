@@ -7,6 +7,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from ebbtide.errors import EbbtideError, ExitCode, Problems, UsageError
+from harness.cli.cluster_options import add_cluster, add_cluster_before, named_cluster
 
 if TYPE_CHECKING:
     from ebbtide.record.steps import StepEntry
@@ -35,6 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = _EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_cluster_before(parser)
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     for kind, meaning in MEANINGS.items():
         one = kinds.add_parser(kind, help=meaning.does.replace("%", "%%"))
@@ -42,7 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         healer = healed_by(kind)
         one.epilog = f"Proof that it took effect: {meaning.proof}." + (f" Ended by: {healer}." if healer != "-" else "")
         _add_keys(one, kind)
-        one.add_argument("--cluster", metavar="NAME", help="which, if several are up")
+        add_cluster(one)
 
 
 def _add_keys(parser: argparse.ArgumentParser, kind: StepKind) -> None:
@@ -69,7 +71,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     from ebbtide.daemon.messages import Fire
 
     step = _step(args)
-    cluster = only(args.cluster)
+    cluster = only(named_cluster(args))
     reply = ask(cluster.name, Fire(step=step))
     assert reply.step is not None
     return _tell(reply.step)
