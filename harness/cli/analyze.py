@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import re
 import shlex
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
+from harness.cli import completing
+from harness.cli.command import Args, Command
 from harness.cli.crash import report
 
 if TYPE_CHECKING:
@@ -27,30 +28,32 @@ _MASTER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[.+\]|yarn|(s
 """What Spark takes for a master: it tells another one by the traceback of a JVM that does not start."""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the verb's arguments."""
-    parser.description = (
+    command = Command(
         "Judge run records: writes verdict.json, report.html and anomalies/ into each. Needs no root and no "
         "cluster. The exit code is the worst of all: a record that cannot be read (4) does not "
         "stop the others from being judged, nor does one that contradicts (1) or proves nothing (2)."
     )
-    parser.add_argument(
+    command.argument(
         "runs",
-        nargs="+",
+        many=True,
         metavar="RUN",
+        completes=completing.record,
         help="a run record, e.g. runs/<run_id>, or a folder of any number of them, e.g. runs; also the address of "
         "either on a Hadoop file system, e.g. hdfs://namenode/runs; $HADOOP_CONF_DIR and $SPARK_CONF_DIR apply",
     )
-    parser.add_argument("--json", action="store_true", help="print each verdict.json as one line instead of a table")
-    parser.add_argument(
+    command.flag("--json", help="print each verdict.json as one line instead of a table")
+    command.option(
         "--master",
         metavar="URL",
         default=None,
         help="the Spark master (default: this machine); records named by path must be visible to its workers",
     )
+    return command
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Judge each record once, however often it is named; returns the worst exit code. Raises `UsageError`."""
     if args.master is not None and not _MASTER.fullmatch(args.master):
         allowed = "local[N], spark://HOST:PORT, yarn or k8s://..."

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from cluster.powers.choice import Wish
 from ebbtide.errors import ExitCode
+from harness.cli.command import Args, Command
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the verb's arguments."""
-    parser.description = (
+    command = Command(
         "Undo what dead runs left outside their folders: processes, containers, network namespaces, volumes, kernel "
         "settings, and temporary folders of judgings that were killed. "
         "Runs that are still going, and everything that ebbtide did not make, stay as they are. "
         "Exit code 0: nothing is left, 3: something could not be undone."
     )
-    parser.add_argument(
+    command.flag(
         "--forget",
-        action="store_true",
         help="strike out what cannot be undone, for example containers of a Docker daemon that is gone for good",
     )
+    return command
 
 
-def powers(args: argparse.Namespace) -> Wish:
+def powers(args: Args) -> Wish:
     """Without root there is something to clean only where a Docker daemon gave a run root's powers."""
     return Wish(runtime="docker", needed=False)
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Clean, and say what was undone, left alone and not possible."""
     from cluster.clean import clean
     from cluster.host.ledger import ledgers_dir

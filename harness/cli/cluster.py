@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 import sys
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cluster.powers.choice import Wish
 from ebbtide.errors import ExitCode, HarnessError, UsageError
+from harness.cli import completing
 from harness.cli.cluster_options import (
     add_cluster,
     add_cluster_before,
@@ -20,6 +20,7 @@ from harness.cli.cluster_options import (
     release_of,
     wanted_of,
 )
+from harness.cli.command import Args, Command, Group
 from harness.cli.run_flow import check_runs, seed_or_new
 
 if TYPE_CHECKING:
@@ -35,59 +36,63 @@ _EXAMPLES = """examples:
 """
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Group:
     """Declare the verb's arguments."""
-    parser.description = "A cluster for experiments by hand. It stays up until `ebbtide cluster down`."
-    parser.epilog = _EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_cluster_before(parser)
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _add_up(actions.add_parser("up", help="bring a cluster up, and say how to reach it"))
-    status = actions.add_parser("status", help="the clusters that are up, their nodes and partitions")
-    add_cluster(status, "only this one", by_position=True)
-    status.add_argument("--json", action="store_true", help="print one JSON object a line")
-    execute = actions.add_parser("exec", help="run a command where the cluster's clients are")
-    add_cluster(execute)
-    execute.add_argument(
-        "command", nargs=argparse.REMAINDER, metavar="-- CMD", help="EBBTIDE_BOOTSTRAP names the brokers"
+    group = Group(
+        "A cluster for experiments by hand. It stays up until `ebbtide cluster down`.",
+        epilog=_EXAMPLES,
+        dest="action",
+        metavar="ACTION",
     )
-    topic = actions.add_parser("topic", help="create a topic")
-    topic.add_argument("topic", metavar="TOPIC")
-    topic.add_argument("--partitions", type=int, default=1, metavar="N", help="(1)")
-    topic.add_argument("--replication-factor", type=int, default=3, metavar="N", help="(3)")
-    topic.add_argument("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (2)")
+    add_cluster_before(group)
+    _add_up(group.action("up", help="bring a cluster up, and say how to reach it"))
+    status = group.action("status", help="the clusters that are up, their nodes and partitions")
+    add_cluster(status, "only this one", by_position=True)
+    status.flag("--json", help="print one JSON object a line")
+    execute = group.action("exec", help="run a command where the cluster's clients are", verbatim=True)
+    add_cluster(execute)
+    execute.argument("command", many=True, needed=False, metavar="-- CMD", help="EBBTIDE_BOOTSTRAP names the brokers")
+    topic = group.action("topic", help="create a topic")
+    topic.argument("topic", metavar="TOPIC")
+    topic.option("--partitions", type=int, default=1, metavar="N", help="(1)")
+    topic.option("--replication-factor", type=int, default=3, metavar="N", help="(3)")
+    topic.option("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (2)")
     add_cluster(topic)
-    down = actions.add_parser("down", help="end a cluster and undo everything it made on this host")
+    down = group.action("down", help="end a cluster and undo everything it made on this host")
     add_cluster(down, by_position=True)
+    return group
 
 
-def _add_up(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def _add_up(command: Command) -> None:
+    command.argument(
         "scenario",
-        nargs="?",
+        needed=False,
         metavar="SCENARIO",
+        completes=completing.scenario_or_file,
         help="its cluster, topics and clients are brought up, and its steps left to you; `down` then reads everything, "
         "and `ebbtide analyze` judges the record",
     )
-    parser.add_argument("--kafka", metavar="RELEASE", help="default: the scenario's first, or the newest known")
-    parser.add_argument("--brokers", type=int, metavar="N", help="1 to 6 (3)")
-    parser.add_argument("--controllers", type=int, metavar="N", help="1 or 3 (1)")
-    parser.add_argument("--name", metavar="NAME", help="what to call it (cluster-1, cluster-2, ...)")
-    parser.add_argument("--seed", type=int, help="draw what the scenario leaves open from this (default: a new one)")
-    parser.add_argument(
-        "--wire", action="store_true", help="put a proxy before every node, so that requests can be held on the wire"
+    command.option(
+        "--kafka",
+        metavar="RELEASE",
+        completes=completing.release,
+        help="default: the scenario's first, or the newest known",
     )
-    parser.add_argument(
+    command.option("--brokers", type=int, metavar="N", help="1 to 6 (3)")
+    command.option("--controllers", type=int, metavar="N", help="1 or 3 (1)")
+    command.option("--name", metavar="NAME", help="what to call it (cluster-1, cluster-2, ...)")
+    command.option("--seed", type=int, help="draw what the scenario leaves open from this (default: a new one)")
+    command.flag("--wire", help="put a proxy before every node, so that requests can be held on the wire")
+    command.flag(
         "--keep-cluster",
-        action="store_true",
         help="with SCENARIO: after the first `down` its record is complete, and the cluster stays until the next",
     )
-    parser.add_argument("--foreground", action="store_true", help="stay until the cluster ends; Ctrl-C ends it")
-    parser.add_argument("--tied", action="store_true", help="with --foreground: end it when standard input ends")
-    add_cluster_options(parser)
+    command.flag("--foreground", help="stay until the cluster ends; Ctrl-C ends it")
+    command.flag("--tied", help="with --foreground: end it when standard input ends")
+    add_cluster_options(command)
 
 
-def powers(args: argparse.Namespace) -> Wish | None:
+def powers(args: Args) -> Wish | None:
     """The owner takes them, and a command that has to enter what root made for this user."""
     if args.action == "up" and args.foreground:
         from ebbtide.daemon.control import sockets_dir
@@ -100,7 +105,7 @@ def powers(args: argparse.Namespace) -> Wish | None:
     return None
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Do what the action says."""
     match args.action:
         case "up":
@@ -114,7 +119,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     return _down(named_cluster(args))
 
 
-def _up(args: argparse.Namespace) -> ExitCode:
+def _up(args: Args) -> ExitCode:
     from ebbtide.daemon.control import new_name
     from ebbtide.daemon.starting import OwnerEnded, OwnerProcess
 
@@ -131,7 +136,7 @@ def _up(args: argparse.Namespace) -> ExitCode:
     return ExitCode.AS_PREDICTED
 
 
-def _own(args: argparse.Namespace) -> ExitCode:
+def _own(args: Args) -> ExitCode:
     from rich.console import Console
 
     from ebbtide.daemon.control import new_name
@@ -154,7 +159,7 @@ def _own(args: argparse.Namespace) -> ExitCode:
     return ExitCode.AS_PREDICTED
 
 
-def _scenario(args: argparse.Namespace) -> Scenario:
+def _scenario(args: Args) -> Scenario:
     """What to bring up, without steps, on one release. Raises `UsageError`."""
     import msgspec
 
@@ -230,7 +235,7 @@ def _tell(status: ClusterStatus) -> None:
     print(f"  end:      ebbtide cluster down {status.name}")
 
 
-def _topic(args: argparse.Namespace) -> ExitCode:
+def _topic(args: Args) -> ExitCode:
     from ebbtide.daemon.control import ask, only
     from ebbtide.daemon.messages import CreateTopic
     from ebbtide.scenario.model import TopicSpec
@@ -249,11 +254,10 @@ def _exec(name: str | None, command: Sequence[str]) -> None:
     from ebbtide.daemon.control import only
     from harness.daemon.reach import environment, prefix
 
-    words = list(command[1:] if command[:1] == ["--"] else command)
-    if not words:
+    if not command:
         raise UsageError("no command", allowed="ebbtide cluster exec -- CMD", next="ebbtide cluster exec --help")
     status = only(name)
-    whole = [*prefix(status), *words]
+    whole = [*prefix(status), *command]
     sys.stdout.flush()
     try:
         os.execvpe(whole[0], whole, environment(status))

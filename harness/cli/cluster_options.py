@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,33 +11,41 @@ from msgspec.structs import replace
 
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.releases.known import parse_version
+from harness.cli import completing
+from harness.cli.command import Args, Command, Group
 
 if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
     from harness.runner.launch import Wanted
 
 
-def add_cluster_options(parser: argparse.ArgumentParser) -> None:
+def add_cluster_options(command: Command) -> None:
     """Declare them."""
-    parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="DIR", help="where records go (./runs)")
-    parser.add_argument(
+    command.option(
+        "--runs",
+        type=Path,
+        default=Path("runs"),
+        metavar="DIR",
+        completes=completing.folders,
+        help="where records go (./runs)",
+    )
+    command.option(
         "--runtime",
         choices=("auto", "docker", "local"),
         default="auto",
         help="where the nodes run: docker (containers), local (processes of this host), auto: docker where a daemon "
         "answers and has an image of the release or can be given one (default)",
     )
-    parser.add_argument("--image", metavar="REF", help="the Docker image to take, such as apache/kafka:3.9.1")
-    parser.add_argument(
+    command.option("--image", metavar="REF", help="the Docker image to take, such as apache/kafka:3.9.1")
+    command.option(
         "--power-loss",
         choices=("auto", "fs-shutdown", "truncate"),
         default="auto",
         help="how power is lost: fs-shutdown (what was not fsynced is gone), truncate (logs are cut back to their "
         "recovery points, the worst case), auto: fs-shutdown where the host can (default)",
     )
-    parser.add_argument(
+    command.flag(
         "--keep-write-back",
-        action="store_true",
         help="let the kernel write dirty pages back during the run: a power loss may then lose nothing",
     )
 
@@ -46,19 +53,25 @@ def add_cluster_options(parser: argparse.ArgumentParser) -> None:
 _WHICH = "which, if several are up"
 
 
-def add_cluster_before(group: argparse.ArgumentParser) -> None:
+def add_cluster_before(group: Group) -> None:
     """Declare --cluster of a group of subcommands: it may stand before the subcommand, too."""
-    group.add_argument("--cluster", dest="cluster_before", metavar="NAME", help=_WHICH)
+    group.option("--cluster", dest="cluster_before", metavar="NAME", help=_WHICH, completes=completing.cluster)
 
 
-def add_cluster(parser: argparse.ArgumentParser, help: str = _WHICH, *, by_position: bool = False) -> None:
+def add_cluster(command: Command, help: str = _WHICH, *, by_position: bool = False) -> None:
     """Declare --cluster of a command for a cluster that is up; `by_position`: its name alone will do."""
-    parser.add_argument("--cluster", metavar="NAME", help=help)
+    command.option("--cluster", metavar="NAME", help=help, completes=completing.cluster)
     if by_position:
-        parser.add_argument("cluster_alone", nargs="?", metavar="NAME", help="the same as --cluster NAME")
+        command.argument(
+            "cluster_alone",
+            needed=False,
+            metavar="NAME",
+            help="the same as --cluster NAME",
+            completes=completing.cluster,
+        )
 
 
-def named_cluster(args: argparse.Namespace) -> str | None:
+def named_cluster(args: Args) -> str | None:
     """The cluster that was named, however it was; None: the only one. Raises `UsageError` where there are two."""
     ways = ("cluster_before", "cluster", "cluster_alone")
     names = list(dict.fromkeys(name for way in ways if (name := getattr(args, way, None)) is not None))
@@ -67,9 +80,9 @@ def named_cluster(args: argparse.Namespace) -> str | None:
     return names[0] if names else None
 
 
-def add_jobs_option(parser: argparse.ArgumentParser) -> None:
+def add_jobs_option(command: Command) -> None:
     """Declare --jobs."""
-    parser.add_argument(
+    command.option(
         "--jobs",
         type=int,
         default=1,
@@ -78,7 +91,7 @@ def add_jobs_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def jobs_of(args: argparse.Namespace) -> int:
+def jobs_of(args: Args) -> int:
     """What was typed. Raises `UsageError`, and `HarnessError` where memory is short of so many clusters."""
     from cluster.doctor import require_memory
 
@@ -90,7 +103,7 @@ def jobs_of(args: argparse.Namespace) -> int:
     return jobs
 
 
-def budget_s_of(args: argparse.Namespace) -> float:
+def budget_s_of(args: Args) -> float:
     """Seconds of `--budget`, as 2h, 90m or 30s. Raises `UsageError`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", args.budget.strip())
     if match is None or float(match[1]) == 0:
@@ -99,7 +112,7 @@ def budget_s_of(args: argparse.Namespace) -> float:
     return float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
 
 
-def wanted_of(args: argparse.Namespace) -> Wanted:
+def wanted_of(args: Args) -> Wanted:
     """What was typed."""
     from harness.runner.launch import Wanted
 

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
-
 from cluster.doctor import Check, check_host
 from cluster.powers.choice import Wish
 from ebbtide.errors import ExitCode
+from harness.cli.command import Args, Command
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the verb's arguments."""
-    parser.description = (
+    command = Command(
         "Try for real what runs need. Exit code 0: the host has what every run needs, 2: it lacks some of that."
     )
-    parser.add_argument("--json", action="store_true", help="print the checks as a JSON array")
+    command.flag("--json", help="print the checks as a JSON array")
+    return command
 
 
-def powers(args: argparse.Namespace) -> Wish:
+def powers(args: Args) -> Wish:
     """What a run of this user could do is tried with the powers that it would have."""
     return Wish(needed=False)
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Check and print."""
     checks = check_host()
     lacking = [check for check in checks if check.status != "ok"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import tomllib
 from typing import TYPE_CHECKING, Any
 
 from ebbtide.errors import EbbtideError, ExitCode, Problems, UsageError
 from harness.cli.cluster_options import add_cluster, add_cluster_before, named_cluster
+from harness.cli.command import Args, Command, Group
 
 if TYPE_CHECKING:
     from ebbtide.record.steps import StepEntry
@@ -26,28 +26,33 @@ docs/scenario-files.md has for it.
 """
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Group:
     """Declare the verb's arguments."""
     from ebbtide.scenario.kinds import MEANINGS, healed_by
 
-    parser.description = (
+    group = Group(
         "Carry a step out on a cluster that is up, and say whether it took effect (exit code 2: no proof, 4: it could "
-        "do nothing to the cluster as it is)."
+        "do nothing to the cluster as it is).",
+        epilog=_EXAMPLES,
+        dest="kind",
+        metavar="KIND",
     )
-    parser.epilog = _EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_cluster_before(parser)
-    kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
+    add_cluster_before(group)
     for kind, meaning in MEANINGS.items():
-        one = kinds.add_parser(kind, help=meaning.does.replace("%", "%%"))
-        one.description = f"{kind}: {meaning.does}."
         healer = healed_by(kind)
-        one.epilog = f"Proof that it took effect: {meaning.proof}." + (f" Ended by: {healer}." if healer != "-" else "")
+        proof = f"Proof that it took effect: {meaning.proof}."
+        one = group.action(
+            kind,
+            help=meaning.does,
+            description=f"{kind}: {meaning.does}.",
+            epilog=proof + (f" Ended by: {healer}." if healer != "-" else ""),
+        )
         _add_keys(one, kind)
         add_cluster(one)
+    return group
 
 
-def _add_keys(parser: argparse.ArgumentParser, kind: StepKind) -> None:
+def _add_keys(command: Command, kind: StepKind) -> None:
     """An option for each key that a step of this kind may have, and its target without a flag."""
     from ebbtide.scenario.step_keys import SHOWN, keys_of
 
@@ -55,17 +60,17 @@ def _add_keys(parser: argparse.ArgumentParser, kind: StepKind) -> None:
     needed, possible = keys_of(kind)
     for key in (*needed, *possible):
         if key == "target":
-            parser.add_argument("target", nargs=None if key in needed else "?", metavar="TARGET", help=SHOWN[key])
+            command.argument("target", needed=key in needed, metavar="TARGET", help=SHOWN[key])
             continue
         flag, dest, must = _flag(key), f"step_{key}", key in needed
         if "bool" in types[key]:
-            parser.add_argument(flag, dest=dest, action="store_true", default=None, help=SHOWN[key])
+            command.flag(flag, dest=dest, default=None, help=SHOWN[key])
         else:
             shown = SHOWN[key] + (" (needed)" if must else "")
-            parser.add_argument(flag, dest=dest, metavar=key.upper(), required=must, help=shown)
+            command.option(flag, dest=dest, metavar=key.upper(), needed=must, help=shown)
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Have the owner carry it out, and tell what became of it."""
     from ebbtide.daemon.control import ask, only
     from ebbtide.daemon.messages import Fire
@@ -86,7 +91,7 @@ def _types() -> dict[str, str]:
     return {one.encode_name: str(one.type) for one in msgspec.structs.fields(StepSpec)}
 
 
-def _step(args: argparse.Namespace) -> StepSpec:
+def _step(args: Args) -> StepSpec:
     """Raises `Problems` with every value that does not fit its key."""
     import msgspec
 

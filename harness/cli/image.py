@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-import argparse
 from contextlib import closing
 
 from ebbtide.errors import ExitCode
 from ebbtide.releases.known import parse_version
+from harness.cli import completing
+from harness.cli.command import Args, Group
 from harness.cli.output import print_table
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Group:
     """Declare the verb's three actions."""
-    parser.description = "Build Docker images with Kafka from the fetched jars and this host's Java; no registry."
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    build = actions.add_parser(
+    group = Group(
+        "Build Docker images with Kafka from the fetched jars and this host's Java; no registry.",
+        dest="action",
+        metavar="ACTION",
+    )
+    build = group.action(
         "build",
         help="build the images of releases",
         description="Build ebbtide/kafka:VERSION, fetching the release if need be; what is unchanged is reused.",
     )
-    actions.add_parser("list", help="the images that were built here", description="List the images built here.")
-    remove = actions.add_parser(
+    group.action("list", help="the images that were built here", description="List the images built here.")
+    remove = group.action(
         "remove",
         help="remove images that were built here",
         description="Remove ebbtide/kafka:VERSION; one that is not here is no error. Others' images are left alone.",
     )
     for action in (build, remove):
-        action.add_argument("versions", nargs="+", metavar="VERSION", help="a Kafka release such as 4.3.1")
+        action.argument(
+            "versions", many=True, metavar="VERSION", completes=completing.release, help="a Kafka release such as 4.3.1"
+        )
+    return group
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Build, list or remove."""
     if args.action == "list":
         return _list()

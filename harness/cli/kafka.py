@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 import msgspec
@@ -11,30 +10,42 @@ from packaging.version import Version
 from cluster.jars.releases import CachedRelease, FetchEvent, cached, fetch
 from ebbtide.errors import ExitCode
 from ebbtide.releases.known import KNOWN, OLDEST, KnownRelease, parse_version
+from harness.cli import completing
+from harness.cli.command import Args, Group
 from harness.cli.output import print_table
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Group:
     """Declare the verb's two actions."""
-    parser.description = "Fetch Kafka releases with Maven, and list those in the cache."
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    fetch_ = actions.add_parser(
+    group = Group(
+        "Fetch Kafka releases with Maven, and list those in the cache.",
+        dest="action",
+        metavar="ACTION",
+    )
+    fetch_ = group.action(
         "fetch",
         help="download releases into the cache",
         description="Download releases with Maven. One that is here and intact is left alone, a damaged one replaced.",
     )
-    fetch_.add_argument("versions", nargs="+", metavar="VERSION", help="a Kafka release such as 4.3.1, or several")
-    list_ = actions.add_parser(
+    fetch_.argument(
+        "versions",
+        many=True,
+        metavar="VERSION",
+        completes=completing.release,
+        help="a Kafka release such as 4.3.1, or several",
+    )
+    list_ = group.action(
         "list",
         help="the cached and the known releases",
         description="List the cached releases, and those that Ebbtide knows. Exit code 0: all that is cached is "
         "intact, 3: something is damaged.",
     )
-    list_.add_argument("--verify", action="store_true", help="compare every jar's SHA-256, not only its size")
-    list_.add_argument("--json", action="store_true", help="print one JSON array")
+    list_.flag("--verify", help="compare every jar's SHA-256, not only its size")
+    list_.flag("--json", help="print one JSON array")
+    return group
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Fetch, or list."""
     return _fetch(args.versions) if args.action == "fetch" else _list(args.verify, args.json)
 

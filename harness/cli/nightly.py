@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
 import time
@@ -14,7 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cluster.powers.choice import Wish
 from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, Problems, UsageError
+from harness.cli import completing
 from harness.cli.cluster_options import add_jobs_option, budget_s_of, jobs_of, words_of
+from harness.cli.command import Args, Command
 
 if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
@@ -28,49 +29,63 @@ CATALOGUE_SHARE = 0.8
 """Of the budget, where schedules are drawn as well: a catalogue that takes longer goes on the next night."""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the verb's arguments."""
-    parser.description = (
+    command = Command(
         "Run the catalogue, then schedules drawn by chance until a budget of time ends, judge every run, and keep what "
         "became of them night by night. A contradiction that is new is replayed three times, then shrunk. A night that "
-        "was killed, or that could not judge what it ran, goes on when the same command is typed again."
+        "was killed, or that could not judge what it ran, goes on when the same command is typed again.",
+        epilog="example: ebbtide nightly --budget 2h --kafka 3.9.1,4.3.1 --store /var/lib/ebbtide",
     )
-    parser.epilog = "example: ebbtide nightly --budget 2h --kafka 3.9.1,4.3.1 --store /var/lib/ebbtide"
-    parser.add_argument(
+    command.option(
         "--budget",
         default="2h",
         metavar="TIME",
         help="no run is started after it, but for one that confirms what was shrunk: 2h, 90m (default 2h)",
     )
-    parser.add_argument(
+    command.option(
         "--kafka",
         metavar="RELEASES",
+        completes=completing.releases,
         help="releases, comma separated, each with feature levels if need be "
         "(4.0.2:eligible.leader.replicas.version=1); default: those that each scenario names",
     )
-    parser.add_argument("--store", type=Path, default=Path("nightly"), metavar="DIR", help="default: ./nightly")
-    parser.add_argument("--scenarios", metavar="NAMES", help="only these of the catalogue, comma separated")
-    parser.add_argument("--times", type=int, default=1, metavar="N", help="how often each scenario is run (default 1)")
-    add_jobs_option(parser)
-    parser.add_argument("--no-random", action="store_true", help="end with the catalogue, and draw no schedules")
-    parser.add_argument("--runtime", choices=("auto", "docker", "local"), default="auto", help="as for `ebbtide run`")
-    parser.add_argument(
+    command.option(
+        "--store",
+        type=Path,
+        default=Path("nightly"),
+        metavar="DIR",
+        completes=completing.folders,
+        help="default: ./nightly",
+    )
+    command.option(
+        "--scenarios",
+        metavar="NAMES",
+        completes=completing.scenarios,
+        help="only these of the catalogue, comma separated",
+    )
+    command.option("--times", type=int, default=1, metavar="N", help="how often each scenario is run (default 1)")
+    add_jobs_option(command)
+    command.flag("--no-random", help="end with the catalogue, and draw no schedules")
+    command.option("--runtime", choices=("auto", "docker", "local"), default="auto", help="as for `ebbtide run`")
+    command.option(
         "--keep",
         type=int,
         default=14,
         metavar="NIGHTS",
         help="remove records older than so many nights (default 14), but for runs that contradicted or proved nothing",
     )
+    return command
 
 
-def powers(args: argparse.Namespace) -> Wish:
+def powers(args: Args) -> Wish:
     """Clusters take them. Raises `UsageError` before any are taken."""
     _settings(args)
     jobs_of(args)
     return Wish(runtime=args.runtime, folders=(args.store,))
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Run the night, or go on with the one that was killed; the worst outcome is the exit code."""
     from cluster.doctor import require_host
     from harness.nightly.store import Store
@@ -89,7 +104,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 
 def _run(
-    args: argparse.Namespace,
+    args: Args,
     store: Store,
     settings: tuple[float, list[ReleaseTarget] | None, list[Scenario]],
     at_once: int,
@@ -158,7 +173,7 @@ def _run(
 
 
 def _plan(
-    args: argparse.Namespace,
+    args: Args,
     store: Store,
     budget_s: float,
     skipped: tuple[Skipped, ...],
@@ -191,7 +206,7 @@ def _plan(
     return plan
 
 
-def _settings(args: argparse.Namespace) -> tuple[float, list[ReleaseTarget] | None, list[Scenario]]:
+def _settings(args: Args) -> tuple[float, list[ReleaseTarget] | None, list[Scenario]]:
     """The budget in seconds, the targets, and the scenarios; raises `UsageError` with all that is wrong of them."""
     wrong: list[EbbtideError] = [
         UsageError("out of range", where=f"--{option}", got=str(got), allowed=f"{least} or more")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
 from pathlib import Path
@@ -11,7 +10,9 @@ from typing import TYPE_CHECKING
 from cluster.powers.choice import Wish
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.releases.known import KNOWN
+from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, release_of, wanted_of, with_features, words_of
+from harness.cli.command import Args, Command
 from harness.cli.run_flow import check_runs, run_and_judge, seed_or_new
 from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
 
@@ -22,46 +23,54 @@ _NEWEST = KNOWN[-1].version
 _OF_A_RUN = ("--runs", "--runtime", "--image", "--power-loss", "--keep-write-back")
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the verb's arguments."""
-    parser.description = (
+    command = Command(
         "Draw a scenario by chance: a cluster, clients, and a schedule over all kinds of step that is valid and ends "
-        "with everything healed. It is printed as a scenario file; the same seed draws the same one again."
+        "with everything healed. It is printed as a scenario file; the same seed draws the same one again.",
+        epilog="example: ebbtide random --seed 7 --steps 15 --kafka 4.3.1 --run",
     )
-    parser.epilog = "example: ebbtide random --seed 7 --steps 15 --kafka 4.3.1 --run"
-    parser.add_argument("--seed", type=int, help="draw from this (default: a new one)")
-    parser.add_argument(
+    command.option("--seed", type=int, help="draw from this (default: a new one)")
+    command.option(
         "--steps",
         type=int,
         metavar="N",
         help="how many steps are drawn (default 12); the wait that comes first and what heals come on top",
     )
-    parser.add_argument(
-        "--kafka", default=_NEWEST, metavar="RELEASE", help=f"the release to draw for (default {_NEWEST})"
+    command.option(
+        "--kafka",
+        default=_NEWEST,
+        metavar="RELEASE",
+        completes=completing.release,
+        help=f"the release to draw for (default {_NEWEST})",
     )
-    parser.add_argument(
+    command.option(
         "--feature",
-        action="append",
-        default=[],
+        repeated=True,
         metavar="NAME=LEVEL",
         help="format with this feature level, such as eligible.leader.replicas.version=0; again for more",
     )
-    parser.add_argument(
-        "--without", default="", metavar="KINDS", help="kinds of step not to draw, comma separated, such as fill-disk"
+    command.option(
+        "--without",
+        default="",
+        metavar="KINDS",
+        completes=completing.step_kinds,
+        help="kinds of step not to draw, comma separated, such as fill-disk",
     )
-    parser.add_argument("--out", type=Path, metavar="FILE.toml", help="write the scenario there instead of printing it")
-    parser.add_argument("--run", action="store_true", help="run it, and judge the run")
-    add_cluster_options(parser)
+    command.option("--out", type=Path, metavar="FILE.toml", help="write the scenario there instead of printing it")
+    command.flag("--run", help="run it, and judge the run")
+    add_cluster_options(command)
+    return command
 
 
-def powers(args: argparse.Namespace) -> Wish | None:
+def powers(args: Args) -> Wish | None:
     """A run takes them, and nothing else."""
     if not args.run:
         return None
     return Wish(runtime=args.runtime, folders=(args.runs, *([args.out.parent] if args.out is not None else [])))
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Draw, write, and run. Raises `UsageError` for a number of steps that is none, and for a file that is there."""
     from ebbtide.scenario.write import brief_text_of
 
@@ -85,7 +94,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     return ExitCode.AS_PREDICTED
 
 
-def _drawn(args: argparse.Namespace) -> tuple[Scenario, int]:
+def _drawn(args: Args) -> tuple[Scenario, int]:
     from ebbtide.scenario.feature_meaning import check_features
     from harness.random.drawing import STEPS, STEPS_MAX, draw
 
@@ -100,7 +109,7 @@ def _drawn(args: argparse.Namespace) -> tuple[Scenario, int]:
     return draw(seed, kafka=args.kafka, features=cluster.features, steps=steps, without=without), seed
 
 
-def _require_release(args: argparse.Namespace) -> None:
+def _require_release(args: Args) -> None:
     """Raises `UsageError` for a release that there is not; one that nobody has met yet is fetched to find out."""
     from cluster.jars.releases import ensure
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cluster.powers.choice import Wish
 from ebbtide.errors import ExitCode, UsageError
+from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, releases_of, wanted_of
+from harness.cli.command import Args, Command
 from harness.cli.progress import judging_told
-from harness.cli.run_flow import check_runs, screen, telling_of_records
+from harness.cli.run_flow import check_runs, report_records_left, screen_for
 
 if TYPE_CHECKING:
     from harness.replay.recorded import Recorded
@@ -20,35 +21,41 @@ if TYPE_CHECKING:
 _DEPARTURES_MAX = 5
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the verb's arguments."""
-    parser.description = (
+    command = Command(
         "Run the schedule of a run record again: same topology and clients, each step fired on the state that was "
         "true when it fired in the record. Judges the record anew with its replays, and says how far the two agree and "
         "where they part; on another release, whether that release would have saved the records. Exit code on the "
         "record's own release: 0 when the same outcome and cause came again, every time, 1 when another came, 2 when a "
-        'replay proved nothing; on another release as `ebbtide run`, and 2 where the answer is "cannot tell".'
+        'replay proved nothing; on another release as `ebbtide run`, and 2 where the answer is "cannot tell".',
+        epilog="example: ebbtide replay runs/<run_id> --kafka 4.3.1",
     )
-    parser.epilog = "example: ebbtide replay runs/<run_id> --kafka 4.3.1"
-    parser.add_argument("run", metavar="RUN", type=Path, help="a run record, e.g. runs/<run_id>")
-    parser.add_argument("--kafka", metavar="RELEASES", help="releases, comma separated (default: the record's own)")
-    parser.add_argument("--times", type=int, default=1, metavar="N", help="replays on each release (default: 1)")
-    parser.add_argument(
-        "--seed", type=int, help="draw other ids for the brokers from this: the same run up to their names"
+    command.argument(
+        "run", metavar="RUN", type=Path, completes=completing.record, help="a run record, e.g. runs/<run_id>"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-    add_jobs_option(parser)
-    add_cluster_options(parser)
+    command.option(
+        "--kafka",
+        metavar="RELEASES",
+        completes=completing.releases,
+        help="releases, comma separated (default: the record's own)",
+    )
+    command.option("--times", type=int, default=1, metavar="N", help="replays on each release (default: 1)")
+    command.option("--seed", type=int, help="draw other ids for the brokers from this: the same run up to their names")
+    command.flag("--json", help="print one JSON object instead of text")
+    add_jobs_option(command)
+    add_cluster_options(command)
+    return command
 
 
-def powers(args: argparse.Namespace) -> Wish:
+def powers(args: Args) -> Wish:
     """A cluster takes them. Raises `UsageError` for a record that cannot be replayed, before any are taken."""
     _recorded(args.run)
     jobs_of(args)
     return Wish(runtime=args.runtime, folders=(args.runs,))
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Replay, judge, compare, tell."""
     from harness.cli.judging import judging_together
     from harness.replay.replaying import as_recorded, judged_together, otherwise, run_replays, summaries
@@ -60,10 +67,10 @@ def run(args: argparse.Namespace) -> ExitCode:
     releases = [original.manifest.kafka] if args.kafka is None else releases_of(args.kafka)
     runs = check_runs(as_recorded(original, wanted_of(args)), original.scenario, releases)
     done: list[Ran] = []
-    with telling_of_records(
+    with report_records_left(
         "replayed before, and not compared", lambda: [one.record for one in done if one.record is not None], _note
     ):
-        with screen(as_json=args.json) as display:
+        with screen_for(as_json=args.json) as display:
             launch = runs.prepare(display)
             if (differs := otherwise(original, launch)) is not None:
                 display.note(differs)

@@ -2,51 +2,63 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.powers.choice import Wish
 from ebbtide.errors import ExitCode, UsageError
+from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, releases_of, wanted_of, with_features
+from harness.cli.command import Args, Command
 from harness.cli.run_flow import CheckedRuns, check_runs, run_and_judge, seed_or_new
 
 if TYPE_CHECKING:
     from harness.cli.run_flow import Drive
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the verb's arguments."""
-    parser.description = "Start a real cluster, break it as the scenario says, record everything, and judge the record."
-    parser.epilog = "example: ebbtide run last-replica-standing --kafka 3.9.1,4.3.1"
-    parser.add_argument("scenario", metavar="SCENARIO", help="a name from `ebbtide scenarios`, or a .toml file")
-    parser.add_argument("--kafka", metavar="RELEASES", help="releases, comma separated (default: the scenario's own)")
-    parser.add_argument(
+    command = Command(
+        "Start a real cluster, break it as the scenario says, record everything, and judge the record.",
+        epilog="example: ebbtide run last-replica-standing --kafka 3.9.1,4.3.1",
+    )
+    command.argument(
+        "scenario",
+        metavar="SCENARIO",
+        completes=completing.scenario_or_file,
+        help="a name from `ebbtide scenarios`, or a .toml file",
+    )
+    command.option(
+        "--kafka",
+        metavar="RELEASES",
+        completes=completing.releases,
+        help="releases, comma separated (default: the scenario's own)",
+    )
+    command.option(
         "--feature",
-        action="append",
-        default=[],
+        repeated=True,
         metavar="NAME=LEVEL",
         help="format with this feature level instead of the scenario's or the release's own, such as "
         "eligible.leader.replicas.version=1 on 4.0; may be repeated",
     )
-    parser.add_argument("--seed", type=int, help="draw what the scenario leaves open from this (default: a new one)")
-    parser.add_argument("--json", action="store_true", help="print each verdict.json as one line; progress to stderr")
-    parser.add_argument(
+    command.option("--seed", type=int, help="draw what the scenario leaves open from this (default: a new one)")
+    command.flag("--json", help="print each verdict.json as one line; progress to stderr")
+    command.flag(
         "--keep-cluster",
-        action="store_true",
         help="leave the cluster up after the run, for a look around, until Ctrl-C or `ebbtide cluster down`",
     )
-    parser.add_argument(
+    command.option(
         "--witness",
         choices=("spark",),
         help="let Spark's own Kafka connector read the final log too, and compare (property witness-agrees); a witness "
         "that fails leaves the run inconclusive",
     )
-    parser.add_argument("--name", metavar="NAME", help="what to call the cluster that is kept (cluster-1, ...)")
-    add_cluster_options(parser)
+    command.option("--name", metavar="NAME", help="what to call the cluster that is kept (cluster-1, ...)")
+    add_cluster_options(command)
+    return command
 
 
-def powers(args: argparse.Namespace) -> Wish:
+def powers(args: Args) -> Wish:
     """A cluster takes them. Raises `UsageError` for a scenario that is none, before any are taken."""
     from ebbtide.daemon.control import sockets_dir
     from ebbtide.scenario import catalogue
@@ -56,7 +68,7 @@ def powers(args: argparse.Namespace) -> Wish:
     return Wish(runtime=args.runtime, folders=folders)
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Check everything first, then run release by release, then judge; the worst outcome is the exit code."""
     from ebbtide.daemon.control import new_name
     from ebbtide.scenario import catalogue

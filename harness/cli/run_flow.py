@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class CheckedRuns(msgspec.Struct, frozen=True):
-    """A scenario on some releases that this host can run, as far as can be told before anything is made."""
+    """A scenario on some releases that this host can run, as far as can be seen before anything is made."""
 
     wanted: Wanted
     scenario: Scenario
@@ -60,7 +60,7 @@ def seed_or_new(seed: int | None) -> int:
     return seed if seed is not None else new_seed()
 
 
-def screen(*, as_json: bool) -> Display:
+def screen_for(*, as_json: bool) -> Display:
     """Where a command's notes go while its clusters run. JSON is alone on stdout."""
     from rich.console import Console
 
@@ -90,7 +90,7 @@ def _run_all(requests: Sequence[RunRequest], display: Display, drive: Drive | No
     from harness.runner.session import Session
 
     records: list[Path] = []
-    with telling_of_records("recorded before, and not judged", lambda: records, display.note):
+    with report_records_left("recorded before, and not judged", lambda: records, display.note):
         for request in requests:
             ending = spark.begin if request is requests[-1] else lambda: None
             records.append(run_scenario(request, display, drive or Session.carry_out, ending=ending))
@@ -98,7 +98,9 @@ def _run_all(requests: Sequence[RunRequest], display: Display, drive: Drive | No
 
 
 @contextlib.contextmanager
-def telling_of_records(what: str, records: Callable[[], Sequence[Path]], tell: Callable[[str], None]) -> Iterator[None]:
+def report_records_left(
+    what: str, records: Callable[[], Sequence[Path]], tell: Callable[[str], None]
+) -> Iterator[None]:
     """Name the records that a command leaves without a result when it ends early."""
     try:
         yield

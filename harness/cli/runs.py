@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import shlex
@@ -11,21 +10,32 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import ExitCode
+from harness.cli import completing
+from harness.cli.command import Args, Command
 
 _BLOCK_BYTES = 512
 """What st_blocks counts in, whatever the file system's own block size (POSIX)."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the verb's arguments."""
-    parser.description = "List the run records in a folder, newest first; damaged ones are listed as such."
-    parser.add_argument("directory", nargs="?", metavar="DIR", type=Path, help="default: runs")
-    parser.add_argument("--runs", metavar="DIR", type=Path, help="the same, as it is given to the verbs that run")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    command = Command("List the run records in a folder, newest first; damaged ones are listed as such.")
+    command.argument(
+        "directory", needed=False, metavar="DIR", type=Path, completes=completing.folders, help="default: runs"
+    )
+    command.option(
+        "--runs",
+        metavar="DIR",
+        type=Path,
+        completes=completing.folders,
+        help="the same, as it is given to the verbs that run",
+    )
+    command.flag("--json", help="print one JSON object a line")
+    return command
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Print the list. Raises `UsageError` when there is no such folder, it is something else, or two are named."""
     from ebbtide.errors import UsageError
     from ebbtide.record.manifest import MANIFEST

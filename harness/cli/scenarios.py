@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from pathlib import Path
 
 from ebbtide.errors import ExitCode
+from harness.cli import completing
+from harness.cli.command import Args, Command
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the verb's arguments."""
-    parser.description = "List the shipped scenarios; `show NAME` prints the file, ready to be copied and changed."
-    parser.add_argument("action", nargs="?", choices=["list", "show"], default="list", help="default: list")
-    parser.add_argument("name", nargs="?", help="the scenario to show")
+    command = Command("List the shipped scenarios; `show NAME` prints the file, ready to be copied and changed.")
+    command.argument("action", needed=False, choices=["list", "show"], default="list", help="default: list")
+    command.argument("name", needed=False, help="the scenario to show", completes=completing.scenario)
+    return command
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Print the list, or one scenario's TOML."""
     from ebbtide.errors import UsageError
     from ebbtide.scenario import catalogue

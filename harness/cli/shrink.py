@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import shlex
 import sys
@@ -12,43 +11,44 @@ from pathlib import Path
 from cluster.powers.choice import Wish
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.signals import is_interrupt
+from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, budget_s_of, jobs_of, wanted_of
+from harness.cli.command import Args, Command
 from harness.cli.progress import judging_told
-from harness.cli.run_flow import check_runs, screen
+from harness.cli.run_flow import check_runs, screen_for
 from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the verb's arguments."""
-    parser.description = (
+    command = Command(
         "Find a smaller scenario with the gravest finding of a record, one anomaly by one cause: fewer steps, brokers, "
         "partitions, producers, consumers and records, by delta debugging over real runs on the record's release. "
         "Power is lost as in the record, unless --power-loss says otherwise. Stopped at any moment, the same command "
         "goes on where it was; what runs by another --power-loss, --keep-write-back, --runtime or --image said is no "
         "answer to it. Exit code 0: written, and more than half of its runs show the finding, "
-        "2: the finding did not come again, or in half of the runs or fewer."
+        "2: the finding did not come again, or in half of the runs or fewer.",
+        epilog="example: ebbtide shrink runs/<run_id> --budget 30m --out small.toml",
     )
-    parser.epilog = "example: ebbtide shrink runs/<run_id> --budget 30m --out small.toml"
-    parser.add_argument("run", metavar="RUN", type=Path, help="a run record, e.g. runs/<run_id>")
-    parser.add_argument("--budget", default="30m", metavar="TIME", help="search for so long at most (default: 30m)")
-    parser.add_argument(
+    command.argument(
+        "run", metavar="RUN", type=Path, completes=completing.record, help="a run record, e.g. runs/<run_id>"
+    )
+    command.option("--budget", default="30m", metavar="TIME", help="search for so long at most (default: 30m)")
+    command.option(
         "--out",
         type=Path,
         metavar="FILE.toml",
         help="the file to write (default: <scenario>-shrunk.toml); an earlier result of the same run is replaced",
     )
-    parser.add_argument(
-        "--times", type=int, default=3, metavar="N", help="runs of the result, for its rate (default: 3)"
-    )
-    parser.add_argument(
-        "--keep-all", action="store_true", help="keep every anomaly by every cause (default: the gravest alone)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-    add_jobs_option(parser)
-    add_cluster_options(parser)
+    command.option("--times", type=int, default=3, metavar="N", help="runs of the result, for its rate (default: 3)")
+    command.flag("--keep-all", help="keep every anomaly by every cause (default: the gravest alone)")
+    command.flag("--json", help="print one JSON object instead of text")
+    add_jobs_option(command)
+    add_cluster_options(command)
+    return command
 
 
-def powers(args: argparse.Namespace) -> Wish:
+def powers(args: Args) -> Wish:
     """A cluster takes them. Raises `UsageError` for a record that is none, before any are taken."""
     from harness.replay.recorded import load_recorded
 
@@ -57,7 +57,7 @@ def powers(args: argparse.Namespace) -> Wish:
     return Wish(runtime=args.runtime, folders=(args.runs, _out(args, "").parent))
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Shrink, write, tell."""
     import msgspec
 
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     with (
         _telling_that_it_goes_on(),
         judging([recorded.folder]) as judge,
-        screen(as_json=args.json) as display,
+        screen_for(as_json=args.json) as display,
     ):
         if recorded.verdict is None:
             display.note(judging_told())
@@ -143,6 +143,6 @@ def _telling_that_it_goes_on() -> Iterator[None]:
         raise
 
 
-def _out(args: argparse.Namespace, scenario: str) -> Path:
+def _out(args: Args, scenario: str) -> Path:
     out: Path | None = args.out
     return out if out is not None else Path(f"{scenario.removesuffix('-shrunk')}-shrunk.toml")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
-from typing import Any
 
 from ebbtide.errors import ExitCode
+from harness.cli.command import Args, LazyGroup
 
 _SUBCOMMANDS: dict[str, str] = {
     "check": "whether a property holds in every state of a small configuration",
@@ -15,21 +14,21 @@ _SUBCOMMANDS: dict[str, str] = {
     "vectors": "compare the specification with conformance vectors",
 }
 """Each subcommand and its line in the help; its module is `harness.cli.spec_<name>`."""
+_PREFIX = "harness.cli.spec_"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> LazyGroup:
     """Declare the subcommands."""
-    parser.description = "Kafka's replication protocol as a program: compare it, explore it."
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, line in _SUBCOMMANDS.items():
-        _module(name).add(actions.add_parser(name, help=line))
+    return LazyGroup(
+        "Kafka's replication protocol as a program: compare it, explore it.",
+        _SUBCOMMANDS,
+        _PREFIX,
+        dest="action",
+        metavar="ACTION",
+    )
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Run the subcommand that was typed."""
-    code: ExitCode = _module(args.action).run(args)
+    code: ExitCode = importlib.import_module(f"{_PREFIX}{args.action}").run(args)
     return code
-
-
-def _module(name: str) -> Any:
-    return importlib.import_module(f"harness.cli.spec_{name}")

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
-
 from ebbtide.errors import ExitCode
+from harness.cli.command import Args, Command
 from harness.cli.spec_options import add_question, answer_to, bounds_in_words, bounds_of
 
 _LIMITS = {"steps": "--steps", "states": "the number of states", "time": "--max-time"}
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the question."""
-    parser.description = (
+    command = Command(
         "Search every state that a small configuration can reach, and show the shortest way to one that breaks the "
         "property. Exit code 0: the property holds within the bounds, 1: a counterexample, 2: not exhausted, a limit "
         "ended the search first."
     )
-    add_question(parser)
+    add_question(command)
+    return command
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Search and say how it ended."""
     from analysis.spec.explore.question import property_named, variant_named
     from analysis.spec.explore.wording import lines

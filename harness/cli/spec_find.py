@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from functools import partial
 from pathlib import Path
 
 from ebbtide.errors import COMMAND_LINE, ExitCode, Problems, UsageError
 from ebbtide.releases.known import parse_version
+from harness.cli import completing
 from harness.cli.cluster_options import words_of
+from harness.cli.command import Args, Command
 from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
 from harness.cli.spec_options import add_question, answer_to, bounds_of
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the question and the file."""
-    parser.description = (
+    command = Command(
         "Search as `ebbtide spec check` does, and write the counterexample as a scenario file, with a prediction per "
         "release: what the model of that release's variant makes of the same schedule. Exit code 0: written, "
         "1: nothing to write, the property holds within the bounds, 2: not exhausted, and nothing found."
     )
-    add_question(parser)
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE.toml", help="the scenario file to write")
-    parser.add_argument("--kafka", default="", metavar="VERSION,...", help="releases that the scenario runs by default")
+    add_question(command)
+    command.option("--out", type=Path, needed=True, metavar="FILE.toml", help="the scenario file to write")
+    command.option(
+        "--kafka",
+        default="",
+        metavar="VERSION,...",
+        completes=completing.releases,
+        help="releases that the scenario runs by default",
+    )
+    return command
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Search, write, say what to type next."""
     from analysis.spec.explore.question import RELEASE_OF, variant_named
     from analysis.spec.generate import scenario_of

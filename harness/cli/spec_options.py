@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import UsageError
+from harness.cli.command import Args, Command
 
 if TYPE_CHECKING:
     from analysis.spec.explore.question import Answer
@@ -14,16 +14,14 @@ if TYPE_CHECKING:
     from analysis.spec.model.bounds import Bounds
 
 
-def add_question(parser: argparse.ArgumentParser) -> None:
+def add_question(command: Command) -> None:
     """Declare what to search."""
-    parser.add_argument(
-        "--variant", required=True, metavar="NAME", help="the protocol variant, such as elr-43, or a release"
-    )
-    parser.add_argument("--rf", type=int, default=3, metavar="N", help="replication factor (default: 3)")
-    parser.add_argument("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (default: 2)")
-    parser.add_argument("--brokers", type=int, default=0, metavar="N", help="brokers, spares included (default: RF)")
-    parser.add_argument("--records", type=int, default=1, metavar="N", help="records that are sent (default: 1)")
-    parser.add_argument("--acks", default="all", choices=("all", "1", "mixed"), help="of the records (default: all)")
+    command.option("--variant", needed=True, metavar="NAME", help="the protocol variant, such as elr-43, or a release")
+    command.option("--rf", type=int, default=3, metavar="N", help="replication factor (default: 3)")
+    command.option("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (default: 2)")
+    command.option("--brokers", type=int, default=0, metavar="N", help="brokers, spares included (default: RF)")
+    command.option("--records", type=int, default=1, metavar="N", help="records that are sent (default: 1)")
+    command.option("--acks", default="all", choices=("all", "1", "mixed"), help="of the records (default: all)")
     for option, what in (
         ("power-losses", "brokers that lose power, and what they had not flushed"),
         ("kills", "brokers that are killed"),
@@ -32,18 +30,16 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         ("stops", "clean stops"),
         ("admin", "administrative requests of the kinds in --admin-kinds"),
     ):
-        parser.add_argument(f"--{option}", type=int, default=0, metavar="N", help=f"{what} (default: 0)")
-    parser.add_argument("--admin-kinds", default="", metavar="KIND,...", help="default: all kinds if --admin is given")
-    parser.add_argument(
-        "--late-configs", action="store_true", help="the leader may learn of a new min.insync.replicas late"
-    )
-    parser.add_argument("--property", default="committed", metavar="NAME", help="what must hold (default: committed)")
-    parser.add_argument("--steps", type=int, metavar="N", help="how deep to search (default: to the end)")
-    parser.add_argument("--max-states", type=int, metavar="N", help="distinct states (default: what memory holds)")
-    parser.add_argument("--max-time", type=float, metavar="SECONDS", help="how long to search (default: to the end)")
+        command.option(f"--{option}", type=int, default=0, metavar="N", help=f"{what} (default: 0)")
+    command.option("--admin-kinds", default="", metavar="KIND,...", help="default: all kinds if --admin is given")
+    command.flag("--late-configs", help="the leader may learn of a new min.insync.replicas late")
+    command.option("--property", default="committed", metavar="NAME", help="what must hold (default: committed)")
+    command.option("--steps", type=int, metavar="N", help="how deep to search (default: to the end)")
+    command.option("--max-states", type=int, metavar="N", help="distinct states (default: what memory holds)")
+    command.option("--max-time", type=float, metavar="SECONDS", help="how long to search (default: to the end)")
 
 
-def bounds_of(args: argparse.Namespace) -> Bounds:
+def bounds_of(args: Args) -> Bounds:
     """The bounds that were typed."""
     from analysis.spec.model.bounds import ADMIN_KINDS, Bounds, check_bounds
 
@@ -84,7 +80,7 @@ def bounds_in_words(bounds: Bounds) -> str:
     return ", ".join(parts)
 
 
-def answer_to(args: argparse.Namespace, wanted: Callable[[Trace], bool] | None = None) -> Answer:
+def answer_to(args: Args, wanted: Callable[[Trace], bool] | None = None) -> Answer:
     """Search for what was typed; `wanted` may turn down counterexamples."""
     from analysis.spec.explore.question import ask, property_named, variant_named
 

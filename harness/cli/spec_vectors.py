@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 from ebbtide.errors import ExitCode, UsageError
+from harness.cli import completing
+from harness.cli.command import Args, Command
 from harness.cli.output import print_table
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the file and the release."""
-    parser.description = (
+    command = Command(
         "Compare the specification with conformance vectors, per layer and Kafka release, and show every difference. "
         "Exit code 0: no difference, 1: at least one, 4: the file is malformed."
     )
-    parser.add_argument("file", type=Path, metavar="FILE.jsonl", help="one vector a line")
-    parser.add_argument("--kafka", metavar="VERSION", help="only what the vectors say of this release, such as 4.3.1")
+    command.argument("file", type=Path, metavar="FILE.jsonl", help="one vector a line")
+    command.option(
+        "--kafka",
+        metavar="VERSION",
+        completes=completing.release,
+        help="only what the vectors say of this release, such as 4.3.1",
+    )
+    return command
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Compare, print the table, then every difference."""
     from analysis.spec.vector_file import load
     from analysis.spec.vectors import agreement, releases_of, version_key

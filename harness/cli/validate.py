@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
 from ebbtide.errors import EbbtideError, ExitCode
+from harness.cli.command import Args, Command
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the verb's arguments."""
-    parser.description = "Check scenario files. Exit code 0: all are valid, 4: some are not."
-    parser.add_argument("files", nargs="+", metavar="FILE", type=Path, help="a scenario file (.toml)")
+    command = Command("Check scenario files. Exit code 0: all are valid, 4: some are not.")
+    command.argument("files", many=True, metavar="FILE", type=Path, help="a scenario file (.toml)")
+    return command
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Load each file; a wrong one does not stop the others from being checked."""
     from ebbtide.scenario.parse import load
 

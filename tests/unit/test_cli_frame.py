@@ -16,6 +16,7 @@ import pytest
 from ebbtide import __version__
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.cli import main as frame
+from harness.cli.command import Command, Group
 from harness.cli.main import VERBS, main
 
 HEAVY = ("pyspark", "docker", "pyarrow", "pyroute2", "kafka", "rich", "jinja2", "pytest")
@@ -27,7 +28,7 @@ def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], ExitCode]], 
 
     def install(body: Callable[[], ExitCode]) -> None:
         module = types.ModuleType("harness.cli.clean")
-        module.add = lambda parser: parser.add_argument("--dry-run")  # type: ignore[attr-defined]
+        module.command = Command  # type: ignore[attr-defined]
         module.run = lambda args: body()  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "harness.cli.clean", module)
 
@@ -49,7 +50,7 @@ def test_help_loads_no_heavy_library_and_no_verb() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = done.stderr.split()
     assert [name for name in loaded if name.split(".")[0] in HEAVY] == []
-    assert [name for name in loaded if name.startswith("harness.cli.")] == ["harness.cli.main"]
+    assert [verb for verb in VERBS if f"harness.cli.{verb}" in loaded] == []
     assert all(verb in done.stdout for verb in VERBS)
 
 
@@ -136,14 +137,60 @@ def test_words_too_many_are_told_once_and_what_there_may_be(
 
 
 def test_what_an_unknown_option_was_meant_for_is_not_read_from_the_value_of_another() -> None:
-    parser = frame.Parser(prog="p")
-    parser.add_argument("--name")
-    verbs = parser.add_subparsers(dest="verb")
+    group = Group("", dest="verb", metavar="VERB")
+    group.option("--name", help="")
     for word in ("up", "down"):
-        verbs.add_parser(word)
-    args, unknown = parser.parse_known_args(["--name", "up", "down", "--jsn"])
-    assert unknown == ["--jsn"]
-    assert frame._chosen(parser, args).prog == "p down"
+        group.action(word, help="")
+    with pytest.raises(UsageError) as caught, group.make_context("p", ["--name", "up", "down", "--jsn"]) as context:
+        group.invoke(context)
+    assert (caught.value.got, caught.value.next) == ("--jsn", "p down --help")
+
+
+def test_a_command_line_is_read_as_it_was_typed() -> None:
+    command = Command()
+    command.argument("files", type=Path, many=True)
+    command.option("--kafka", help="")
+    command.option("--seed", type=int, help="")
+    command.option("--feature", repeated=True, help="")
+    command.flag("--json", help="")
+    words = ["a", "--json", "--kafka=4.3.1", "--feature", "x=1", "b", "--seed", "-5", "--feature", "y=2", "--", "--c"]
+    with command.make_context("p", words) as context:
+        assert vars(command.invoke(context).args) == {
+            "files": (Path("a"), Path("b"), Path("--c")),
+            "kafka": "4.3.1",
+            "seed": -5,
+            "feature": ("x=1", "y=2"),
+            "json": True,
+        }
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("run x --kafka --json", "argument --kafka: expected one argument"),
+        ("run x --json=1", "takes no value where: --json got: '--json=1'"),
+        ("run x --seed 1.5", "not a whole number where: --seed got: '1.5'"),
+        ("spec check --variant elr-43 --max-time soon", "not a number where: --max-time got: 'soon'"),
+        ("fault set-config", "are required: --resource, --config"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_told_with_its_option(
+    line: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(line.split()) == ExitCode.USAGE
+    assert told in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_follows_the_name_of_another_command_is_that_commands() -> None:
+    command = Command(verbatim=True)
+    command.argument("command", many=True, needed=False)
+    command.option("--cluster", help="")
+    for words, typed in (
+        (["--cluster", "c", "--", "sh", "--", "-x"], ("sh", "--", "-x")),
+        (["sh", "-c", "x", "--cluster"], ("sh", "-c", "x", "--cluster")),
+    ):
+        with command.make_context("p", words) as context:
+            assert command.invoke(context).args.command == typed
 
 
 @pytest.mark.parametrize(
@@ -222,7 +269,7 @@ def test_a_reader_that_goes_away_changes_neither_what_a_command_does_nor_its_exi
     script = (
         "import sys, types\nfrom harness.cli import main as frame\n"
         "module = types.ModuleType('m')\n"
-        "module.add = lambda parser: None\n"
+        "from harness.cli.command import Command\nmodule.command = Command\n"
         "def run(args):\n"
         "    for _ in range(100):\n"
         "        print('x' * 100000)\n"

@@ -1,0 +1,244 @@
+"""What a verb declares: a Click command whose mistakes are all reported at once, as `UsageError`s.
+
+A verb's module has `command() -> Command | Group`, which declares its arguments, and `run(args) -> ExitCode`. Invoking
+a command does not run the verb: it returns what was typed (`Typed`), and `harness.cli.main` carries that out.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from ebbtide.errors import UsageError
+from harness.cli.mistakes import did_you_mean, raise_together
+from harness.cli.parameters import Argument, Option, completer_for, mistakes_of, name_in_usage, value_type
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from harness.cli.parameters import Completer
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class Args:
+    """The values that were typed, by name; `argv` is the command line itself."""
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+class Typed(NamedTuple):
+    """A command line that can be carried out; `command_path` is what stands before its arguments."""
+
+    args: Args
+    command_path: str
+
+
+class _Declaring(click.Command):
+    """What commands and groups have in common: how they are declared, read and shown."""
+
+    def __init__(self, description: str = "", *, epilog: str | None = None, **settings: Any) -> None:
+        context = {**_SETTINGS, **settings.pop("context_settings", {})}
+        super().__init__(None, help=description, epilog=epilog, context_settings=context, **settings)
+
+    def option(
+        self,
+        flag: str,
+        *,
+        help: str,
+        dest: str | None = None,
+        type: type[str] | type[int] | type[float] | type[Path] = str,
+        choices: Sequence[str] = (),
+        default: Any = None,
+        metavar: str | None = None,
+        needed: bool = False,
+        repeated: bool = False,
+        completes: Completer | None = None,
+    ) -> None:
+        """Declare an option with a value; `repeated`: every value that is given counts, and they are a tuple."""
+        name = dest or flag.removeprefix("--").replace("-", "_")
+        option = Option(
+            [name, flag],
+            type=value_type(type, choices),
+            default=default,
+            metavar=metavar or (None if choices else flag.removeprefix("--").upper()),
+            help=help,
+            multiple=repeated,
+            shell_complete=completer_for(completes, type),
+        )
+        option.needed = needed
+        self.params.append(option)
+
+    def flag(self, flag: str, *, help: str, dest: str | None = None, default: bool | None = False) -> None:
+        """Declare an option without a value: True where it is given, else `default`."""
+        name = dest or flag.removeprefix("--").replace("-", "_")
+        self.params.append(Option([name, flag], is_flag=True, flag_value=True, default=default, help=help))
+
+    def argument(
+        self,
+        name: str,
+        *,
+        help: str = "",
+        type: type[str] | type[Path] = str,
+        choices: Sequence[str] = (),
+        default: Any = None,
+        metavar: str | None = None,
+        needed: bool = True,
+        many: bool = False,
+        completes: Completer | None = None,
+    ) -> None:
+        """Declare a word that no option goes with; `many`: all that are given, as a tuple."""
+        argument = Argument(
+            [name],
+            required=False,
+            type=value_type(type, choices),
+            default=None if many else default,
+            nargs=-1 if many else 1,
+            metavar=metavar,
+            help=help,
+            shell_complete=completer_for(completes, type),
+        )
+        argument.needed = needed
+        self.params.append(argument)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_usage(ctx.command_path, " ".join(self.collect_usage_pieces(ctx)), prefix="usage: ")
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Several lines stand as they are written."""
+        if self.epilog:
+            formatter.write_paragraph()
+            if "\n" in self.epilog:
+                formatter.write(self.epilog)
+            else:
+                formatter.write_text(self.epilog)
+
+    def _note_missing(self, ctx: click.Context) -> None:
+        for param in self.params:
+            if isinstance(param, (Option, Argument)) and param.needed:
+                source = ctx.get_parameter_source(str(param.name))
+                if source is not click.core.ParameterSource.COMMANDLINE:
+                    mistakes_of(ctx).lacks(param, name_in_usage(param))
+
+
+class Command(_Declaring):
+    """A verb or an action, which takes no subcommand.
+
+    `verbatim`: what follows the first word that is no option is another command's.
+    """
+
+    def __init__(self, description: str = "", *, epilog: str | None = None, verbatim: bool = False) -> None:
+        context = {"allow_extra_args": True, "allow_interspersed_args": not verbatim}
+        super().__init__(description, epilog=epilog, context_settings=context)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words. Raises `UsageError`, or `Problems` that name every mistake."""
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        mistakes = mistakes_of(ctx)
+        surplus = super().parse_args(ctx, mistakes.words_to_read(ctx, args))
+        self._note_missing(ctx)
+        mistakes.raise_all(ctx, surplus)
+        return surplus
+
+    def invoke(self, ctx: click.Context) -> Typed:
+        """Return what was typed for this command and the groups that it belongs to."""
+        values: dict[str, Any] = {}
+        above: click.Context | None = ctx
+        while above is not None:
+            values = {**above.params, **values}
+            if above.parent is not None and isinstance(above.parent.command, Group):
+                values[above.parent.command.dest] = above.info_name
+            above = above.parent
+        return Typed(Args(**values), ctx.command_path)
+
+
+class Group(_Declaring, click.Group):
+    """A command that takes a subcommand, whose name is the value `dest`; the usage line calls it `metavar`."""
+
+    def __init__(self, description: str, *, dest: str, metavar: str, epilog: str | None = None) -> None:
+        super().__init__(description, epilog=epilog, no_args_is_help=False)
+        self.dest = dest
+        self.subcommand_metavar = metavar
+
+    def action(self, name: str, *, help: str, **settings: Any) -> Command:
+        """Declare a subcommand; `help` is its line in this group's help."""
+        command = Command(settings.pop("description", ""), **settings)
+        command.short_help = help
+        self.add_command(command, name)
+        return command
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which they were declared."""
+        return list(self.commands)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*click.Command.collect_usage_pieces(self, ctx), f"{self.subcommand_metavar} ..."]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words up to the subcommand. Raises `UsageError` or `Problems` where there is none."""
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        mistakes = mistakes_of(ctx)
+        rest = super().parse_args(ctx, mistakes.words_to_read(ctx, args))
+        if mistakes.positions == 0:
+            mistakes.missing.append(self.subcommand_metavar)
+            mistakes.raise_all(ctx, allowed=", ".join(self.list_commands(ctx)))
+        return rest
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises `UsageError` for a subcommand that there is not: without it, nothing that follows can be read."""
+        if ctx.resilient_parsing or args[0] in self.list_commands(ctx):
+            return super().resolve_command(ctx, args)
+        known = self.list_commands(ctx)
+        what = f"unknown {self.subcommand_metavar.lower()}{did_you_mean(args[0], known)}"
+        error = UsageError(what, got=args[0], allowed=", ".join(known))
+        raise_together([*mistakes_of(ctx).values, error], ctx)
+        raise error
+
+
+class LazyGroup(Group):
+    """A group of subcommands, each in a module of its own, which is imported when its subcommand is typed.
+
+    `lines` has the line of each subcommand in this group's help; its module is `prefix` and its name.
+    """
+
+    def __init__(self, description: str, lines: Mapping[str, str], prefix: str, **settings: Any) -> None:
+        super().__init__(description, **settings)
+        self._lines = lines
+        self._prefix = prefix
+
+    def module(self, name: str) -> Any:
+        """The module of a subcommand."""
+        return importlib.import_module(f"{self._prefix}{name}")
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the help."""
+        return list(self._lines)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """What the module of the subcommand declares."""
+        return self.module(cmd_name).command() if cmd_name in self._lines else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Their lines; no module is imported."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._lines.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Their names, or options; no module is imported."""
+        from click.shell_completion import CompletionItem
+
+        names = [CompletionItem(name, help=line) for name, line in self._lines.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
