@@ -1,0 +1,91 @@
+"""What the verbs that run clusters share: check, prepare, run, judge, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ebbtide.errors import ExitCode, HarnessError, UsageError
+from harness.cli import analyze
+from harness.cli.main import main
+from harness.runner import launch, run
+
+RUN = ["run", "healthy", "--kafka", "3.9.1,4.3.1", "--seed", "7"]
+
+
+class World:
+    """Says what was done, in order; runs of `failing` releases fail."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.failing: set[str] = set()
+
+    def check(self, _wanted: object, scenario: Any, releases: Sequence[str]) -> None:
+        self.done.append(f"check {scenario.name} on {' '.join(releases)}")
+
+    def prepare(self, _wanted: object, releases: Sequence[str], _note: object) -> SimpleNamespace:
+        self.done.append(f"prepare {' '.join(releases)}")
+        return SimpleNamespace(request=lambda scenario, kafka, seed: SimpleNamespace(kafka=kafka, seed=seed))
+
+    def run(self, request: Any, display: Any, drive: object, *, ending: Callable[[], None]) -> Path:
+        if request.kafka in self.failing:
+            raise HarnessError("a node ended by itself")
+        self.done.append(f"run {request.kafka} with seed {request.seed}")
+        return Path(f"runs/{request.kafka}")
+
+    def judge(self, records: Sequence[Path], **_: object) -> ExitCode:
+        self.done.append(f"judge {' '.join(map(str, records))}")
+        return ExitCode.CONTRADICTED
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+    made = World()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(launch, "check", made.check)
+    monkeypatch.setattr(launch, "prepare", made.prepare)
+    monkeypatch.setattr(run, "run_scenario", made.run)
+    monkeypatch.setattr(analyze, "judge_all", made.judge)
+    return made
+
+
+def test_everything_is_checked_then_prepared_then_run_then_judged(world: World) -> None:
+    assert main(RUN) == ExitCode.CONTRADICTED
+    assert world.done == [
+        "check healthy on 3.9.1 4.3.1",
+        "prepare 3.9.1 4.3.1",
+        "run 3.9.1 with seed 7",
+        "run 4.3.1 with seed 7",
+        "judge runs/3.9.1 runs/4.3.1",
+    ]
+
+
+def test_a_schedule_drawn_by_chance_goes_the_same_way(world: World) -> None:
+    assert main(["random", "--seed", "7", "--kafka", "4.3.1", "--run"]) == ExitCode.CONTRADICTED
+    assert [line.split()[0] for line in world.done] == ["check", "prepare", "run", "judge"]
+    assert world.done[2:] == ["run 4.3.1 with seed 7", "judge runs/4.3.1"]
+
+
+def test_what_was_recorded_before_a_failure_is_named(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.failing = {"4.3.1"}
+    assert main(RUN) == ExitCode.HARNESS_FAILED
+    assert "recorded before, and not judged: ebbtide analyze runs/3.9.1\n" in capsys.readouterr().out
+    world.failing = {"3.9.1", "4.3.1"}
+    assert main(RUN) == ExitCode.HARNESS_FAILED
+    assert "ebbtide analyze" not in capsys.readouterr().out
+
+
+def test_what_cannot_be_run_is_refused_before_anything_is_prepared(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise UsageError("no such release")
+
+    monkeypatch.setattr(launch, "check", refuse)
+    assert main(RUN) == ExitCode.USAGE
+    assert world.done == []
