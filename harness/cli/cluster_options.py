@@ -149,6 +149,18 @@ def releases_of(text: str) -> list[str]:
     return releases
 
 
+def versions_of(words: Sequence[str]) -> list[str]:
+    """The releases of some words, each once, also those that commas separate, as --kafka takes them.
+
+    Raises `UsageError` for what is none.
+    """
+    releases = " ".join(words).replace(",", " ").split()
+    wanted = list(dict.fromkeys(releases or words))
+    for release in wanted:
+        parse_version(release)
+    return wanted
+
+
 def release_of(text: str) -> str:
     """The one release of --kafka. Raises `UsageError` for several, and for what is none."""
     if "," in text:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 
 from ebbtide.errors import ExitCode
-from ebbtide.releases.known import parse_version
 from harness.cli import completing
+from harness.cli.cluster_options import versions_of
 from harness.cli.command import Args, Group
 from harness.cli.output import print_table
 
@@ -31,7 +31,11 @@ def command() -> Group:
     )
     for action in (build, remove):
         action.argument(
-            "versions", many=True, metavar="VERSION", completes=completing.release, help="a Kafka release such as 4.3.1"
+            "versions",
+            many=True,
+            metavar="VERSION",
+            completes=completing.releases,
+            help="a Kafka release such as 4.3.1",
         )
     return group
 
@@ -40,9 +44,7 @@ def run(args: Args) -> ExitCode:
     """Build, list or remove."""
     if args.action == "list":
         return _list()
-    wanted = list(dict.fromkeys(args.versions))
-    for version in wanted:
-        parse_version(version)
+    wanted = versions_of(args.versions)
     return _build(wanted) if args.action == "build" else _remove(wanted)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import msgspec
 from packaging.version import Version
 
 from cluster.jars.releases import CachedRelease, FetchEvent, cached, fetch
 from ebbtide.errors import ExitCode
-from ebbtide.releases.known import KNOWN, OLDEST, KnownRelease, parse_version
+from ebbtide.releases.known import KNOWN, OLDEST, KnownRelease
 from harness.cli import completing
+from harness.cli.cluster_options import versions_of
 from harness.cli.command import Args, Group
 from harness.cli.output import print_table
 
@@ -31,7 +33,7 @@ def command() -> Group:
         "versions",
         many=True,
         metavar="VERSION",
-        completes=completing.release,
+        completes=completing.releases,
         help="a Kafka release such as 4.3.1, or several",
     )
     list_ = group.action(
@@ -50,12 +52,8 @@ def run(args: Args) -> ExitCode:
     return _fetch(args.versions) if args.action == "fetch" else _list(args.verify, args.json)
 
 
-def _fetch(versions: list[str]) -> ExitCode:
-    # Other verbs take them separated by commas.
-    words = " ".join(versions).replace(",", " ").split()
-    wanted = list(dict.fromkeys(words or versions))
-    for version in wanted:
-        parse_version(version)
+def _fetch(versions: Sequence[str]) -> ExitCode:
+    wanted = versions_of(versions)
     for version in wanted:
         release = _fetch_on_terminal(version) if sys.stdout.isatty() else fetch(version, _print_event)
         print(f"Kafka {version}: {len(release.jars)} jars, {_megabytes(release)}, in {release.dir}", flush=True)

@@ -12,6 +12,7 @@ import pytest
 from cluster.jars.releases import FetchEvent, cached, ensure, fetch, jars_of
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.releases.known import KNOWN, OLDEST, nearest, parse_version
+from harness.cli import image
 from harness.cli.main import main
 
 MAVEN = """#!/bin/bash
@@ -85,6 +86,16 @@ def test_a_fetched_release_is_used_again_without_maven(home: Path) -> None:
 def test_releases_to_fetch_are_separated_by_spaces_or_commas(home: Path, words: list[str]) -> None:
     assert main(["kafka", "fetch", *words]) == ExitCode.AS_PREDICTED
     assert [release.version for release in cached()] == ["3.9.1", "4.3.1"]
+
+
+@pytest.mark.parametrize("action", ["build", "remove"])
+def test_releases_of_images_are_separated_as_those_to_fetch(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[list[str]] = []
+    monkeypatch.setattr(image, f"_{action}", lambda versions: (taken.append(versions), ExitCode.AS_PREDICTED)[1])
+    for words in (["3.9.1", "4.3.1"], ["3.9.1,4.3.1"], ["3.9.1,", "4.3.1", "3.9.1"]):
+        assert main(["image", action, *words]) == ExitCode.AS_PREDICTED
+    assert taken == [["3.9.1", "4.3.1"]] * 3
+    assert main(["image", action, "3.9.1,x"]) == ExitCode.USAGE
 
 
 @pytest.mark.parametrize("word", ["", ","])
