@@ -39,7 +39,7 @@ class _Number(click.ParamType[Any]):
             raise _Refused(UsageError(what, where=name_in_usage(param), got=repr(value))) from None
 
 
-class _Place(click.ParamType[Path]):
+class _PathValue(click.ParamType[Path]):
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
@@ -101,7 +101,7 @@ def value_type(kind: type[Any], choices: Sequence[str]) -> click.ParamType[Any]:
     if choices:
         return _OneOf(choices)
     if kind is Path:
-        return _Place()
+        return _PathValue()
     return click.STRING if kind is str else _Number(kind)
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
-
 from ebbtide.errors import ExitCode
+from harness.cli.command import Args, Command
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def command() -> Command:
     """Declare the variant and the event."""
-    parser.description = (
+    command = Command(
         "Print the rules of a protocol variant as one Python module: the records, then each event with its KIP clause "
         "and the function in force, then the rules that events call. A comment says since which variant a rule holds."
     )
-    parser.add_argument("variant", metavar="NAME", help="the protocol variant, such as elr-43, or a Kafka release")
-    parser.add_argument("event", nargs="?", metavar="EVENT", help="only this event and what it calls, such as fence")
+    command.argument("variant", metavar="NAME", help="the protocol variant, such as elr-43, or a Kafka release")
+    command.argument("event", needed=False, metavar="EVENT", help="only this event and what it calls, such as fence")
+    return command
 
 
-def run(args: argparse.Namespace) -> ExitCode:
+def run(args: Args) -> ExitCode:
     """Print the text."""
     from analysis.spec.effective_rules import text_of
     from analysis.spec.explore.question import variant_named

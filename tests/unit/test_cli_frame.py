@@ -16,6 +16,7 @@ import pytest
 from ebbtide import __version__
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.cli import main as frame
+from harness.cli import spec
 from harness.cli.command import Command, Group
 from harness.cli.main import VERBS, main
 
@@ -63,6 +64,12 @@ def test_a_verb_declares_itself_without_loading_spark_or_docker(verb: str) -> No
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert f"usage: ebbtide {verb}" in done.stdout
     assert {"pyspark", "docker"}.isdisjoint(done.stderr.split())
+
+
+@pytest.mark.parametrize("name", spec._SUBCOMMANDS)
+def test_each_part_of_spec_declares_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["spec", name, "--help"]) == 0
+    assert f"usage: ebbtide spec {name}" in capsys.readouterr().out
 
 
 def test_version_is_the_distributions(capsys: pytest.CaptureFixture[str]) -> None:
