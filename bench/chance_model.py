@@ -21,7 +21,7 @@ from ebbtide.scenario.model import Scenario
 from harness.random.drawing import world_of
 from harness.random.guide import Guide
 from harness.random.kind import waiting_s
-from harness.random.table import KINDS
+from harness.random.table import DRAWINGS
 from harness.random.world import World
 
 _AT_ONCE_MAX = 4
@@ -35,7 +35,7 @@ def coverage(scenario: Scenario) -> dict[str, int]:
     found: set[str] = set()
     for step in scenario.steps[1:]:
         eligible = {name: set(partition.elr) for name, partition in world.partitions.items()}
-        world.pass_time(waiting_s(step) + KINDS[step.step].apply(world, step))
+        world.pass_time(waiting_s(step) + DRAWINGS[step.step].apply(world, step))
         states = sorted(set(_states(world, eligible)))
         for size in range(1, _AT_ONCE_MAX + 1):
             found.update(map("&".join, itertools.combinations(states, size)))

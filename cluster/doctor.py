@@ -19,8 +19,7 @@ from cluster.jars import maven
 from ebbtide import java
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.powers import held, with_sudo
-from ebbtide.scenario.model import WIRE_KINDS
-from ebbtide.scenario.order import DISK_TROUBLES
+from ebbtide.scenario.steps.table import needing
 
 EVERY_RUN = "every run"
 VOLUMES = "power-loss by file system shutdown"
@@ -272,21 +271,21 @@ QUESTIONS: tuple[_Question, ...] = (
         name="bandwidth limits",
         look=partial(_as_root, "limit_a_link"),
         trial=True,
-        disables=("limit-bandwidth",),
+        disables=needing("bandwidth limits"),
         remedy="modprobe sch_htb sch_tbf cls_u32",
     ),
     _Question(
         name="wire proxies",
         look=partial(_as_root, "redirect_a_connection"),
         trial=True,
-        disables=tuple(sorted(WIRE_KINDS)),
+        disables=needing("wire proxies"),
         remedy="modprobe nft_redir nft_nat",
     ),
     _Question(
         name="loop mounts",
         look=partial(_on_a_volume, "mount_loop"),
         trial=True,
-        disables=(VOLUMES, *sorted(DISK_TROUBLES)),
+        disables=(VOLUMES, *needing("loop mounts")),
         remedy="root on a host with /dev/loop-control, and: apt-get install mount e2fsprogs",
     ),
     _Question(
@@ -300,7 +299,7 @@ QUESTIONS: tuple[_Question, ...] = (
         name="slow volumes",
         look=partial(_on_a_volume, "slow_a_disk"),
         trial=True,
-        disables=("slow-disk",),
+        disables=needing("slow volumes"),
         remedy="root on a host whose kernel can freeze ext4 (FIFREEZE)",
     ),
     _Question(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from cluster.kafka_api.admin_requests import (
     AdminAnswer,
@@ -23,14 +23,58 @@ from cluster.kafka_api.admin_requests import (
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.logs.segments import TopicPartition
+from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.steps.table import ADMIN_KINDS
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.base import Effect, proven, unproven
+from faults.injector import Family, Injector, Plan, View
 
 _ACCEPTED = "NONE"
 _UNANSWERED_WAIT_S = 2.0
 """How long the record of a request without an answer is waited for: it was written long ago, or never."""
 
 _RECORD_WAIT_MIN_S = 1.0
+
+
+class Administer(Protocol):
+    """The shape of `Workload.administer`."""
+
+    def __call__(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
+        """Kafka's answer; raises `HarnessError` when there is none."""
+
+
+class AdminFaults:
+    """The steps of this family in one run; `deleted_topics`: those that a step asked to delete."""
+
+    def __init__(self, injector: Injector, administer: Administer) -> None:
+        self._injector = injector
+        self._administer = administer
+        self.deleted_topics: set[str] = set()
+
+    @property
+    def family(self) -> Family:
+        """How each kind is carried out."""
+        return Family(plans=dict.fromkeys(ADMIN_KINDS, self._plan))
+
+    def _plan(self, step: StepSpec) -> Plan:
+        request, nodes = request_of(step, self._injector.view)
+
+        def act() -> Effect:
+            if isinstance(request, DeleteTopic):
+                self.deleted_topics.add(request.topic)
+            return carry_out(
+                request,
+                ask=self._administer,
+                look=self._look,
+                expect_error=step.expect_error,
+                timeout_s=step.deadline_s,
+            )
+
+        return Plan(nodes=nodes, told=told(request), act=act)
+
+    def _look(self) -> MetadataImage:
+        self._injector.pump()
+        return self._injector.view.image
 
 
 def carry_out(
@@ -156,3 +200,29 @@ def told(request: AdminRequest) -> str:
             return f"delete the topic {topic}"
         case Unregister(broker=broker):
             return f"unregister broker {broker}"
+
+
+def request_of(step: StepSpec, view: View) -> tuple[AdminRequest, tuple[int, ...]]:
+    """The request of a step of `ADMIN_KINDS`, and the nodes that it is about. Raises `RoleUnresolved`."""
+    match step.step:
+        case "reassign":
+            replicas = None if step.cancel else view.resolve_all(step.replicas)
+            at = TopicPartition.parse(step.partition or "")
+            return Reassign(topic=at.topic, partition=at.partition, replicas=replicas), replicas or ()
+        case "elect":
+            at = TopicPartition.parse(step.partition or "")
+            return Elect(topic=at.topic, partition=at.partition, unclean=step.type == "unclean"), ()
+        case "set-config":
+            resource = view.config_resource(step.resource or "")
+            kind, _, name = resource.partition(":")
+            value = None if step.delete else step.value
+            request = SetConfig(resource=resource, config=step.config or "", value=value)
+            return request, ((int(name),) if kind == "broker" else ())
+        case "set-feature":
+            feature, level = step.feature or "", step.level or 0
+            downgrade = level < view.image.features.get(feature, 0)
+            return SetFeature(feature=feature, level=level, downgrade=downgrade), ()
+        case "delete-topic":
+            return DeleteTopic(topic=step.topic or ""), ()
+    broker = view.resolve_one(step.target or "")
+    return Unregister(broker=broker), (broker,)

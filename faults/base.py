@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from ebbtide.scenario.model import StepKind
+from ebbtide.scenario.steps.table import StepKind
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +22,15 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     effect_ns: int | None
     proof: dict[str, Any]
     why: str | None = None
+
+
+class Pending(Protocol):
+    """A fault that is in force, and takes effect when something comes by that it is about."""
+
+    in_force: bool
+
+    def effect(self) -> Effect:
+        """What it did so far."""
 
 
 def proven(**figures: Any) -> Effect:

@@ -1,4 +1,4 @@
-"""Disk faults: power loss, a replaced disk, a full, a read-only and a slow one, and one that dies under a running node.
+"""Disk faults: a replaced disk, a full, a read-only and a slow one, and one that dies under a running node.
 
 Each is proven on the volume itself, not by what the broker makes of it: by what did not come back, by the
 error with which a write is refused, or by how long it takes.
@@ -10,6 +10,7 @@ import errno
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,12 @@ from cluster.host.processes import state_of
 from cluster.host.slow_volume import Pulses, timed_write
 from cluster.runtime.base import LogLoss, Runtime
 from cluster.runtime.log_losses import LogsBefore
-from faults.base import Effect, proven, unproven
+from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.steps.table import StepKind
+from ebbtide.scenario.words import duration_s
+from faults.base import Effect, merged, proven, unproven
+from faults.injector import Family, Injector, Plan
+from faults.power import power_loss
 
 _PULSES_START_S = 10.0
 """For the process that freezes the volume to start."""
@@ -26,39 +32,6 @@ _PULSES_START_S = 10.0
 _WRITE_TIMEOUT_S = 5.0
 _TOLERANCE = 0.9
 """A write begins a little after the volume was frozen."""
-
-
-def power_loss(runtime: Runtime, node_id: int) -> Effect:
-    """SIGKILL, and everything not fsynced is gone; the node stays down. Healed by `start`.
-
-    Proven when the process is gone, the volume was really shut down, and a file that was written when the node
-    started and never fsynced was there and is gone: so the kernel wrote nothing back since. How much of the logs
-    vanished is measured, and is not the proof: a node that fsynced everything loses power as truly as one that did
-    not. Where logs were cut back instead (truncate), there is no volume to ask: that the process is gone is all.
-    """
-    pid = runtime.pid(node_id)
-    loss = runtime.lose_power(node_id)
-    figures = {
-        "pid": pid,
-        "method": loss.method,
-        "lost_bytes": loss.lost_bytes,
-        "logs": msgspec.to_builtins(loss.logs),
-    }
-    if loss.method == "fs-shutdown":
-        figures |= {
-            "volume_down": loss.volume_down,
-            "unsynced_there": loss.unsynced_there,
-            "unsynced_gone": loss.unsynced_gone,
-        }
-    if pid is not None and Path(f"/proc/{pid}").exists():
-        return unproven(f"pid {pid} is still there", **figures)
-    if not loss.volume_down:
-        return unproven("the volume still took writes after it was to lose power", **figures)
-    if not loss.unsynced_there:
-        return unproven("nothing was left to lose: the node has not been started since its volume lost it", **figures)
-    if not loss.unsynced_gone:
-        return unproven("what was not fsynced survived: the kernel had written it back before", **figures)
-    return proven(**figures)
 
 
 def wipe_disk(runtime: Runtime, node_id: int) -> Effect:
@@ -175,6 +148,77 @@ class Trouble:
     def _mended(self) -> Effect:
         error = self._volume.write_error()
         return proven() if error is None else unproven(f"the volume refuses a write: {os.strerror(error)}")
+
+
+INJECT: dict[StepKind, Callable[[Runtime, int], Effect]] = {"power-loss": power_loss, "wipe-disk": wipe_disk}
+"""What is done to one node, which is down afterwards."""
+TROUBLES: dict[StepKind, Callable[[Trouble], Effect]] = {
+    "fill-disk": Trouble.fill,
+    "read-only": Trouble.set_read_only,
+    "fail-disk": Trouble.fail,
+}
+"""What is done to the volume of one node, which may go on running."""
+
+
+class DiskFaults:
+    """The steps of this family in one run, and which volumes are in trouble."""
+
+    def __init__(self, injector: Injector) -> None:
+        self._injector = injector
+        self._runtime = injector.runtime
+        self._troubles: dict[int, Trouble] = {}
+        self._lost: dict[int, dict[str, LogLoss]] = {}
+
+    @property
+    def family(self) -> Family:
+        """How each kind is carried out."""
+        return Family(
+            on_a_node={
+                **{kind: partial(self._do, kind) for kind in INJECT},
+                **{kind: partial(self._make_trouble, kind) for kind in TROUBLES},
+                "mend-disk": self._mend,
+            },
+            plans={"slow-disk": self._plan_slow},
+        )
+
+    def lost(self, node: int) -> dict[str, LogLoss]:
+        """What each log of the node had lost when its volume was mended last."""
+        return self._lost.get(node, {})
+
+    def _do(self, kind: StepKind, node: int) -> Effect:
+        return INJECT[kind](self._runtime, node)
+
+    def _make_trouble(self, kind: StepKind, node: int) -> Effect:
+        return self._trouble(node, TROUBLES[kind])
+
+    def _trouble(self, node: int, act: Callable[[Trouble], Effect]) -> Effect:
+        trouble = Trouble(self._runtime, node)
+        self._troubles[node] = trouble
+        self._injector.troubled.add(node)
+        return act(trouble)
+
+    def _plan_slow(self, step: StepSpec) -> Plan:
+        delay_s, period_s = duration_s(step.delay or ""), duration_s(step.period or "")
+        act = partial(Trouble.slow, delay_s=delay_s, period_s=period_s)
+
+        def slow(nodes: tuple[int, ...]) -> Effect:
+            done = [self._injector.in_trouble(node) or self._trouble(node, act) for node in nodes]
+            return merged(nodes, done)
+
+        return self._injector.on_target(step, slow)
+
+    def _mend(self, node: int) -> Effect:
+        trouble = self._troubles.pop(node, None)
+        if trouble is None:
+            return unproven(f"nothing is wrong with the volume of {self._injector.names([node])}")
+        self._injector.troubled.discard(node)
+        effect, self._lost[node] = trouble.mend()
+        if self._runtime.pid(node) is not None:
+            self._injector.down.discard(node)
+        else:
+            # A frozen one was killed to mount its volume anew.
+            self._injector.paused.discard(node)
+        return effect
 
 
 def _refused(error: int | None, expected: tuple[int, ...], **figures: int) -> Effect:

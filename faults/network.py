@@ -14,8 +14,11 @@ import msgspec
 from cluster.host.limits import burst_bytes
 from cluster.host.links import Cut, Transfer
 from cluster.runtime.base import Runtime
-from ebbtide.scenario.roles import CLIENTS
-from faults.base import Effect, Part, part, proven, unproven
+from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.roles import CLIENTS, parse_role
+from ebbtide.scenario.words import duration_s, rate_bytes_s
+from faults.base import Effect, Part, composed, part, proven, unproven
+from faults.injector import Family, Injector, Plan
 
 CUT_PROBE_S = 0.3
 """A packet between namespaces of one host takes under a millisecond; a lost one is sent again six times."""
@@ -106,7 +109,7 @@ def flap(
 
     `pause` waits that long. Ends at the first cut or heal that shows no effect.
     """
-    nodes = tuple(sorted({end for cut in cuts for end in (cut.source, cut.target)}))
+    nodes = _ends(cuts)
     parts: list[Part] = []
     for _ in range(times):
         parts.append(part("partition", nodes, lambda: partition(runtime, cuts)))
@@ -133,6 +136,84 @@ def heal(runtime: Runtime) -> Effect:
     if left := runtime.network.limited():
         return unproven(f"still limited: {', '.join(_arrows(left))}", **figures)
     return proven(**figures)
+
+
+class NetworkFaults:
+    """The steps of this family in one run; `cut`: whether any cut or limit is in force."""
+
+    def __init__(self, injector: Injector) -> None:
+        self._injector = injector
+        self._runtime = injector.runtime
+        self.cut = False
+
+    @property
+    def family(self) -> Family:
+        """How each kind is carried out."""
+        return Family(
+            plans={
+                "partition": self._plan_partition,
+                "isolate": self._plan_isolate,
+                "flap": self._plan_flap,
+                "limit-bandwidth": self._plan_limit,
+                "heal": lambda _step: Plan(nodes=(), told="", act=self.heal),
+            }
+        )
+
+    def heal(self) -> Effect:
+        """Remove every cut."""
+        self.cut = False
+        return heal(self._runtime)
+
+    def _plan_partition(self, step: StepSpec) -> Plan:
+        cuts, told = self._cuts(step)
+        return Plan(nodes=_ends(cuts), told=told, act=lambda: self._partition(cuts))
+
+    def _plan_isolate(self, step: StepSpec) -> Plan:
+        target = self._injector.view.resolve(parse_role(step.target or ""))
+        others = self._ids(step.from_) if step.from_ else (CLIENTS, *self._runtime.nodes)
+        cuts, told = self._parted([target, tuple(sorted(set(others) - set(target)))])
+        return Plan(nodes=_ends(cuts), told=told, act=lambda: self._partition(cuts), target=target)
+
+    def _plan_flap(self, step: StepSpec) -> Plan:
+        cuts, told = self._cuts(step)
+        return Plan(nodes=_ends(cuts), told=told, act=lambda: self._flap(step, cuts))
+
+    def _plan_limit(self, step: StepSpec) -> Plan:
+        pairs, told = self._cuts(step)
+        return Plan(nodes=_ends(pairs), told=f"{step.rate} {told}", act=lambda: self._limit(step, pairs))
+
+    def _partition(self, cuts: Sequence[Cut]) -> Effect:
+        self.cut = True
+        return partition(self._runtime, cuts)
+
+    def _limit(self, step: StepSpec, pairs: Sequence[Cut]) -> Effect:
+        self.cut = True
+        return limit(self._runtime, pairs, rate_bytes_s(step.rate or ""))
+
+    def _flap(self, step: StepSpec, cuts: Sequence[Cut]) -> Effect:
+        self.cut = True
+        parts = flap(self._runtime, cuts, step.times or 1, duration_s(step.period or "1s"), self._injector.wait)
+        self.cut = False
+        return composed(parts)
+
+    def _cuts(self, step: StepSpec) -> tuple[list[Cut], str]:
+        """The cuts between groups, or from one side to the other, and who is cut from whom in words."""
+        if step.groups:
+            return self._parted([self._ids(group) for group in step.groups])
+        sources, targets = self._ids(step.from_), self._ids(step.to)
+        told = f"{self._injector.names(sources)} > {self._injector.names(targets)}"
+        return sorted(one_way(sources, targets)), told
+
+    def _parted(self, groups: Sequence[tuple[int, ...]]) -> tuple[list[Cut], str]:
+        return sorted(between(groups)), " | ".join(map(self._injector.names, groups))
+
+    def _ids(self, roles: tuple[str, ...]) -> tuple[int, ...]:
+        return tuple(sorted(self._injector.view.resolve_all(roles)))
+
+
+def _ends(cuts: Collection[Cut]) -> tuple[int, ...]:
+    """The nodes at either end."""
+    return tuple(sorted({end for cut in cuts for end in (cut.source, cut.target)}))
 
 
 def _above(seen: Transfer, rate_bytes_s: int, burst: int) -> bool:

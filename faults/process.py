@@ -7,13 +7,19 @@ the controller; losing data takes a power loss (`faults.disk`).
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from cluster.host.processes import ran_ns, run_times_ns, state_of
 from cluster.runtime.base import Runtime
 from ebbtide.errors import StepImpossible
+from ebbtide.kraft.image import describe
+from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.steps.table import StepKind
 from ebbtide.waiting import WaitExpired, wait_until
-from faults.base import Effect, proven, unproven
+from faults.base import Effect, Part, composed, part, proven, unproven
+from faults.injector import Family, Injector, Plan
 
 PROBE_TIMEOUT_S = 5.0
 
@@ -78,6 +84,114 @@ def start(runtime: Runtime, node_id: int) -> Effect:
     if pid is None:
         return unproven(f"the process ended at once with status {runtime.exit_status(node_id)}")
     return proven(pid=pid, state=state_of(pid))
+
+
+INJECT: dict[StepKind, Callable[[Runtime, int], Effect]] = {
+    "kill": kill,
+    "stop": stop,
+    "pause": pause,
+    "resume": resume,
+    "start": start,
+}
+"""What is done to one node."""
+
+
+class ProcessFaults:
+    """The steps of this family in one run."""
+
+    def __init__(self, injector: Injector) -> None:
+        self._injector = injector
+        self._runtime = injector.runtime
+
+    @property
+    def family(self) -> Family:
+        """How each kind is carried out."""
+        return Family(
+            on_a_node={
+                "kill": partial(self._do, "kill"),
+                "stop": partial(self._do, "stop"),
+                "pause": self._pause,
+                "resume": self._resume,
+                "start": self._start,
+            },
+            plans={"restart": self._plan_restart, "rolling": self._plan_rolling},
+        )
+
+    def _do(self, kind: StepKind, node: int) -> Effect:
+        return INJECT[kind](self._runtime, node)
+
+    def _pause(self, node: int) -> Effect:
+        self._injector.paused.add(node)
+        return self._do("pause", node)
+
+    def _resume(self, node: int) -> Effect:
+        effect = self._do("resume", node)
+        self._injector.paused.discard(node)
+        return effect
+
+    def _start(self, node: int) -> Effect:
+        sound = node not in self._injector.troubled
+        try:
+            effect = self._do("start", node)
+        except OSError as error:
+            if sound:
+                raise
+            # Before a node starts, a file is written to its volume.
+            raise StepImpossible(
+                f"the volume of {self._injector.names([node])} is in trouble, so it cannot be started: mend it first",
+                got=str(error),
+            ) from None
+        # A node on a volume in trouble may die again.
+        if sound:
+            self._injector.down.discard(node)
+        return effect
+
+    def _plan_restart(self, step: StepSpec) -> Plan:
+        return self._injector.on_target(step, self._restart)
+
+    def _plan_rolling(self, step: StepSpec) -> Plan:
+        return self._injector.on_target(step, partial(self._rolling, step))
+
+    def _restart(self, nodes: tuple[int, ...]) -> Effect:
+        """A clean stop and a start; a node is not started where its stop was not clean."""
+        parts: list[Part] = []
+        for node in nodes:
+            parts.append(self._part("stop", node))
+            if parts[-1].effect.effect_ns is not None:
+                parts.append(self._part("start", node))
+        return composed(parts)
+
+    def _rolling(self, step: StepSpec, nodes: tuple[int, ...]) -> Effect:
+        """One node after the other goes down and comes back, each once the ISR of every partition is whole again."""
+        down: StepKind = "stop" if step.mode == "restart" or step.mode is None else step.mode
+        parts: list[Part] = []
+        for node in nodes:
+            parts.append(self._part(down, node))
+            if parts[-1].effect.effect_ns is None:
+                break
+            parts.append(self._part("start", node))
+            try:
+                self._await_whole(node, step.deadline_s)
+            except WaitExpired as expired:
+                return composed(parts, why=f"after {self._injector.names([node])}: {expired}")
+        return composed(parts)
+
+    def _part(self, kind: StepKind, node: int) -> Part:
+        return part(kind, (node,), partial(self._injector.inject, kind, node))
+
+    def _await_whole(self, node: int, timeout_s: float) -> None:
+        def lacking() -> list[str]:
+            rows = self._injector.view.image.partitions.values()
+            return [describe(row) for row in rows if row.leader < 0 or set(row.isr) != set(row.replicas)]
+
+        def whole() -> bool:
+            self._injector.pump()
+            return not lacking()
+
+        self._runtime.wait_ready([node], timeout_s)
+        wait_until(
+            whole, awaited="the whole ISR", timeout_s=timeout_s, last_seen=lambda: "; ".join(lacking()), poll_s=0.05
+        )
 
 
 def _pid(runtime: Runtime, node_id: int) -> int:

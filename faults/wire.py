@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,13 @@ from cluster.runtime.base import NodeInfo, Runtime
 from cluster.wire.messages import Action, Arm, Direction, Release, Rule, WireEvent
 from ebbtide.record.files import WIRE_FILE
 from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
-from ebbtide.scenario.model import WIRE_KINDS, StepKind, StepSpec
+from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.roles import CLIENTS, parse_role
+from ebbtide.scenario.steps.table import WIRE_KINDS, StepKind
+from ebbtide.scenario.words import duration_s
 from ebbtide.waiting import wait_until
 from faults.base import Effect, proven, unproven
+from faults.injector import Family, Injector, Plan
 
 ANSWER_TIMEOUT_S = 5.0
 PROXY_TIMEOUT_S = 5.0
@@ -124,6 +128,11 @@ class WireFaults:
         self._rules: dict[int, Armed] = {}
         self._held: Counter[tuple[int, int]] = Counter()
 
+    def family(self, injector: Injector) -> Family:
+        """How each kind is carried out."""
+        rules = {kind: partial(self._plan_rule, injector) for kind in ACTIONS}
+        return Family(plans={**rules, "release": partial(self._plan_release, injector)})
+
     def arm(self, matter: Matter) -> Armed:
         """Put a rule in force; returns once every proxy has it. Raises `HarnessError`."""
         number = len(self._rules) + 1
@@ -196,6 +205,25 @@ class WireFaults:
         if events:
             with self._journal.open("ab") as journal:
                 journal.writelines(self._line(node, event) for node, event in events)
+
+    def _plan_rule(self, injector: Injector, step: StepSpec) -> Plan:
+        nodes = injector.view.resolve(parse_role(step.target or ""))
+        matter = Matter(
+            action=ACTIONS[step.step],
+            nodes=nodes,
+            api=step.api or "",
+            direction=step.direction or "request",
+            peers=injector.view.resolve_all(step.to),
+            delay_s=duration_s(step.delay) if step.delay is not None else 0.0,
+            times=step.times,
+        )
+        return Plan(nodes=nodes, told=f"{matter.api} {self._names(nodes)}", act=lambda: self.arm(matter))
+
+    def _plan_release(self, injector: Injector, step: StepSpec) -> Plan:
+        nodes = None if step.target is None else injector.view.resolve(parse_role(step.target))
+        rules = self.in_force(nodes)
+        ended = tuple(sorted({node for rule in rules for node in rule.matter.nodes}))
+        return Plan(nodes=ended, told=self._names(ended), act=lambda: self.release(rules))
 
     def _line(self, node: int, event: WireEvent) -> bytes:
         row = msgspec.to_builtins(event)

@@ -12,7 +12,8 @@ import msgspec
 
 from analysis.spec.explore.eager import Deed, Played
 from analysis.spec.variants import ELR_VERSION
-from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, IsrTrigger, MemberTrigger, StepKind, StepSpec, Trigger
+from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, IsrTrigger, MemberTrigger, StepSpec, Trigger
+from ebbtide.scenario.steps.table import StepKind
 
 FIRST_COUNT = 2000
 """Acknowledged records before the first step."""

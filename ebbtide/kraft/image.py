@@ -128,3 +128,16 @@ def _from_offset(item: Followed, end_offset: int) -> bool:
     if isinstance(item, MetadataRecord):
         return item.offset >= end_offset
     return isinstance(item, LogGap) and item.start >= end_offset
+
+
+def describe(state: PartitionState) -> str:
+    """One partition state in a line: `t-0 leader 1 epoch 4 ISR [1] ELR [2]`."""
+    leader = "none" if state.leader < 0 else str(state.leader)
+    text = f"{state.topic}-{state.partition} leader {leader} epoch {state.leader_epoch} ISR {sorted(state.isr)}"
+    if state.elr:
+        text += f" ELR {sorted(state.elr)}"
+    if state.last_known_elr:
+        text += f" last known ELR {sorted(state.last_known_elr)}"
+    if state.adding or state.removing:
+        text += f" adding {sorted(state.adding)} removing {sorted(state.removing)}"
+    return text + (" RECOVERING" if state.leader_recovery_state else "")

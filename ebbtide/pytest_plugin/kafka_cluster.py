@@ -117,7 +117,7 @@ class Breakable:
         return done
 
     def _fire(self, step: StepSpec) -> StepEntry:
-        from ebbtide.scenario.model import WIRE_KINDS
+        from ebbtide.scenario.steps.table import WIRE_KINDS
 
         __tracebackhide__ = True
         entry = self._ask(step)

@@ -15,7 +15,7 @@ _BY_PARTITION = frozenset({"reassign", "elect"})
 
 def kind_of(method: str) -> str | None:
     """The kind of step that a method stands for; None: there is none. `power_loss` is `power-loss`."""
-    from ebbtide.scenario.model import StepKind
+    from ebbtide.scenario.steps.table import StepKind
 
     kind = method.replace("_", "-")
     return kind if kind in get_args(StepKind) else None
@@ -23,7 +23,7 @@ def kind_of(method: str) -> str | None:
 
 def nearest(method: str) -> str:
     """` Did you mean 'power_loss'?` for the nearest kind of step, or nothing."""
-    from ebbtide.scenario.model import StepKind
+    from ebbtide.scenario.steps.table import StepKind
 
     methods = [kind.replace("-", "_") for kind in get_args(StepKind)]
     near = difflib.get_close_matches(method, methods, n=1)

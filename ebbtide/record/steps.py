@@ -11,7 +11,7 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from ebbtide.record.json_files import decoded
-from ebbtide.scenario.order import HEALED_BY
+from ebbtide.scenario.steps.table import HEALED_BY
 
 STEPS = "steps.jsonl"
 

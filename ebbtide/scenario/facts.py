@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ebbtide.scenario.steps.table import KINDS
+
 BELOW = "below-min-isr"
 HELD = "while-alter-partition-held"
 
@@ -121,16 +123,8 @@ _TIMELINE = (
 )
 
 _STEPS = (
-    Fact("kills", "nodes killed, with proof"),
-    Fact("clean-stops", "nodes shut down cleanly, with proof"),
-    Fact("pauses", "nodes paused, with proof"),
-    Fact("power-losses", "nodes that lost power, with proof"),
+    *(Fact(one.counted[0], f"{one.counted[1]}, with proof") for one in KINDS.values() if one.counted is not None),
     Fact("lost-bytes", "bytes that were gone after power losses"),
-    Fact("disks-replaced", "disks replaced by empty ones, with proof"),
-    Fact("disks-full", "disks filled, with proof"),
-    Fact("disks-read-only", "disks made read-only, with proof"),
-    Fact("disks-failed", "disks made to fail, with proof"),
-    Fact("disks-slow", "disks slowed down, with proof"),
     Fact("partitions-cut", "network partitions, with proof"),
     Fact("one-way-cuts", "network partitions that left each pair one direction"),
     Fact("links-limited", "bandwidth limits, with proof"),

@@ -37,7 +37,7 @@ def cut_of_itself(step: StepSpec, where: str) -> Iterator[UsageError]:
         )
 
 
-def slow_disk(step: StepSpec, where: str) -> Iterator[UsageError]:
+def part_of_each_period(step: StepSpec, where: str) -> Iterator[UsageError]:
     """A delay that is longer than its period, or than a node's end may wait."""
     try:
         delay_s, period_s = duration_s(step.delay or ""), duration_s(step.period or "")

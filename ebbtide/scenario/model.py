@@ -12,50 +12,8 @@ from typing import Literal, get_args
 
 import msgspec
 
-StepKind = Literal[
-    "kill",
-    "stop",
-    "pause",
-    "resume",
-    "start",
-    "restart",
-    "rolling",
-    "power-loss",
-    "wipe-disk",
-    "fill-disk",
-    "read-only",
-    "fail-disk",
-    "slow-disk",
-    "mend-disk",
-    "partition",
-    "isolate",
-    "flap",
-    "limit-bandwidth",
-    "heal",
-    "reassign",
-    "elect",
-    "set-config",
-    "set-feature",
-    "delete-topic",
-    "unregister",
-    "hold-request",
-    "delay-request",
-    "drop-request",
-    "duplicate-request",
-    "release",
-    "wait",
-]
-ADMIN_KINDS: frozenset[StepKind] = frozenset(
-    {"reassign", "elect", "set-config", "set-feature", "delete-topic", "unregister"}
-)
-"""Steps that ask Kafka for something: they touch the cluster only, and nothing undoes them."""
-WIRE_KINDS: frozenset[StepKind] = frozenset({"hold-request", "delay-request", "drop-request", "duplicate-request"})
-"""Steps that arm a rule at a wire proxy; they take effect when something comes by that it is about."""
-CUT_KINDS: frozenset[StepKind] = frozenset({"partition", "isolate", "flap", "limit-bandwidth"})
-"""Steps that cut or slow connections between groups of nodes."""
-OPTIONAL_KINDS: frozenset[StepKind] = frozenset({"wait", "release", *ADMIN_KINDS, *WIRE_KINDS})
-"""Steps that may be optional: without effect they leave the nodes as they were, whereas of a fault that has no proof
-nobody knows what it did."""
+from ebbtide.scenario.steps.table import StepKind
+
 Acks = Literal["0", "1", "all"]
 Isolation = Literal["read_uncommitted", "read_committed"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -258,7 +216,7 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class StepSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One step of the schedule, whom it acts on in roles; docs/scenario-files.md says what each kind does.
 
-    Which keys a kind needs and takes is in `ebbtide.scenario.step_keys`. `deadline_s` bounds the wait for the
+    Which keys a kind needs and takes is in `ebbtide.scenario.steps`. `deadline_s` bounds the wait for the
     trigger; in a rolling step also the wait for the whole ISR after each broker, in an administrative step
     the wait for the answer and its record.
     `name` lets a later role refer to this step's resolved target: `step(NAME)`. `optional`: the schedule does not

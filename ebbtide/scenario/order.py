@@ -1,4 +1,4 @@
-"""Which step ends which fault, and whether a schedule's order makes sense as far as the file alone can tell.
+"""Whether the order of a schedule's steps makes sense, as far as the file alone can tell.
 
 Roles are resolved when a step fires, so the file seldom says which node is meant. Refused is only what cannot be
 right whoever is meant: a heal with nothing cut, a start of a node that nothing can have stopped, a kill of one
@@ -7,58 +7,25 @@ that is surely down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.model import StepKind, StepSpec
+from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.roles import Role, parse_role
+from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.table import (
+    CUT_KINDS,
+    DISK_TROUBLES,
+    HEALED_BY,
+    KINDS,
+    NEEDS_A_SOUND_VOLUME,
+    NETWORK_FAULTS,
+    TAKES_DOWN,
+    StepKind,
+)
 
-HEALED_BY: Mapping[str, StepKind] = {
-    "kill": "start",
-    "stop": "start",
-    "power-loss": "start",
-    "wipe-disk": "start",
-    "pause": "resume",
-    "fill-disk": "mend-disk",
-    "read-only": "mend-disk",
-    "fail-disk": "mend-disk",
-    "slow-disk": "mend-disk",
-    "partition": "heal",
-    "isolate": "heal",
-    "limit-bandwidth": "heal",
-    "hold-request": "release",
-    "delay-request": "release",
-    "drop-request": "release",
-    "duplicate-request": "release",
-}
-"""The step that ends each fault's effect. Those that end by themselves (restart, rolling, flap) are not listed."""
-
-NETWORK_FAULTS = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "heal")
-DISK_TROUBLES = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "mend-disk")
-"""Faults under which a running node may end by itself; what is then needed is a mend-disk and a start."""
-
-TAKES_DOWN = frozenset(kind for kind, healer in HEALED_BY.items() if healer == "start")
-"""Faults that end the node's process."""
-NEEDS_A_SOUND_VOLUME = DISK_TROUBLES | {"power-loss", "wipe-disk"}
-"""Faults of a volume: one that is in trouble already is mended first."""
-
-_NEED_A_PROCESS = frozenset({"kill", "stop", "pause", "resume", "restart"})
-_NEED_IT_AWAKE = frozenset({"stop", "pause", "restart"})
-_EMPTY_THE_VOLUME: Mapping[str, frozenset[str]] = {
-    "power-loss": frozenset({"power-loss", "wipe-disk"}),
-    "wipe-disk": frozenset({"wipe-disk"}),
-}
-"""What a step has to take was taken by these already, as long as the node does not run again."""
-_HEAL_ALL: Mapping[str, tuple[str, str]] = {
-    "heal": ("nothing to heal: no cut or limit is in force", "after a cut or a limit"),
-    "release": (
-        "nothing to release: no rule is in force",
-        "after a hold-request, delay-request, drop-request or duplicate-request",
-    ),
-}
-"""Steps that, without a target, end every fault of their family: what to say when there is none."""
 _NOT_BROKERS = ("controller", "controllers")
 _FIXED = ("broker", "controllers")
 """Roles that stand for the same nodes at each step. The active controller is another one once it was killed."""
@@ -90,7 +57,7 @@ def order(
             named[step.name] = who
         open_ = [fault for fault in open_ if not _ends(step, who, fault) and not _cuts_short(step, who, fault)]
         # A node whose volume was mended may have ended before.
-        leaves_broken = step.step in HEALED_BY or step.step == "mend-disk"
+        leaves_broken = step.step in HEALED_BY or KINDS[step.step].may_leave_down
         if leaves_broken and (who is not None or step.step in NETWORK_FAULTS):
             open_.append(_Fault(kind=step.step, who=who or Role(kind="clients")))
 
@@ -110,12 +77,13 @@ def _node(node: int) -> Role:
 
 
 def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where: str) -> Iterator[UsageError]:
-    healed: set[str] = {kind for kind, healer in HEALED_BY.items() if healer == step.step}
+    kind = KINDS[step.step]
+    healed: set[str] = {fault for fault, healer in HEALED_BY.items() if healer == step.step}
     if step.step == "start":
-        healed |= DISK_TROUBLES | {"mend-disk"}
+        healed |= DISK_TROUBLES | {one for one, of in KINDS.items() if of.may_leave_down}
     candidates = [fault for fault in open_ if fault.kind in healed]
-    if step.step in _HEAL_ALL and step.target is None and not candidates:
-        nothing, allowed = _HEAL_ALL[step.step]
+    if kind.nothing_to_end is not None and step.target is None and not candidates:
+        nothing, allowed = kind.nothing_to_end
         yield UsageError(nothing, where=f"{where}.step", got=step.step, allowed=allowed)
     elif healed and who is not None and not any(_may_be(who, fault.who) for fault in candidates):
         after = ", ".join(sorted(healed))
@@ -125,22 +93,21 @@ def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where
             got=repr(step.target),
             allowed=f"a node after {after}",
         )
-    if step.step in _NEED_A_PROCESS and any(fault.kind in TAKES_DOWN and fault.who == who for fault in open_):
+    if kind.needs_process and any(fault.kind in TAKES_DOWN and fault.who == who for fault in open_):
         yield UsageError(
             f"a {step.step} of a node that is down",
             where=f"{where}.target",
             got=repr(step.target),
             allowed="start it first",
         )
-    if step.step in _NEED_IT_AWAKE and any(fault.kind == "pause" and fault.who == who for fault in open_):
+    if kind.needs_awake and any(fault.kind == "pause" and fault.who == who for fault in open_):
         yield UsageError(
             f"a {step.step} of a node that is paused",
             where=f"{where}.target",
             got=repr(step.target),
             allowed="resume it first, or kill it",
         )
-    taken_by = _EMPTY_THE_VOLUME.get(step.step, frozenset())
-    if any(fault.kind in taken_by and fault.who == who for fault in open_):
+    if kind.takes_down and any(_took_as_much(kind, KINDS[fault.kind]) and fault.who == who for fault in open_):
         yield UsageError(
             f"a {step.step} of a volume with nothing left to lose",
             where=f"{where}.target",
@@ -154,11 +121,11 @@ def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where
             got=repr(step.target),
             allowed="mend-disk first",
         )
-    if step.step == "flap" and any(fault.kind in NETWORK_FAULTS for fault in open_):
+    if step.step in CUT_KINDS and kind.ends_itself and any(fault.kind in NETWORK_FAULTS for fault in open_):
         yield UsageError(
-            "a flap heals every cut, also the one that is in force",
+            f"a {step.step} heals every cut, also the one that is in force",
             where=f"{where}.step",
-            got="flap",
+            got=step.step,
             allowed="heal first",
         )
 
@@ -187,6 +154,11 @@ def _ends(step: StepSpec, who: Role | None, fault: _Fault) -> bool:
     if HEALED_BY.get(fault.kind, "start") != step.step:
         return False
     return step.target is None or who == fault.who
+
+
+def _took_as_much(kind: Kind, earlier: Kind) -> bool:
+    """Whether what a step has to take was taken by an earlier one already: the node has not run again since."""
+    return kind.loses is not None and earlier.takes_down and earlier.loses in (kind.loses, "all")
 
 
 def _may_be(one: Role, other: Role) -> bool:

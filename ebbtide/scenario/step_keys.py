@@ -7,59 +7,11 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.model import ADMIN_KINDS, OPTIONAL_KINDS, StepKind, StepSpec
+from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.steps.table import KINDS, OPTIONAL_KINDS, StepKind
 
 _FIELDS = msgspec.structs.fields(StepSpec)
 _ANY_KIND = ("name", "trigger", "deadline_s")
-_TARGET = ("target",)
-
-_NEEDED: dict[StepKind, tuple[str, ...]] = {
-    "kill": _TARGET,
-    "stop": _TARGET,
-    "pause": _TARGET,
-    "resume": _TARGET,
-    "start": _TARGET,
-    "restart": _TARGET,
-    "rolling": ("mode",),
-    "power-loss": _TARGET,
-    "wipe-disk": _TARGET,
-    "fill-disk": _TARGET,
-    "read-only": _TARGET,
-    "fail-disk": _TARGET,
-    "slow-disk": ("target", "delay", "period"),
-    "mend-disk": _TARGET,
-    "partition": (),
-    "isolate": _TARGET,
-    "flap": ("times", "period"),
-    "limit-bandwidth": ("rate",),
-    "heal": (),
-    "reassign": ("partition",),
-    "elect": ("partition", "type"),
-    "set-config": ("resource", "config"),
-    "set-feature": ("feature", "level"),
-    "delete-topic": ("topic",),
-    "unregister": _TARGET,
-    "hold-request": ("target", "api"),
-    "delay-request": ("target", "api", "delay"),
-    "drop-request": ("target", "api"),
-    "duplicate-request": ("target", "api"),
-    "release": (),
-    "wait": ("trigger",),
-}
-_OPTIONAL: dict[StepKind, tuple[str, ...]] = {
-    "rolling": _TARGET,
-    "partition": ("groups", "from", "to"),
-    "isolate": ("from",),
-    "flap": ("groups", "from", "to"),
-    "limit-bandwidth": ("groups", "from", "to"),
-    "reassign": ("replicas", "cancel"),
-    "set-config": ("value", "delete"),
-    "hold-request": ("to", "direction", "times"),
-    "delay-request": ("to", "direction", "times"),
-    "drop-request": ("to", "direction", "times"),
-    "duplicate-request": ("to", "times"),
-    "release": _TARGET,
-}
 SHOWN = {
     "target": "a role, e.g. 'leader(t-0)'",
     "groups": "lists of roles to be cut from each other",
@@ -91,19 +43,12 @@ SHOWN = {
 }
 """What stands for each key."""
 
-_EITHER: dict[StepKind, tuple[str, str]] = {"reassign": ("replicas", "cancel"), "set-config": ("value", "delete")}
-"""Two keys of which a step has exactly one."""
-
-_BY_GROUPS_OR_SIDES = ("partition", "flap", "limit-bandwidth")
-"""Kinds that say whom to cut from whom by groups, or by from and to."""
-
 
 def keys_of(kind: StepKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The keys that a step of this kind needs, and those that it may have besides."""
-    needed = _NEEDED[kind]
-    own = [*_OPTIONAL.get(kind, ()), *(["expect_error"] if kind in ADMIN_KINDS else [])]
-    own += [*_ANY_KIND, *(["optional"] if kind in OPTIONAL_KINDS else [])]
-    return needed, tuple(key for key in own if key not in needed)
+    one = KINDS[kind]
+    own = [*one.takes, *_ANY_KIND, *(["optional"] if kind in OPTIONAL_KINDS else [])]
+    return one.needs, tuple(key for key in own if key not in one.needs)
 
 
 def keys_of_kind(step: StepSpec, where: str, wrong: Callable[[str], bool]) -> Iterator[UsageError]:
@@ -118,15 +63,16 @@ def keys_of_kind(step: StepSpec, where: str, wrong: Callable[[str], bool]) -> It
         elif given and key not in known:
             allowed = ", ".join(sorted(known - {"step"}))
             yield UsageError(f"{step.step} has no {key}", where=f"{where}.{key}", allowed=allowed)
-    if step.step in _EITHER:
-        yield from _either(step, where, wrong, *_EITHER[step.step])
-    if step.step in _BY_GROUPS_OR_SIDES:
+    either = KINDS[step.step].either
+    if either is not None:
+        yield from _either(step, where, wrong, *either)
+    if "groups" in possible:
         yield from _sides(step, where, wrong)
 
 
 def _either(step: StepSpec, where: str, wrong: Callable[[str], bool], one: str, other: str) -> Iterator[UsageError]:
     given = [key for key in (one, other) if getattr(step, key) or wrong(f"{where}.{key}")]
-    if step.step == "set-config" and step.value == "":
+    if one == "value" and step.value == "":
         given.insert(0, one)
     if len(given) != 1:
         got = " and ".join(given) or None

@@ -11,8 +11,8 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.admin_meaning import deleted_topic, error_known, feature_known, replicas
-from ebbtide.scenario.fault_meaning import cut_of_itself, isr_size, only_brokers, slow_disk
-from ebbtide.scenario.model import WIRE_KINDS, OfPartitions, Scenario, StepSpec, Trigger
+from ebbtide.scenario.fault_meaning import cut_of_itself, isr_size, only_brokers, part_of_each_period
+from ebbtide.scenario.model import OfPartitions, Scenario, StepSpec, Trigger
 from ebbtide.scenario.references import (
     Wrong,
     brokers_of,
@@ -25,6 +25,7 @@ from ebbtide.scenario.references import (
 )
 from ebbtide.scenario.roles import Role, overlap, parse_role
 from ebbtide.scenario.step_keys import keys_of_kind
+from ebbtide.scenario.steps.table import KINDS
 from ebbtide.scenario.wire_meaning import wire_step
 from ebbtide.scenario.words import duration_s, rate_bytes_s
 
@@ -33,12 +34,13 @@ _TRIGGERS = {field.encode_name: field.name for field in msgspec.structs.fields(T
 
 def step_meaning(scenario: Scenario, step: StepSpec, where: str, names: set[str], wrong: Wrong) -> Iterator[UsageError]:
     """What is wrong with one step; `names` are those of earlier steps."""
+    kind = KINDS[step.step]
     if not wrong(f"{where}.step"):
         yield from keys_of_kind(step, where, wrong)
     yield from _overlaps(step, f"{where}.groups")
     yield from limit(f"{where}.deadline_s", step.deadline_s, 0.1)
     if step.target is not None:
-        clients = step.step in WIRE_KINDS or step.step == "release"
+        clients = kind.family == "wire"
         yield from role_known(scenario, step.target, f"{where}.target", names, wrong, clients=clients)
     for at, group in enumerate(step.groups):
         for member, role in enumerate(group):
@@ -53,10 +55,10 @@ def step_meaning(scenario: Scenario, step: StepSpec, where: str, names: set[str]
     if step.rate is not None:
         yield from put_at(f"{where}.rate", partial(rate_bytes_s, step.rate))
     yield from cut_of_itself(step, where)
-    if step.step == "slow-disk":
-        yield from slow_disk(step, where)
-    if step.step == "unregister" and step.target is not None:
-        yield from only_brokers(step.target, f"{where}.target", "only a broker can be unregistered")
+    if {"delay", "period"} <= {*kind.needs}:
+        yield from part_of_each_period(step, where)
+    if kind.only_brokers is not None and step.target is not None:
+        yield from only_brokers(step.target, f"{where}.target", kind.only_brokers)
     yield from _admin(scenario, step, where, names, wrong)
     yield from wire_step(step, where)
     if step.trigger is not None:

@@ -8,9 +8,8 @@ from ebbtide.errors import UsageError
 from ebbtide.scenario.api_keys import API_KEYS
 from ebbtide.scenario.check import suggestion
 from ebbtide.scenario.model import HeldTrigger, StepSpec
+from ebbtide.scenario.steps.table import KINDS
 from ebbtide.scenario.words import duration_s
-
-_STOPPING = ("hold-request", "delay-request")
 
 
 def wire_step(step: StepSpec, where: str) -> Iterator[UsageError]:
@@ -29,7 +28,7 @@ def held_trigger(held: HeldTrigger, earlier: Iterable[StepSpec], where: str) -> 
     yield from _api(held.api, f"{where}.api")
     if held.at_least < 1:
         yield UsageError("out of range", where=f"{where}.at_least", got=str(held.at_least), allowed="1 or more")
-    if held.api in API_KEYS and not any(step.step in _STOPPING and step.api == held.api for step in earlier):
+    if held.api in API_KEYS and not any(KINDS[step.step].stops_requests and step.api == held.api for step in earlier):
         yield UsageError(
             "can never fire: no earlier step holds such requests",
             where=f"{where}.api",

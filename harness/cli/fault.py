@@ -11,7 +11,8 @@ from harness.cli.command import Args, Command, Group
 
 if TYPE_CHECKING:
     from ebbtide.record.steps import StepEntry
-    from ebbtide.scenario.model import StepKind, StepSpec
+    from ebbtide.scenario.model import StepSpec
+    from ebbtide.scenario.steps.table import StepKind
 
 _EXAMPLES = """examples:
   ebbtide fault power-loss 'broker(1)'
@@ -28,7 +29,7 @@ docs/scenario-files.md has for it.
 
 def command() -> Group:
     """Declare the verb's arguments."""
-    from ebbtide.scenario.kinds import MEANINGS, healed_by
+    from ebbtide.scenario.steps.table import KINDS
 
     group = Group(
         "Carry a step out on a cluster that is up, and say whether it took effect (exit code 2: no proof, 4: it could "
@@ -38,8 +39,8 @@ def command() -> Group:
         metavar="KIND",
     )
     add_cluster_before(group)
-    for kind, meaning in MEANINGS.items():
-        healer = healed_by(kind)
+    for kind, meaning in KINDS.items():
+        healer = meaning.ended_by
         proof = f"Proof that it took effect: {meaning.proof}."
         one = group.action(
             kind,
@@ -140,7 +141,7 @@ def _value(kind: str, given: str | bool) -> Any:
 
 
 def _tell(step: StepEntry) -> ExitCode:
-    from ebbtide.scenario.model import ADMIN_KINDS
+    from ebbtide.scenario.steps.table import ADMIN_KINDS
 
     # Of a request, whom it is about says what is asked for, too.
     words = [step.whom] if step.step in ADMIN_KINDS and step.whom else [step.step, step.whom]

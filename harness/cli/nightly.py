@@ -112,13 +112,13 @@ def _run(
     from cluster.clean import clean
     from cluster.doctor import check_host
     from ebbtide.releases.known import KNOWN
+    from ebbtide.scenario.steps.table import KINDS
     from harness.cli.night_work import carrier, follower, judge_of
     from harness.nightly.drawing import Drawing
     from harness.nightly.followup import SHARE, FollowingUp
     from harness.nightly.job import ReleaseTarget, catalogue_jobs, least_recent_first
     from harness.nightly.night import GaveUp, Night
     from harness.nightly.possible import lacking, split
-    from harness.random.table import KINDS
 
     budget_s, targets, scenarios = settings
     impossible = lacking(check_host())

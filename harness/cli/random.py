@@ -17,7 +17,8 @@ from harness.cli.run_flow import check_runs, run_and_judge, seed_or_new
 from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
 
 if TYPE_CHECKING:
-    from ebbtide.scenario.model import Scenario, StepKind
+    from ebbtide.scenario.model import Scenario
+    from ebbtide.scenario.steps.table import StepKind
 
 _NEWEST = KNOWN[-1].version
 _OF_A_RUN = ("--runs", "--runtime", "--image", "--power-loss", "--keep-write-back")
@@ -122,7 +123,7 @@ def _require_release(args: Args) -> None:
 def _kinds(text: str) -> frozenset[StepKind]:
     """Kinds of step, from a comma separated list. Raises `UsageError` for one that is none."""
     from ebbtide.scenario.check import suggestion
-    from harness.random.table import KINDS
+    from ebbtide.scenario.steps.table import KINDS
 
     words = words_of(text, "--without")
     for word in words:

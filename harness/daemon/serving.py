@@ -18,16 +18,16 @@ from cluster.runtime.base import Runtime
 from ebbtide.daemon.control import listening
 from ebbtide.daemon.messages import AskStatus, ClusterStatus, CreateTopic, Down, Fire, Refusal, Reply, Request
 from ebbtide.errors import EbbtideError, UsageError
+from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.powers import held
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.model import WIRE_KINDS, StepSpec
-from ebbtide.scenario.order import DISK_TROUBLES, NETWORK_FAULTS
+from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.steps.table import DISK_TROUBLES, NETWORK_FAULTS, WIRE_KINDS
 from harness.daemon.steps import refuse_nonsense, refuse_pointless
 from harness.daemon.topics import create_topic, refuse_topic
 from harness.runner.display import Display
 from harness.runner.session import Session
-from harness.runner.view import describe
 
 _LOOK_S = 0.1
 _SPEAK_WITHIN_S = 2.0

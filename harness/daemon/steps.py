@@ -11,10 +11,11 @@ from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.scenario.meaning import meaning
 from ebbtide.scenario.model import Scenario, StepSpec, TopicSpec
-from ebbtide.scenario.order import DISK_TROUBLES, impossible_now
+from ebbtide.scenario.order import impossible_now
 from ebbtide.scenario.references import nothing_wrong
 from ebbtide.scenario.roles import CLIENTS, parse_role
 from ebbtide.scenario.step_meaning import step_meaning
+from ebbtide.scenario.steps.table import DISK_TROUBLES
 from harness.runner.session import Session
 from harness.runner.view import RoleUnresolved
 

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.model import Scenario, StepKind
+from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
+from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.write import SCENARIO
 from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
 from harness.nightly.store import Done

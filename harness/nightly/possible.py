@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from cluster.doctor import VOLUMES, Check
 from ebbtide.errors import HarnessError
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.order import DISK_TROUBLES
+from ebbtide.scenario.steps.table import DISK_TROUBLES
 from harness.nightly.job import Job
 from harness.nightly.store import Skipped
 

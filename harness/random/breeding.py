@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
-from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, MemberTrigger, Scenario, StepKind, StepSpec, Trigger
+from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, MemberTrigger, Scenario, StepSpec, Trigger
+from ebbtide.scenario.steps.table import StepKind
 from harness.random.drawing import with_steps
 from harness.random.kind import broker_role
 from harness.random.schedule import without_frame

@@ -16,11 +16,10 @@ from ebbtide.scenario.model import (
     Prediction,
     ProducerSpec,
     Scenario,
-    StepKind,
     StepSpec,
     TopicSpec,
 )
-from ebbtide.scenario.order import HEALED_BY
+from ebbtide.scenario.steps.table import HEALED_BY, StepKind
 from harness.random.replication import first_replication
 from harness.random.requests import SPARE_TOPIC, TOPIC
 from harness.random.schedule import build

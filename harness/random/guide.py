@@ -10,7 +10,8 @@ from random import Random
 import msgspec
 
 from ebbtide.record.json_files import append_line, read_lines
-from ebbtide.scenario.model import Scenario, StepKind
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.steps.table import StepKind
 from harness.random.breeding import breed
 from harness.random.drawing import STEPS, draw
 

@@ -9,6 +9,7 @@ import msgspec
 
 from analysis.spec import Partition
 from ebbtide.scenario.model import StepSpec, Trigger
+from ebbtide.scenario.steps.table import KINDS, StepKind
 from ebbtide.scenario.words import duration_s
 from harness.random.world import CONTROLLER, World
 
@@ -17,19 +18,17 @@ Fit = Callable[[World, StepSpec], StepSpec | None]
 Apply = Callable[[World, StepSpec], float]
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
+class DrawnKind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of step.
 
-    `weight`: how often it is drawn, against the others. `propose` draws one that makes sense now, or None.
-    `fit`: the step, from wherever it comes, as it is valid now; None: not at all. `apply` makes its effect on the
-    world, and returns for how many seconds it may last, its trigger apart. `heals`: it ends what others broke.
+    `propose` draws one that makes sense now, or None. `fit`: the step, from wherever it comes, as it is valid now;
+    None: not at all. `apply` makes its effect on the world, and returns for how many seconds it may last, its
+    trigger apart.
     """
 
-    weight: float
     propose: Propose
     fit: Fit
     apply: Apply
-    heals: bool = False
 
 
 def pause_before(random: Random) -> Trigger | None:
@@ -51,6 +50,11 @@ def after_only(step: StepSpec) -> StepSpec:
     if step.trigger is None or step.trigger.after is not None:
         return step
     return msgspec.structs.replace(step, trigger=Trigger(after="2s"), deadline_s=30.0)
+
+
+def drawn_keys(kind: StepKind, random: Random) -> dict[str, str]:
+    """Values for the keys of a kind that are drawn freely; where there is one only, nothing is drawn."""
+    return {key: random.choice(values) if values[1:] else values[0] for key, values in KINDS[kind].drawn.items()}
 
 
 def some_partition(world: World, random: Random) -> tuple[str, Partition]:

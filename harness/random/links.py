@@ -7,9 +7,10 @@ from random import Random
 
 import msgspec
 
-from ebbtide.scenario.model import StepKind, StepSpec, Trigger
+from ebbtide.scenario.model import StepSpec, Trigger
+from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.words import duration_s
-from harness.random.kind import Kind, after_only, broker_role, pause_before, some_broker
+from harness.random.kind import DrawnKind, after_only, broker_role, pause_before, some_broker
 from harness.random.world import CLIENTS, CONTROLLER, World
 
 _ROLES = {CONTROLLER: "controllers", CLIENTS: "clients"}
@@ -152,10 +153,10 @@ def _heal(world: World, step: StepSpec) -> float:
     return 1.0
 
 
-LINK_KINDS: dict[StepKind, Kind] = {
-    "partition": Kind(weight=1.5, propose=_propose_partition, fit=_fit_cut, apply=_cut),
-    "isolate": Kind(weight=2.0, propose=_propose_isolate, fit=_fit_cut, apply=_cut),
-    "flap": Kind(weight=0.5, propose=_propose_flap, fit=_fit_flap, apply=_flap),
-    "limit-bandwidth": Kind(weight=0.5, propose=_propose_limit, fit=_fit_flap, apply=_limit),
-    "heal": Kind(weight=3.0, propose=_propose_heal, fit=_fit_heal, apply=_heal, heals=True),
+LINK_KINDS: dict[StepKind, DrawnKind] = {
+    "partition": DrawnKind(propose=_propose_partition, fit=_fit_cut, apply=_cut),
+    "isolate": DrawnKind(propose=_propose_isolate, fit=_fit_cut, apply=_cut),
+    "flap": DrawnKind(propose=_propose_flap, fit=_fit_flap, apply=_flap),
+    "limit-bandwidth": DrawnKind(propose=_propose_limit, fit=_fit_flap, apply=_limit),
+    "heal": DrawnKind(propose=_propose_heal, fit=_fit_heal, apply=_heal),
 }

@@ -7,10 +7,11 @@ from typing import Literal
 
 import msgspec
 
-from ebbtide.scenario.model import BrokerTrigger, StepKind, StepSpec, Trigger
+from ebbtide.scenario.model import BrokerTrigger, StepSpec, Trigger
+from ebbtide.scenario.steps.table import KINDS, TAKES_DOWN, StepKind
 from harness.random.kind import (
+    DrawnKind,
     Fit,
-    Kind,
     Propose,
     after_only,
     at_controller,
@@ -21,10 +22,7 @@ from harness.random.kind import (
 )
 from harness.random.world import CONTROLLER, Broker, World
 
-_AT_CONTROLLERS: frozenset[StepKind] = frozenset({"kill", "power-loss", "pause"})
-"""Faults that a controller comes back from within seconds; without its disk the cluster would be another one."""
 _SHARE_OF_CONTROLLERS = 0.08
-_SUPPOSED_S = {"stop": 4.0, "restart": 5.0, "rolling": 15.0}
 
 
 def _running(world: World, broker: int) -> bool:
@@ -38,12 +36,12 @@ def _stoppable(world: World, broker: int) -> bool:
 
 
 def _able(world: World, kind: StepKind, broker: int) -> bool:
-    return _stoppable(world, broker) if kind in ("stop", "restart") else _running(world, broker)
+    return _stoppable(world, broker) if KINDS[kind].clean else _running(world, broker)
 
 
 def _controller_able(world: World, kind: StepKind) -> bool:
     held = any(at == CONTROLLER for at, _ in world.rules)
-    return kind in _AT_CONTROLLERS and world.controller == "up" and not held
+    return KINDS[kind].at_controllers and world.controller == "up" and not held
 
 
 def _propose(kind: StepKind) -> Propose:
@@ -85,7 +83,7 @@ def _take_down(world: World, step: StepSpec) -> float:
     broker.process, broker.fencing = "down", broker.joined
     broker.joined = broker.returning = False
     _end(world, step)
-    return _SUPPOSED_S.get(step.step, 1.0)
+    return KINDS[step.step].lasts_s
 
 
 def _end(world: World, step: StepSpec) -> None:
@@ -100,7 +98,7 @@ def _pause(world: World, step: StepSpec) -> float:
         world.controller, world.controller_step = "paused", step.name
     else:
         _broker(world, step).process = "paused"
-    return 0.5
+    return KINDS[step.step].lasts_s
 
 
 def _in_state(world: World, process: Literal["down", "paused"]) -> list[str]:
@@ -130,7 +128,7 @@ def _resume(world: World, step: StepSpec) -> float:
         world.controller, world.controller_step = "up", None
     else:
         _broker(world, step).process = "up"
-    return 0.5
+    return KINDS[step.step].lasts_s
 
 
 def _reaches_controller(world: World, role: str) -> bool:
@@ -178,7 +176,7 @@ def _restart(world: World, step: StepSpec) -> float:
     broker = _broker(world, step)
     broker.joined, broker.returning = False, True
     _end(world, step)
-    return _SUPPOSED_S["restart"]
+    return KINDS[step.step].lasts_s
 
 
 def _whole(world: World) -> bool:
@@ -200,20 +198,17 @@ def _fit_rolling(world: World, step: StepSpec) -> StepSpec | None:
     return msgspec.structs.replace(after_only(step), deadline_s=60.0) if known and _whole(world) else None
 
 
-def _kind(kind: StepKind, weight: float) -> Kind:
-    return Kind(weight=weight, propose=_propose(kind), fit=_fit(kind), apply=_take_down)
-
-
-NODE_KINDS: dict[StepKind, Kind] = {
-    "kill": _kind("kill", 3.0),
-    "stop": _kind("stop", 2.0),
-    "power-loss": _kind("power-loss", 3.0),
-    "wipe-disk": _kind("wipe-disk", 0.7),
-    "pause": Kind(weight=1.5, propose=_propose("pause"), fit=_fit("pause"), apply=_pause),
-    "resume": Kind(weight=2.0, propose=_propose_resume, fit=_fit_healer("paused"), apply=_resume, heals=True),
-    "start": Kind(weight=5.0, propose=_propose_start, fit=_fit_start, apply=_start, heals=True),
-    "restart": Kind(weight=0.7, propose=_propose("restart"), fit=_fit("restart"), apply=_restart),
-    "rolling": Kind(
-        weight=0.4, propose=_propose_rolling, fit=_fit_rolling, apply=lambda _world, _step: _SUPPOSED_S["rolling"]
+NODE_KINDS: dict[StepKind, DrawnKind] = {
+    **{
+        kind: DrawnKind(propose=_propose(kind), fit=_fit(kind), apply=_take_down)
+        for kind in TAKES_DOWN
+        if KINDS[kind].weight
+    },
+    "pause": DrawnKind(propose=_propose("pause"), fit=_fit("pause"), apply=_pause),
+    "resume": DrawnKind(propose=_propose_resume, fit=_fit_healer("paused"), apply=_resume),
+    "start": DrawnKind(propose=_propose_start, fit=_fit_start, apply=_start),
+    "restart": DrawnKind(propose=_propose("restart"), fit=_fit("restart"), apply=_restart),
+    "rolling": DrawnKind(
+        propose=_propose_rolling, fit=_fit_rolling, apply=lambda _world, step: KINDS[step.step].lasts_s
     ),
 }

@@ -8,8 +8,9 @@ from random import Random
 import msgspec
 
 from analysis.spec.partition import NO_LEADER, Election, UncleanElection
-from ebbtide.scenario.model import StepKind, StepSpec
-from harness.random.kind import Fit, Kind, after_only, broker_role, pause_before, some_partition
+from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.steps.table import StepKind
+from harness.random.kind import DrawnKind, Fit, after_only, broker_role, pause_before, some_partition
 from harness.random.replication import final_replicas
 from harness.random.world import World
 
@@ -149,24 +150,21 @@ def _elect(world: World, step: StepSpec) -> float:
     return 2.0
 
 
-REQUEST_KINDS: dict[StepKind, Kind] = {
-    "reassign": Kind(weight=0.8, propose=_propose_reassign, fit=_fit(_known), apply=_reassign),
-    "elect": Kind(weight=0.6, propose=_propose_elect, fit=_fit(_known), apply=_elect),
-    "set-config": Kind(weight=0.8, propose=_propose_set_config, fit=_fit(_any), apply=_set_config),
-    "set-feature": Kind(
-        weight=0.3,
+REQUEST_KINDS: dict[StepKind, DrawnKind] = {
+    "reassign": DrawnKind(propose=_propose_reassign, fit=_fit(_known), apply=_reassign),
+    "elect": DrawnKind(propose=_propose_elect, fit=_fit(_known), apply=_elect),
+    "set-config": DrawnKind(propose=_propose_set_config, fit=_fit(_any), apply=_set_config),
+    "set-feature": DrawnKind(
         propose=_propose_set_feature,
         fit=_fit(_switches_elr),
         apply=_set_feature,
     ),
-    "delete-topic": Kind(
-        weight=0.1,
+    "delete-topic": DrawnKind(
         propose=_propose_delete_topic,
         fit=_fit(lambda world, _step: world.spare_topic),
         apply=_delete_topic,
     ),
-    "unregister": Kind(
-        weight=0.3,
+    "unregister": DrawnKind(
         propose=_propose_unregister,
         fit=_fit(lambda world, step: world.id_of(step.target) in _unregistrable(world)),
         apply=_unregister,

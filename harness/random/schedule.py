@@ -7,9 +7,10 @@ from random import Random
 
 import msgspec
 
-from ebbtide.scenario.model import StepKind, StepSpec, Trigger
-from harness.random.kind import Kind, broker_role, waiting_s
-from harness.random.table import KINDS
+from ebbtide.scenario.model import StepSpec, Trigger
+from ebbtide.scenario.steps.table import HEALERS, KINDS, StepKind
+from harness.random.kind import broker_role, waiting_s
+from harness.random.table import DRAWINGS
 from harness.random.world import World
 
 FIRST_ACKED = 200
@@ -37,7 +38,7 @@ def build(world: World, genes: Iterable[StepSpec | None], random: Random) -> tup
 def without_frame(steps: Iterable[StepSpec]) -> list[StepSpec]:
     """The steps as genes: without the wait that leads every schedule, and the healing that ends it."""
     genes = [step for step in steps if step.trigger is None or step.trigger.acked is None]
-    while genes and KINDS[genes[-1].step].heals:
+    while genes and genes[-1].step in HEALERS:
         genes.pop()
     return genes
 
@@ -46,7 +47,7 @@ def _take(world: World, steps: list[StepSpec], taken: Iterable[StepSpec]) -> Non
     for step in taken:
         fitted = _fitted(world, step)
         assert fitted is not None, f"a {step.step} that is not valid was about to be taken"
-        lasts_s = waiting_s(fitted) + KINDS[fitted.step].apply(world, fitted)
+        lasts_s = waiting_s(fitted) + DRAWINGS[fitted.step].apply(world, fitted)
         world.pass_time(lasts_s)
         steps.append(fitted)
 
@@ -55,24 +56,24 @@ def _fitted(world: World, step: StepSpec) -> StepSpec | None:
     if step.step in world.without:
         return None
     bare = msgspec.structs.replace(step, name=None) if step.name is not None else step
-    return KINDS[step.step].fit(world, bare)
+    return DRAWINGS[step.step].fit(world, bare)
 
 
 def _drawn(world: World, random: Random) -> StepSpec | None:
-    kinds: list[StepKind] = sorted(KINDS)
+    kinds: list[StepKind] = sorted(DRAWINGS)
     for _ in range(20):
-        kind = random.choices(kinds, [_weight(world, KINDS[one]) for one in kinds])[0]
-        step = KINDS[kind].propose(world, random)
+        kind = random.choices(kinds, [_weight(world, one) for one in kinds])[0]
+        step = DRAWINGS[kind].propose(world, random)
         fitted = _fitted(world, step) if step is not None else None
         if fitted is not None:
             return fitted
     return None
 
 
-def _weight(world: World, kind: Kind) -> float:
+def _weight(world: World, kind: StepKind) -> float:
     since_s = world.outage_since_s
     long_broken = since_s is not None and world.used_s - since_s > _HEAL_EARLIER_S
-    return kind.weight * (2.0 if kind.heals and long_broken else 1.0)
+    return KINDS[kind].weight * (2.0 if kind in HEALERS and long_broken else 1.0)
 
 
 def _healing(world: World) -> list[StepSpec]:

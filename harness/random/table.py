@@ -1,9 +1,9 @@
-"""Every kind of step and what the generator knows of it: a kind that the vocabulary gains needs a line here."""
+"""How the generator draws each kind of step; how often it does is said in `ebbtide.scenario.steps`."""
 
 from __future__ import annotations
 
-from ebbtide.scenario.model import StepKind
-from harness.random.kind import Kind
+from ebbtide.scenario.steps.table import StepKind
+from harness.random.kind import DrawnKind
 from harness.random.links import LINK_KINDS
 from harness.random.nodes import NODE_KINDS
 from harness.random.requests import REQUEST_KINDS
@@ -11,7 +11,7 @@ from harness.random.volumes import VOLUME_KINDS
 from harness.random.waits import WAIT
 from harness.random.wires import RULE_KINDS
 
-KINDS: dict[StepKind, Kind] = {
+DRAWINGS: dict[StepKind, DrawnKind] = {
     **NODE_KINDS,
     **VOLUME_KINDS,
     **LINK_KINDS,

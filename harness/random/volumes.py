@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Literal
 
 import msgspec
 
-from ebbtide.scenario.model import StepKind, StepSpec, Trigger
-from harness.random.kind import Fit, Kind, Propose, after_only, broker_role, pause_before, some_broker
+from ebbtide.scenario.model import StepSpec, Trigger
+from ebbtide.scenario.steps.table import DISK_TROUBLES, KINDS, StepKind
+from harness.random.kind import DrawnKind, Fit, Propose, after_only, broker_role, drawn_keys, pause_before, some_broker
 from harness.random.world import World
-
-_AILMENTS: dict[StepKind, Literal["full", "dead", "slow"]] = {
-    "fill-disk": "full",
-    "read-only": "dead",
-    "fail-disk": "dead",
-    "slow-disk": "slow",
-}
 
 
 def _sound(world: World) -> list[int]:
@@ -29,23 +22,21 @@ def _propose(kind: StepKind) -> Propose:
         if broker is None:
             return None
         step = StepSpec(step=kind, target=broker_role(broker), trigger=pause_before(random))
-        if kind == "slow-disk":
-            step = msgspec.structs.replace(step, delay=random.choice(("200ms", "500ms", "1500ms")), period="2s")
-        return step
+        return msgspec.structs.replace(step, **drawn_keys(kind, random))
 
     return propose
 
 
 def _fit(world: World, step: StepSpec) -> StepSpec | None:
     """What needs a start once it is mended is no step where nothing is to be started."""
-    healable = _AILMENTS[step.step] != "dead" or "start" not in world.without
+    healable = KINDS[step.step].volume != "dead" or "start" not in world.without
     return after_only(step) if healable and world.id_of(step.target) in _sound(world) else None
 
 
 def _trouble(world: World, step: StepSpec) -> float:
     number = world.id_of(step.target) or 0
     broker = world.brokers[number]
-    broker.sick = _AILMENTS[step.step]
+    broker.sick = KINDS[step.step].volume
     if broker.sick != "slow":
         world.replication.ended[number] = False
         broker.joined = broker.returning = False
@@ -82,10 +73,11 @@ def _mend(world: World, step: StepSpec) -> float:
 
 
 _FIT: Fit = _fit
-_WEIGHTS: dict[StepKind, float] = {"fill-disk": 0.4, "read-only": 0.4, "fail-disk": 0.6, "slow-disk": 0.6}
-VOLUME_KINDS: dict[StepKind, Kind] = {
+VOLUME_KINDS: dict[StepKind, DrawnKind] = {
     **{
-        kind: Kind(weight=weight, propose=_propose(kind), fit=_FIT, apply=_trouble) for kind, weight in _WEIGHTS.items()
+        kind: DrawnKind(propose=_propose(kind), fit=_FIT, apply=_trouble)
+        for kind in DISK_TROUBLES
+        if KINDS[kind].weight
     },
-    "mend-disk": Kind(weight=3.0, propose=_propose_mend, fit=_fit_mend, apply=_mend, heals=True),
+    "mend-disk": DrawnKind(propose=_propose_mend, fit=_fit_mend, apply=_mend),
 }

@@ -11,7 +11,7 @@ import msgspec
 
 from analysis.spec.partition import NO_LEADER
 from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, IsrTrigger, MemberTrigger, StepSpec, Trigger
-from harness.random.kind import Kind, broker_role
+from harness.random.kind import DrawnKind, broker_role
 from harness.random.replication import final_replicas
 from harness.random.world import Broker, World
 
@@ -119,4 +119,4 @@ def _apply(world: World, step: StepSpec) -> float:
     return 0.0
 
 
-WAIT = Kind(weight=6.0, propose=_propose, fit=_fit, apply=_apply)
+WAIT = DrawnKind(propose=_propose, fit=_fit, apply=_apply)

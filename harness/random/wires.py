@@ -9,8 +9,9 @@ from random import Random
 
 import msgspec
 
-from ebbtide.scenario.model import StepKind, StepSpec, Trigger
-from harness.random.kind import Fit, Kind, Propose, after_only, broker_role, pause_before, some_broker
+from ebbtide.scenario.model import StepSpec, Trigger
+from ebbtide.scenario.steps.table import KINDS, WIRE_KINDS, StepKind
+from harness.random.kind import DrawnKind, Fit, Propose, after_only, broker_role, pause_before, some_broker
 from harness.random.world import CLIENTS, CONTROLLER, World
 
 _RULES_MAX = 2
@@ -82,13 +83,7 @@ def _release(world: World, step: StepSpec) -> float:
 
 
 _FIT: Fit = _fit
-_WEIGHTS: dict[StepKind, float] = {
-    "hold-request": 1.2,
-    "delay-request": 0.6,
-    "drop-request": 0.6,
-    "duplicate-request": 0.5,
-}
-RULE_KINDS: dict[StepKind, Kind] = {
-    **{kind: Kind(weight=weight, propose=_propose(kind), fit=_FIT, apply=_arm) for kind, weight in _WEIGHTS.items()},
-    "release": Kind(weight=3.0, propose=_propose_release, fit=_fit_release, apply=_release, heals=True),
+RULE_KINDS: dict[StepKind, DrawnKind] = {
+    **{kind: DrawnKind(propose=_propose(kind), fit=_FIT, apply=_arm) for kind in WIRE_KINDS if KINDS[kind].weight},
+    "release": DrawnKind(propose=_propose_release, fit=_fit_release, apply=_release),
 }

@@ -12,7 +12,7 @@ from analysis.report.words import MEANING
 from ebbtide.record.predicted import fitting
 from ebbtide.record.properties import NO_COMMITTED_LOSS
 from ebbtide.record.verdict import Verdict, acked_by_brokers
-from ebbtide.scenario.model import ADMIN_KINDS
+from ebbtide.scenario.steps.table import ADMIN_KINDS
 from harness.replay.recorded import Recorded
 
 _NO_FAULTS = frozenset({"wait", *ADMIN_KINDS})

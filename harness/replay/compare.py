@@ -12,7 +12,7 @@ from itertools import permutations, zip_longest
 import msgspec
 
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.model import CUT_KINDS
+from ebbtide.scenario.steps.table import CUT_KINDS
 from harness.replay.finding import facts_of, finding
 from harness.replay.recorded import Recorded
 from harness.replay.sequences import Sequences, best_naming, matched, renamed, sequences_of

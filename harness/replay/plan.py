@@ -16,7 +16,8 @@ import msgspec
 
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.model import CUT_KINDS, WIRE_KINDS, Scenario, StepSpec, TopicSpec
+from ebbtide.scenario.model import Scenario, StepSpec, TopicSpec
+from ebbtide.scenario.steps.table import CUT_KINDS, WIRE_KINDS
 from harness.replay.recorded import Recorded
 from harness.runner.gates import Gate, Mark, PartitionWas, Sides, marks, sides_of
 

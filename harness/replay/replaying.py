@@ -17,6 +17,7 @@ from analysis.report.html import REPORT
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.record.files import ANOMALIES_DIR, write_atomically
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, VERDICT, Verdict
+from ebbtide.scenario.steps.table import LOSES_POWER
 from ebbtide.scratch import Scratch
 from harness.replay.answer import ReplayAnswer, answer
 from harness.replay.compare import Repetition, compare
@@ -69,7 +70,7 @@ def as_recorded(original: Recorded, wanted: Wanted) -> Wanted:
 def otherwise(original: Recorded, launch: Launch) -> str | None:
     """In what the runs of a launch are not made as the record was; None: in nothing that the record tells."""
     manifest, found = original.manifest, []
-    loses_power = any("power-loss" in (step.step, step.mode) for step in original.scenario.steps)
+    loses_power = not LOSES_POWER.isdisjoint({kind for one in original.scenario.steps for kind in (one.step, one.mode)})
     if loses_power and manifest.power_loss_method not in (None, launch.power_loss_method):
         found.append(f"power is lost by {launch.power_loss_method}, there by {manifest.power_loss_method}")
     runtimes = sorted({choice.name for choice in launch.runtimes.values()} - {manifest.runtime})

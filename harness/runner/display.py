@@ -14,8 +14,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from ebbtide.kraft.image import describe
 from ebbtide.record.rows import PartitionState
-from harness.runner.view import describe
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,12 +25,13 @@ from typing import Any
 
 import msgspec
 
+from ebbtide.kraft.image import describe
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.model import CUT_KINDS
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.steps.table import CUT_KINDS
 from harness.runner.triggers import Counters, Seen
-from harness.runner.view import ClusterView, describe
+from harness.runner.view import ClusterView
 
 _STALLED_S = 6.0
 """Without an acknowledgement for so long, no more are to be expected: a request that merely hung at a broker out of

@@ -14,7 +14,7 @@ from ebbtide.errors import HarnessError, UsageError
 from ebbtide.releases.known import parse_version
 from ebbtide.scenario.feature_meaning import check_features
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.order import DISK_TROUBLES
+from ebbtide.scenario.steps.table import DISK_TROUBLES
 from harness.runner.gates import Gate
 from harness.runner.host import require_folder
 from harness.runner.run import RunRequest

@@ -6,7 +6,8 @@ part of it, so that what is still under way then waits for what no deadline of i
 
 from __future__ import annotations
 
-from ebbtide.scenario.model import ADMIN_KINDS, StepSpec
+from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.steps.table import ADMIN_KINDS
 from ebbtide.scenario.words import duration_s
 from harness.runner.gates import Gate
 from harness.runner.run import RunRequest

@@ -12,14 +12,15 @@ import msgspec
 from cluster.runtime.base import LogLoss, Runtime
 from ebbtide.errors import EbbtideError
 from ebbtide.record.steps import StepEntry, write_steps
-from ebbtide.scenario.model import ADMIN_KINDS, WIRE_KINDS, StepKind, StepSpec, Trigger
-from ebbtide.scenario.order import HEALED_BY, TAKES_DOWN
+from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.steps.table import ADMIN_KINDS, HEALED_BY, TAKES_DOWN, WIRE_KINDS, StepKind
 from ebbtide.scenario.write import given
 from ebbtide.waiting import WaitExpired, wait_until
-from faults.base import Effect
-from faults.wire import Armed, WireFaults
-from harness.runner.acts import Acts, Administer, Plan
+from faults.admin import Administer
+from faults.base import Effect, Pending
+from faults.families import Faults
+from faults.injector import Plan
 from harness.runner.display import Display
 from harness.runner.gates import Gate, GateWatch, state_entry
 from harness.runner.triggers import Counters, Seen, Watch, text_of
@@ -54,8 +55,8 @@ class Schedule:
         self._counters = counters
         self._display = display
         self._pump = pump
-        self._acts = Acts(runtime, view, administer, pump, WireFaults(runtime, record))
-        self._armed: dict[int, Armed] = {}
+        self._faults = Faults(runtime, view, administer, pump, record)
+        self._armed: dict[int, Pending] = {}
         self._broken: dict[int, set[int]] = {}
         """Steps whose effect lasts, by index: the nodes on which it does. Rules on the wire are in `_armed`."""
         self.entries = [_planned(index, step) for index, step in enumerate(steps)]
@@ -82,17 +83,17 @@ class Schedule:
 
     def found_down(self, node: int) -> None:
         """Take note of a node that no step stopped, so that it can be started again."""
-        self._acts.down.add(node)
+        self._faults.down.add(node)
 
     @property
     def down(self) -> Collection[int]:
         """Nodes that a step stopped, or whose death it may cause."""
-        return self._acts.down
+        return self._faults.down
 
     @property
     def paused(self) -> Collection[int]:
         """Nodes that a step froze."""
-        return self._acts.paused
+        return self._faults.paused
 
     @property
     def in_force(self) -> list[tuple[StepKind, int]]:
@@ -100,8 +101,8 @@ class Schedule:
 
         Of several kinds that come to the same for what can be done next, one stands for all.
         """
-        acts = self._acts
-        found: list[tuple[StepKind, int]] = [("partition", CLIENTS)] if acts.cut else []
+        faults = self._faults
+        found: list[tuple[StepKind, int]] = [("partition", CLIENTS)] if faults.network.cut else []
         ended_by: dict[int, StepKind] = {}
         for index, nodes in self._broken.items():
             kind = self._steps[index].step
@@ -109,15 +110,15 @@ class Schedule:
         for node in self._runtime.nodes:
             if self._runtime.pid(node) is None:
                 found.append((ended_by.get(node, "kill"), node))
-        found += [("pause", node) for node in acts.paused]
-        found += [("fail-disk", node) for node in acts.troubled()]
-        found += [("hold-request", node) for rule in acts.wire.in_force() for node in rule.matter.nodes]
+        found += [("pause", node) for node in faults.paused]
+        found += [("fail-disk", node) for node in sorted(faults.troubled)]
+        found += [("hold-request", node) for rule in faults.wire.in_force() for node in rule.matter.nodes]
         return found
 
     @property
     def deleted_topics(self) -> Collection[str]:
         """Topics that a step asked to delete."""
-        return self._acts.deleted_topics
+        return self._faults.admin.deleted_topics
 
     def restore(self) -> None:
         """Undo what the steps left broken, so that the run can settle: rules on the wire, cuts, frozen nodes,
@@ -126,32 +127,32 @@ class Schedule:
         What was asked of Kafka stays. Volumes come before the nodes that live on them, and a frozen node runs again
         before it may have to end.
         """
-        acts = self._acts
-        rules = acts.wire.in_force()
+        faults = self._faults
+        rules = faults.wire.in_force()
         if rules:
             self._display.note("releasing what is held on the wire")
-            acts.wire.release(rules)
+            faults.wire.release(rules)
             self.look_at_wire()
-        if acts.cut:
+        if faults.network.cut:
             self._display.note("healing the cuts that are left")
-            self._undone("heal", None, acts.heal())
+            self._undone("heal", None, faults.network.heal())
         left_broken: list[tuple[StepKind, Collection[int]]] = [
-            ("resume", sorted(acts.paused)),
-            ("mend-disk", acts.troubled()),
+            ("resume", sorted(faults.paused)),
+            ("mend-disk", sorted(faults.troubled)),
         ]
         for kind, nodes in left_broken:
             for node in nodes:
-                self._undone(kind, node, acts.inject(kind, node))
-        left = acts.to_start()
+                self._undone(kind, node, faults.inject(kind, node))
+        left = faults.to_start()
         if left:
-            self._display.note(f"starting the nodes that are still down: {acts.names(left)}")
+            self._display.note(f"starting the nodes that are still down: {faults.names(left)}")
             for node in left:
-                self._undone("start", node, acts.inject("start", node))
-        acts.down.clear()
+                self._undone("start", node, faults.inject("start", node))
+        faults.down.clear()
 
     def look_at_wire(self) -> None:
         """Read what the wire proxies told, and note which rules took effect. Raises `HarnessError` when one died."""
-        self._acts.wire.poll()
+        self._faults.wire.poll()
         for index, armed in list(self._armed.items()):
             effect, entry = armed.effect(), self.entries[index]
             if effect.effect_ns is not None and entry.effect_ns is None:
@@ -167,7 +168,7 @@ class Schedule:
         try:
             try:
                 self._await(index, step)
-                plan = self._acts.plan(step)
+                plan = self._faults.plan(step)
             except (WaitExpired, RoleUnresolved) as error:
                 self._change(index, why=error.render())
                 what = "left out" if step.optional else "never fired"
@@ -209,7 +210,7 @@ class Schedule:
             self._display.note(f"departed before step {index} ({kind}): the recorded state did not come about: {seen}")
 
     def _await_trigger(self, step: StepSpec, trigger: Trigger, gate: GateWatch | None) -> None:
-        watch = Watch(trigger, self._view, self._counters, self._acts.wire.held)
+        watch = Watch(trigger, self._view, self._counters, self._faults.wire.held)
 
         def look() -> Seen:
             try:
@@ -237,11 +238,11 @@ class Schedule:
         # Of a rule on the wire `look_at_wire` sees when it ends: not with the first release at its nodes.
         if step.step in HEALED_BY and step.step not in WIRE_KINDS:
             self._broken[index] = set(plan.nodes)
-        frozen = {node: self._runtime.pid(node) for node in self._acts.paused}
+        frozen = {node: self._runtime.pid(node) for node in self._faults.paused}
         done = plan.act()
-        effect = done.effect() if isinstance(done, Armed) else done
+        effect = done if isinstance(done, Effect) else done.effect()
         # What an armed rule is about may still come by: why it never did is said once the rule has ended.
-        why = None if isinstance(done, Armed) else effect.why
+        why = effect.why if isinstance(done, Effect) else None
         self._change(index, effect_ns=effect.effect_ns, proof=effect.proof, why=why)
         for node in plan.nodes or (None,):
             if effect.effect_ns is not None or _proven_on(effect, node):
@@ -252,7 +253,7 @@ class Schedule:
                 self._healed("resume", node)
         if step.name is not None:
             self._view.remember(step.name, plan.nodes if plan.target is None else plan.target)
-        if isinstance(done, Armed):
+        if not isinstance(done, Effect):
             self._armed[index] = done
             self._display.note(f"{step.step} {plan.told}: armed")
         else:
@@ -264,7 +265,7 @@ class Schedule:
         if effect.effect_ns is not None:
             self._healed(healer, node)
         else:
-            whom = "" if node is None else self._acts.names([node])
+            whom = "" if node is None else self._faults.names([node])
             self._display.note(_without_proof(f"{healer} {whom}".rstrip(), effect))
 
     def _healed(self, healer: StepKind, node: int | None) -> None:
@@ -275,7 +276,7 @@ class Schedule:
             if HEALED_BY[entry.step] != healer or (node is not None and node not in broken):
                 continue
             if healer == "mend-disk" and node is not None:
-                self._change(index, proof=_with_losses(entry.proof, node, self._acts.lost(node)))
+                self._change(index, proof=_with_losses(entry.proof, node, self._faults.disk.lost(node)))
             self._broken[index] = broken = set() if node is None else broken - {node}
             if not broken:
                 del self._broken[index]

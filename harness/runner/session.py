@@ -12,14 +12,16 @@ import msgspec
 from cluster.runtime.base import Runtime
 from cluster.runtime.jvm import tail_of
 from ebbtide.errors import HarnessError
+from ebbtide.kraft.image import describe
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
 from ebbtide.record.files import RAW_DIR, to_read, write_atomically
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.model import Scenario, StepKind, StepSpec
+from ebbtide.scenario.model import Scenario, StepSpec
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.write import SCENARIO, text_of
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.wire import tapped
@@ -28,7 +30,7 @@ from harness.runner.draws import Draws
 from harness.runner.gates import Gate
 from harness.runner.given import given_properties, ignored
 from harness.runner.schedule import Schedule
-from harness.runner.view import ClusterView, describe
+from harness.runner.view import ClusterView
 from workloads.group import Workload
 
 START_TIMEOUT_S = 90.0

@@ -11,13 +11,14 @@ from typing import Protocol
 
 import msgspec
 
+from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.model import OfPartitions, Trigger
 from ebbtide.scenario.roles import parse_role
 from ebbtide.scenario.words import duration_s
 from ebbtide.scenario.write import given
-from harness.runner.view import ClusterView, describe
+from harness.runner.view import ClusterView
 
 
 class Counters(Protocol):

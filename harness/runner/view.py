@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ebbtide.errors import HarnessError
-from ebbtide.kraft.image import MetadataImage
+from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.kraft.quorum import QuorumLogs
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionState
@@ -123,16 +123,3 @@ class ClusterView:
                 last = self._last_leader.get(TopicPartition.parse(str(role.argument)))
                 return () if last is None else (last,)
         raise ValueError(f"no rule for role {role}")
-
-
-def describe(state: PartitionState) -> str:
-    """One partition state in a line: `t-0 leader 1 epoch 4 ISR [1] ELR [2]`."""
-    leader = "none" if state.leader < 0 else str(state.leader)
-    text = f"{state.topic}-{state.partition} leader {leader} epoch {state.leader_epoch} ISR {sorted(state.isr)}"
-    if state.elr:
-        text += f" ELR {sorted(state.elr)}"
-    if state.last_known_elr:
-        text += f" last known ELR {sorted(state.last_known_elr)}"
-    if state.adding or state.removing:
-        text += f" adding {sorted(state.adding)} removing {sorted(state.removing)}"
-    return text + (" RECOVERING" if state.leader_recovery_state else "")

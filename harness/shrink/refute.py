@@ -17,19 +17,10 @@ from analysis.spec.variants import protocol_for
 from ebbtide.errors import UsageError
 from ebbtide.scenario.model import Scenario, StepSpec
 from ebbtide.scenario.roles import parse_role
+from ebbtide.scenario.steps.table import KINDS
 
 MAX_SEARCH_S = 4.0
 
-_COSTS: Mapping[str, tuple[str, ...]] = {
-    "kill": ("kills",),
-    "stop": ("stops",),
-    "restart": ("stops",),
-    "power-loss": ("power_losses",),
-    "wipe-disk": ("kills", "disks"),
-}
-_ROLLING: Mapping[str, str] = {"restart": "stops", "kill": "kills", "power-loss": "power_losses"}
-_FREE = frozenset({"start", "heal", "wait", "partition", "isolate", "flap", "pause", "resume"})
-"""Sessions may expire and followers fall behind at any time in the model."""
 _SINGLE = ("leader", "last-known-leader", "broker", "controller")
 
 
@@ -85,11 +76,8 @@ def bounds_of(scenario: Scenario) -> Bounds | None:
 
 
 def _costs(step: StepSpec) -> tuple[str, ...] | None:
-    if step.step in _FREE:
-        return ()
-    if step.step == "rolling":
-        return (_ROLLING[step.mode or "restart"],)
-    return _COSTS.get(step.step)
+    kind = (step.mode or "restart") if step.step == "rolling" else step.step
+    return KINDS[kind].spends
 
 
 def _targets(step: StepSpec, scenario: Scenario) -> int:

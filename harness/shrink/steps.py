@@ -11,8 +11,9 @@ import msgspec
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Loss, Regression, Verdict
 from ebbtide.scenario.meaning import meaning
-from ebbtide.scenario.model import OPTIONAL_KINDS, Scenario, StepSpec, Trigger
+from ebbtide.scenario.model import Scenario, StepSpec, Trigger
 from ebbtide.scenario.references import nothing_wrong
+from ebbtide.scenario.steps.table import OPTIONAL_KINDS
 from ebbtide.scenario.words import duration_s
 from harness.replay.recorded import Recorded
 from harness.shrink.states import Was

@@ -20,7 +20,8 @@ from ebbtide.record.steps import read_steps
 from ebbtide.record.sums import update_sums
 from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import Verdict
-from ebbtide.scenario.model import ADMIN_KINDS, Scenario, StepSpec
+from ebbtide.scenario.model import Scenario, StepSpec
+from ebbtide.scenario.steps.table import ADMIN_KINDS
 from ebbtide.scenario.words import duration_s
 from ebbtide.scenario.write import SCENARIO, text_of
 from harness.replay.finding import finding

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ebbtide.scenario.model import Scenario, StepSpec
-from ebbtide.scenario.order import DISK_TROUBLES, HEALED_BY, NETWORK_FAULTS, TAKES_DOWN
 from ebbtide.scenario.roles import parse_role
+from ebbtide.scenario.steps.table import DISK_TROUBLES, HEALED_BY, NETWORK_FAULTS, TAKES_DOWN
 
 NEEDS_A_RUNNING_NODE = TAKES_DOWN | {"pause", "restart"} | DISK_TROUBLES | {"slow-disk"}
 SOUND, DOWN, PAUSED, SICK, UNSURE = "sound", "down", "paused", "sick", "unsure"

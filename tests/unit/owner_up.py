@@ -11,7 +11,8 @@ from cluster.runtime.base import NodeInfo
 from ebbtide.daemon.control import status_of
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.model import WIRE_KINDS, ClusterSpec, Scenario, StepKind, StepSpec
+from ebbtide.scenario.model import ClusterSpec, Scenario, StepSpec
+from ebbtide.scenario.steps.table import WIRE_KINDS, StepKind
 from ebbtide.waiting import wait_until
 from harness.daemon.plain import plain
 from harness.daemon.serving import Owned, Owner

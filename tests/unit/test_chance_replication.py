@@ -11,7 +11,7 @@ from analysis.spec.partition import NO_LEADER
 from harness.random.drawing import draw, world_of
 from harness.random.kind import waiting_s
 from harness.random.replication import Replication, final_replicas, first_replication
-from harness.random.table import KINDS
+from harness.random.table import DRAWINGS
 
 ALL = frozenset({1, 2, 3})
 
@@ -101,7 +101,7 @@ def test_no_schedule_leads_to_a_state_that_the_variant_forbids(kafka: str) -> No
         rules = invariants_of(world.replication.protocol.name)
         switched = False
         for step in scenario.steps[1:]:
-            world.pass_time(waiting_s(step) + KINDS[step.step].apply(world, step))
+            world.pass_time(waiting_s(step) + DRAWINGS[step.step].apply(world, step))
             switched |= step.step == "set-feature"
             for partition in world.partitions.values():
                 broken = [

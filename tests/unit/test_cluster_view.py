@@ -7,6 +7,7 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 
+from ebbtide.kraft.image import describe
 from ebbtide.scenario.model import (
     BrokerTrigger,
     EpochTrigger,
@@ -17,7 +18,7 @@ from ebbtide.scenario.model import (
 )
 from ebbtide.scenario.roles import CLIENTS, parse_role
 from harness.runner.triggers import Watch, text_of
-from harness.runner.view import ClusterView, RoleUnresolved, describe
+from harness.runner.view import ClusterView, RoleUnresolved
 
 
 class Counters:

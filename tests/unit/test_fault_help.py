@@ -8,35 +8,34 @@ from typing import get_args
 import pytest
 
 from ebbtide.errors import ExitCode
-from ebbtide.scenario.kinds import MEANINGS, healed_by
-from ebbtide.scenario.model import StepKind, StepSpec
-from ebbtide.scenario.order import HEALED_BY
+from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.step_keys import SHOWN, keys_of
+from ebbtide.scenario.steps.table import HEALED_BY, KINDS, StepKind
 from harness.cli.main import main
+from tools.pages import kinds
 
 FAULTS = Path(__file__).parents[2] / "docs" / "faults.md"
 
 
 def test_every_kind_has_a_meaning_and_every_key_a_word() -> None:
-    assert set(MEANINGS) == set(get_args(StepKind))
+    assert set(KINDS) == set(get_args(StepKind))
     assert set(SHOWN) == {"from" if name == "from_" else name for name in StepSpec.__struct_fields__} - {"step"}
 
 
 def test_the_documentation_says_the_same_of_each_kind() -> None:
+    assert kinds.page(FAULTS.read_text("utf-8")) == FAULTS.read_text("utf-8"), "python -m tools.pages.catalogue"
     told = [line for line in FAULTS.read_text("utf-8").splitlines() if line.split(" ")[1:2] and line.startswith("| ")]
     start = told.index("| step | does | proof that it took effect | healed by |")
-    rows = [
-        f"| {kind} | {one.does} | {one.proof} | {healed_by(kind)} |" for kind, one in MEANINGS.items() if kind != "wait"
-    ]
+    rows = [f"| {kind} | {one.does} | {one.proof} | {one.ended_by} |" for kind, one in KINDS.items() if kind != "wait"]
     assert told[start + 1 : start + 1 + len(rows)] == rows
-    assert {kind for kind in MEANINGS if healed_by(kind) == HEALED_BY.get(kind)} == set(HEALED_BY)
+    assert {kind for kind, one in KINDS.items() if one.ended_by == HEALED_BY.get(kind)} == set(HEALED_BY)
 
 
 @pytest.mark.parametrize("kind", get_args(StepKind))
 def test_each_kind_says_what_it_does_takes_and_proves(kind: StepKind, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fault", kind, "--help"]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    meaning, (needed, possible) = MEANINGS[kind], keys_of(kind)
+    meaning, (needed, possible) = KINDS[kind], keys_of(kind)
     assert f"{kind}: {meaning.does}." in told
     assert meaning.proof in told
     options = {f"--{key.replace('_', '-')}" for key in (*needed, *possible) if key != "target"}

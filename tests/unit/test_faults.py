@@ -13,9 +13,8 @@ from cluster.host.limits import burst_bytes
 from cluster.host.links import Cut, Limited, Transfer
 from cluster.runtime.base import LogLoss, NodeInfo, PowerLoss
 from ebbtide.errors import StepImpossible
-from ebbtide.scenario.model import ADMIN_KINDS, StepKind
-from ebbtide.scenario.order import HEALED_BY
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.steps.table import ADMIN_KINDS, HEALED_BY, StepKind
 from ebbtide.waiting import WaitExpired
 from faults import disk, network, process
 from faults.base import Effect

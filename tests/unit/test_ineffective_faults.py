@@ -25,7 +25,8 @@ from cluster.runtime.base import DiskReplacement, LogLoss, NodeInfo, PowerLoss
 from cluster.wire.messages import Arm, Command, WireEvent
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import read_steps
-from ebbtide.scenario.model import WIRE_KINDS, StepKind, StepSpec
+from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.steps.table import WIRE_KINDS, StepKind
 from ebbtide.waiting import wait_until
 from faults import admin, disk, process, wire
 from harness.runner.schedule import Schedule

@@ -17,8 +17,7 @@ from cluster.doctor import VOLUMES, Check
 from cluster.runtime.choose import LocalChoice
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.scenario import catalogue
-from ebbtide.scenario.model import WIRE_KINDS
-from ebbtide.scenario.order import DISK_TROUBLES
+from ebbtide.scenario.steps.table import DISK_TROUBLES, WIRE_KINDS
 from harness.cli.night_work import RUNS_LOG, carrier
 from harness.nightly.drawing import Drawing
 from harness.nightly.job import Job, ReleaseTarget, catalogue_jobs, least_recent_first

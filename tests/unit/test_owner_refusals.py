@@ -12,8 +12,9 @@ from test_schedule import Bench
 from ebbtide.daemon.control import ask, end, only
 from ebbtide.daemon.messages import CreateTopic, Fire
 from ebbtide.errors import ExitCode, UsageError
-from ebbtide.scenario.model import StepKind, StepSpec, TopicSpec, Trigger
+from ebbtide.scenario.model import StepSpec, TopicSpec, Trigger
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.steps.table import StepKind
 from harness.cli.main import main
 
 pytestmark = pytest.mark.usefixtures("no_clusters")

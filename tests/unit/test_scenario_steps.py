@@ -9,8 +9,8 @@ from typing import get_args
 import pytest
 
 from ebbtide.errors import Problems
-from ebbtide.scenario.model import StepKind
 from ebbtide.scenario.parse import parse
+from ebbtide.scenario.steps.table import StepKind
 
 FILE = """
 name = "x"

@@ -16,8 +16,8 @@ from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.scenario.model import IsrTrigger, StepSpec, Trigger
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.waiting import WaitExpired
+from faults import disk, network, process
 from faults.base import Effect, proven, unproven
-from harness.runner import acts
 from harness.runner.display import RunState
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
@@ -115,14 +115,15 @@ class Bench:
         build.write_log(log, build.metadata_batch(0, build.topic("t", "T"), build.partition("T", 0, (2, 1, 3), 2)))
         self.view = ClusterView({100: log}, {100: tmp_path / "mirror"}, (1, 2, 3))
         self.view.poll()
-        for kind in acts.INJECT:
-            monkeypatch.setitem(acts.INJECT, kind, self._inject(kind))
-        monkeypatch.setattr(acts, "Trouble", lambda _runtime, _node: MendOnce(self.done))
-        for kind in acts._TROUBLES:
-            monkeypatch.setitem(acts._TROUBLES, kind, lambda _trouble: proven())
-        monkeypatch.setattr(acts, "partition", self._partition)
-        monkeypatch.setattr(acts, "limit", lambda _runtime, _pairs, _rate: self._effect("limit"))
-        monkeypatch.setattr(acts, "heal", lambda _runtime: self._effect("heal"))
+        for family in (process, disk):
+            for kind in family.INJECT:
+                monkeypatch.setitem(family.INJECT, kind, self._inject(kind))
+        monkeypatch.setattr(disk, "Trouble", lambda _runtime, _node: MendOnce(self.done))
+        for kind in disk.TROUBLES:
+            monkeypatch.setitem(disk.TROUBLES, kind, lambda _trouble: proven())
+        monkeypatch.setattr(network, "partition", self._partition)
+        monkeypatch.setattr(network, "limit", lambda _runtime, _pairs, _rate: self._effect("limit"))
+        monkeypatch.setattr(network, "heal", lambda _runtime: self._effect("heal"))
 
     def run(self, *steps: StepSpec, pump: Callable[[], None] = lambda: None) -> tuple[Schedule, bool]:
         schedule = Schedule(

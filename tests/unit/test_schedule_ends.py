@@ -12,8 +12,8 @@ from test_schedule import Bench
 
 from ebbtide.errors import HarnessError, StepImpossible
 from ebbtide.scenario.model import BrokerTrigger, StepSpec, Trigger
+from faults import process
 from faults.base import Effect
-from harness.runner import acts
 from harness.runner.view import ClusterView
 
 
@@ -29,7 +29,7 @@ def test_a_step_that_could_not_be_injected_is_named_in_the_error_and_says_why_in
     def kill(_runtime: object, _node: int) -> Effect:
         raise HarnessError("broker-1 is down", where=where)
 
-    monkeypatch.setitem(acts.INJECT, "kill", kill)
+    monkeypatch.setitem(process.INJECT, "kill", kill)
     with pytest.raises(HarnessError) as caught:
         bench.run(StepSpec(step="heal"), StepSpec(step="kill", target="broker(1)"))
     assert caught.value.where == told
@@ -46,7 +46,7 @@ def test_a_start_on_a_volume_in_trouble_is_impossible_and_on_any_other_a_failure
     def start(_runtime: object, _node: int) -> Effect:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setitem(acts.INJECT, "start", start)
+    monkeypatch.setitem(process.INJECT, "start", start)
     before = StepSpec(step="read-only" if in_trouble else "kill", target="broker(1)")
     with pytest.raises(StepImpossible if in_trouble else OSError, match="Read-only file system"):
         bench.run(before, StepSpec(step="start", target="broker(1)"))

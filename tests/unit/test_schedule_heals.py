@@ -8,8 +8,8 @@ import pytest
 from test_schedule import Bench, MendOnce
 
 from ebbtide.scenario.model import StepSpec
+from faults import process
 from faults.base import Effect, proven, unproven
-from harness.runner import acts
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_pause_ends_with_its_process_whatever_ended_it(bench: Bench, monkeypat
     pause = StepSpec(step="pause", target="broker(1)")
     bench.run(pause, StepSpec(step="isolate", target="broker(1)"))
     assert bench.entries()[0].healed_ns is None
-    monkeypatch.setitem(acts.INJECT, "kill", lambda _runtime, _node: ends(proven()))
+    monkeypatch.setitem(process.INJECT, "kill", lambda _runtime, _node: ends(proven()))
     bench.run(pause, StepSpec(step="kill", target="broker(1)"))
     assert bench.entries()[0].healed_ns is not None
     bench.runtime.pids = {1: 12}
@@ -94,7 +94,7 @@ def test_a_heal_of_several_nodes_counts_on_those_where_it_has_a_proof(
     def start(_runtime: object, node: int) -> Effect:
         return unproven("it runs already") if runs[node] else proven()
 
-    monkeypatch.setitem(acts.INJECT, "start", start)
+    monkeypatch.setitem(process.INJECT, "start", start)
     schedule, _ = bench.run(StepSpec(step="kill", target="followers(t-0)"))
     schedule.add(StepSpec(step="start", target="followers(t-0)"))
     assert schedule.entries[0].healed_ns is None

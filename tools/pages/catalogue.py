@@ -1,6 +1,7 @@
 """docs/scenarios.md from the scenario files and what was measured: `python -m tools.pages.catalogue [STORE...]`.
 
-The table of coverage facts in docs/verdicts.md, which says who asks for each, is made anew with it.
+The table of coverage facts in docs/verdicts.md, which says who asks for each, and the table of faults in docs/faults.md
+are made anew with it.
 
 Each STORE (`ebbtide nightly --store STORE`) replaces, in docs/measured.json, what was measured of every scenario,
 target and runtime that it has runs of. The page is written anew either way; a test holds it against the files.
@@ -22,7 +23,7 @@ from analysis.judge.outcome.prediction import told
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import Scenario
 from harness.nightly.store import Done, Store
-from tools.pages import facts
+from tools.pages import facts, kinds
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MEASURED = DOCS / "measured.json"
@@ -136,7 +137,8 @@ def main(argv: Sequence[str]) -> int:
     MEASURED.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
     PAGE.write_text(page(scenarios(), kept))
     facts.write(scenarios())
-    print(f"{len(kept)} rows in {MEASURED}, {PAGE} and {facts.PAGE} written")
+    kinds.write()
+    print(f"{len(kept)} rows in {MEASURED}, {PAGE}, {facts.PAGE} and {kinds.PAGE} written")
     return 0
 
 

@@ -23,17 +23,18 @@ from analysis.judge.history.evidence import Evidence
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
-from ebbtide.scenario.order import DISK_TROUBLES, TAKES_DOWN
+from ebbtide.scenario.steps.table import CUT_KINDS, DISK_TROUBLES, KINDS, TAKES_DOWN
 
 LEARNS_WITHIN_NS = 500_000_000
 """How long after the controller wrote a record a leader in touch with it may not yet have applied it."""
 
-_STOPPING = frozenset({"kill", "stop", "power-loss"})
-_CUTS = frozenset({"partition", "isolate", "flap"})
-_END_BY_THEMSELVES = frozenset({"flap", "restart", "rolling"})
+_STOPPING = frozenset(kind for kind in TAKES_DOWN if KINDS[kind].loses != "all")
+_SLOW = frozenset(kind for kind, one in KINDS.items() if one.volume == "slow")
+_CUTS = CUT_KINDS - {"limit-bandwidth"}
+_END_BY_THEMSELVES = frozenset(kind for kind, one in KINDS.items() if one.ends_itself)
 _STOP_A_CONTROLLER = TAKES_DOWN | DISK_TROUBLES | {"pause", "restart", "rolling"}
 """Steps on a controller after which a record of its log may be committed, and brokers find who leads it, late."""
-_WIRE = frozenset({"hold-request", "delay-request", "drop-request"})
+_WIRE = frozenset(kind for kind, one in KINDS.items() if one.withholds)
 _READS = frozenset({"ApiVersions", "Fetch", "FetchSnapshot"})
 """What goes over the connection on which a broker reads the metadata log; heartbeats have one of their own."""
 _MAY_BE_A_CONTROLLER = ("controller", "step(")
@@ -115,7 +116,7 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
             return self._between(step, readers)
         if step.step in _CUTS and self._between(step, {*self.controllers}):
             return True
-        if step.step == "slow-disk":
+        if step.step in _SLOW:
             return among
         return step.step in _STOP_A_CONTROLLER and not set(self.controllers).isdisjoint(step.nodes)
 

@@ -11,8 +11,9 @@ from analysis.judge.trace.results import TimelineTrace, Unexplained
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.facts import ACTION_CLAUSES
+from ebbtide.scenario.steps.table import KINDS
 
-_TOUCH_DIRECTORIES = frozenset({"wipe-disk", "fill-disk", "read-only", "fail-disk", "mend-disk"})
+_TOUCH_DIRECTORIES = frozenset(kind for kind, one in KINDS.items() if one.changes_directory)
 """Steps after which a broker's log directory may be another, or offline; a power loss leaves it and its id."""
 
 

@@ -23,7 +23,7 @@ from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
 from ebbtide.scenario.facts import BELOW, HELD
-from ebbtide.scenario.model import CUT_KINDS
+from ebbtide.scenario.steps.table import CUT_KINDS
 
 _ACKS = {"0": 0, "1": 1, "all": -1}
 

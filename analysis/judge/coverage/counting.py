@@ -11,6 +11,7 @@ from analysis.judge.coverage.workload_facts import workload_facts
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.evidence import Evidence
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.table import KINDS
 
 _ROADS = {
     "elr": "elections-from-elr",
@@ -47,18 +48,10 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None, controllers:
     facts["unclean-registrations"] = sum(1 for _ in unclean_registrations(steps or (), timeline.brokers))
     facts["brokers-fenced"] = sum(event.event == "fenced" for event in timeline.brokers)
     took_effect = [step for step in steps or () if step.effect_ns is not None]
-    for kind, fact in (
-        ("kill", "kills"),
-        ("stop", "clean-stops"),
-        ("pause", "pauses"),
-        ("power-loss", "power-losses"),
-        ("wipe-disk", "disks-replaced"),
-        ("fill-disk", "disks-full"),
-        ("read-only", "disks-read-only"),
-        ("fail-disk", "disks-failed"),
-        ("slow-disk", "disks-slow"),
-    ):
-        facts[fact] = sum(max(1, len(step.nodes)) for step in took_effect if step.step == kind)
+    for kind, one in KINDS.items():
+        if one.counted is not None:
+            fact, _ = one.counted
+            facts[fact] = sum(max(1, len(step.nodes)) for step in took_effect if step.step == kind)
     facts["requests-refused"] = sum("expect_error" in step.parameters for step in took_effect)
     facts["partitions-cut"] = sum(step.step == "partition" for step in took_effect)
     facts["one-way-cuts"] = sum(_one_way(step) for step in took_effect)

@@ -18,7 +18,7 @@ from analysis.judge.history.timeline import Timeline
 from ebbtide.record.files import LOGS_DIR
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.order import HEALED_BY
+from ebbtide.scenario.steps.table import HEALED_BY
 
 FACTS = (
     "controller-failovers",

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.table import KINDS, LOSES_RECORDS, TAKES_DOWN
 
-LOSING_STEPS = frozenset({"power-loss", "wipe-disk", "fail-disk", "read-only"})
-UNCLEAN_STEPS = LOSING_STEPS | {"kill"}
+_WIPES = frozenset(kind for kind, one in KINDS.items() if one.loses == "all")
+UNCLEAN_STEPS = LOSES_RECORDS | {kind for kind in TAKES_DOWN if not KINDS[kind].clean}
 """Steps after which a broker comes back without a clean-shutdown file."""
 
 
@@ -58,7 +59,7 @@ def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
         for node in step.nodes:
             proof = _proof_of(step, node)
             lost_bytes = _integer(proof.get("lost_bytes"))
-            if step.step not in LOSING_STEPS and not lost_bytes:
+            if step.step not in LOSES_RECORDS and not lost_bytes:
                 continue
             found.append(
                 BrokerLogLoss(
@@ -66,7 +67,7 @@ def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
                     fired_ns=step.fired_ns,
                     done_ns=step.effect_ns if step.effect_ns is not None else step.fired_ns,
                     proven=step.effect_ns is not None,
-                    wiped=step.step == "wipe-disk",
+                    wiped=step.step in _WIPES,
                     lost_bytes=lost_bytes,
                     starts=_offsets(proof.get("logs"), "leo_before"),
                     ends=_offsets(proof.get("logs"), "leo_after"),

@@ -16,7 +16,8 @@ from ebbtide.record.manifest import Manifest
 from ebbtide.record.properties import NO_COMMITTED_LOSS, NO_HW_REGRESSION, hw_fell_without_cause, is_needed
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Outcome
-from ebbtide.scenario.model import CUT_KINDS, Scenario
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.steps.table import CUT_KINDS
 
 _SHOWN_MAX = 20
 

@@ -1,0 +1,80 @@
+"""Steps on a node's volume."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Literal
+
+from ebbtide.scenario.steps.kind import TARGET, Kind
+
+DiskKind = Literal["power-loss", "wipe-disk", "fill-disk", "read-only", "fail-disk", "slow-disk", "mend-disk"]
+
+_disk = partial(Kind, family="disk", needs=TARGET)
+_trouble = partial(_disk, healed_by="mend-disk", host=("loop mounts",))
+
+DISK: Mapping[DiskKind, Kind] = {
+    "power-loss": _disk(
+        does="SIGKILL, then everything that was not fsynced is gone",
+        proof="the pid is gone, the volume refused a write, and a file that was there, not fsynced, did not come back",
+        healed_by="start",
+        loses="unflushed",
+        counted=("power-losses", "nodes that lost power"),
+        spends=("power_losses",),
+        weight=3.0,
+        at_controllers=True,
+    ),
+    "wipe-disk": _disk(
+        does="SIGKILL, then a new file system, formatted by Kafka's own tool for the same cluster: a replaced disk",
+        proof="the pid is gone, no partition's folder is on the disk, its cluster id is the old one",
+        healed_by="start",
+        loses="all",
+        changes_directory=True,
+        counted=("disks-replaced", "disks replaced by empty ones"),
+        spends=("kills", "disks"),
+        weight=0.7,
+    ),
+    "fill-disk": _trouble(
+        does="takes the last byte of the node's volume",
+        proof="a write is refused with ENOSPC",
+        volume="full",
+        changes_directory=True,
+        counted=("disks-full", "disks filled"),
+        weight=0.4,
+    ),
+    "read-only": _trouble(
+        does="ends the file system's journal, as the kernel does after an I/O error",
+        proof="a write is refused with EROFS",
+        volume="dead",
+        loses="unflushed",
+        changes_directory=True,
+        counted=("disks-read-only", "disks made read-only"),
+        weight=0.4,
+    ),
+    "fail-disk": _trouble(
+        does="shuts the file system down under the running node",
+        proof="a write is refused with EIO",
+        volume="dead",
+        loses="unflushed",
+        changes_directory=True,
+        counted=("disks-failed", "disks made to fail"),
+        weight=0.6,
+    ),
+    "slow-disk": _trouble(
+        does="freezes the volume for `delay` of every `period`: writes wait",
+        proof="the volume was frozen, and then a write with its fsync took `delay`",
+        needs=("target", "delay", "period"),
+        volume="slow",
+        host=("loop mounts", "slow volumes"),
+        counted=("disks-slow", "disks slowed down"),
+        weight=0.6,
+        drawn={"delay": ("200ms", "500ms", "1500ms"), "period": ("2s",)},
+    ),
+    "mend-disk": _disk(
+        does="frees, thaws or mounts the volume anew",
+        proof="a write is taken",
+        may_leave_down=True,
+        changes_directory=True,
+        weight=3.0,
+    ),
+}

@@ -1,0 +1,86 @@
+"""What is said of one kind of step. Every table about kinds derives from these fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+Family = Literal["process", "disk", "network", "admin", "wire", "waiting"]
+Healer = Literal["start", "resume", "mend-disk", "heal", "release"]
+Budget = Literal["kills", "stops", "power_losses", "disks"]
+
+TARGET = ("target",)
+"""The keys of a step that acts on whom its target stands for, and takes no parameter."""
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of step: its words and keys, what it does to a node, and what that means to the rest of Ebbtide."""
+
+    family: Family
+    does: str
+    """One line for docs/faults.md and `ebbtide fault --help`; Markdown."""
+    proof: str
+    """What is seen of the effect; without it the step proves nothing. Markdown."""
+
+    needs: tuple[str, ...] = ()
+    """Keys that a step of this kind must have."""
+    takes: tuple[str, ...] = ()
+    """Keys that it may have, besides those that every step may have."""
+    either: tuple[str, str] | None = None
+    """Two of its keys of which a step has exactly one."""
+    only_brokers: str | None = None
+    """What to say of a target that is no broker; None: it may be a controller."""
+    nothing_to_end: tuple[str, str] | None = None
+    """Of a healer that needs no target: what to say when there is nothing to end, and what is allowed."""
+
+    healed_by: Healer | None = None
+    """The kind of step that ends the effect."""
+    ends_itself: bool = False
+    """The effect ends with the step."""
+    needs_process: bool = False
+    """The node must run, or be paused."""
+    needs_awake: bool = False
+    """The node must not be paused."""
+    may_leave_down: bool = False
+    """The node may be down afterwards, and need not be."""
+    clean: bool = False
+    """It ends the process by a controlled shutdown."""
+    loses: Literal["unflushed", "all"] | None = None
+    """Which records the node's logs may lack once it is back."""
+    volume: Literal["full", "dead", "slow"] | None = None
+    """What is wrong with the node's volume, while the node may go on running."""
+    changes_directory: bool = False
+    """The log directory may be another afterwards, or offline."""
+    stops_requests: bool = False
+    """Requests are kept at the proxy for a while, so that a trigger can wait for them."""
+    withholds: bool = False
+    """A request, or its answer, may come late or never."""
+
+    host: tuple[str, ...] = ()
+    """Checks of `ebbtide doctor` that it needs, besides what every run needs."""
+    counted: tuple[str, str] | None = None
+    """The coverage fact that counts the nodes on which it took effect, and what that counts."""
+    spends: tuple[Budget, ...] | None = None
+    """What it costs for each broker in the budgets of the protocol's explorer; None: these cannot say it. Sessions may
+    expire and followers fall behind at any time in the model, so that cuts and pauses cost nothing."""
+
+    weight: float = 0.0
+    """How often random schedules draw it, against the others; 0: never."""
+    at_controllers: bool = False
+    """Random schedules may aim it at the active controller, who is back from it within seconds."""
+    lasts_s: float = 1.0
+    """For how long a random schedule takes the act itself to last."""
+    drawn: Mapping[str, tuple[str, ...]] = {}
+    """What a random schedule draws for its keys."""
+
+    @property
+    def takes_down(self) -> bool:
+        """Whether it ends the node's process."""
+        return self.healed_by == "start"
+
+    @property
+    def ended_by(self) -> str:
+        """What ends the effect, in words: a kind of step, `itself`, or `-` where there is nothing to end."""
+        return self.healed_by or ("itself" if self.ends_itself else "-")

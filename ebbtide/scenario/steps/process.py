@@ -1,0 +1,85 @@
+"""Steps on a node's process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Literal
+
+from ebbtide.scenario.steps.kind import TARGET, Kind
+
+ProcessKind = Literal["kill", "stop", "pause", "resume", "start", "restart", "rolling"]
+
+_process = partial(Kind, family="process", needs=TARGET)
+
+PROCESS: Mapping[ProcessKind, Kind] = {
+    "kill": _process(
+        does="SIGKILL",
+        proof="the pid is gone, and the kernel says that SIGKILL ended it (waitpid)",
+        healed_by="start",
+        needs_process=True,
+        counted=("kills", "nodes killed"),
+        spends=("kills",),
+        weight=3.0,
+        at_controllers=True,
+    ),
+    "stop": _process(
+        does="SIGTERM: Kafka's controlled shutdown",
+        proof="the pid is gone, exit code 143 or 0; a crash on the way or a forced end is no proof",
+        healed_by="start",
+        needs_process=True,
+        needs_awake=True,
+        clean=True,
+        counted=("clean-stops", "nodes shut down cleanly"),
+        spends=("stops",),
+        weight=2.0,
+        lasts_s=4.0,
+    ),
+    "pause": _process(
+        does="SIGSTOP",
+        proof="the process is in state T in /proc",
+        healed_by="resume",
+        needs_process=True,
+        needs_awake=True,
+        counted=("pauses", "nodes paused"),
+        spends=(),
+        weight=1.5,
+        at_controllers=True,
+        lasts_s=0.5,
+    ),
+    "resume": _process(
+        does="SIGCONT",
+        proof="it was in state T, left it, and its threads had CPU time again",
+        needs_process=True,
+        spends=(),
+        weight=2.0,
+        lasts_s=0.5,
+    ),
+    "start": _process(
+        does="starts the process",
+        proof="it was down, and runs; whether it is ready is asked of the metadata log",
+        spends=(),
+        weight=5.0,
+    ),
+    "restart": _process(
+        does="a stop, then a start",
+        proof="those of the stop and of the start",
+        ends_itself=True,
+        needs_process=True,
+        needs_awake=True,
+        clean=True,
+        spends=("stops",),
+        weight=0.7,
+        lasts_s=5.0,
+    ),
+    "rolling": _process(
+        does="a stop, kill or power-loss and a start, one broker after the other; "
+        "goes on once the ISR of every partition is whole again",
+        proof="those of every part, and the whole ISR within `deadline_s`",
+        needs=("mode",),
+        takes=TARGET,
+        ends_itself=True,
+        weight=0.4,
+        lasts_s=15.0,
+    ),
+}

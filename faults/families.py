@@ -1,0 +1,32 @@
+"""Every family of faults, at work on the cluster of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from cluster.runtime.base import Runtime
+from faults.admin import AdminFaults, Administer
+from faults.disk import DiskFaults
+from faults.injector import Injector, View
+from faults.network import NetworkFaults
+from faults.process import ProcessFaults
+from faults.waiting import WAITING
+from faults.wire import WireFaults
+
+
+class Faults(Injector):
+    """The injector with all families; the state of each is its own."""
+
+    def __init__(
+        self, runtime: Runtime, view: View, administer: Administer, pump: Callable[[], None], record: Path
+    ) -> None:
+        """`record`: the folder in which the wire proxies' journal is kept. `pump`: see `Injector`."""
+        super().__init__(runtime, view, pump)
+        self.network = NetworkFaults(self)
+        self.disk = DiskFaults(self)
+        self.admin = AdminFaults(self, administer)
+        self.wire = WireFaults(runtime, record)
+        families = (ProcessFaults(self).family, self.disk.family, self.network.family, self.admin.family)
+        for family in (*families, self.wire.family(self), WAITING):
+            self.add(family)

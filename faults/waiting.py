@@ -1,0 +1,8 @@
+"""The step that does nothing but wait: once its trigger has fired, it is done."""
+
+from __future__ import annotations
+
+from faults.base import proven
+from faults.injector import Family, Plan
+
+WAITING = Family(plans={"wait": lambda _step: Plan(nodes=(), told="", act=proven)})

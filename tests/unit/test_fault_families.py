@@ -1,0 +1,20 @@
+"""Every kind of step has a family that carries it out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+from unittest.mock import Mock
+
+import pytest
+
+from ebbtide.scenario.steps.table import KINDS, StepKind
+from faults.families import Faults
+
+
+@pytest.mark.parametrize("kind", get_args(StepKind))
+def test_each_kind_is_carried_out_by_its_own_family(kind: StepKind, tmp_path: Path) -> None:
+    faults = Faults(Mock(), Mock(), Mock(), lambda: None, tmp_path)
+    carried_out = faults._plans.get(kind) or faults._on_a_node[kind]
+    module = getattr(carried_out, "func", carried_out).__module__
+    assert module == f"faults.{KINDS[kind].family}"
