@@ -25,6 +25,7 @@ from ebbtide.scenario.words import duration_s
 from faults.base import Effect, merged, proven, unproven
 from faults.injector import Family, Injector, Plan
 from faults.power import power_loss
+from faults.torn_write import torn_write
 
 _PULSES_START_S = 10.0
 """For the process that freezes the volume to start."""
@@ -150,7 +151,11 @@ class Trouble:
         return proven() if error is None else unproven(f"the volume refuses a write: {os.strerror(error)}")
 
 
-INJECT: dict[StepKind, Callable[[Runtime, int], Effect]] = {"power-loss": power_loss, "wipe-disk": wipe_disk}
+INJECT: dict[StepKind, Callable[[Runtime, int], Effect]] = {
+    "power-loss": power_loss,
+    "torn-write": torn_write,
+    "wipe-disk": wipe_disk,
+}
 """What is done to one node, which is down afterwards."""
 TROUBLES: dict[StepKind, Callable[[Trouble], Effect]] = {
     "fill-disk": Trouble.fill,

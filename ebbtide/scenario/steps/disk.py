@@ -8,7 +8,9 @@ from typing import Literal
 
 from ebbtide.scenario.steps.kind import TARGET, Kind
 
-DiskKind = Literal["power-loss", "wipe-disk", "fill-disk", "read-only", "fail-disk", "slow-disk", "mend-disk"]
+DiskKind = Literal[
+    "power-loss", "torn-write", "wipe-disk", "fill-disk", "read-only", "fail-disk", "slow-disk", "mend-disk"
+]
 
 _disk = partial(Kind, family="disk", needs=TARGET)
 _trouble = partial(_disk, healed_by="mend-disk", host=("loop mounts",))
@@ -23,6 +25,14 @@ DISK: Mapping[DiskKind, Kind] = {
         spends=("power_losses",),
         weight=3.0,
         at_controllers=True,
+    ),
+    "torn-write": _disk(
+        does="a power loss in the middle of a write: half of the first lost page of each log is there, then zeros",
+        proof="that of a power loss, and a reader finds the damage at the end of each torn log",
+        healed_by="start",
+        loses="unflushed",
+        counted=("writes-torn", "nodes that lost power in the middle of a write"),
+        spends=("power_losses",),
     ),
     "wipe-disk": _disk(
         does="SIGKILL, then a new file system, formatted by Kafka's own tool for the same cluster: a replaced disk",

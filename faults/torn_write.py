@@ -1,0 +1,111 @@
+"""A torn write: power goes while the kernel writes logs back, and half of the page that is being written arrives.
+
+A plain power loss leaves each log as the last flush left it. Here each log that lost records gets half of its first
+lost page back, and zeros for the other half. A broker that starts on it must find the batch that is not whole, by its
+length or its checksum, and cut the log there (Kafka's log recovery after an unclean shutdown). The metadata log is left
+alone: a controller fsyncs it before it answers.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from cluster.runtime.base import Runtime
+from cluster.runtime.log_losses import LogsBefore, common_prefix
+from ebbtide.logs.scan import Damage, scan_file
+from ebbtide.logs.segments import METADATA_FOLDER, partition_folders, segment_files
+from faults.base import Effect, unproven
+from faults.power import proof_of_power_loss
+
+PAGE_BYTES = 4096
+
+
+class TornPage(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one log's first lost page; `damage`: what a reader finds there, None: nothing wrong."""
+
+    segment: str
+    position: int
+    arrived_bytes: int
+    zero_bytes: int
+    damage: str | None
+
+
+def torn_write(runtime: Runtime, node_id: int) -> Effect:
+    """SIGKILL and a power loss, then half of the first lost page of each log is there; the node stays down.
+
+    Healed by `start`. Proven as a power loss is, and when a reader of each torn log finds the damage at its end. A
+    node whose logs lost nothing has no page to tear, which proves nothing.
+    """
+    pid = runtime.pid(node_id)
+    if pid is not None:
+        runtime.kill(node_id)
+    data = runtime.data_dir(node_id)
+    # Beside the volume: what is on it goes.
+    aside = data.parent.with_name(f"{data.parent.name}.torn")
+    before = LogsBefore(data, aside)
+    try:
+        loss = runtime.lose_power(node_id)
+        torn = _tear_each(aside, data)
+        logs = before.compare()
+    finally:
+        before.release()
+    lost_bytes = sum(log.lost_bytes for log in logs.values())
+    lost = proof_of_power_loss(pid, msgspec.structs.replace(loss, lost_bytes=lost_bytes, logs=logs))
+    figures = {**lost.proof, "torn": msgspec.to_builtins(torn)}
+    whole = [name for name, page in torn.items() if page.damage is None]
+    if lost.effect_ns is not None and not torn:
+        return unproven("no log had a page to tear: nothing was lost", **_measured(figures))
+    if lost.effect_ns is not None and whole:
+        return unproven(f"nothing is wrong with the end of {', '.join(whole)}", **_measured(figures))
+    return msgspec.structs.replace(lost, proof=figures)
+
+
+def _measured(figures: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in figures.items() if key != "probe"}
+
+
+def _tear_each(before: Path, data: Path) -> dict[str, TornPage]:
+    """Tear every log of `data` that has less than the copy in `before`, keyed `topic-partition`."""
+    torn = {}
+    for partition, kept in partition_folders(before).items():
+        page = _tear(kept, data / kept.name) if kept.name != METADATA_FOLDER else None
+        if page is not None:
+            torn[str(partition)] = page
+    return torn
+
+
+def _tear(before: Path, now: Path) -> TornPage | None:
+    """None where nothing was lost, or the file itself that was being written."""
+    segments = segment_files(now)
+    for base, kept in segment_files(before).items():
+        segment, size_bytes = segments.get(base), kept.stat().st_size
+        if segment is None:
+            return None
+        start = common_prefix(kept, segment)
+        if start < size_bytes:
+            end = min(size_bytes, (start // PAGE_BYTES + 1) * PAGE_BYTES)
+            return _tear_page(kept, segment, start, end)
+    return None
+
+
+def _tear_page(kept: Path, segment: Path, start: int, end: int) -> TornPage:
+    """Half of the bytes from `start` to `end` arrive, and zeros for the rest; durably, as on a real disk."""
+    half = start + (end - start + 1) // 2
+    with kept.open("rb") as source, segment.open("r+b") as target:
+        source.seek(start)
+        target.truncate(start)
+        target.seek(start)
+        target.write(source.read(half - start) + bytes(end - half))
+        target.flush()
+        os.fsync(target.fileno())
+    found = next((item for item in scan_file(segment) if isinstance(item, Damage)), None)
+    return TornPage(
+        segment=segment.name,
+        position=start,
+        arrived_bytes=half - start,
+        zero_bytes=end - half,
+        damage=found.kind if found is not None and found.tail else None,
+    )
