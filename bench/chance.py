@@ -20,6 +20,7 @@ from ebbtide.errors import EbbtideError
 from ebbtide.record.json_files import append_line, read_lines
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.plain import read_text
 from harness.cli.judging import JudgeTogether, judging_together
 from harness.random.guide import CORPUS, Guide, Told, marks
 from harness.runner.launch import Launch, Wanted, check, prepare
@@ -56,7 +57,8 @@ class Arm:
 
     def told(self) -> list[Told]:
         """What its runs reached, in order."""
-        return read_lines(self.folder / CORPUS, Told, what="corpus", next="take the line out, or begin another store")
+        remedy = "take the line out, or begin another store"
+        return read_lines(self.folder / CORPUS, Told, what="corpus", next=remedy, dec_hook=read_text)
 
 
 def play_round(

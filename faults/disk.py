@@ -21,7 +21,6 @@ from cluster.runtime.base import LogLoss, Runtime
 from cluster.runtime.log_losses import LogsBefore
 from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.steps.table import StepKind
-from ebbtide.scenario.words import duration_s
 from faults.base import Effect, merged, proven, unproven
 from faults.injector import Family, Injector, Plan
 from faults.power import power_loss
@@ -203,8 +202,9 @@ class DiskFaults:
         return act(trouble)
 
     def _plan_slow(self, step: StepSpec) -> Plan:
-        delay_s, period_s = duration_s(step.delay or ""), duration_s(step.period or "")
-        act = partial(Trouble.slow, delay_s=delay_s, period_s=period_s)
+        assert step.delay is not None, "every slow-disk has a delay"
+        assert step.period is not None, "every slow-disk has a period"
+        act = partial(Trouble.slow, delay_s=step.delay.seconds, period_s=step.period.seconds)
 
         def slow(nodes: tuple[int, ...]) -> Effect:
             done = [self._injector.in_trouble(node) or self._trouble(node, act) for node in nodes]

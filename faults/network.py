@@ -16,7 +16,6 @@ from cluster.host.links import Cut, Transfer
 from cluster.runtime.base import Runtime
 from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.roles import CLIENTS, parse_role
-from ebbtide.scenario.words import duration_s, rate_bytes_s
 from faults.base import Effect, Part, composed, part, proven, unproven
 from faults.injector import Family, Injector, Plan
 
@@ -188,11 +187,13 @@ class NetworkFaults:
 
     def _limit(self, step: StepSpec, pairs: Sequence[Cut]) -> Effect:
         self.cut = True
-        return limit(self._runtime, pairs, rate_bytes_s(step.rate or ""))
+        assert step.rate is not None, "every limit has a rate"
+        return limit(self._runtime, pairs, step.rate.bytes_s)
 
     def _flap(self, step: StepSpec, cuts: Sequence[Cut]) -> Effect:
         self.cut = True
-        parts = flap(self._runtime, cuts, step.times or 1, duration_s(step.period or "1s"), self._injector.wait)
+        period_s = step.period.seconds if step.period is not None else 1.0
+        parts = flap(self._runtime, cuts, step.times or 1, period_s, self._injector.wait)
         self.cut = False
         return composed(parts)
 

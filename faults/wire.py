@@ -22,7 +22,6 @@ from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
 from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.roles import CLIENTS, parse_role
 from ebbtide.scenario.steps.table import WIRE_KINDS, StepKind
-from ebbtide.scenario.words import duration_s
 from ebbtide.waiting import wait_until
 from faults.base import Effect, proven, unproven
 from faults.injector import Family, Injector, Plan
@@ -214,7 +213,7 @@ class WireFaults:
             api=step.api or "",
             direction=step.direction or "request",
             peers=injector.view.resolve_all(step.to),
-            delay_s=duration_s(step.delay) if step.delay is not None else 0.0,
+            delay_s=step.delay.seconds if step.delay is not None else 0.0,
             times=step.times,
         )
         return Plan(nodes=nodes, told=f"{matter.api} {self._names(nodes)}", act=lambda: self.arm(matter))

@@ -14,12 +14,13 @@ from analysis.spec.explore.eager import Deed, Played
 from analysis.spec.variants import ELR_VERSION
 from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, IsrTrigger, MemberTrigger, StepSpec, Trigger
 from ebbtide.scenario.steps.table import StepKind
+from ebbtide.scenario.words import Duration
 
 FIRST_COUNT = 2000
 """Acknowledged records before the first step."""
-_COMMIT_WAIT = "2s"
+_COMMIT_WAIT = Duration("2s")
 """Time for more records to be sent and committed; less than replica.lag.time.max.ms, after which the ISR changes."""
-_END_WAIT = "5s"
+_END_WAIT = Duration("5s")
 """Time for what the last deed brings about, where no trigger sees it in all releases."""
 
 _ON_A_BROKER: dict[str, StepKind] = {

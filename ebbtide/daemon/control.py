@@ -20,6 +20,7 @@ from ebbtide.errors import HarnessError, UsageError
 from ebbtide.places import state_dir
 from ebbtide.powers import held
 from ebbtide.scenario.check import suggestion
+from ebbtide.scenario.plain import write_text
 
 _SUFFIX = ".sock"
 _PEER = struct.Struct("3i")
@@ -162,7 +163,7 @@ def owner_pid(name: str) -> int:
 
 def _ask(name: str, request: Request) -> Reply:
     with _connect(name) as connection:
-        connection.sendall(msgspec.json.encode(request) + b"\n")
+        connection.sendall(msgspec.json.encode(request, enc_hook=write_text) + b"\n")
         with connection.makefile("rb") as answer:
             line = answer.readline()
     if not line:

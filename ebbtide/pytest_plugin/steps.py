@@ -35,11 +35,10 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
 
     `keys` are those of a scenario file, `from_` for `from`. Raises `Problems` with everything that does not fit.
     """
-    import msgspec
-
     from ebbtide.errors import Problems, UsageError
     from ebbtide.scenario.check import check
     from ebbtide.scenario.model import StepSpec
+    from ebbtide.scenario.plain import from_plain
 
     __tracebackhide__ = True
     raw: dict[str, Any] = {"step": kind}
@@ -53,7 +52,7 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     checked = check(_as_toml(raw), StepSpec)
     if checked.problems:
         raise Problems(f"the step {kind}", [*checked.problems])
-    return msgspec.convert(checked.value, StepSpec)
+    return from_plain(checked.value, StepSpec)
 
 
 def _as_toml(value: Any) -> Any:

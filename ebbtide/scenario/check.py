@@ -28,39 +28,55 @@ def suggestion(got: str, allowed: list[str]) -> str:
 class Checked(NamedTuple):
     """`value` with every mismatch replaced by a stand-in of the right type, and the mismatches.
 
-    `misspelt` holds the paths that unknown keys were probably meant for.
+    `misspelt` holds the paths that unknown keys were probably meant for, `unread` those of texts that their type
+    cannot read, such as a duration without a unit.
     """
 
     value: Any
     problems: list[UsageError]
     misspelt: frozenset[str]
+    unread: frozenset[str]
 
     def wrong(self, where: str) -> bool:
         """Whether the value at `where` is a stand-in, or part of one: what it says, the file does not say."""
         return any(_within(where, path) for path in (*self.misspelt, *(str(one.where) for one in self.problems)))
 
+    def unsaid(self, where: str) -> bool:
+        """Whether a further problem at `where` is one of the stand-in there, and not of the file."""
+        return self.wrong(where) and where not in self.unread
+
+
+class _Found:
+    """What a walk has found so far; see `Checked`."""
+
+    def __init__(self) -> None:
+        self.problems: list[UsageError] = []
+        self.misspelt: set[str] = set()
+        self.unread: set[str] = set()
+
 
 def check(value: Any, model: type[msgspec.Struct]) -> Checked:
     """Every place where `value` does not fit `model`, and a value that does fit, to look for further problems in."""
-    problems: list[UsageError] = []
-    misspelt: set[str] = set()
-    repaired = _walk(value, _type_info(model), "", problems, misspelt)
-    return Checked(repaired, problems, frozenset(misspelt))
+    found = _Found()
+    repaired = _walk(value, _type_info(model), "", found)
+    return Checked(repaired, found.problems, frozenset(found.misspelt), frozenset(found.unread))
 
 
 def _within(path: str, parent: str) -> bool:
     return path == parent or path.startswith((parent + ".", parent + "["))
 
 
-def _walk(value: Any, kind: inspect.Type, path: str, problems: list[UsageError], misspelt: set[str]) -> Any:
+def _walk(value: Any, kind: inspect.Type, path: str, found: _Found) -> Any:
     kind = _bare(kind)
     match kind:
         case inspect.StructType() if isinstance(value, dict):
-            return _walk_struct(value, kind, path, problems, misspelt)
+            return _walk_struct(value, kind, path, found)
         case inspect.VarTupleType(item_type=item) if isinstance(value, list):
-            return [_walk(element, item, f"{path}[{index}]", problems, misspelt) for index, element in enumerate(value)]
+            return [_walk(element, item, f"{path}[{index}]", found) for index, element in enumerate(value)]
         case inspect.DictType(value_type=item) if isinstance(value, dict):
-            return {key: _walk(element, item, f"{path}.{key}", problems, misspelt) for key, element in value.items()}
+            return {key: _walk(element, item, f"{path}.{key}", found) for key, element in value.items()}
+    if isinstance(kind, inspect.CustomType) and isinstance(value, str):
+        return _walk_text(value, kind, path, found)
     if _fits(value, kind):
         return value
     hint = ""
@@ -68,8 +84,19 @@ def _walk(value: Any, kind: inspect.Type, path: str, problems: list[UsageError],
         hint = suggestion(str(value), [str(word) for word in kind.values])
     if isinstance(kind, inspect.StrType) and isinstance(value, dict):
         hint = f' (dots make tables: a name with dots is quoted, "{_dotted(path.rpartition(".")[2], value)}")'
-    problems.append(UsageError("wrong value", where=path, got=_got(value), allowed=_describe(kind) + hint))
+    found.problems.append(UsageError("wrong value", where=path, got=_got(value), allowed=_describe(kind) + hint))
     return _stand_in(kind)
+
+
+def _walk_text(value: str, kind: inspect.CustomType, path: str, found: _Found) -> str | None:
+    """A text that its type reads; None for any other."""
+    try:
+        kind.cls(value)
+    except UsageError as error:
+        found.problems.append(UsageError(error.what, where=path, got=error.got, allowed=error.allowed))
+        found.unread.add(path)
+        return None
+    return value
 
 
 def _dotted(name: str, value: Any) -> str:
@@ -80,27 +107,25 @@ def _dotted(name: str, value: Any) -> str:
     return name
 
 
-def _walk_struct(
-    value: dict[str, Any], kind: inspect.StructType, path: str, problems: list[UsageError], misspelt: set[str]
-) -> Any:
+def _walk_struct(value: dict[str, Any], kind: inspect.StructType, path: str, found: _Found) -> Any:
     fields = {field.encode_name: field for field in kind.fields}
     prefix = f"{path}." if path else ""
     repaired = {}
     for key, element in value.items():
         if key in fields:
-            fitting = _walk(element, fields[key].type, prefix + key, problems, misspelt)
-            at_fault = bool(problems) and problems[-1].where == prefix + key
+            fitting = _walk(element, fields[key].type, prefix + key, found)
+            at_fault = bool(found.problems) and found.problems[-1].where == prefix + key
             if fields[key].required or not at_fault:
                 repaired[key] = fitting  # else the default stands in
         else:
             names = sorted(fields)
             allowed = ", ".join(names) + suggestion(key, names)
             near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-            misspelt.update(prefix + name for name in near if name not in value)
-            problems.append(UsageError("unknown key", where=prefix + key, allowed=allowed))
+            found.misspelt.update(prefix + name for name in near if name not in value)
+            found.problems.append(UsageError("unknown key", where=prefix + key, allowed=allowed))
     for name, field in fields.items():
         if field.required and name not in value:
-            problems.append(UsageError("missing key", where=prefix + name, allowed=_describe(_bare(field.type))))
+            found.problems.append(UsageError("missing key", where=prefix + name, allowed=_describe(_bare(field.type))))
             repaired[name] = _stand_in(_bare(field.type))
     return repaired
 
@@ -160,7 +185,7 @@ def _describe(kind: inspect.Type) -> str:
     match kind:
         case inspect.LiteralType(values=values):
             return " | ".join(str(word) for word in values)
-        case inspect.StrType():
+        case inspect.StrType() | inspect.CustomType():
             return "a string in quotes"
         case inspect.IntType():
             return "a whole number"

@@ -9,7 +9,6 @@ from ebbtide.errors import UsageError
 from ebbtide.scenario.model import IsrTrigger, Scenario, StepSpec
 from ebbtide.scenario.references import Wrong, brokers_of, limit
 from ebbtide.scenario.roles import Role, parse_role
-from ebbtide.scenario.words import duration_s
 
 SLOW_DISK_DELAY_S_MAX = 5.0
 """Nothing can end a process that waits for a frozen volume, and the end of a run waits so long for one to die."""
@@ -39,12 +38,10 @@ def cut_of_itself(step: StepSpec, where: str) -> Iterator[UsageError]:
 
 def part_of_each_period(step: StepSpec, where: str) -> Iterator[UsageError]:
     """A delay that is longer than its period, or than a node's end may wait."""
-    try:
-        delay_s, period_s = duration_s(step.delay or ""), duration_s(step.period or "")
-    except UsageError:
+    if step.delay is None or step.period is None:
         return
-    yield from limit(f"{where}.delay", delay_s, 0.01, SLOW_DISK_DELAY_S_MAX)
-    if delay_s >= period_s:
+    yield from limit(f"{where}.delay", step.delay.seconds, 0.01, SLOW_DISK_DELAY_S_MAX)
+    if step.delay.seconds >= step.period.seconds:
         yield UsageError(
             "writes would wait for ever",
             where=f"{where}.delay",

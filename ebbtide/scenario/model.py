@@ -13,6 +13,7 @@ from typing import Literal, get_args
 import msgspec
 
 from ebbtide.scenario.steps.table import StepKind
+from ebbtide.scenario.words import Duration, Rate
 
 Acks = Literal["0", "1", "all"]
 Isolation = Literal["read_uncommitted", "read_committed"]
@@ -210,7 +211,7 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     config_is: ConfigTrigger | None = None
     broker_is: BrokerTrigger | None = None
     held: HeldTrigger | None = None
-    after: str | None = None
+    after: Duration | None = None
 
 
 class StepSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -231,7 +232,7 @@ class StepSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     to: tuple[str, ...] = ()
     mode: Literal["restart", "kill", "power-loss"] | None = None
     times: int | None = None
-    period: str | None = None
+    period: Duration | None = None
     partition: str | None = None
     replicas: tuple[str, ...] = ()
     cancel: bool | None = None
@@ -246,8 +247,8 @@ class StepSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     expect_error: str | None = None
     api: str | None = None
     direction: Literal["request", "response"] | None = None
-    delay: str | None = None
-    rate: str | None = None
+    delay: Duration | None = None
+    rate: Rate | None = None
     trigger: Trigger | None = None
     deadline_s: float = 30.0
     optional: bool | None = None

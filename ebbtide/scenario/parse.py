@@ -5,13 +5,12 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-import msgspec
-
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.scenario.check import check
 from ebbtide.scenario.futile_steps import futile_steps
 from ebbtide.scenario.meaning import meaning
 from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.plain import from_plain
 from ebbtide.scenario.prediction_meaning import prediction_meaning
 from ebbtide.scenario.property_meaning import outward_properties
 
@@ -51,7 +50,7 @@ def parse(text: str, *, file: str, next: str | None = None, strict: bool = False
     except ValueError as error:  # a TOMLDecodeError, or a number of more digits than Python reads
         raise Problems(file, [UsageError("not TOML", got=str(error))], next=next) from None
     checked = check(raw, Scenario)
-    scenario = msgspec.convert(checked.value, Scenario)
+    scenario = from_plain(checked.value, Scenario)
     problems: list[EbbtideError] = [*checked.problems]
     found = [*meaning(scenario, checked.wrong)]
     if strict or to_run:
@@ -59,7 +58,7 @@ def parse(text: str, *, file: str, next: str | None = None, strict: bool = False
     if strict:
         found += futile_steps(scenario, checked.wrong)
         found += prediction_meaning(scenario, checked.wrong)
-    problems += [one for one in found if not checked.wrong(str(one.where))]
+    problems += [one for one in found if not checked.unsaid(str(one.where))]
     if problems:
         raise Problems(file, problems, next=next)
     return scenario

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from functools import partial
 from itertools import combinations, product
 
 import msgspec
@@ -18,7 +17,6 @@ from ebbtide.scenario.references import (
     brokers_of,
     limit,
     partition_known,
-    put_at,
     resource_known,
     role_known,
     topic_exists,
@@ -27,7 +25,6 @@ from ebbtide.scenario.roles import Role, overlap, parse_role
 from ebbtide.scenario.step_keys import keys_of_kind
 from ebbtide.scenario.steps.table import KINDS
 from ebbtide.scenario.wire_meaning import wire_step
-from ebbtide.scenario.words import duration_s, rate_bytes_s
 
 _TRIGGERS = {field.encode_name: field.name for field in msgspec.structs.fields(Trigger)}
 
@@ -50,10 +47,6 @@ def step_meaning(scenario: Scenario, step: StepSpec, where: str, names: set[str]
             yield from role_known(scenario, role, f"{where}.{side}[{member}]", names, wrong, clients=True)
     if step.times is not None:
         yield from limit(f"{where}.times", step.times, 1, 1_000)
-    if step.period is not None:
-        yield from put_at(f"{where}.period", partial(duration_s, step.period))
-    if step.rate is not None:
-        yield from put_at(f"{where}.rate", partial(rate_bytes_s, step.rate))
     yield from cut_of_itself(step, where)
     if {"delay", "period"} <= {*kind.needs}:
         yield from part_of_each_period(step, where)
@@ -113,8 +106,6 @@ def _trigger(scenario: Scenario, trigger: Trigger, where: str, names: set[str], 
         yield UsageError(
             "a trigger asks one thing", where=where, got=got, allowed="exactly one of " + ", ".join(fields)
         )
-    if trigger.after is not None:
-        yield from put_at(f"{where}.after", partial(duration_s, trigger.after))
     if trigger.acked is not None:
         yield from limit(f"{where}.acked", trigger.acked, 1)
         total = sum(p.count for p in scenario.producers if p.count is not None)

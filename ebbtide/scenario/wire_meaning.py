@@ -9,18 +9,12 @@ from ebbtide.scenario.api_keys import API_KEYS
 from ebbtide.scenario.check import suggestion
 from ebbtide.scenario.model import HeldTrigger, StepSpec
 from ebbtide.scenario.steps.table import KINDS
-from ebbtide.scenario.words import duration_s
 
 
 def wire_step(step: StepSpec, where: str) -> Iterator[UsageError]:
-    """An API that Kafka does not have, and a delay that is none."""
+    """An API that Kafka does not have."""
     if step.api is not None:
         yield from _api(step.api, f"{where}.api")
-    if step.delay is not None:
-        try:
-            duration_s(step.delay)
-        except UsageError as error:
-            yield UsageError(error.what, where=f"{where}.delay", got=error.got, allowed=error.allowed)
 
 
 def held_trigger(held: HeldTrigger, earlier: Iterable[StepSpec], where: str) -> Iterator[UsageError]:

@@ -18,18 +18,50 @@ def whole_number(text: str) -> int | None:
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
 
 
-def duration_s(text: str) -> float:
-    """Seconds of `500ms`, `2s`, `1.5m`; raises `UsageError`."""
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        raise UsageError("not a duration", got=repr(text), allowed="a number with its unit: 500ms, 2s, 1m")
-    return float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[match[2]]
+class _Text:
+    """A value that keeps the text which it was read from, and is written back as that."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return repr(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and str(other) == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
 
-def rate_bytes_s(text: str) -> int:
-    """Bytes a second of `256kbit`, `10mbit`; raises `UsageError`."""
-    match = _RATE.fullmatch(text.strip())
-    rate = 0 if match is None else int(float(match[1]) * {"k": 1_000, "m": 1_000_000}[match[2]] / 8)
-    if not RATE_BYTES_S_MIN <= rate <= RATE_BYTES_S_MAX:
-        raise UsageError("not a rate", got=repr(text), allowed="8kbit to 100mbit, e.g. 256kbit")
-    return rate
+class Duration(_Text):
+    """A length of time such as `500ms`, `2s`, `1.5m`."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, text: str) -> None:
+        """Raises `UsageError` for any other text."""
+        super().__init__(text)
+        match = _DURATION.fullmatch(text.strip())
+        if match is None:
+            raise UsageError("not a duration", got=repr(text), allowed="a number with its unit: 500ms, 2s, 1m")
+        self.seconds = float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[match[2]]
+
+
+class Rate(_Text):
+    """A rate of data such as `256kbit`, `10mbit`."""
+
+    __slots__ = ("bytes_s",)
+
+    def __init__(self, text: str) -> None:
+        """Raises `UsageError` for any other text."""
+        super().__init__(text)
+        match = _RATE.fullmatch(text.strip())
+        self.bytes_s = 0 if match is None else int(float(match[1]) * {"k": 1_000, "m": 1_000_000}[match[2]] / 8)
+        if not RATE_BYTES_S_MIN <= self.bytes_s <= RATE_BYTES_S_MAX:
+            raise UsageError("not a rate", got=repr(text), allowed="8kbit to 100mbit, e.g. 256kbit")

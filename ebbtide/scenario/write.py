@@ -8,6 +8,8 @@ import msgspec
 import tomli_w
 
 from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.plain import to_plain
+from ebbtide.scenario.words import Duration, Rate
 
 SCENARIO = "scenario.toml"
 """The file of a run record that holds the scenario as run."""
@@ -30,6 +32,8 @@ def _brief(part: Any) -> Any:
         return {key: _brief(value) for key, value in values.items()}
     if isinstance(part, dict):
         return {key: _brief(value) for key, value in part.items()}
+    if isinstance(part, Duration | Rate):
+        return str(part)
     return [_brief(value) for value in part] if isinstance(part, list | tuple) else part
 
 
@@ -41,7 +45,7 @@ def _by_default(part: msgspec.Struct, field: msgspec.structs.FieldInfo) -> bool:
 
 def given(part: msgspec.Struct) -> dict[str, Any]:
     """A part of a scenario as TOML has it: plain values, without the keys that are not set."""
-    plain = _without_none(msgspec.to_builtins(part))
+    plain = _without_none(to_plain(part))
     assert isinstance(plain, dict)
     return plain
 

@@ -94,10 +94,9 @@ def _types() -> dict[str, str]:
 
 def _step(args: Args) -> StepSpec:
     """Raises `Problems` with every value that does not fit its key."""
-    import msgspec
-
     from ebbtide.scenario.check import check
     from ebbtide.scenario.model import StepSpec
+    from ebbtide.scenario.plain import from_plain
     from ebbtide.scenario.step_keys import SHOWN
 
     problems: list[EbbtideError] = []
@@ -115,7 +114,7 @@ def _step(args: Args) -> StepSpec:
     problems += checked.problems
     if problems:
         raise Problems(f"the step {args.kind}", problems, next=f"ebbtide fault {args.kind} --help")
-    return msgspec.convert(checked.value, StepSpec)
+    return from_plain(checked.value, StepSpec)
 
 
 def _flag(key: str) -> str:

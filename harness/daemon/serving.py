@@ -23,6 +23,7 @@ from ebbtide.logs.segments import TopicPartition
 from ebbtide.powers import held
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.plain import read_text
 from ebbtide.scenario.steps.table import DISK_TROUBLES, NETWORK_FAULTS, WIRE_KINDS
 from harness.daemon.steps import refuse_nonsense, refuse_pointless
 from harness.daemon.topics import create_topic, refuse_topic
@@ -88,7 +89,7 @@ class Owner:
         try:
             caller.settimeout(_SPEAK_WITHIN_S)
             with caller.makefile("rb") as words:
-                request = msgspec.json.decode(words.readline(), type=Request)
+                request = msgspec.json.decode(words.readline(), type=Request, dec_hook=read_text)
             if isinstance(request, Down):
                 self._display.note("told to end")
                 self._enders.append(caller)

@@ -11,6 +11,7 @@ import msgspec
 
 from ebbtide.record.json_files import append_line, read_lines
 from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.plain import read_text, write_text
 from ebbtide.scenario.steps.table import StepKind
 from harness.random.breeding import breed
 from harness.random.drawing import STEPS, draw
@@ -78,7 +79,8 @@ class Guide:
         self._without = without
         self._guided = guided
         folder.mkdir(parents=True, exist_ok=True)
-        all_told = read_lines(self._path, Told, what="corpus", next="take the line out, or begin another folder")
+        remedy = "take the line out, or begin another folder"
+        all_told = read_lines(self._path, Told, what="corpus", next=remedy, dec_hook=read_text)
         self._told = [one for one in all_told if self._is_akin(one.scenario)]
 
     def next(self, seed: int) -> Scenario:
@@ -95,7 +97,7 @@ class Guide:
     def told(self, scenario: Scenario, coverage: Mapping[str, int]) -> None:
         """Keep what the run of `scenario` reached; empty: nothing is known of it."""
         told = Told(scenario=scenario, coverage=dict(coverage))
-        append_line(self._path, msgspec.json.encode(told) + b"\n")
+        append_line(self._path, msgspec.json.encode(told, enc_hook=write_text) + b"\n")
         if self._is_akin(scenario):
             self._told.append(told)
 

@@ -10,7 +10,7 @@ import msgspec
 from analysis.spec import Partition
 from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.steps.table import KINDS, StepKind
-from ebbtide.scenario.words import duration_s
+from ebbtide.scenario.words import Duration
 from harness.random.world import CONTROLLER, World
 
 Propose = Callable[[World, Random], StepSpec | None]
@@ -35,26 +35,27 @@ def pause_before(random: Random) -> Trigger | None:
     """A while until a step fires; often none, so that it falls into the middle of what the last one set going."""
     if random.random() < 0.35:
         return None
-    return Trigger(after=random.choice(("200ms", "500ms", "1s", "1.5s", "2s", "3s")))
+    return Trigger(after=Duration(random.choice(("200ms", "500ms", "1s", "1.5s", "2s", "3s"))))
 
 
 def waiting_s(step: StepSpec) -> float:
     """For how long a step's trigger may keep the schedule."""
     if step.trigger is None:
         return 0.0
-    return duration_s(step.trigger.after) if step.trigger.after is not None else min(step.deadline_s, 6.0)
+    return step.trigger.after.seconds if step.trigger.after is not None else min(step.deadline_s, 6.0)
 
 
 def after_only(step: StepSpec) -> StepSpec:
     """The step with no other trigger than a time: one that must come whatever the cluster does."""
     if step.trigger is None or step.trigger.after is not None:
         return step
-    return msgspec.structs.replace(step, trigger=Trigger(after="2s"), deadline_s=30.0)
+    return msgspec.structs.replace(step, trigger=Trigger(after=Duration("2s")), deadline_s=30.0)
 
 
-def drawn_keys(kind: StepKind, random: Random) -> dict[str, str]:
-    """Values for the keys of a kind that are drawn freely; where there is one only, nothing is drawn."""
-    return {key: random.choice(values) if values[1:] else values[0] for key, values in KINDS[kind].drawn.items()}
+def drawn_keys(kind: StepKind, random: Random) -> dict[str, Duration]:
+    """Durations for the keys of a kind that are drawn freely; where there is one only, nothing is drawn."""
+    drawn = KINDS[kind].drawn.items()
+    return {key: Duration(random.choice(values) if values[1:] else values[0]) for key, values in drawn}
 
 
 def some_partition(world: World, random: Random) -> tuple[str, Partition]:

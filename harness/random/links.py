@@ -9,7 +9,7 @@ import msgspec
 
 from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.steps.table import StepKind
-from ebbtide.scenario.words import duration_s
+from ebbtide.scenario.words import Duration, Rate
 from harness.random.kind import DrawnKind, after_only, broker_role, pause_before, some_broker
 from harness.random.world import CLIENTS, CONTROLLER, World
 
@@ -111,7 +111,7 @@ def _propose_flap(world: World, random: Random) -> StepSpec | None:
     step = StepSpec(
         step="flap",
         times=random.randint(1, 3),
-        period=random.choice(("1s", "2s", "4s")),
+        period=Duration(random.choice(("1s", "2s", "4s"))),
         trigger=pause_before(random),
     )
     return _between(step, world, random)
@@ -122,13 +122,13 @@ def _fit_flap(world: World, step: StepSpec) -> StepSpec | None:
 
 
 def _flap(world: World, step: StepSpec) -> float:
-    return (step.times or 1) * (duration_s(step.period or "1s") + 1.0)
+    return (step.times or 1) * ((step.period.seconds if step.period is not None else 1.0) + 1.0)
 
 
 def _propose_limit(world: World, random: Random) -> StepSpec | None:
     if world.cut or world.slowed:
         return None
-    rate = random.choice(("64kbit", "256kbit", "1mbit"))
+    rate = Rate(random.choice(("64kbit", "256kbit", "1mbit")))
     return _between(StepSpec(step="limit-bandwidth", rate=rate, trigger=pause_before(random)), world, random)
 
 
@@ -140,7 +140,7 @@ def _limit(world: World, step: StepSpec) -> float:
 def _propose_heal(world: World, random: Random) -> StepSpec | None:
     if not world.cut and not world.slowed:
         return None
-    return StepSpec(step="heal", trigger=Trigger(after=random.choice(("500ms", "1s", "3s", "5s"))))
+    return StepSpec(step="heal", trigger=Trigger(after=Duration(random.choice(("500ms", "1s", "3s", "5s")))))
 
 
 def _fit_heal(world: World, step: StepSpec) -> StepSpec | None:

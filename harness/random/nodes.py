@@ -90,7 +90,7 @@ def _end(world: World, step: StepSpec) -> None:
     """The process ends; only a stop and a restart leave a clean-shutdown file."""
     broker = world.id_of(step.target)
     assert broker is not None, "a step of an unknown broker is never fitted"
-    world.replication.ended[broker] = step.step in ("stop", "restart")
+    world.replication.ended[broker] = KINDS[step.step].clean
 
 
 def _pause(world: World, step: StepSpec) -> float:

@@ -8,6 +8,7 @@ import msgspec
 
 from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.steps.table import DISK_TROUBLES, KINDS, StepKind
+from ebbtide.scenario.words import Duration
 from harness.random.kind import DrawnKind, Fit, Propose, after_only, broker_role, drawn_keys, pause_before, some_broker
 from harness.random.world import World
 
@@ -51,14 +52,14 @@ def _propose_mend(world: World, random: Random) -> StepSpec | None:
     sick = _sick(world)
     if not sick:
         return None
-    return StepSpec(step="mend-disk", target=broker_role(random.choice(sick)), trigger=Trigger(after="3s"))
+    return StepSpec(step="mend-disk", target=broker_role(random.choice(sick)), trigger=Trigger(after=Duration("3s")))
 
 
 def _fit_mend(world: World, step: StepSpec) -> StepSpec | None:
     """Not too soon: a broker that is about to end of it would end after it, and nobody would know why."""
     if world.id_of(step.target) not in _sick(world):
         return None
-    return msgspec.structs.replace(step, trigger=Trigger(after="3s"), deadline_s=30.0)
+    return msgspec.structs.replace(step, trigger=Trigger(after=Duration("3s")), deadline_s=30.0)
 
 
 def _mend(world: World, step: StepSpec) -> float:

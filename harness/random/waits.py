@@ -11,6 +11,7 @@ import msgspec
 
 from analysis.spec.partition import NO_LEADER
 from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, IsrTrigger, MemberTrigger, StepSpec, Trigger
+from ebbtide.scenario.words import Duration
 from harness.random.kind import DrawnKind, broker_role
 from harness.random.replication import final_replicas
 from harness.random.world import Broker, World
@@ -61,7 +62,7 @@ def _propose(world: World, random: Random) -> StepSpec | None:
     whole = Trigger(isr=IsrTrigger(partitions=tuple(sorted(world.partitions)), at_least=_whole_size(world)))
     if world.calm and random.random() < 0.5:
         return _soft(whole)
-    return StepSpec(step="wait", trigger=Trigger(after=random.choice(("500ms", "1s", "2s", "3s"))))
+    return StepSpec(step="wait", trigger=Trigger(after=Duration(random.choice(("500ms", "1s", "2s", "3s")))))
 
 
 def _whole_size(world: World) -> int:

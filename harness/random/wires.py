@@ -11,6 +11,7 @@ import msgspec
 
 from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.steps.table import KINDS, WIRE_KINDS, StepKind
+from ebbtide.scenario.words import Duration
 from harness.random.kind import DrawnKind, Fit, Propose, after_only, broker_role, pause_before, some_broker
 from harness.random.world import CLIENTS, CONTROLLER, World
 
@@ -41,7 +42,7 @@ def _propose(kind: StepKind) -> Propose:
             others = ["controllers", *(broker_role(one) for one in world.brokers if one != broker)]
             step = msgspec.structs.replace(step, to=(random.choice(others),))
         if kind == "delay-request":
-            step = msgspec.structs.replace(step, delay=random.choice(("200ms", "1s", "2500ms")))
+            step = msgspec.structs.replace(step, delay=Duration(random.choice(("200ms", "1s", "2500ms"))))
         if kind != "hold-request":
             step = msgspec.structs.replace(step, times=random.randint(1, 5))
         return step
@@ -70,7 +71,9 @@ def _arm(world: World, step: StepSpec) -> float:
 def _propose_release(world: World, random: Random) -> StepSpec | None:
     if not world.rules:
         return None
-    return StepSpec(step="release", trigger=Trigger(after=random.choice(("500ms", "1s", "2s", "4s"))), optional=True)
+    return StepSpec(
+        step="release", trigger=Trigger(after=Duration(random.choice(("500ms", "1s", "2s", "4s")))), optional=True
+    )
 
 
 def _fit_release(world: World, step: StepSpec) -> StepSpec | None:

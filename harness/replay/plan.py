@@ -17,6 +17,7 @@ import msgspec
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario, StepSpec, TopicSpec
+from ebbtide.scenario.plain import from_plain, to_plain
 from ebbtide.scenario.steps.table import CUT_KINDS, WIRE_KINDS
 from harness.replay.recorded import Recorded
 from harness.runner.gates import Gate, Mark, PartitionWas, Sides, marks, sides_of
@@ -189,7 +190,7 @@ def strings_of(step: StepSpec) -> Iterator[str]:
             for one in value.values() if isinstance(value, dict) else value:
                 yield from walk(one)
 
-    return walk(msgspec.to_builtins(step))
+    return walk(to_plain(step))
 
 
 def _named(naming: Naming, node: int) -> int:
@@ -251,4 +252,4 @@ def _renamed(step: StepSpec, naming: Naming) -> StepSpec:
             return {key: walk(one) for key, one in value.items()}
         return [walk(one) for one in value] if isinstance(value, list | tuple) else value
 
-    return msgspec.convert(walk(msgspec.to_builtins(step)), StepSpec)
+    return from_plain(walk(to_plain(step)), StepSpec)

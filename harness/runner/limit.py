@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.steps.table import ADMIN_KINDS
-from ebbtide.scenario.words import duration_s
 from harness.runner.gates import Gate
 from harness.runner.run import RunRequest
 
@@ -38,5 +37,5 @@ def _step_s(step: StepSpec, brokers: int, gate: Gate | None) -> float:
         # The answer, then its record.
         return waits_s + 2 * step.deadline_s + _ACT_S
     if step.step == "flap":
-        return waits_s + (step.times or 1) * (2 * duration_s(step.period or "1s") + _ACT_S)
+        return waits_s + (step.times or 1) * (2 * (step.period.seconds if step.period is not None else 1.0) + _ACT_S)
     return waits_s + _ACT_S

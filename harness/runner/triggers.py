@@ -16,7 +16,6 @@ from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.model import OfPartitions, Trigger
 from ebbtide.scenario.roles import parse_role
-from ebbtide.scenario.words import duration_s
 from ebbtide.scenario.write import given
 from harness.runner.view import ClusterView
 
@@ -60,7 +59,7 @@ class Watch:
             return Seen(fired=acked >= trigger.acked, what=f"{acked} acked")
         if trigger.after is not None:
             passed_s = time.monotonic() - self._since
-            return Seen(fired=passed_s >= duration_s(trigger.after), what=f"{passed_s:.1f} s passed")
+            return Seen(fired=passed_s >= trigger.after.seconds, what=f"{passed_s:.1f} s passed")
         if trigger.config_is is not None:
             resource = self._view.config_resource(trigger.config_is.resource)
             value = self._view.image.configs.get((resource, trigger.config_is.config))

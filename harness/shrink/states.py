@@ -13,6 +13,7 @@ import msgspec
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import BrokerTrigger, IsrTrigger, MemberTrigger, Scenario, Trigger
+from ebbtide.scenario.words import Duration
 from harness.replay.recorded import Recorded
 
 _AWAITABLE = ("fenced", "unfenced", "unregistered")
@@ -27,7 +28,7 @@ class Was(msgspec.Struct, frozen=True, kw_only=True):
 
     index: int
     fired_ns: int | None = None
-    after: str | None = None
+    after: Duration | None = None
     needs: frozenset[int] = frozenset()
 
     def since_s(self, before: Was) -> float | None:

@@ -14,7 +14,7 @@ from ebbtide.scenario.meaning import meaning
 from ebbtide.scenario.model import Scenario, StepSpec, Trigger
 from ebbtide.scenario.references import nothing_wrong
 from ebbtide.scenario.steps.table import OPTIONAL_KINDS
-from ebbtide.scenario.words import duration_s
+from ebbtide.scenario.words import Duration
 from harness.replay.recorded import Recorded
 from harness.shrink.states import Was
 
@@ -38,11 +38,12 @@ def with_steps(
     left = {was[at].index for at in kept} if was else set()
     for place, at in enumerate(kept[: len(was)] if was else ()):
         if not was[at].needs <= left:
-            steps[place] = _after(steps[place], duration_s(was[at].after or "0s"))
+            after = was[at].after
+            steps[place] = _after(steps[place], 0.0 if after is None else after.seconds)
         gap_s = was[at].since_s(was[kept[place - 1]]) if place else None
         trigger = steps[place].trigger
         if patient and gap_s is not None and trigger is not None and trigger.after is not None:
-            steps[place] = _after(steps[place], max(gap_s, duration_s(trigger.after)))
+            steps[place] = _after(steps[place], max(gap_s, trigger.after.seconds))
     if steps and kept[0] != 0 and not _counts(steps[0].trigger):
         steps[0] = msgspec.structs.replace(steps[0], trigger=Trigger(acked=acked))
     return msgspec.structs.replace(scenario, steps=tuple(steps))
@@ -50,7 +51,9 @@ def with_steps(
 
 def _after(step: StepSpec, seconds: float) -> StepSpec:
     deadline_s = max(step.deadline_s, math.ceil(seconds) + _DEADLINE_SLACK_S)
-    return msgspec.structs.replace(step, trigger=Trigger(after=f"{round(seconds * 1000)}ms"), deadline_s=deadline_s)
+    return msgspec.structs.replace(
+        step, trigger=Trigger(after=Duration(f"{round(seconds * 1000)}ms")), deadline_s=deadline_s
+    )
 
 
 def meaningful(scenario: Scenario, kept: Sequence[int], acked: int) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ebbtide.scenario.model import Acks, ClusterSpec, ProducerSpec, Scenario, StepSpec, TopicSpec
+from ebbtide.scenario.plain import from_plain, to_plain
 from ebbtide.scenario.write import given
 
 _BROKER = re.compile(r"\bbroker\((\d+)\)")
@@ -268,7 +269,7 @@ def _rewritten(steps: tuple[StepSpec, ...], change: Callable[[str], str]) -> tup
             return {key: walk(one) for key, one in value.items()}
         return [walk(one) for one in value] if isinstance(value, list | tuple) else value
 
-    return tuple(msgspec.convert(walk(msgspec.to_builtins(step)), StepSpec) for step in steps)
+    return tuple(from_plain(walk(to_plain(step)), StepSpec) for step in steps)
 
 
 def _if_other(scenario: Scenario, before: Scenario) -> Scenario | None:

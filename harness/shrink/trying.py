@@ -22,7 +22,6 @@ from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario, StepSpec
 from ebbtide.scenario.steps.table import ADMIN_KINDS
-from ebbtide.scenario.words import duration_s
 from ebbtide.scenario.write import SCENARIO, text_of
 from harness.replay.finding import finding
 from harness.runner.display import Display
@@ -168,7 +167,7 @@ def hurried(scenario: Scenario) -> Scenario:
             return step.deadline_s
         trigger, most_s = step.trigger, state_s + _STATE_SLACK_S
         if trigger is not None and trigger.after is not None:
-            most_s = max(most_s, duration_s(trigger.after) + _SLACK_S)
+            most_s = max(most_s, trigger.after.seconds + _SLACK_S)
         if trigger is not None and trigger.acked is not None and rate:
             most_s = max(most_s, trigger.acked / rate + _SLACK_S)
         return min(step.deadline_s, most_s)

@@ -27,6 +27,7 @@ from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import read_steps
 from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.steps.table import WIRE_KINDS, StepKind
+from ebbtide.scenario.words import Duration, Rate
 from ebbtide.waiting import wait_until
 from faults import admin, disk, process, wire
 from harness.runner.schedule import Schedule
@@ -144,11 +145,11 @@ HOLD = StepSpec(step="hold-request", target="broker(1)", api="Fetch")
 INEFFECTIVE: dict[StepKind, tuple[StepSpec, ...]] = {
     "start": (StepSpec(step="start", target="broker(2)"),),
     "rolling": (StepSpec(step="rolling", mode="power-loss", target="broker(1)", deadline_s=0.1),),
-    "slow-disk": (StepSpec(step="slow-disk", target="broker(1)", delay="200ms", period="250ms"),),
+    "slow-disk": (StepSpec(step="slow-disk", target="broker(1)", delay=Duration("200ms"), period=Duration("250ms")),),
     "mend-disk": (StepSpec(step="fill-disk", target="broker(3)"), StepSpec(step="mend-disk", target="broker(3)")),
     "partition": (StepSpec(step="partition", groups=(ONE, ("clients",))),),
-    "flap": (StepSpec(step="flap", groups=(ONE, ("clients",)), times=1, period="20ms"),),
-    "limit-bandwidth": (StepSpec(step="limit-bandwidth", from_=ONE, to=("clients",), rate="256kbit"),),
+    "flap": (StepSpec(step="flap", groups=(ONE, ("clients",)), times=1, period=Duration("20ms")),),
+    "limit-bandwidth": (StepSpec(step="limit-bandwidth", from_=ONE, to=("clients",), rate=Rate("256kbit")),),
     "heal": (StepSpec(step="heal"),),
     "reassign": (StepSpec(step="reassign", partition="t-0", replicas=("broker(3)",), deadline_s=0.1),),
     "elect": (StepSpec(step="elect", partition="t-0", type="unclean", deadline_s=0.1),),
@@ -157,7 +158,7 @@ INEFFECTIVE: dict[StepKind, tuple[StepSpec, ...]] = {
     "delete-topic": (StepSpec(step="delete-topic", topic="t", deadline_s=0.1),),
     "unregister": (StepSpec(step="unregister", target="broker(1)", deadline_s=0.1),),
     "hold-request": (HOLD,),
-    "delay-request": (StepSpec(step="delay-request", target="broker(1)", api="Fetch", delay="1ms"),),
+    "delay-request": (StepSpec(step="delay-request", target="broker(1)", api="Fetch", delay=Duration("1ms")),),
     "drop-request": (StepSpec(step="drop-request", target="broker(1)", api="Fetch"),),
     "duplicate-request": (StepSpec(step="duplicate-request", target="broker(1)", api="Fetch"),),
     "release": (HOLD, StepSpec(step="release")),

@@ -15,6 +15,7 @@ from ebbtide.daemon.control import ask, end, listening, only, owner_pid, sockets
 from ebbtide.daemon.messages import AskStatus, Fire
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.scenario.model import StepSpec, TopicSpec, Trigger
+from ebbtide.scenario.words import Duration
 from harness.cli.main import main
 from harness.daemon import serving
 from harness.daemon.reach import environment, prefix
@@ -177,7 +178,7 @@ def test_the_keys_of_a_step_are_options(up: Up, monkeypatch: pytest.MonkeyPatch)
         (("broker(1)",), ("broker(2)", "clients")),
     ]
     assert [(step.value, step.delete) for step in taken[2:4]] == [("1", None), (None, True)]
-    assert (taken[4].trigger, taken[4].deadline_s) == (Trigger(after="1s"), 2)
+    assert (taken[4].trigger, taken[4].deadline_s) == (Trigger(after=Duration("1s")), 2)
 
 
 @pytest.mark.parametrize(

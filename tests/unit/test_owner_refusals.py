@@ -15,6 +15,7 @@ from ebbtide.errors import ExitCode, UsageError
 from ebbtide.scenario.model import StepSpec, TopicSpec, Trigger
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.table import StepKind
+from ebbtide.scenario.words import Duration
 from harness.cli.main import main
 
 pytestmark = pytest.mark.usefixtures("no_clusters")
@@ -86,7 +87,7 @@ def test_a_rule_on_the_wire_is_armed_until_something_comes_by(
 
 
 def test_what_waits_for_a_trigger_may_have_something_to_do_by_then(up: Up) -> None:
-    ask("one", Fire(step=StepSpec(step="start", target="broker(1)", trigger=Trigger(after="1s"))))
+    ask("one", Fire(step=StepSpec(step="start", target="broker(1)", trigger=Trigger(after=Duration("1s")))))
     assert [entry.step for entry in up.session.entries] == ["start"]
 
 

@@ -14,6 +14,7 @@ from test_replay_gates import bench as bench
 
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import StepSpec, Trigger
+from ebbtide.scenario.words import Duration
 from harness.runner.gates import _STALLED_S, Gate, GateWatch, PartitionWas, sides_of
 from harness.runner.view import ClusterView
 from workloads.config import ProducerConfig
@@ -216,7 +217,7 @@ def test_what_came_about_while_the_trigger_was_awaited_has_come_about(
 
     monkeypatch.setattr(bench, "pump", grow)
     gate = Gate(partitions=(PartitionWas(partition="t-0", leader=2, isr=(2,)),), patience_s=0.05)
-    step = StepSpec(step="kill", target="broker(1)", trigger=Trigger(after="100ms"))
+    step = StepSpec(step="kill", target="broker(1)", trigger=Trigger(after=Duration("100ms")))
     (entry,) = bench.run_gated({0: gate}, step)
     assert not to_come
     assert entry.state["reached"] is True

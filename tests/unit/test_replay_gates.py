@@ -12,6 +12,7 @@ from test_schedule import Bench
 
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import StepSpec, Trigger
+from ebbtide.scenario.words import Duration
 from harness.runner.gates import Gate, GateWatch, PartitionWas
 from harness.runner.schedule import Schedule
 from harness.runner.triggers import Seen
@@ -119,7 +120,7 @@ def test_a_state_that_does_not_come_about_is_a_departure_and_the_step_fires_all_
 
 
 def test_a_state_stands_in_for_a_time(bench: Gated) -> None:
-    step = StepSpec(step="kill", target="broker(1)", trigger=Trigger(after="10m"), deadline_s=0.1)
+    step = StepSpec(step="kill", target="broker(1)", trigger=Trigger(after=Duration("10m")), deadline_s=0.1)
     (entry,) = bench.run_gated({0: Gate(partitions=(AS_NOW,), instead_of_trigger=True)}, step)
     assert entry.fired_ns is not None
     assert entry.state["reached"] is True

@@ -12,7 +12,7 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load, parse
 from ebbtide.scenario.roles import Role, parse_role
-from ebbtide.scenario.words import duration_s
+from ebbtide.scenario.words import Duration
 from ebbtide.scenario.write import text_of
 from harness.cli.main import main
 from harness.runner.draws import draw
@@ -365,9 +365,9 @@ def test_what_is_no_role_is_refused_with_the_forms(text: str) -> None:
 
 
 def test_durations_need_their_unit() -> None:
-    assert (duration_s("500ms"), duration_s("2s"), duration_s("1.5m")) == (0.5, 2.0, 90.0)
+    assert [Duration(text).seconds for text in ("500ms", "2s", "1.5m")] == [0.5, 2.0, 90.0]
     with pytest.raises(UsageError, match="with its unit"):
-        duration_s("2")
+        Duration("2")
 
 
 @pytest.mark.parametrize("lists", ["[[1, 2]]", "[[1, 2, 2]]", "[[1, 2, 4]]", "[[1, 2, 3], [3, 2, 1]]"])

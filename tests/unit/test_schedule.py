@@ -15,6 +15,7 @@ from cluster.wire.messages import Arm, Command, WireEvent
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.scenario.model import IsrTrigger, StepSpec, Trigger
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.words import Rate
 from ebbtide.waiting import WaitExpired
 from faults import disk, network, process
 from faults.base import Effect, proven, unproven
@@ -270,7 +271,7 @@ def test_faults_on_top_of_each_other_are_undone_from_the_wire_down_to_the_proces
         StepSpec(step="hold-request", target="broker(1)", api="Fetch"),
         StepSpec(step="power-loss", target="broker(3)"),
         StepSpec(step="partition", groups=(("broker(1)",), ("broker(2)",))),
-        StepSpec(step="limit-bandwidth", from_=("broker(1)",), to=("broker(3)",), rate="1mbit"),
+        StepSpec(step="limit-bandwidth", from_=("broker(1)",), to=("broker(3)",), rate=Rate("1mbit")),
         StepSpec(step="pause", target="broker(1)"),
         StepSpec(step="fail-disk", target="broker(2)"),
     )

@@ -11,6 +11,7 @@ from test_shrink_search import GOAL, NEEDED, RECORDED, Runs, in_turn, names, noi
 
 from ebbtide.errors import HarnessError
 from ebbtide.scenario.model import ProducerSpec, Scenario, StepSpec, Trigger
+from ebbtide.scenario.words import Duration
 from harness.shrink.asking import Asking, Candidate
 from harness.shrink.journal import Decision, Journal
 from harness.shrink.search import Search, Smaller, Start
@@ -122,7 +123,7 @@ def test_a_step_whose_leaving_out_was_missed_once_is_left_out_in_the_end(tmp_pat
 
 def test_states_for_times_are_tried_first_and_left_where_they_do_not_show(tmp_path: Path) -> None:
     by_state = noisy()
-    waits = msgspec.structs.replace(by_state.steps[5], trigger=Trigger(after="9s"))
+    waits = msgspec.structs.replace(by_state.steps[5], trigger=Trigger(after=Duration("9s")))
     by_clock = msgspec.structs.replace(by_state, steps=(*by_state.steps[:5], waits, *by_state.steps[6:]))
 
     def carried_out(folder: Path, runs: Runs) -> Smaller:
@@ -135,7 +136,7 @@ def test_states_for_times_are_tried_first_and_left_where_they_do_not_show(tmp_pa
         ).carry_out([Start(scenario=by_state), Start(scenario=by_clock)], (), LostPartition("t-1"), 3)
 
     def waits_for_time(scenario: Scenario) -> bool:
-        return any(step.trigger == Trigger(after="9s") for step in scenario.steps)
+        return any(step.trigger == Trigger(after=Duration("9s")) for step in scenario.steps)
 
     assert not waits_for_time(carried_out(tmp_path / "state", Runs()).scenario)
     assert waits_for_time(carried_out(tmp_path / "clock", Runs(needs=waits_for_time)).scenario)

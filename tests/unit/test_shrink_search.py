@@ -12,6 +12,8 @@ from replay_records import LOST
 from ebbtide.errors import ExitCode, HarnessError
 from ebbtide.scenario.model import IsrTrigger, ProducerSpec, Scenario, StepSpec, Trigger
 from ebbtide.scenario.parse import parse
+from ebbtide.scenario.plain import from_plain, to_plain
+from ebbtide.scenario.words import Duration
 from ebbtide.scenario.write import text_of
 from harness.replay.plan import plan
 from harness.replay.recorded import load_recorded
@@ -29,9 +31,9 @@ NEEDED = {"cut-followers", "leader-loses-power", "back"}
 
 NOISE = (
     StepSpec(step="pause", name="nap", target="broker(1)", trigger=Trigger(acked=100)),
-    StepSpec(step="resume", target="step(nap)", trigger=Trigger(after="1s")),
+    StepSpec(step="resume", target="step(nap)", trigger=Trigger(after=Duration("1s"))),
     StepSpec(step="isolate", target="broker(3)"),
-    StepSpec(step="heal", trigger=Trigger(after="1s")),
+    StepSpec(step="heal", trigger=Trigger(after=Duration("1s"))),
 )
 
 
@@ -53,7 +55,7 @@ def noisy() -> Scenario:
 
 
 def _on_partition_one(step: StepSpec) -> StepSpec:
-    return msgspec.convert(msgspec.json.decode(msgspec.json.encode(step).replace(b"t-0", b"t-1")), StepSpec)
+    return from_plain(msgspec.json.decode(msgspec.json.encode(to_plain(step)).replace(b"t-0", b"t-1")), StepSpec)
 
 
 def names(scenario: Scenario) -> set[str]:

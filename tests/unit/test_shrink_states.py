@@ -11,6 +11,7 @@ from ebbtide.record.verdict import PropertyResult
 from ebbtide.scenario.meaning import meaning
 from ebbtide.scenario.model import IsrTrigger, MemberTrigger, Scenario, Trigger
 from ebbtide.scenario.references import nothing_wrong
+from ebbtide.scenario.words import Duration
 from harness.replay.recorded import Recorded, load_recorded
 from harness.shrink.states import Was, as_recorded, by_state
 from harness.shrink.steps import guesses, with_steps
@@ -22,7 +23,7 @@ def by_clock() -> Recorded:
     """Last replica standing, whose steps wait for times: a cut, a power loss, a start, a heal."""
     recorded = load_recorded(LOST)
     first, *rest = recorded.scenario.steps
-    steps = (first, *(msgspec.structs.replace(step, trigger=Trigger(after="3s")) for step in rest))
+    steps = (first, *(msgspec.structs.replace(step, trigger=Trigger(after=Duration("3s"))) for step in rest))
     return msgspec.structs.replace(recorded, scenario=msgspec.structs.replace(recorded.scenario, steps=steps))
 
 
@@ -38,7 +39,7 @@ def test_a_time_gives_way_to_the_state_that_came_about_in_it() -> None:
         Trigger(isr=IsrTrigger(partition="t-0", size=1)),
         Trigger(leader_is=MemberTrigger(partition="t-0", broker="none")),
     ]
-    assert [one.after for one in was[:3]] == [None, "3s", "3s"]
+    assert [one.after for one in was[:3]] == [None, Duration("3s"), Duration("3s")]
     assert list(meaning(scenario, nothing_wrong)) == []
 
 
@@ -61,7 +62,7 @@ def test_a_state_whose_cause_is_left_out_gives_way_to_its_time() -> None:
     assert was[1].needs == {0}
     assert with_steps(scenario, (0, 1), 500, was=was).steps[1] == scenario.steps[1]
     # The leader is none because of the cut and the power loss.
-    assert with_steps(scenario, (0, 2), 500, was=was).steps[1].trigger == Trigger(after="3000ms")
+    assert with_steps(scenario, (0, 2), 500, was=was).steps[1].trigger == Trigger(after=Duration("3000ms"))
 
 
 def test_a_patient_schedule_waits_as_long_as_the_steps_that_are_gone_took() -> None:
@@ -72,8 +73,8 @@ def test_a_patient_schedule_waits_as_long_as_the_steps_that_are_gone_took() -> N
     )
     hasty = with_steps(recorded.scenario, (0, 3), 500, was=was).steps[1]
     patient = with_steps(recorded.scenario, (0, 3), 500, was=was, patient=True).steps[1]
-    assert hasty.trigger == Trigger(after="3s")
-    assert patient.trigger == Trigger(after="180000ms")
+    assert hasty.trigger == Trigger(after=Duration("3s"))
+    assert patient.trigger == Trigger(after=Duration("180000ms"))
     assert patient.deadline_s > 180
 
 

@@ -23,6 +23,7 @@ from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import IsrTrigger, ProducerSpec, Scenario, StepSpec, Trigger
 from ebbtide.scenario.parse import load
+from ebbtide.scenario.words import Duration
 from ebbtide.scenario.write import text_of
 from ebbtide.waiting import WaitExpired
 from faults.process import kill
@@ -262,7 +263,7 @@ def test_a_second_cause_beside_the_one_to_keep_does_no_harm(tmp_path: Path, monk
         (3.0, 4.0, Trigger(isr=IsrTrigger(partition="t-0", size=1)), 15, 15),
         (2.0, 2.0, Trigger(isr=IsrTrigger(partition="t-0", size=1)), 12, 12),
         (20.0, 4.0, Trigger(isr=IsrTrigger(partition="t-0", size=1)), 28, 40),
-        (3.0, 4.0, Trigger(after="20s"), 21, 30),
+        (3.0, 4.0, Trigger(after=Duration("20s")), 21, 30),
         (3.0, 4.0, Trigger(acked=3000), 30, 40),
     ],
 )

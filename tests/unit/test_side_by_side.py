@@ -20,6 +20,7 @@ from cluster.clean import Cleaned
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.words import Duration
 from ebbtide.waiting import WaitExpired, wait_until
 from harness.runner import side_by_side
 from harness.runner.display import Display
@@ -216,7 +217,7 @@ def test_every_wait_of_a_run_fits_into_its_limit(tmp_path: Path) -> None:
         StepSpec(step="kill", target="broker(1)", deadline_s=4000.0),
         StepSpec(step="rolling", mode="kill", deadline_s=1000.0),
         StepSpec(step="delete-topic", topic="t", deadline_s=1000.0),
-        StepSpec(step="flap", target="broker(1)", times=50, period="40s"),
+        StepSpec(step="flap", target="broker(1)", times=50, period=Duration("40s")),
     ):
         scenario = msgspec.structs.replace(none, steps=(step,))
         limits.append(limit_s(RunRequest(scenario=scenario, kafka="4.3.1", seed=1, runs=tmp_path)))

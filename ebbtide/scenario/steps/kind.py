@@ -73,7 +73,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     lasts_s: float = 1.0
     """For how long a random schedule takes the act itself to last."""
     drawn: Mapping[str, tuple[str, ...]] = {}
-    """What a random schedule draws for its keys."""
+    """The durations that a random schedule draws for its keys."""
 
     @property
     def takes_down(self) -> bool:
