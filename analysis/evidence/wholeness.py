@@ -30,6 +30,7 @@ from ebbtide.record.manifest import ACKS, MANIFEST, Manifest
 from ebbtide.record.steps import STEPS
 from ebbtide.record.sums import changed_files, files_below, missing_files, read_sums
 from ebbtide.record.tables import TABLES, table_files
+from ebbtide.releases import first_with
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
@@ -43,7 +44,6 @@ OF_PREDICTIONS = OF_LOSSES | {CLIENTS_DIR, "described"}
 """Those, and the parts that coverage facts are counted from: a prediction speaks of both."""
 
 _CHECKPOINT = "watermarks/checkpoint.parquet"
-_DESCRIBES_SINCE = Version("3.8")
 _KEYS = (
     "status",
     "torn_journal_bytes",
@@ -154,7 +154,7 @@ def _files_by_part(manifest: Manifest) -> dict[str, list[str]]:
         "scenario": [SCENARIO],
     }
     try:
-        if Version(manifest.kafka) >= _DESCRIBES_SINCE:
+        if Version(manifest.kafka) >= first_with.DESCRIBE_TOPIC_PARTITIONS:
             files["described"] = ["described/describer.parquet"]
     except InvalidVersion:
         pass

@@ -18,7 +18,8 @@ from analysis.spec.explore.trace import Trace
 from analysis.spec.generate_schedule import ample_machine, schedule_of, told
 from analysis.spec.generate_steps import FIRST_COUNT, steps_of
 from analysis.spec.model.bounds import Bounds
-from analysis.spec.variants import ELR_VERSION, VARIANTS
+from analysis.spec.variants import VARIANTS
+from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.scenario.model import (
     ClusterSpec,
     ConsumerSpec,

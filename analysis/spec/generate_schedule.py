@@ -18,8 +18,9 @@ from analysis.spec.model import words as w
 from analysis.spec.model.bounds import ADMIN_KINDS, MAX_BUDGET, Bounds
 from analysis.spec.model.machine import Machine
 from analysis.spec.model.words import DATA_BITS, MAX_RECORDS
-from analysis.spec.variants import ELR_VERSION, VARIANTS, cluster_for
+from analysis.spec.variants import VARIANTS, cluster_for
 from ebbtide.errors import UsageError
+from ebbtide.releases.feature_levels import ELR_VERSION
 
 _PERMUTED = 6
 """Longer schedules are not tried in all orders."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from analysis.spec.explore.eager import Deed, Played
-from analysis.spec.variants import ELR_VERSION
+from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, IsrTrigger, MemberTrigger, StepSpec, Trigger
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.words import Duration

@@ -16,9 +16,8 @@ from analysis.spec.partition import MV_ELR, Cluster, UncleanElection
 from analysis.spec.protocol import Protocol
 from analysis.spec.strict_min_isr import StrictMinIsr, StrictMinIsrIn38, StrictMinIsrIn39
 from ebbtide.errors import UsageError
-
-METADATA_VERSION = "metadata.version"
-ELR_VERSION = "eligible.leader.replicas.version"
+from ebbtide.releases import first_with
+from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION, newest_metadata_version
 
 VARIANTS: dict[str, Protocol] = {
     protocol.name: protocol
@@ -38,24 +37,22 @@ VARIANTS: dict[str, Protocol] = {
 }
 """Oldest first; `kip966` is the KIP's text, all others are what releases run."""
 
-_FIRST_RELEASE: tuple[tuple[str, str, int], ...] = (
-    ("4.4", "elr_43", 33),
-    ("4.3", "elr_43", 30),
-    ("4.2", "elr_41", 29),
-    ("4.1.1", "elr_41", 27),
-    ("4.1", "elr_410", 27),
-    ("4.0", "elr_40", 25),
-    ("3.9", "strict_min_isr_39", 21),
-    ("3.8", "strict_min_isr_38", 20),
-    ("3.7", "strict_min_isr", 19),
-    ("3.6", "kip903_36", 14),
-    ("3.5", "kip903", 11),
-    ("3.4", "kraft", 8),
-    ("3.3", "kraft", 7),
+_FIRST_RELEASE: tuple[tuple[str, str], ...] = (
+    ("4.4", "elr_43"),
+    ("4.3", "elr_43"),
+    ("4.2", "elr_41"),
+    ("4.1.1", "elr_41"),
+    ("4.1", "elr_410"),
+    ("4.0", "elr_40"),
+    ("3.9", "strict_min_isr_39"),
+    ("3.8", "strict_min_isr_38"),
+    ("3.7", "strict_min_isr"),
+    ("3.6", "kip903_36"),
+    ("3.5", "kip903"),
+    ("3.4", "kraft"),
+    ("3.3", "kraft"),
 )
-"""Newest first: the first release of a variant, the variant, and the newest metadata.version there."""
-
-_ELR_BY_DEFAULT = Version("4.1")
+"""Newest first: the first release of a variant or of a metadata.version, and the variant."""
 
 
 def protocol_for(kafka: str, features: Mapping[str, int]) -> Protocol:
@@ -66,10 +63,10 @@ def protocol_for(kafka: str, features: Mapping[str, int]) -> Protocol:
     event, so that a feature may change during a run. A release candidate runs what its release does. UsageError:
     a release or a feature level that is not known.
     """
-    _, name, newest_level = _release(kafka)
+    first, name = _release(kafka)
     protocol = VARIANTS[name]
     level = features.get(ELR_VERSION, 0)
-    version = features.get(METADATA_VERSION, newest_level)
+    version = features.get(METADATA_VERSION, newest_metadata_version(first))
     if level and not (protocol.has_elr and version >= MV_ELR):
         raise UsageError(
             "this release does not know that feature level",
@@ -94,7 +91,7 @@ def cluster_for(
     """
     protocol = protocol_for(kafka, features)
     all_brokers = frozenset(brokers)
-    by_default = protocol.has_elr and _base(kafka) >= _ELR_BY_DEFAULT
+    by_default = protocol.has_elr and _base(kafka) >= first_with.ELR_BY_DEFAULT
     return Cluster(
         registered=all_brokers,
         unfenced=all_brokers,
@@ -102,7 +99,7 @@ def cluster_for(
         min_isr=min_isr,
         elr=bool(features.get(ELR_VERSION, int(by_default))),
         unclean=unclean,
-        metadata_version=features.get(METADATA_VERSION, _release(kafka)[2]),
+        metadata_version=features.get(METADATA_VERSION, newest_metadata_version(_release(kafka)[0])),
     )
 
 
@@ -114,7 +111,7 @@ def _base(kafka: str) -> Version:
         return Version("0")
 
 
-def _release(kafka: str) -> tuple[str, str, int]:
+def _release(kafka: str) -> tuple[str, str]:
     version = _base(kafka)
     for row in _FIRST_RELEASE:
         if version >= Version(row[0]) and version < Version("5"):

@@ -40,6 +40,7 @@ METADATA_VERSIONS: dict[str, int] = {
 """The names of metadata.version's feature levels (KIP-778)."""
 
 METADATA_VERSION = "metadata.version"
+ELR_VERSION = "eligible.leader.replicas.version"
 
 _FIRST_WITH_FEATURE_OPTION = Version("3.9.0")
 """From it on StorageTool takes --feature. Before, the metadata version goes by name."""
@@ -50,7 +51,7 @@ _3_3_IV0, _3_3_IV3 = 4, 7
 
 # A static quorum, as `properties_of` sets it up, is kraft.version 0.
 _IN_3_9 = {"kraft.version": 0, "transaction.version": 0}
-_IN_4_0 = {"kraft.version": 0, "transaction.version": 2, "group.version": 1, "eligible.leader.replicas.version": 1}
+_IN_4_0 = {"kraft.version": 0, "transaction.version": 2, "group.version": 1, ELR_VERSION: 1}
 _NEWEST: Mapping[tuple[int, int], Mapping[str, int]] = {
     (3, 3): {METADATA_VERSION: 7},
     (3, 4): {METADATA_VERSION: 8},
@@ -75,6 +76,12 @@ def levels_of(kafka: str) -> Mapping[str, range] | None:
         return None
     oldest = _3_3_IV3 if (major, minor) >= _FIRST_WITH_MINIMUM_3_3_IV3 else _3_3_IV0
     return {name: range(oldest if name == METADATA_VERSION else 0, top + 1) for name, top in newest.items()}
+
+
+def newest_metadata_version(kafka: str) -> int:
+    """The newest metadata.version that is ready for production in a known release such as 4.3 or 4.3.1."""
+    major, minor = Version(kafka).release[:2]
+    return _NEWEST[major, minor][METADATA_VERSION]
 
 
 def goes_by_name(kafka: str) -> bool:

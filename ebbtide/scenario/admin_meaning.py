@@ -9,14 +9,15 @@ from itertools import combinations
 import msgspec
 
 from ebbtide.errors import UsageError
+from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION
 from ebbtide.scenario.check import suggestion
 from ebbtide.scenario.feature_meaning import check_features
 from ebbtide.scenario.model import ClusterSpec, Scenario, StepSpec
 from ebbtide.scenario.roles import Role, overlap, parse_role
 
 FEATURES = (
-    "metadata.version",
-    "eligible.leader.replicas.version",
+    METADATA_VERSION,
+    ELR_VERSION,
     "kraft.version",
     "transaction.version",
     "group.version",

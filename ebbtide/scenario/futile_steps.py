@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from ebbtide.errors import UsageError
+from ebbtide.releases import first_with
+from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.releases.known import parse_version
 from ebbtide.scenario.admin_meaning import FEATURES, has_level
 from ebbtide.scenario.model import OffsetTrigger, Scenario, StepSpec
 from ebbtide.scenario.references import Wrong
 
-_ELR = "eligible.leader.replicas.version"
-_FIRST_WITH_ELR = Version("4.0.0")
 _PREVIEWS = ("unstable.", "eligible.leader.replicas.")
 """Properties that begin so switch on what a release does not have by itself."""
 
@@ -89,17 +89,17 @@ def _no_elr(scenario: Scenario, step: StepSpec, where: str, releases: list[str],
         return
     cluster = scenario.cluster
     properties = (*cluster.controller_properties, *cluster.broker_properties)
-    raised = any(one.feature == _ELR and one.level != 0 for one in scenario.steps)
-    fixed = cluster.features.get(_ELR) == 0 and not raised
+    raised = any(one.feature == ELR_VERSION and one.level != 0 for one in scenario.steps)
+    fixed = cluster.features.get(ELR_VERSION) == 0 and not raised
     if any(name.startswith(_PREVIEWS) for name in properties):
         return
-    if fixed or all(Version(one) < _FIRST_WITH_ELR for one in releases):
-        why = f"{_ELR} = 0 in cluster.features" if fixed else f"Kafka {', '.join(releases)}"
+    if fixed or all(Version(one) < first_with.ELR for one in releases):
+        why = f"{ELR_VERSION} = 0 in cluster.features" if fixed else f"Kafka {', '.join(releases)}"
         yield UsageError(
             "can never fire: no listed release can have an ELR here",
             where=f"{where}.trigger.elr_contains",
             got=why,
-            allowed=f"a release from {_FIRST_WITH_ELR} on in kafka, and no {_ELR} = 0",
+            allowed=f"a release from {first_with.ELR} on in kafka, and no {ELR_VERSION} = 0",
         )
 
 

@@ -8,6 +8,7 @@ from random import Random
 import msgspec
 
 from analysis.spec.partition import NO_LEADER, Election, UncleanElection
+from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.steps.table import StepKind
 from harness.random.kind import DrawnKind, Fit, after_only, broker_role, pause_before, some_partition
@@ -17,7 +18,6 @@ from harness.random.world import World
 TOPIC = "t"
 SPARE_TOPIC = "spare"
 """A topic that no client uses, so that it may be deleted."""
-ELR_FEATURE = "eligible.leader.replicas.version"
 _DEADLINE_S = 5.0
 
 
@@ -83,7 +83,7 @@ def _propose_set_feature(world: World, random: Random) -> StepSpec | None:
     if not world.replication.protocol.has_elr:
         return None
     return msgspec.structs.replace(
-        _ask("set-feature", random), feature=ELR_FEATURE, level=int(not world.replication.cluster.elr)
+        _ask("set-feature", random), feature=ELR_VERSION, level=int(not world.replication.cluster.elr)
     )
 
 

@@ -10,11 +10,10 @@ from packaging.version import Version
 from cluster.runtime.base import NodeInfo
 from cluster.runtime.properties import BROKER_PORT, CONTROLLER_PORT
 from ebbtide.errors import UsageError
+from ebbtide.releases import first_with
 from ebbtide.scenario.model import Scenario
 from workloads.config import GivenProperties, Unknown
 
-_CONTROLLERS_ANSWER_SINCE = Version("3.7.0")
-"""The first release whose controllers answer clients (KIP-919)."""
 _KAFKAS_OWN = "org.apache.kafka."
 
 
@@ -37,8 +36,8 @@ def given_properties(scenario: Scenario, nodes: Iterable[NodeInfo]) -> Given:
         unasked = f"the names in cluster.{node.role}_properties are not checked: "
         if plug_in := _plug_in(properties):
             given.unasked.append(f"{unasked}{plug_in} may have some of its own")
-        elif node.role == "controller" and kafka < _CONTROLLERS_ANSWER_SINCE:
-            given.unasked.append(f"{unasked}controllers answer since Kafka {_CONTROLLERS_ANSWER_SINCE}")
+        elif node.role == "controller" and kafka < first_with.CONTROLLERS_DESCRIBE_CONFIGS:
+            given.unasked.append(f"{unasked}controllers answer since Kafka {first_with.CONTROLLERS_DESCRIBE_CONFIGS}")
         else:
             address = f"{node.address}:{port}"
             given.asked.append(GivenProperties(role=node.role, names=tuple(properties), node=node.id, address=address))

@@ -15,6 +15,7 @@ from analysis.spec.explore.question import ask, property_named
 from analysis.spec.model.bounds import MAX_BUDGET, Bounds
 from analysis.spec.variants import protocol_for
 from ebbtide.errors import UsageError
+from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.scenario.model import Scenario, StepSpec
 from ebbtide.scenario.roles import parse_role
 from ebbtide.scenario.steps.table import KINDS
@@ -35,7 +36,7 @@ class Refuter:
             self._variant: str | None = None
             return
         # The explorer takes the ELR on wherever the variant knows it, which would refute too much where it is off.
-        off = protocol.has_elr and not features.get("eligible.leader.replicas.version", 0)
+        off = protocol.has_elr and not features.get(ELR_VERSION, 0)
         self._variant = None if off else protocol.name
 
     def __call__(self, scenario: Scenario) -> str | None:

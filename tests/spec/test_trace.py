@@ -19,9 +19,9 @@ from analysis.judge.history.rules import UNCLEAN_ELECTION, Rules
 from analysis.judge.history.timeline import Timeline, load_timeline
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import TimelineTrace, Unexplained
-from analysis.spec.variants import ELR_VERSION
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
+from ebbtide.releases.feature_levels import ELR_VERSION
 
 TIMELINES = Path(__file__).with_name("timelines")
 NAMES = sorted(path.name for path in TIMELINES.iterdir())

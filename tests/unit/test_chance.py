@@ -17,6 +17,7 @@ from judge_records import ELR_ON, last_replica_standing
 
 from cluster.jars import releases
 from ebbtide.errors import UsageError
+from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.releases.known import KNOWN
 from ebbtide.scenario.model import MemberTrigger, Scenario, StepSpec, Trigger
 from ebbtide.scenario.parse import parse
@@ -28,7 +29,6 @@ from harness.random.breeding import breed, renamed
 from harness.random.drawing import STEPS, draw
 from harness.random.guide import CORPUS, Guide, marks
 from harness.random.replication import first_replication
-from harness.random.requests import ELR_FEATURE
 from harness.random.schedule import build
 from harness.random.table import DRAWINGS
 from harness.random.world import first_world
@@ -83,7 +83,7 @@ def test_steps_of_anywhere_in_any_order_become_valid_or_are_left_out(seed: int, 
         {f"t-{at}": replicas for at, replicas in enumerate(topic.assignment)},
         brokers=scenario.cluster.brokers,
         kafka="4.3.1",
-        features={ELR_FEATURE: 1},
+        features={ELR_VERSION: 1},
         min_isr=2,
     )
     steps = build(first_world(replication), [one for one in genes if one.step != "delete-topic"], Random(seed))
@@ -258,5 +258,5 @@ def test_the_command_draws_for_no_release_that_there_is_not(
 
 
 def test_the_command_draws_with_no_level_that_the_release_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["random", "--seed", "1", "--kafka", "3.9.1", "--feature", f"{ELR_FEATURE}=1"]) == 4
+    assert main(["random", "--seed", "1", "--kafka", "3.9.1", "--feature", f"{ELR_VERSION}=1"]) == 4
     assert "3.9.1 cannot be formatted with this level" in capsys.readouterr().err

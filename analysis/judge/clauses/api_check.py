@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-from packaging.version import Version
 
 from analysis.judge.clauses.findings import Finding, Row, finding, unknown
 from analysis.judge.history.batches import batches
@@ -26,9 +25,7 @@ from analysis.judge.history.timeline import MILLISECOND_NS, Timeline
 from ebbtide.errors import UsageError
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.tables import table_files
-
-DESCRIBES_SINCE = Version("3.8")
-"""The first release whose brokers answer DescribeTopicPartitions (KAFKA-15585)."""
+from ebbtide.releases import first_with
 
 _KEPT_MAX = 20
 """Mismatches that are kept as evidence; all are counted."""
@@ -118,7 +115,7 @@ def api_agrees_with_log(compared: Compared | None, evidence: Evidence) -> Findin
     Each answer equals a state that the log had by then, and no broker goes back. In releases from 3.8 on.
     """
     release = evidence.rules.release
-    if release is not None and release < DESCRIBES_SINCE:
+    if release is not None and release < first_with.DESCRIBE_TOPIC_PARTITIONS:
         return Finding(status="not-exercised")
     if compared is None or not compared.facts["described-answers"]:
         return unknown("there are no answers to compare (described)")

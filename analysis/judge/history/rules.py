@@ -10,10 +10,11 @@ from packaging.version import InvalidVersion, Version
 from analysis.judge.history.timeline import Timeline
 from analysis.spec.partition import NO_EPOCH, NOBODY, Cluster, Partition
 from analysis.spec.protocol import Protocol
-from analysis.spec.variants import ELR_VERSION, METADATA_VERSION, VARIANTS, protocol_for
+from analysis.spec.variants import VARIANTS, protocol_for
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.rows import PartitionState
+from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"

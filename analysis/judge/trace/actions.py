@@ -17,8 +17,8 @@ from analysis.judge.history.requests import Request
 from analysis.judge.history.rules import MIN_ISR
 from analysis.spec.partition import NO_EPOCH, AlterPartition, Brokers, Cluster, Election, Partition
 from analysis.spec.protocol import Protocol
-from analysis.spec.variants import ELR_VERSION
 from ebbtide.record.rows import BrokerEvent, ConfigChange
+from ebbtide.releases.feature_levels import ELR_VERSION
 
 _EVERY_ISR_MAX = 6
 """Up to so many replicas every ISR is tried: 64 of them."""

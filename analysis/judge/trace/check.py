@@ -26,9 +26,9 @@ from analysis.judge.trace.actions import (
 from analysis.judge.trace.results import Explained, Near, TimelineTrace, Unexplained, differences, near_to
 from analysis.judge.trace.world import ControllerKnowledge, model_of
 from analysis.spec.partition import NO_LEADER, Partition, UncleanElection
-from analysis.spec.variants import ELR_VERSION
 from ebbtide.errors import UsageError
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
+from ebbtide.releases.feature_levels import ELR_VERSION
 
 _NEAREST_MAX = 3
 _WRITTEN_FIRST = ("unfenced", "shutting_down")

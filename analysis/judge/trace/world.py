@@ -14,8 +14,9 @@ from analysis.judge.history.rules import MIN_ISR, Rules
 from analysis.judge.history.timeline import Timeline
 from analysis.spec.partition import NO_EPOCH, NOBODY, Brokers, Cluster, Partition, UncleanElection
 from analysis.spec.protocol import Protocol
-from analysis.spec.variants import METADATA_VERSION, protocol_for
+from analysis.spec.variants import protocol_for
 from ebbtide.record.rows import BrokerEvent, PartitionState
+from ebbtide.releases.feature_levels import METADATA_VERSION
 
 _KAFKA_MIN_ISR = 1
 """min.insync.replicas where neither topic, cluster nor controller sets it."""

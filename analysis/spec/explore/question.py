@@ -12,8 +12,9 @@ from analysis.spec.explore.search import BYTES_PER_STATE, Found, search
 from analysis.spec.explore.trace import Trace, trace
 from analysis.spec.model.bounds import Bounds, check_bounds
 from analysis.spec.model.machine import Machine
-from analysis.spec.variants import ELR_VERSION, VARIANTS, cluster_for, protocol_for
+from analysis.spec.variants import VARIANTS, cluster_for, protocol_for
 from ebbtide.errors import UsageError
+from ebbtide.releases.feature_levels import ELR_VERSION
 
 RELEASE_OF: dict[str, str] = {
     "kraft": "3.4.1",
