@@ -1,1 +1,1 @@
-"""What makes nodes run and break on a host."""
+"""The nodes of a cluster on this host: how they run, and how they are broken."""

@@ -1,6 +1,7 @@
-"""Undoes what dead runs left on the host, by their ledgers; live runs and everything else stay as they are.
+"""Undoes what dead runs left on the host, by their ledgers.
 
-Containers outlive the ledgers' folder at a reboot: those are found by their labels.
+Live runs and everything else stay as they are. Containers outlive the ledgers' folder at a reboot; they are found by
+their labels.
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ from ebbtide.errors import EbbtideError
 from ebbtide.scratch import remove_abandoned
 
 
-class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome for one ledger. `undone` are things that were there; `failed` why a thing stays."""
+class CleanOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome for one ledger.
+
+    `live`: its run goes on, and nothing was touched. `undone`: the things that existed and were removed. `failed`:
+    for each thing that stays, why.
+    """
 
     run_id: str
     live: bool = False
@@ -27,11 +32,12 @@ class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
     failed: tuple[str, ...] = ()
 
 
-def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[Cleaned]:
-    """Undo every ledger whose harness is dead, newest entry first; what failed stays in its ledger.
+def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[CleanOutcome]:
+    """Undo every ledger whose harness is dead, newest entry first.
 
-    `forget`: it does not stay, as when the daemon of its containers is gone for good. Without `ledgers`, those of this
-    host, the temporary folders of judgings that were killed go too.
+    An entry that cannot be undone stays in its ledger. With `forget` the ledger is deleted anyway, for example when
+    the daemon of its containers is gone for good. Without `ledgers`, the ledgers of this host are undone, and the
+    temporary folders of judgings that were killed are removed too.
     """
     home = ledgers or ledgers_dir()
     by_ledger = []
@@ -39,30 +45,30 @@ def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[Cleaned]
         with FileLock(home / ".lock"):
             by_ledger = [_clean_one(path, forget) for path in sorted(home.glob("*.jsonl"))]
     found = by_ledger + [
-        _undone(container.run_id, [container]) for container in ownerless(known=[one.run_id for one in by_ledger])
+        _undo_entries(container.run_id, [container]) for container in ownerless(known=[one.run_id for one in by_ledger])
     ]
     folders = remove_abandoned() if ledgers is None else []
     if folders:
-        found.append(Cleaned(run_id="judging", undone=tuple(f"temporary folder {folder}" for folder in folders)))
+        found.append(CleanOutcome(run_id="judging", undone=tuple(f"temporary folder {folder}" for folder in folders)))
     return found
 
 
-def _clean_one(path: Path, forget: bool) -> Cleaned:
+def _clean_one(path: Path, forget: bool) -> CleanOutcome:
     try:
         ledger = read_ledger(path)
-    except FileNotFoundError:  # its run ended between the listing and the reading
-        return Cleaned(run_id=path.stem)
+    except FileNotFoundError:  # the run ended between the listing and the reading
+        return CleanOutcome(run_id=path.stem)
     except EbbtideError as error:
-        return Cleaned(run_id=path.stem, failed=(str(error),))
+        return CleanOutcome(run_id=path.stem, failed=(str(error),))
     if is_alive(ledger.opened.owner):
-        return Cleaned(run_id=ledger.opened.run_id, live=True)
-    outcome = _undone(ledger.opened.run_id, ledger.standing)
+        return CleanOutcome(run_id=ledger.opened.run_id, live=True)
+    outcome = _undo_entries(ledger.opened.run_id, ledger.standing)
     if forget or not outcome.failed:
         path.unlink(missing_ok=True)
     return outcome
 
 
-def _undone(run_id: str, standing: Sequence[Entry]) -> Cleaned:
+def _undo_entries(run_id: str, standing: Sequence[Entry]) -> CleanOutcome:
     undone, failed = [], []
     for entry in reversed(standing):
         try:
@@ -70,4 +76,4 @@ def _undone(run_id: str, standing: Sequence[Entry]) -> Cleaned:
                 undone.append(entry.describe())
         except (OSError, EbbtideError) as error:
             failed.append(f"{entry.describe()}: {error}")
-    return Cleaned(run_id=run_id, undone=tuple(undone), failed=tuple(failed))
+    return CleanOutcome(run_id=run_id, undone=tuple(undone), failed=tuple(failed))

@@ -1,7 +1,7 @@
-"""What this host can do: each thing that a run needs, tried, with what its absence disables and its remedy.
+"""Checks what this host can do: each thing that a run needs is tried for real.
 
-`check_host` is for a person (`ebbtide doctor`); `require_host` lets a run refuse before it starts anything.
-A check that throws is `unknown`, never `ok`.
+A check names what its absence disables, and the remedy. `check_host` is for a person (`ebbtide doctor`);
+`require_host` lets a run refuse before it starts anything. A check that throws is `unknown`, never `ok`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from ebbtide.scenario.steps.table import needing
 
 EVERY_RUN = "every run"
 VOLUMES = "power-loss by file system shutdown"
-"""What needs volumes of their own for the nodes; without, a power loss is by `truncate`."""
+"""The power loss that needs a volume for each node; without volumes, a power loss is by `truncate`."""
 
 FREE_DISK_BYTES = 1 << 30
-"""What a run writes, with room to spare: a few hundred MB of logs and evidence."""
+"""A run writes a few hundred MB of logs and evidence; this is that with room to spare."""
 
 FREE_MEMORY_BYTES = 2 << 30
-"""A controller and three brokers at about 290 MB each, then Spark with half a GB, and the clients."""
+"""Room for a controller and three brokers at about 290 MB each, Spark with half a GB, and the clients."""
 
 _NO_VOLUMES = "a user namespace cannot mount volumes"
-_MORE_POWERS = f"{with_sudo()}, or a Docker daemon that you may use"
+_MORE_PRIVILEGES = f"{with_sudo()}, or a Docker daemon that you may use"
 
 Status = Literal["ok", "missing", "unknown"]
 
@@ -40,9 +40,9 @@ Status = Literal["ok", "missing", "unknown"]
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one check.
 
-    `disables`: what cannot be done unless `status` is ok, as kinds of step (`power-loss`), `EVERY_RUN`, or
-    words. `remedy`: the command that mends it, or None. `needed`: the local runtime needs it to do all that
-    it can; the others concern other runtimes.
+    `disables`: what is impossible unless `status` is ok, as kinds of step (`power-loss`), `EVERY_RUN`, or words.
+    `remedy`: the command that fixes it, or None. `needed`: the local runtime needs it for everything that it can do;
+    the other checks concern other runtimes.
     """
 
     name: str
@@ -54,7 +54,10 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A check to be made; `look` returns a line about what is there, or raises why it is not."""
+    """A check to be made.
+
+    `look` returns a line about what it found, or raises an error that says why the thing is missing.
+    """
 
     name: str
     look: Callable[[], str]
@@ -62,24 +65,25 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str | None = None
     needed: bool = True
     trial: bool = False
-    """It makes something for real, which takes a while; a host that could will be able to again."""
+    """The check makes something for real, which takes a while. A trial that passed is not repeated."""
 
 
 _passed: set[str] = set()
-"""The trials that this process has made and that passed, by name."""
+"""The names of the trials that have passed in this process."""
 
 
 def check_host() -> list[Check]:
-    """Every check, made now; takes a second or two. Never raises for what it finds."""
+    """Make every check now (a second or two). Never raises for what it finds."""
     return [_check(question) for question in QUESTIONS]
 
 
 def require_host(steps: Iterable[str]) -> None:
-    """Raise one `HarnessError` with all that a local run with these kinds of step lacks; try only that.
+    """Raise one `HarnessError` with all that a local run with these steps lacks.
 
-    Asked before every run of a night: a trial that passed is not made again, memory is looked at each time.
+    Only the checks that concern the kinds of step `steps` are made. A night calls this before every run: a trial that
+    passed is not repeated, memory is checked each time.
     """
-    lacking = _lacking({EVERY_RUN, *steps})
+    lacking = _failed_checks({EVERY_RUN, *steps})
     if lacking:
         raise HarnessError(
             "this host cannot run this: " + ", ".join(check.name for check in lacking),
@@ -89,7 +93,7 @@ def require_host(steps: Iterable[str]) -> None:
 
 
 def require_memory(clusters: int) -> None:
-    """Raise `HarnessError` where so many clusters at once are too many."""
+    """Raise `HarnessError` where memory is too small for `clusters` clusters at once."""
     free = _free_memory()
     if free < clusters * FREE_MEMORY_BYTES:
         raise HarnessError(
@@ -100,14 +104,14 @@ def require_memory(clusters: int) -> None:
 
 
 def why_no_volumes() -> str | None:
-    """Why this host cannot lose power by file system shutdown; None when it can."""
+    """Return why this host cannot shut down file systems; None when it can."""
     if held() == "user namespace":
         return _NO_VOLUMES
-    return "; ".join(f"{check.name}: {check.detail}" for check in _lacking({VOLUMES})) or None
+    return "; ".join(f"{check.name}: {check.detail}" for check in _failed_checks({VOLUMES})) or None
 
 
-def _lacking(concerned: set[str]) -> list[Check]:
-    """The checks that disable any of `concerned` and are not passed."""
+def _failed_checks(concerned: set[str]) -> list[Check]:
+    """Return the checks that disable any of `concerned` and have not passed."""
     lacking = []
     for question in QUESTIONS:
         if question.name in _passed or not concerned.intersection(question.disables):
@@ -143,18 +147,18 @@ def _check(question: _Question) -> Check:
     )
 
 
-def _powers() -> str:
-    from cluster.powers import helper_container, user_namespace
+def _privileges() -> str:
+    from cluster.privileges import helper_container, user_namespace
 
     match held():
         case "root":
             return "root"
         case "helper container":
-            return "helper container of the Docker daemon; it can do all that root can"
+            return "helper container of the Docker daemon, which can do everything that root can"
         case "user namespace":
-            return "user namespace; it cannot mount volumes, hold write-back or use a Docker daemon"
+            return "user namespace, which cannot mount volumes, hold write-back or use a Docker daemon"
         case "none":
-            refusals = (helper_container.why_not(), user_namespace.why_not())
+            refusals = (helper_container.why_unavailable(), user_namespace.why_unavailable())
             raise HarnessError(
                 f"none: user {os.geteuid()} is not root",
                 got=f"no helper container: {refusals[0]}; no user namespace: {refusals[1]}",
@@ -163,7 +167,10 @@ def _powers() -> str:
 
 
 def _as_root(trial: str, *arguments: str) -> str:
-    """Run a trial of `cluster.trials`, which loads the network libraries."""
+    """Run a trial of `cluster.trials` as root.
+
+    The import is late, since that module loads the network libraries.
+    """
     _need_root()
     from cluster import trials
 
@@ -176,16 +183,16 @@ def _need_root() -> None:
         raise HarnessError("only root can try this", next=with_sudo("doctor"))
 
 
-def _on_a_volume(trial: str, *arguments: str) -> str:
-    """Run a trial that mounts one."""
+def _with_volumes(trial: str, *arguments: str) -> str:
+    """Run a trial that mounts a volume."""
     if held() == "user namespace":
-        raise HarnessError(_NO_VOLUMES, next=_MORE_POWERS)
+        raise HarnessError(_NO_VOLUMES, next=_MORE_PRIVILEGES)
     return _as_root(trial, *arguments)
 
 
 def _write_back() -> str:
     if held() == "user namespace":
-        raise HarnessError("a user namespace cannot hold the kernel's write-back", next=_MORE_POWERS)
+        raise HarnessError("a user namespace cannot hold the kernel's write-back", next=_MORE_PRIVILEGES)
     from cluster.host.writeback import HELD
 
     settings = [Path("/proc/sys/vm", name) for name in HELD]
@@ -218,11 +225,11 @@ def _docker() -> str:
 
 
 def _user_namespaces() -> str:
-    from cluster.powers import user_namespace
+    from cluster.privileges import user_namespace
 
-    why_not = user_namespace.why_not()
+    why_not = user_namespace.why_unavailable()
     if why_not is not None:
-        raise HarnessError("the kernel refuses them", got=why_not, next=user_namespace.remedy())
+        raise HarnessError("the kernel refuses user namespaces", got=why_not, next=user_namespace.remedy())
     return "allowed"
 
 
@@ -252,7 +259,7 @@ def _gigabytes(count: int) -> str:
 
 
 QUESTIONS: tuple[_Question, ...] = (
-    _Question(name="powers", look=_powers, disables=(EVERY_RUN,), remedy=with_sudo()),
+    _Question(name="privileges", look=_privileges, disables=(EVERY_RUN,), remedy=with_sudo()),
     _Question(
         name="network namespaces",
         look=partial(_as_root, "make_namespace"),
@@ -283,28 +290,28 @@ QUESTIONS: tuple[_Question, ...] = (
     ),
     _Question(
         name="loop mounts",
-        look=partial(_on_a_volume, "mount_loop"),
+        look=partial(_with_volumes, "mount_loop"),
         trial=True,
         disables=(VOLUMES, *needing("loop mounts")),
         remedy="root on a host with /dev/loop-control, and: apt-get install mount e2fsprogs",
     ),
     _Question(
         name="ext4 shutdown",
-        look=partial(_on_a_volume, "lose_power", "ext4"),
+        look=partial(_with_volumes, "lose_power", "ext4"),
         trial=True,
         disables=(VOLUMES,),
         remedy="apt-get install --no-install-recommends e2fsprogs",
     ),
     _Question(
         name="slow volumes",
-        look=partial(_on_a_volume, "slow_a_disk"),
+        look=partial(_with_volumes, "slow_a_disk"),
         trial=True,
         disables=needing("slow volumes"),
         remedy="root on a host whose kernel can freeze ext4 (FIFREEZE)",
     ),
     _Question(
         name="xfs shutdown",
-        look=partial(_on_a_volume, "lose_power", "xfs"),
+        look=partial(_with_volumes, "lose_power", "xfs"),
         trial=True,
         disables=("power-loss on xfs",),
         remedy="apt-get install --no-install-recommends xfsprogs",

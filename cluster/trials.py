@@ -1,7 +1,7 @@
-"""Tries on this host, for real and in miniature, what a run will need; leaves nothing behind.
+"""Tries on this host, for real and in miniature, what a run will need.
 
-Each trial uses the same code as a run, and a ledger of its own, so that `ebbtide clean` undoes also what a
-killed trial left. A trial returns a line about what was seen, or raises `HarnessError`.
+Each trial uses the same code as a run and leaves nothing behind. It has a ledger of its own, so that `ebbtide clean`
+also undoes what a killed trial left. A trial returns one line about what it saw, or raises `HarnessError`.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ _PORT = 39097
 _REQUEST_API = 18
 _EXT4_SIZE_BYTES = 16 << 20
 _XFS_SIZE_BYTES = 300 << 20
-"""The smallest that mkfs.xfs accepts; sparse."""
+"""The smallest size that mkfs.xfs accepts; the file is sparse."""
 
 
 def make_namespace() -> str:
-    """A network namespace can be made, and removed again."""
+    """Make a network namespace and remove it again."""
     with _ledger() as ledger:
         namespace = Namespace(name=f"ebbtide-{ledger.run_id}")
         ledger.make(namespace, namespace.create)
-    return "made and removed one"
+    return "made and removed a namespace"
 
 
 def cut_a_link() -> str:
-    """Two nodes on a bridge reach each other, and a one-way cut stops one direction only."""
+    """Check that a one-way cut between two nodes on a bridge stops one direction only."""
     there, back = Cut(source=1, target=2), Cut(source=2, target=1)
     with _ledger() as ledger, _two_nodes(ledger) as (network, _):
-        _expect(network.passing([there, back], timeout_s=2.0) == {there, back}, "no packet passes the bridge")
+        _expect(network.passing([there, back], timeout_s=2.0) == {there, back}, "no packet crosses the bridge")
         network.cut([there])
         _expect(network.passing([there, back]) == {back}, "a rule of the packet filter does not cut one direction")
         dropped = network.dropped()[there]
@@ -58,20 +58,23 @@ def cut_a_link() -> str:
 
 
 def limit_a_link() -> str:
-    """A limited pair of nodes passes no more than its rate, and the other direction is not slower for it."""
+    """Check that a limit slows one direction of a link to its rate, and not the other."""
     there, back = Cut(source=1, target=2), Cut(source=2, target=1)
     with _ledger() as ledger, _two_nodes(ledger) as (network, _):
         network.limit([there], _RATE_BYTES_S)
         seen = network.transfer([there, back], 3 * burst_bytes(_RATE_BYTES_S), timeout_s=1.0)
     slow, fast = seen[there], seen[back]
     allowed_bytes = burst_bytes(_RATE_BYTES_S) + 1.1 * _RATE_BYTES_S * slow.took_s
-    _expect(slow.arrived_bytes <= allowed_bytes, "a limit limits nothing")
-    _expect(fast.took_s < slow.took_s / 2, "a limit of one direction slows the other")
+    _expect(slow.arrived_bytes <= allowed_bytes, "a bandwidth limit has no effect")
+    _expect(fast.took_s < slow.took_s / 2, "a bandwidth limit of one direction slows the other direction")
     return f"{slow.arrived_bytes} bytes took {slow.took_s * 1000:.0f} ms one way, {fast.took_s * 1000:.1f} ms back"
 
 
 def redirect_a_connection() -> str:
-    """A connection between two nodes goes through a proxy in the first one's namespace, unnoticed by both."""
+    """Check that a proxy in a node's namespace gets the node's connections.
+
+    Neither end notices the proxy.
+    """
     with (
         _ledger() as ledger,
         tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch,
@@ -88,16 +91,16 @@ def redirect_a_connection() -> str:
                 in_namespace(namespaces[1], lambda: socket.create_connection(far, timeout=3.0)) as near,
             ):
                 near.sendall(REQUEST_HEAD.pack(REQUEST_HEAD.size - LENGTH_BYTES, _REQUEST_API, 0, 1))
-                _expect(not near.recv(1), "a request that was to be dropped was answered")
+                _expect(not near.recv(1), "a request that the proxy had to drop was answered")
             dropped = any(event.event == "dropped" for _, event in taps.poll())
         finally:
             taps.close()
-    _expect(dropped, "the proxy did not see a request that was sent")
-    return "a request was dropped on its way"
+    _expect(dropped, "the proxy did not see a request that a node sent")
+    return "the proxy dropped a request"
 
 
 def slow_a_disk() -> str:
-    """A volume can be frozen and thawed, and a write waits meanwhile."""
+    """Check that a volume can be frozen and thawed, and that a write waits meanwhile."""
     with tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch, _ledger() as ledger:
         volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume")
         volume.create(_EXT4_SIZE_BYTES)
@@ -118,7 +121,7 @@ def slow_a_disk() -> str:
 
 
 def lose_power(kind: Literal["ext4", "xfs"]) -> str:
-    """On a loop-mounted file system that is shut down, what was fsynced survives, and the rest is gone."""
+    """Check that a file system shutdown keeps what was fsynced, and loses the rest."""
     with tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch, _ledger() as ledger:
         volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume")
         if kind == "ext4":
@@ -129,7 +132,7 @@ def lose_power(kind: Literal["ext4", "xfs"]) -> str:
         ledger.make(volume, lambda: _mount(volume, kind))
         _write(kept, fsync=True)
         _write(lost, fsync=False)
-        _expect(volume.shut_down(), f"{kind} takes writes after its shutdown")
+        _expect(volume.shut_down(), f"{kind} accepts writes after its shutdown")
         volume.unmount()
         _mount(volume, kind)
         _expect(kept.is_file() and kept.stat().st_size > 0, f"{kind} lost a file that was fsynced")
@@ -138,13 +141,13 @@ def lose_power(kind: Literal["ext4", "xfs"]) -> str:
 
 
 def mount_loop() -> str:
-    """A file can be mounted as a file system."""
+    """Check that a file can be mounted as a file system."""
     with tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch, _ledger() as ledger:
         volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume")
         volume.create(_EXT4_SIZE_BYTES)
         ledger.make(volume, volume.mount)
-        _expect(volume.is_mounted(), "mount succeeded and nothing is mounted")
-    return "mounted and unmounted one"
+        _expect(volume.is_mounted(), "mount succeeded, but nothing is mounted")
+    return "mounted and unmounted a volume"
 
 
 def _name() -> str:
@@ -157,7 +160,7 @@ def _ledger() -> Ledger:
 
 @contextlib.contextmanager
 def _two_nodes(ledger: Ledger) -> Iterator[tuple[BridgeNetwork, dict[int, Path]]]:
-    """Nodes 1 and 2 on a bridge, and their namespaces."""
+    """Yield a bridge with nodes 1 and 2, and the paths of their namespaces."""
     network = BridgeNetwork(ledger)
     try:
         network.open()
@@ -195,6 +198,6 @@ def _write(path: Path, *, fsync: bool) -> None:
             os.fsync(file.fileno())
 
 
-def _expect(seen: bool, otherwise: str) -> None:
+def _expect(seen: bool, error: str) -> None:
     if not seen:
-        raise HarnessError(otherwise)
+        raise HarnessError(error)

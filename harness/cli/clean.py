@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cluster.powers.choice import Wish
+from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode
 from harness.cli.command import Args, Command
 
@@ -24,9 +24,9 @@ def command() -> Command:
     return command
 
 
-def powers(args: Args) -> Wish:
+def powers(args: Args) -> PrivilegeRequest:
     """Without root there is something to clean only where a Docker daemon gave a run root's powers."""
-    return Wish(runtime="docker", needed=False)
+    return PrivilegeRequest(runtime="docker", needed=False)
 
 
 def run(args: Args) -> ExitCode:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.powers.choice import Wish
+from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from harness.cli import completing
 from harness.cli.cluster_options import (
@@ -92,16 +92,16 @@ def _add_up(command: Command) -> None:
     add_cluster_options(command)
 
 
-def powers(args: Args) -> Wish | None:
+def powers(args: Args) -> PrivilegeRequest | None:
     """The owner takes them, and a command that has to enter what root made for this user."""
     if args.action == "up" and args.foreground:
         from ebbtide.daemon.control import sockets_dir
 
-        return Wish(runtime=args.runtime, folders=(args.runs, sockets_dir()))
+        return PrivilegeRequest(runtime=args.runtime, folders=(args.runs, sockets_dir()))
     if args.action == "exec":
         from ebbtide.daemon.control import only
 
-        return Wish(runtime="docker") if only(named_cluster(args)).powers == "helper container" else None
+        return PrivilegeRequest(runtime="docker") if only(named_cluster(args)).powers == "helper container" else None
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.doctor import Check, check_host
-from cluster.powers.choice import Wish
+from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode
 from harness.cli.command import Args, Command
 
@@ -17,9 +17,9 @@ def command() -> Command:
     return command
 
 
-def powers(args: Args) -> Wish:
+def powers(args: Args) -> PrivilegeRequest:
     """What a run of this user could do is tried with the powers that it would have."""
-    return Wish(needed=False)
+    return PrivilegeRequest(needed=False)
 
 
 def run(args: Args) -> ExitCode:

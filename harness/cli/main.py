@@ -1,8 +1,8 @@
 """The frame of the `ebbtide` command: finds the verb, runs it, turns every end into an exit code.
 
 A verb is a module `harness.cli.<verb>` with `command()`, which declares its arguments (`harness.cli.command`), and
-`run(args) -> ExitCode`; one that takes root's powers also has `powers(args) -> Wish` (`cluster.powers.choice`), or
-None where these arguments take none. `args.argv` is what was typed.
+`run(args) -> ExitCode`. A verb that needs root's privileges also has `powers(args)`, which returns a `PrivilegeRequest`
+(`cluster.privileges.choice`), or None where these arguments need none. `args.argv` is what was typed.
 Only the module of the verb that was typed is imported, so that `ebbtide --help` loads neither Spark nor docker
 nor pyarrow; the others stand in the help by the line in `VERBS`.
 """
@@ -123,11 +123,11 @@ def _run(argv: Sequence[str]) -> int:
 
 def _carry_out(group: LazyGroup, args: Args, argv: Sequence[str]) -> int:
     module = group.module(args.verb)
-    wish = module.powers(args) if os.geteuid() != 0 and hasattr(module, "powers") else None
-    if wish is not None:
-        from cluster.powers.choice import take
+    request = module.powers(args) if os.geteuid() != 0 and hasattr(module, "powers") else None
+    if request is not None:
+        from cluster.privileges.choice import rerun_with_privileges
 
-        code = take(wish, argv)
+        code = rerun_with_privileges(request, argv)
         if code is not None:
             return code
     return int(module.run(args))

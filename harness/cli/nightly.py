@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from cluster.powers.choice import Wish
+from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, Problems, UsageError
 from harness.cli import completing
 from harness.cli.cluster_options import add_jobs_option, budget_s_of, jobs_of, words_of
@@ -78,11 +78,11 @@ def command() -> Command:
     return command
 
 
-def powers(args: Args) -> Wish:
+def powers(args: Args) -> PrivilegeRequest:
     """Clusters take them. Raises `UsageError` before any are taken."""
     _settings(args)
     jobs_of(args)
-    return Wish(runtime=args.runtime, folders=(args.store,))
+    return PrivilegeRequest(runtime=args.runtime, folders=(args.store,))
 
 
 def run(args: Args) -> ExitCode:

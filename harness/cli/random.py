@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.powers.choice import Wish
+from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.releases.known import KNOWN
 from harness.cli import completing
@@ -64,11 +64,13 @@ def command() -> Command:
     return command
 
 
-def powers(args: Args) -> Wish | None:
+def powers(args: Args) -> PrivilegeRequest | None:
     """A run takes them, and nothing else."""
     if not args.run:
         return None
-    return Wish(runtime=args.runtime, folders=(args.runs, *([args.out.parent] if args.out is not None else [])))
+    return PrivilegeRequest(
+        runtime=args.runtime, folders=(args.runs, *([args.out.parent] if args.out is not None else []))
+    )
 
 
 def run(args: Args) -> ExitCode:

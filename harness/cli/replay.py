@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cluster.powers.choice import Wish
+from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, releases_of, wanted_of
@@ -48,11 +48,11 @@ def command() -> Command:
     return command
 
 
-def powers(args: Args) -> Wish:
+def powers(args: Args) -> PrivilegeRequest:
     """A cluster takes them. Raises `UsageError` for a record that cannot be replayed, before any are taken."""
     _recorded(args.run)
     jobs_of(args)
-    return Wish(runtime=args.runtime, folders=(args.runs,))
+    return PrivilegeRequest(runtime=args.runtime, folders=(args.runs,))
 
 
 def run(args: Args) -> ExitCode:

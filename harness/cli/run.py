@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.powers.choice import Wish
+from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, releases_of, wanted_of, with_features
@@ -58,14 +58,14 @@ def command() -> Command:
     return command
 
 
-def powers(args: Args) -> Wish:
+def powers(args: Args) -> PrivilegeRequest:
     """A cluster takes them. Raises `UsageError` for a scenario that is none, before any are taken."""
     from ebbtide.daemon.control import sockets_dir
     from ebbtide.scenario import catalogue
 
     catalogue.find(args.scenario)
     folders = (args.runs, sockets_dir()) if args.keep_cluster else (args.runs,)
-    return Wish(runtime=args.runtime, folders=folders)
+    return PrivilegeRequest(runtime=args.runtime, folders=folders)
 
 
 def run(args: Args) -> ExitCode:

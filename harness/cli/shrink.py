@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from cluster.powers.choice import Wish
+from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.signals import is_interrupt
 from harness.cli import completing
@@ -48,13 +48,13 @@ def command() -> Command:
     return command
 
 
-def powers(args: Args) -> Wish:
+def powers(args: Args) -> PrivilegeRequest:
     """A cluster takes them. Raises `UsageError` for a record that is none, before any are taken."""
     from harness.replay.recorded import load_recorded
 
     load_recorded(args.run)
     jobs_of(args)
-    return Wish(runtime=args.runtime, folders=(args.runs, _out(args, "").parent))
+    return PrivilegeRequest(runtime=args.runtime, folders=(args.runs, _out(args, "").parent))
 
 
 def run(args: Args) -> ExitCode:

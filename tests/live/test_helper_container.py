@@ -13,7 +13,7 @@ from live.commands import records_in
 from live.ordinary_user import OrdinaryUser, shown_to_the_host
 
 from cluster.images import connect
-from cluster.powers.helper_container import LABEL
+from cluster.privileges.helper_container import LABEL
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_verdict
 from ebbtide.waiting import wait_until

@@ -10,7 +10,7 @@ from host_state import HostState
 from live.commands import records_in
 from live.ordinary_user import OrdinaryUser
 
-from cluster.powers import user_namespace
+from cluster.privileges import user_namespace
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_verdict
 from ebbtide.waiting import wait_until
@@ -22,7 +22,7 @@ RUN = ("run", "last-replica-standing", "--runtime", "local", "--kafka")
 
 @pytest.fixture(scope="module", autouse=True)
 def _allowed() -> None:
-    why_not = user_namespace.why_not()
+    why_not = user_namespace.why_unavailable()
     if why_not is not None:
         pytest.skip(f"no user namespaces: {why_not}")
 

@@ -9,38 +9,38 @@ from pathlib import Path
 import pytest
 
 from cluster import clean as cleaning
-from cluster.clean import Cleaned
+from cluster.clean import CleanOutcome
 from ebbtide.errors import ExitCode
 from harness.cli.main import main
 
 
 @pytest.fixture
-def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Cleaned]:
+def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[CleanOutcome]:
     """What cleaning this host is made to find."""
-    found: list[Cleaned] = []
+    found: list[CleanOutcome] = []
     monkeypatch.setattr(cleaning, "clean", lambda forget: found)
     return found
 
 
-def test_nothing_to_clean_is_said(outcomes: list[Cleaned], capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_clean_is_said(outcomes: list[CleanOutcome], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["clean"]) == ExitCode.AS_PREDICTED
     assert "nothing to clean" in capsys.readouterr().out
 
 
-def test_each_thing_undone_is_listed(outcomes: list[Cleaned], capsys: pytest.CaptureFixture[str]) -> None:
-    outcomes.append(Cleaned(run_id="r1", undone=("network namespace a", "volume b")))
+def test_each_thing_undone_is_listed(outcomes: list[CleanOutcome], capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes.append(CleanOutcome(run_id="r1", undone=("network namespace a", "volume b")))
     assert main(["clean"]) == ExitCode.AS_PREDICTED
     assert capsys.readouterr().out == "r1: undone: network namespace a\nr1: undone: volume b\n"
 
 
-def test_a_live_run_is_left_alone_and_named(outcomes: list[Cleaned], capsys: pytest.CaptureFixture[str]) -> None:
-    outcomes.append(Cleaned(run_id="r1", live=True))
+def test_a_live_run_is_left_alone_and_named(outcomes: list[CleanOutcome], capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes.append(CleanOutcome(run_id="r1", live=True))
     assert main(["clean"]) == ExitCode.AS_PREDICTED
     assert "r1: still running, left alone" in capsys.readouterr().out
 
 
-def test_what_could_not_be_undone_is_an_error(outcomes: list[Cleaned], capsys: pytest.CaptureFixture[str]) -> None:
-    outcomes.append(Cleaned(run_id="r1", undone=("volume a",), failed=("volume b: busy",)))
+def test_what_could_not_be_undone_is_an_error(outcomes: list[CleanOutcome], capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes.append(CleanOutcome(run_id="r1", undone=("volume a",), failed=("volume b: busy",)))
     assert main(["clean"]) == ExitCode.HARNESS_FAILED
     assert "r1: NOT undone: volume b: busy" in capsys.readouterr().err
     assert main(["clean", "--forget"]) == ExitCode.AS_PREDICTED

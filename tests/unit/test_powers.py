@@ -19,9 +19,9 @@ import pytest
 
 from cluster import images
 from cluster.host.processes import identify
-from cluster.powers import helper_container, helper_inside, user_namespace
-from cluster.powers.choice import Wish, take
-from cluster.powers.helper_container import Order, Unusable
+from cluster.privileges import helper_container, helper_inside, user_namespace
+from cluster.privileges.choice import PrivilegeRequest, rerun_with_privileges
+from cluster.privileges.helper_container import Order, Unusable
 from ebbtide import powers
 from ebbtide.command import COMMAND
 from ebbtide.errors import HarnessError
@@ -43,19 +43,19 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
     def install(*, daemon: bool, namespaces: bool) -> list[str]:
         @contextlib.contextmanager
-        def find(_note: object) -> Iterator[Any]:
+        def open_helper(_note: object) -> Iterator[Any]:
             tried.append("helper container")
             if not daemon:
                 raise Unusable(NO_DAEMON, next="sudo systemctl start docker")
             yield _Helper()
 
-        def why_not() -> str | None:
+        def why_unavailable() -> str | None:
             tried.append("user namespace")
             return None if namespaces else NO_NAMESPACES
 
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
-        monkeypatch.setattr(helper_container, "find", find)
-        monkeypatch.setattr(user_namespace, "why_not", why_not)
+        monkeypatch.setattr(helper_container, "open_helper", open_helper)
+        monkeypatch.setattr(user_namespace, "why_unavailable", why_unavailable)
         monkeypatch.setattr(user_namespace, "rerun", _become)
         return tried
 
@@ -75,7 +75,7 @@ def _become(command: Sequence[str]) -> None:
 
 def test_root_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert take(Wish(), ["run", "x"]) is None
+    assert rerun_with_privileges(PrivilegeRequest(), ["run", "x"]) is None
 
 
 def test_powers_are_what_the_user_id_and_the_marker_say_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,28 +89,28 @@ def test_powers_are_what_the_user_id_and_the_marker_say_together(monkeypatch: py
 
 def test_a_docker_daemon_is_preferred_and_its_exit_code_passed_on(host: Callable[..., list[str]]) -> None:
     tried = host(daemon=True, namespaces=True)
-    assert take(Wish(folders=(Path("runs"),)), ["run", "x"]) == 41
+    assert rerun_with_privileges(PrivilegeRequest(folders=(Path("runs"),)), ["run", "x"]) == 41
     assert tried == ["helper container"]
 
 
 def test_without_a_daemon_the_command_goes_on_in_a_user_namespace(host: Callable[..., list[str]]) -> None:
     host(daemon=False, namespaces=True)
     with pytest.raises(_Became):
-        take(Wish(), ["run", "x"])
+        rerun_with_privileges(PrivilegeRequest(), ["run", "x"])
 
 
 @pytest.mark.parametrize(("runtime", "way"), [("local", "user namespace"), ("docker", "helper container")])
 def test_a_named_runtime_leaves_one_way(host: Callable[..., list[str]], runtime: Any, way: str) -> None:
     tried = host(daemon=False, namespaces=False)
     with pytest.raises(HarnessError):
-        take(Wish(runtime=runtime), ["run", "x"])
+        rerun_with_privileges(PrivilegeRequest(runtime=runtime), ["run", "x"])
     assert tried == [way]
 
 
 def test_where_no_way_is_open_one_error_says_all_that_is_missing(host: Callable[..., list[str]]) -> None:
     host(daemon=False, namespaces=False)
     with pytest.raises(HarnessError) as refused:
-        take(Wish(), ["run", "x"])
+        rerun_with_privileges(PrivilegeRequest(), ["run", "x"])
     assert NO_DAEMON in str(refused.value.got)
     assert NO_NAMESPACES in str(refused.value.got)
     assert powers.with_sudo() in str(refused.value.next)
@@ -128,7 +128,7 @@ def test_sudo_is_given_the_path_of_a_command_that_it_would_not_find(
 
 def test_a_verb_that_can_do_without_powers_goes_on(host: Callable[..., list[str]]) -> None:
     host(daemon=False, namespaces=False)
-    assert take(Wish(needed=False), ["run", "x"]) is None
+    assert rerun_with_privileges(PrivilegeRequest(needed=False), ["run", "x"]) is None
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_kernel_that_refuses_namespaces_is_told_which_setting_to_change(
 @pytest.fixture
 def in_namespace() -> Callable[[str], subprocess.CompletedProcess[str]]:
     """Runs a shell script in a user namespace."""
-    why_not = user_namespace.why_not()
+    why_not = user_namespace.why_unavailable()
     if why_not is not None:
         pytest.skip(f"no user namespaces: {why_not}")
 
@@ -227,8 +227,8 @@ def test_with_the_process_outside_everything_in_the_namespaces_dies(tmp_path: Pa
 @pytest.mark.parametrize("address", ["tcp://10.0.0.1:2375", "ssh://user@host"])
 def test_a_daemon_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("DOCKER_HOST", address)
-    assert "not on this machine" in str(helper_container.why_not())
-    with pytest.raises(Unusable) as refused, helper_container.find(print):
+    assert "not on this machine" in str(helper_container.why_unavailable())
+    with pytest.raises(Unusable) as refused, helper_container.open_helper(print):
         pass
     assert "--runtime local" in str(refused.value.next)
 
@@ -248,7 +248,7 @@ class _Client:
     ("facts", "because"),
     [
         ({"OperatingSystem": "Docker Desktop"}, "not on this machine"),
-        ({"SecurityOptions": ["name=seccomp", "name=rootless"]}, "not root itself"),
+        ({"SecurityOptions": ["name=seccomp", "name=rootless"]}, "not run as root"),
     ],
 )
 def test_a_daemon_that_cannot_help_is_refused(
@@ -256,13 +256,13 @@ def test_a_daemon_that_cannot_help_is_refused(
 ) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setattr(images, "connect", lambda: _Client(**facts))
-    assert because in str(helper_container.why_not())
+    assert because in str(helper_container.why_unavailable())
 
 
 def test_a_kernel_that_cannot_share_open_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setattr(platform, "release", lambda: "5.4.0-generic")
-    assert helper_container.why_not() == "a helper container takes Linux 5.6 (5.4.0-generic)"
+    assert helper_container.why_unavailable() == "a helper container needs Linux 5.6 (5.4.0-generic)"
 
 
 @pytest.mark.parametrize(
@@ -284,11 +284,11 @@ def test_a_helper_goes_nowhere_unless_it_sees_the_users_own_process(
     if error is None:
         assert done.stdout.startswith(f"entered -t {me.pid} -m -r -- ")
     else:
-        assert isinstance(helper_container._ended_early(done.stdout.strip()), error)
+        assert isinstance(helper_container._ended_early_error(done.stdout.strip()), error)
 
 
 def test_a_helper_that_was_killed_is_no_reason_to_run_again_in_another_way() -> None:
-    assert not isinstance(helper_container._ended_early(""), Unusable)
+    assert not isinstance(helper_container._ended_early_error(""), Unusable)
 
 
 @pytest.fixture
@@ -309,7 +309,7 @@ def helper(tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[by
             user=65534,
             group=65534,
         )
-        command = [sys.executable, "-m", "cluster.powers.helper_inside", msgspec.json.encode(order).decode()]
+        command = [sys.executable, "-m", "cluster.privileges.helper_inside", msgspec.json.encode(order).decode()]
         process.append(subprocess.Popen(command))
         return process[0], ours
 

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from cluster.clean import Cleaned
+from cluster.clean import CleanOutcome
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import StepSpec
@@ -178,7 +178,7 @@ def test_a_run_that_takes_longer_than_it_can_take_is_ended_and_cleans_up(tmp_pat
 def test_one_that_hangs_while_it_cleans_up_is_killed_and_what_it_left_is_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = Cleaned(run_id="healthy-1", undone=("a namespace",), failed=("a mount: busy",))
+    left = CleanOutcome(run_id="healthy-1", undone=("a namespace",), failed=("a mount: busy",))
     monkeypatch.setattr(side_by_side, "clean", lambda: [left])
     monkeypatch.setattr(side_by_side, "_CLEANS_UP_WITHIN_S", 1.0)
     log = tmp_path / "log"

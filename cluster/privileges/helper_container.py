@@ -1,8 +1,9 @@
-"""Runs a command as root through a privileged container, for a user who may use this host's Docker daemon.
+"""Runs a command as root through a privileged container of the Docker daemon.
 
-The container is only the door: in it `nsenter` goes back into the mounts and the root folder of the user's own
-process, where `helper_inside` runs the command with that process's own stdin, stdout and stderr. Signals go
-over a socket pair, whose end tells the other side that the user's process is gone.
+It serves a user who may use the daemon and is not root. The container is only the way in: `nsenter` in it goes back
+into the mounts and the root folder of the user's own process. There `helper_inside` runs the command with that
+process's own stdin, stdout and stderr. Signals go over a socket pair; the end of the socket tells the other side that
+the user's process has ended.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 LABEL = "org.ebbtide.helper"
-"""On the container; its value says for whom it is, so that one whose user died before the start is removed."""
+"""The container's label; its value is the user's process. A container that its user never started is removed."""
 
-# `privileged` asks for all, and then does not start where the daemon itself lacks one.
+# Not `privileged`: it asks for every capability, and fails to start where the daemon itself lacks one of them.
 _CAPABILITIES = ("SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE", "DAC_READ_SEARCH")
-"""Beside Docker's default ones: namespaces and mounts, networks, and the user's own process."""
+"""In addition to Docker's default capabilities: for namespaces and mounts, networks, and the user's own process."""
 
-_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _ELSEWHERE = "elsewhere"
-# The container sees the daemon's processes. Ours is among them only where both are on one kernel, and the id of
-# its mount namespace, unique on a kernel, tells that it is ours.
+# The container sees the daemon's processes. They include this process only where both run on one kernel. The id of
+# the mount namespace is unique on a kernel, so that it identifies this process.
 _SCRIPT = f"""
 process=$1 boot=$2 mounts=$3
 shift 3
@@ -48,11 +49,14 @@ exec nsenter -t "$process" -m -r -- /bin/sh -c 'cd "/proc/$0/cwd" && exec "$@"' 
 
 
 class Unusable(HarnessError):
-    """The helper container is no way here; says why."""
+    """A helper container cannot be used here; the message says why."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What `helper_inside` is told. `control` is the number of its end of the socket pair in `process`."""
+    """The order for `helper_inside`: the command, the user, and who asks.
+
+    `control` is the number of `helper_inside`'s end of the socket pair, a file descriptor of `process`.
+    """
 
     process: ProcessId
     control: int
@@ -63,18 +67,19 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Helper:
-    """A daemon and an image that a helper container can be started from."""
+    """A Docker client and an image from which helper containers are started."""
 
     def __init__(self, client: DockerClient, image: str) -> None:
-        """Private: use `find`."""
+        """Private: use `open_helper`."""
         self._client = client
         self._image = image
 
     def run(self, command: Sequence[str], folders: Sequence[Path]) -> int:
-        """Run `command` as root in this process's folder, with its environment and terminal; returns its exit code.
+        """Run `command` as root, as if this process ran it; returns its exit code.
 
-        What root makes meanwhile in `folders` and in the user's own (cache, state, Maven's) becomes the user's.
-        Raises `HarnessError` when the container could not do it, `UsageError` for a folder that cannot be made.
+        The command has this process's folder, environment and terminal. Files that root creates in `folders` and in
+        the user's own folders (cache, state, Maven's) are handed to the user. Raises `HarnessError` when the
+        container fails, `UsageError` for a folder that cannot be made.
         """
         own = (*(folder.absolute() for folder in folders), cache_dir(), state_dir(), Path.home() / ".m2")
         for folder in own:
@@ -85,10 +90,10 @@ class Helper:
                     "a folder cannot be made there",
                     where=str(folder.parent),
                     got=error.strerror,
-                    next="make it, or name another one",
+                    next="make the folder, or name another folder",
                 ) from None
         ours, theirs = socket.socketpair()
-        with ours, theirs, _passing_on(ours):
+        with ours, theirs, _forward_signals(ours):
             order = Order(
                 process=identify(os.getpid()),
                 control=theirs.fileno(),
@@ -102,10 +107,13 @@ class Helper:
             try:
                 return ours.recv(1)[0]
             except BlockingIOError:
-                raise _ended_early(said) from None
+                raise _ended_early_error(said) from None
 
     def _run_container(self, order: Order) -> str:
-        """Start it and wait for its end; returns what it said itself, which is only ever an error."""
+        """Start the container and wait for its end; returns its output.
+
+        The container itself writes only errors.
+        """
         from docker.errors import APIError
         from requests.exceptions import RequestException
 
@@ -118,7 +126,7 @@ class Helper:
                     str(process.pid),
                     process.boot_id,
                     os.readlink("/proc/self/ns/mnt"),
-                    *program("cluster.powers.helper_inside"),
+                    *program("cluster.privileges.helper_inside"),
                     msgspec.json.encode(order).decode(),
                 ],
                 name=f"ebbtide-helper-{process.pid}-{os.urandom(3).hex()}",
@@ -137,30 +145,33 @@ class Helper:
                 stop_signal="SIGTERM",
                 auto_remove=True,
             )
-            # Before the start, so that no word and no end is missed.
+            # Attach before the start, so that no output is missed, and the end is not missed either.
             stream = container.attach(stream=True, stdout=True, stderr=True)
             container.start()
             return b"".join(stream).decode(errors="replace").strip()
         except (APIError, RequestException) as error:
-            raise HarnessError("the Docker daemon does not run a helper container", got=str(error)) from None
+            raise HarnessError("the Docker daemon cannot run a helper container", got=str(error)) from None
 
 
 @contextlib.contextmanager
-def find(note: Callable[[str], None]) -> Iterator[Helper]:
-    """A helper, its client open while inside; builds an image where there is none. Raises `Unusable`."""
-    with _daemon() as client:
+def open_helper(note: Callable[[str], None]) -> Iterator[Helper]:
+    """Yield a helper whose Docker client is open; builds an image where none exists.
+
+    Raises `Unusable`.
+    """
+    with _open_root_daemon() as client:
         _remove_never_started(client)
-        yield Helper(client, _image(client, note))
+        yield Helper(client, _find_or_build_image(client, note))
 
 
 @contextlib.contextmanager
-def _daemon() -> Iterator[DockerClient]:
-    """A client of a daemon that is root on this machine. Raises `Unusable`."""
+def _open_root_daemon() -> Iterator[DockerClient]:
+    """Yield a client of a daemon that runs as root on this machine. Raises `Unusable`."""
     host = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
     if not host.startswith("unix://"):
-        raise _remote(f"DOCKER_HOST={host}")
+        raise _remote_daemon_error(f"DOCKER_HOST={host}")
     if tuple(int(part) for part in platform.release().split(".")[:2]) < (5, 6):
-        raise Unusable("a helper container takes Linux 5.6", got=platform.release())
+        raise Unusable("a helper container needs Linux 5.6", got=platform.release())
     from cluster.images import DockerError, connect
 
     try:
@@ -170,23 +181,29 @@ def _daemon() -> Iterator[DockerClient]:
     with contextlib.closing(client):
         facts = client.info()
         if facts.get("OperatingSystem") == "Docker Desktop":
-            raise _remote("Docker Desktop")
+            raise _remote_daemon_error("Docker Desktop")
         if any("rootless" in option for option in facts.get("SecurityOptions") or ()):
-            raise Unusable("the Docker daemon is not root itself", next="a daemon that root runs")
+            raise Unusable("the Docker daemon does not run as root", next="use a daemon that root runs")
         yield client
 
 
-def why_not() -> str | None:
-    """Why this user cannot have a helper container; None when they can, an image permitting."""
+def why_unavailable() -> str | None:
+    """Return why this user cannot have a helper container; None when they can.
+
+    Whether an image can be built is not checked.
+    """
     try:
-        with _daemon():
+        with _open_root_daemon():
             return None
     except Unusable as refusal:
         return refusal.what + (f" ({refusal.got})" if refusal.got else "")
 
 
-def _image(client: DockerClient, note: Callable[[str], None]) -> str:
-    """Any image with a shell and nsenter: Kafka's, since it is needed anyway."""
+def _find_or_build_image(client: DockerClient, note: Callable[[str], None]) -> str:
+    """Return the reference of any image with a shell and nsenter.
+
+    Kafka's own image serves, since it is needed anyway.
+    """
     from cluster import images
     from cluster.jars import releases
     from ebbtide.releases.known import KNOWN
@@ -206,7 +223,7 @@ def _image(client: DockerClient, note: Callable[[str], None]) -> str:
 
 
 def _remove_never_started(client: DockerClient) -> None:
-    """Remove helpers whose user died between making and starting them."""
+    """Remove helper containers whose user died after making and before starting them."""
     from docker.errors import APIError
 
     for container in client.api.containers(all=True, filters={"label": LABEL, "status": "created"}):
@@ -217,14 +234,14 @@ def _remove_never_started(client: DockerClient) -> None:
 
 
 @contextlib.contextmanager
-def _passing_on(control: socket.socket) -> Iterator[None]:
-    """While inside, signals go to the command instead."""
+def _forward_signals(control: socket.socket) -> Iterator[None]:
+    """Send this process's signals to the command instead, while the context is open."""
 
     def send(number: int, _frame: object) -> None:
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # the command has ended
             control.send(bytes([number]))
 
-    before = {number: signal.signal(number, send) for number in _PASSED_ON}
+    before = {number: signal.signal(number, send) for number in _FORWARDED}
     try:
         yield
     finally:
@@ -232,15 +249,15 @@ def _passing_on(control: socket.socket) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _ended_early(said: str) -> HarnessError:
+def _ended_early_error(said: str) -> HarnessError:
     if said == _ELSEWHERE:
-        return _remote("a helper container does not see this process")
+        return _remote_daemon_error("a helper container does not see this process")
     return HarnessError("the helper container ended before the command did", got=said or None, next="ebbtide clean")
 
 
-def _remote(got: str) -> Unusable:
+def _remote_daemon_error(got: str) -> Unusable:
     return Unusable(
-        "the Docker daemon is not on this machine: a cluster's files and namespaces would be where it is",
+        "the Docker daemon is not on this machine, and a cluster must be on the daemon's machine",
         got=got,
         next="run ebbtide on the daemon's machine, or here with --runtime local",
     )

@@ -1,12 +1,12 @@
 """Runs a command as root of namespaces of its own: user, mount and pid.
 
-As a program: `python -m ebbtide.command cluster.powers.user_namespace COMMAND...`. Three processes: the one that was
-started
-stays outside and passes signals on; it forks the first process of the pid namespace, which prepares the mounts
-and then waits; that one forks the command. However the first or second dies, the kernel ends everything in the
-pid namespace, and mounts and network namespaces go with it.
+As a program: `python -m ebbtide.command cluster.privileges.user_namespace COMMAND...`. Three processes take part. The
+started process stays outside the namespaces and forwards signals. It forks the first process of the pid namespace,
+which prepares the mounts and then waits. The first process forks the command. When the first or the second process
+dies, however that happens, the kernel ends everything in the pid namespace; mounts and network namespaces go with it.
 
-The namespaces have a session of their own: a Ctrl-C reaches only the process outside, and the command hears it once.
+The namespaces have a session of their own: Ctrl-C reaches only the process outside, so that the command gets one
+signal and not two.
 """
 
 from __future__ import annotations
@@ -32,19 +32,22 @@ _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
 _MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
 _PR_SET_PDEATHSIG = 1
 
-_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_AWAITED = {*_PASSED_ON, signal.SIGCHLD}
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_AWAITED = {*_FORWARDED, signal.SIGCHLD}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Refused(Exception):
-    """The kernel refused something; the message says what and why."""
+    """The kernel refused a request; the message says which request, and why."""
 
 
-def why_not() -> str | None:
-    """Why this user cannot run ebbtide in namespaces of their own, found by trying it; None when they can."""
-    # Not `true`: rights to read that root lent to this user end where the user namespace begins.
+def why_unavailable() -> str | None:
+    """Return why this user cannot run ebbtide in user namespaces; None when they can.
+
+    Found by trying it.
+    """
+    # Not `true`: read permissions that this user has through root's groups end where the user namespace begins.
     trial = _command([sys.executable, "-P", "-c", "import ebbtide"])
     done = subprocess.run(trial, capture_output=True, text=True, check=False)
     if done.returncode == 0:
@@ -54,7 +57,10 @@ def why_not() -> str | None:
 
 
 def remedy(sysctls: Path = Path("/proc/sys")) -> str:
-    """What an administrator types so that users may have namespaces, as far as the kernel's settings tell."""
+    """Return what an administrator types so that users may have namespaces.
+
+    Found from the kernel's settings below `sysctls`; general advice when none of them forbids it.
+    """
     for name, forbids, allows in (
         ("user/max_user_namespaces", "0", "15000"),
         ("kernel/unprivileged_userns_clone", "0", "1"),
@@ -67,31 +73,37 @@ def remedy(sysctls: Path = Path("/proc/sys")) -> str:
 
 
 def rerun(command: Sequence[str]) -> NoReturn:
-    """Become `command`, run as root of namespaces of its own, with the marker in its environment."""
+    """Replace this process by `command`, run as root of namespaces of its own.
+
+    The command's environment has the marker of `ebbtide.powers`.
+    """
     sys.stdout.flush()
     environment: Mapping[str, str] = {**os.environ, MARKER: "user namespace"}
     os.execve(sys.executable, _command(command), environment)
 
 
 def _command(command: Sequence[str]) -> list[str]:
-    return [*program("cluster.powers.user_namespace"), *command]
+    return [*program("cluster.privileges.user_namespace"), *command]
 
 
 def main(command: Sequence[str]) -> int:
-    """Make the namespaces, run `command` in them, and return its exit code (128 + n when signal n ended it)."""
+    """Make the namespaces, run `command` in them, and return its exit code.
+
+    The exit code is 128 + n when signal n ended the command.
+    """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     try:
         _make_namespaces()
-        # Never written: it closes when this process dies, however that happens.
+        # Never written to: the pipe closes when this process dies, however that happens.
         alive, _held_open = os.pipe()
         first = os.fork()
         if first == 0:
             os.close(_held_open)
-            _end(lambda: _first_process(command, alive, mask))
+            _exit_with_result_of(lambda: _first_process(command, alive, mask))
         os.close(alive)
-        return _pass_on_until_ended(first)
+        return _forward_signals_until_exit(first)
     except (Refused, OSError) as error:
-        return _complain(error)
+        return _print_error(error)
 
 
 def _make_namespaces() -> None:
@@ -102,28 +114,31 @@ def _make_namespaces() -> None:
 
 
 def _first_process(command: Sequence[str], alive: int, mask: set[int | signal.Signals]) -> int:
-    """Process 1 of the pid namespace: it takes in orphans, and its end is the end of all others."""
+    """Run as process 1 of the pid namespace, whose end is the end of all the others.
+
+    It also adopts orphans.
+    """
     os.setsid()
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL), "asking to die with the parent")
-    if select.select([alive], [], [], 0)[0]:  # it died before it could be asked
+    if select.select([alive], [], [], 0)[0]:  # the parent died before the death signal was set
         return ExitCode.HARNESS_FAILED
     _mount_private_folders()
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        _end(lambda: _become(command))
-    return _pass_on_until_ended(child)
+        _exit_with_result_of(lambda: _become(command))
+    return _forward_signals_until_exit(child)
 
 
 def _mount_private_folders() -> None:
-    """A /proc of this pid namespace, and a /run that takes new entries and shows all the old ones."""
-    # What the host unmounts goes here too: a copy that stays would pin its volumes.
+    """Mount a /proc of this pid namespace, and a writable /run with the old entries."""
+    # What the host unmounts is unmounted here too: a copy that stays would pin the host's volumes.
     _mount("none", "/", None, _MS_REC | _MS_SLAVE)
     _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     run = Path("/run")
     old = {path.name: os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC) for path in run.iterdir()}
     links = {name: os.readlink(run / name) for name in old if (run / name).is_symlink()}
-    # Another user's network namespaces and ledgers are none of this one's business.
+    # Network namespaces and ledgers of other users stay hidden.
     private = ("netns", "ebbtide")
     folders = {name for name in old if (run / name).is_dir() and name not in links}
     _mount("tmpfs", "/run", "tmpfs", _MS_NOSUID | _MS_NODEV)
@@ -143,11 +158,11 @@ def _become(command: Sequence[str]) -> NoReturn:
         raise Refused(f"starting {command[0]} in a user namespace: {error.strerror}") from None
 
 
-def _pass_on_until_ended(child: int) -> int:
-    """Pass signals on to `child` and reap whatever ends; returns the child's exit code."""
+def _forward_signals_until_exit(child: int) -> int:
+    """Forward signals to `child` and reap what ends; returns the child's exit code."""
     while True:
         number = signal.sigwait(_AWAITED)
-        if number in _PASSED_ON:
+        if number in _FORWARDED:
             os.kill(child, number)
             continue
         while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
@@ -156,18 +171,18 @@ def _pass_on_until_ended(child: int) -> int:
                 return code if code >= 0 else 128 - code
 
 
-def _end(body: Callable[[], int]) -> NoReturn:
-    """End a forked process with what `body` returns, running nothing of the parent's."""
+def _exit_with_result_of(body: Callable[[], int]) -> NoReturn:
+    """End a forked process with what `body` returns, and run no code of the parent's."""
     code: int = ExitCode.HARNESS_FAILED
     try:
         code = body()
     except (Refused, OSError) as error:
-        code = _complain(error)
+        code = _print_error(error)
     finally:
         os._exit(code)
 
 
-def _complain(error: Exception) -> int:
+def _print_error(error: Exception) -> int:
     sys.stderr.write(f"error: {error}\n")
     sys.stderr.flush()
     return ExitCode.HARNESS_FAILED

@@ -1,0 +1,1 @@
+"""How a user who is not root gets the privileges that a cluster needs."""
