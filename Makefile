@@ -13,7 +13,7 @@ help:
 	@echo 'make demo        lose 2,000 acknowledged records on Kafka 3.9.1, and none on 4.3.1, and say why'
 	@echo 'make test        all tests that this host can run (root: also those that need it)'
 	@echo 'make mutants     spoil each checker of the reconciliation, and show that its tests see it'
-	@echo 'make lint        ruff and mypy'
+	@echo 'make lint        ruff, mypy and the check of the prose'
 	@echo 'make bench       measurements in bench/ (as root); BENCHES="wire_proxy" only some'
 	@echo 'make setup       install what is missing: system packages, .venv, Kafka releases'
 	@echo 'make clean-host  remove what killed runs left on this host'
@@ -38,6 +38,7 @@ lint:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tools.prose
 
 bench: setup-dev
 	@for name in $(BENCHES); do echo "bench.$$name"; $(BIN)/python -m bench.$$name || exit; done
