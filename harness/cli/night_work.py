@@ -14,17 +14,17 @@ from harness.cli.run_flow import check_runs, seed_or_new
 
 if TYPE_CHECKING:
     from ebbtide.record.verdict import Verdict
-    from harness.nightly.drawing import Drawing
     from harness.nightly.job import Job, Runtime
     from harness.nightly.night import CarryOut, Judge
-    from harness.nightly.store import Done, Followup, Store
+    from harness.nightly.random_jobs import RandomJobs
+    from harness.nightly.store import FinishedJob, Followup, Store
     from harness.runner.display import Display
 
 RUNS_LOG = "runs.log"
 """In a night's folder: what its runs said."""
 
 
-def carrier(store: Store, night: str, runtime: Runtime, drawing: Drawing, at_once: int) -> CarryOut:
+def carrier(store: Store, night: str, runtime: Runtime, drawing: RandomJobs, at_once: int) -> CarryOut:
     """Runs jobs, `at_once` of them, each in a process that is ended if it hangs.
 
     Whatever ends a run, the next is begun.
@@ -39,7 +39,7 @@ def carrier(store: Store, night: str, runtime: Runtime, drawing: Drawing, at_onc
 
     def request(job: Job, display: Display) -> RunRequest | EbbtideError:
         try:
-            scenario = drawing.scenario(job) if job.origin == "random" else catalogue.find(job.scenario)
+            scenario = drawing.scenario_of(job) if job.origin == "random" else catalogue.find(job.scenario)
             as_run = with_levels(scenario, job.target.features)
             (made,) = check_runs(wanted, as_run, [job.target.kafka]).requests(display, seed_or_new(None))
             return made
@@ -96,7 +96,7 @@ def judge_of(store: Store, night: str) -> Judge:
     return judge
 
 
-def follower(store: Store, night: str, runtime: Runtime, at_once: int) -> Callable[[Done, float], Followup]:
+def follower(store: Store, night: str, runtime: Runtime, at_once: int) -> Callable[[FinishedJob, float], Followup]:
     """Follows a contradiction up, `at_once` runs of it, until a time in seconds since the epoch.
 
     What fails is for another night.
@@ -108,7 +108,7 @@ def follower(store: Store, night: str, runtime: Runtime, at_once: int) -> Callab
 
     log = store.night_folder(night) / RUNS_LOG
 
-    def carry_out(done: Done, until_s: float) -> Followup:
+    def carry_out(done: FinishedJob, until_s: float) -> Followup:
         try:
             with _logged(store, night) as display, judging([store.runs / str(done.run_id)]) as judge:
                 launch = prepare(Wanted(runs=store.runs, runtime=runtime), [done.job.target.kafka], display.note)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
     from harness.nightly.job import Job, ReleaseTarget
     from harness.nightly.night import Night
-    from harness.nightly.store import NightPlan, Skipped, Store
+    from harness.nightly.store import NightPlan, SkippedJob, Store
 
 Parsed = TypeVar("Parsed")
 
@@ -99,7 +99,7 @@ def run(args: Args) -> ExitCode:
         # A release that there is not, or that cannot be had, would only fail run by run.
         prepare(Wanted(runtime=args.runtime), [target.kafka for target in targets], _tell)
     store = Store(args.store)
-    with store.held():
+    with store.lock():
         return _run(args, store, settings, at_once)
 
 
@@ -114,19 +114,19 @@ def _run(
     from ebbtide.releases.known import KNOWN
     from ebbtide.scenario.steps.table import KINDS
     from harness.cli.night_work import carrier, follower, judge_of
-    from harness.nightly.drawing import Drawing
-    from harness.nightly.followup import SHARE, FollowingUp
-    from harness.nightly.job import ReleaseTarget, catalogue_jobs, least_recent_first
-    from harness.nightly.night import GaveUp, Night
-    from harness.nightly.possible import lacking, split
+    from harness.nightly.followup import SHARE, FollowupRunner
+    from harness.nightly.host_limits import split_jobs, unavailable_kinds
+    from harness.nightly.job import ReleaseTarget, catalogue_jobs, oldest_runs_first
+    from harness.nightly.night import Night, RepeatedFailures
+    from harness.nightly.random_jobs import RandomJobs
 
     budget_s, targets, scenarios = settings
-    impossible = lacking(check_host())
-    jobs, skipped = split(catalogue_jobs(scenarios, targets, args.runtime, args.times), scenarios, impossible)
+    impossible = unavailable_kinds(check_host())
+    jobs, skipped = split_jobs(catalogue_jobs(scenarios, targets, args.runtime, args.times), scenarios, impossible)
     for outcome in clean():
         if outcome.undone:
             _tell(f"cleaned up after {outcome.run_id}: {len(outcome.undone)} things undone")
-    drawing = Drawing(store.folder / "chance", without=[kind for kind in KINDS if kind in impossible])
+    drawing = RandomJobs(store.corpora_folder(), without=[kind for kind in KINDS if kind in impossible])
 
     def night_of(plan: NightPlan) -> Night:
         return Night(
@@ -135,33 +135,33 @@ def _run(
             carry_out=carrier(store, plan.night, args.runtime, drawing, at_once),
             judge=judge_of(store, plan.night),
             budget_s=budget_s,
-            tell=_tell,
+            report=_tell,
         )
 
-    def adopt(night: Night, jobs: Sequence[Job] | None = None) -> None:
-        night.adopt(jobs)
+    def judge_unjudged(night: Night, jobs: Sequence[Job] | None = None) -> None:
+        night.judge_unjudged(jobs)
         drawing.catch_up(night.done, store.runs)
 
-    plan = _plan(args, store, budget_s, skipped, lambda killed: adopt(night_of(killed)))
+    plan = _plan(args, store, budget_s, skipped, lambda killed: judge_unjudged(night_of(killed)))
     for why in dict.fromkeys(one.why for one in skipped):
         names = sorted({one.job.scenario for one in skipped if one.why == why})
         _tell(f"skipped: {', '.join(names)}: {why}")
     night = night_of(plan)
-    following = FollowingUp(
-        store, plan, carry_out=follower(store, plan.night, args.runtime, at_once), budget_s=budget_s, tell=_tell
+    following = FollowupRunner(
+        store, plan, carry_out=follower(store, plan.night, args.runtime, at_once), budget_s=budget_s, report=_tell
     )
     ran = [one.job.group for one in store.history() if one.night < plan.night]
     until_s = night.until_s if args.no_random else plan.started_s + CATALOGUE_SHARE * budget_s
     try:
-        adopt(night, jobs)
+        judge_unjudged(night, jobs)
         batched = partial(following.run, until_s=until_s)
-        night.run(least_recent_first(jobs, ran), until_s=until_s, after_batch=batched)
+        night.run(oldest_runs_first(jobs, ran), until_s=until_s, after_batch=batched)
         following.run(until_s=until_s, share=1.0 if args.no_random else SHARE)
-        while not args.no_random and not night.over:
+        while not args.no_random and not night.is_over:
             for target in targets or [ReleaseTarget(kafka=KNOWN[-1].version)]:
-                drawing.learn(night.run(drawing.jobs(target, args.runtime)))
+                drawing.learn(night.run(drawing.next_round(target, args.runtime)))
             following.run(until_s=night.until_s)
-    except GaveUp:
+    except RepeatedFailures:
         drawing.catch_up(night.done, store.runs)
         _close(store, plan, args.keep)
         raise
@@ -176,8 +176,8 @@ def _plan(
     args: Args,
     store: Store,
     budget_s: float,
-    skipped: tuple[Skipped, ...],
-    adopt: Callable[[NightPlan], None],
+    skipped: tuple[SkippedJob, ...],
+    judge_unjudged: Callable[[NightPlan], None],
 ) -> NightPlan:
     """That of the killed night, if it can go on; else it is closed with what it has, and a new one begins."""
     import msgspec
@@ -187,11 +187,11 @@ def _plan(
     settings = {
         name: str(getattr(args, name)) for name in ("budget", "kafka", "scenarios", "times", "no_random", "runtime")
     }
-    plan = store.unfinished()
+    plan = store.unfinished_night()
     if plan is not None and (plan.settings != settings or plan.started_s + budget_s <= time.time()):
         _tell(f"closing night {plan.night}, which was killed")
         try:
-            adopt(plan)
+            judge_unjudged(plan)
             _close(store, plan, args.keep)
         except (EbbtideError, KeyboardInterrupt, SystemExit):
             _tell(f"the same command goes on with closing night {plan.night} in {store.folder}")
@@ -202,7 +202,7 @@ def _plan(
     else:
         _tell(f"going on with night {plan.night}")
     plan = msgspec.structs.replace(plan, skipped=skipped)
-    store.save(plan)
+    store.save_plan(plan)
     return plan
 
 
@@ -268,22 +268,22 @@ def _close(store: Store, plan: NightPlan, keep: int) -> ExitCode:
     import msgspec
 
     from ebbtide.record.files import write_atomically
-    from harness.nightly.followup import wanted
+    from harness.nightly.followup import pending_followups
     from harness.nightly.junit import write_junit
     from harness.nightly.night import exit_code
-    from harness.nightly.retention import stale
-    from harness.nightly.summary import summary
+    from harness.nightly.retention import stale_folders
+    from harness.nightly.summary import summary_page
     from harness.nightly.trend import trend
 
     history = store.history()
     done = [one for one in history if one.night == plan.night]
     folder = store.night_folder(plan.night)
-    text = summary(plan, done, trend(history, plan.night), str(store.runs), store.followups(plan.night))
+    text = summary_page(plan, done, trend(history, plan.night), str(store.runs), store.followups(plan.night))
     write_atomically(folder / "summary.md", text.encode())
     write_junit(folder / "junit.xml", plan.night, done, plan.skipped)
-    store.save(msgspec.structs.replace(plan, ended_s=time.time()))
-    pending = {str(one.run_id) for one in wanted(store, plan.night)}
-    for one in list(stale(store.runs, history, night=plan.night, keep=keep, pending=pending)):
+    store.save_plan(msgspec.structs.replace(plan, ended_s=time.time()))
+    pending = {str(one.run_id) for one in pending_followups(store, plan.night)}
+    for one in list(stale_folders(store.runs, history, night=plan.night, keep=keep, pending=pending)):
         shutil.rmtree(one, ignore_errors=True)
     print(text)
     print(f"summary: {folder / 'summary.md'}\nJUnit:   {folder / 'junit.xml'}")

@@ -1,1 +1,1 @@
-"""Many runs in a row, until a budget ends: nights, their store, and what became of them over time."""
+"""A night runs scenarios until its budget ends; its store compares nights."""

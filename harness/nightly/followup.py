@@ -1,4 +1,4 @@
-"""What nights do about a contradiction: have it again three times, then make it smaller."""
+"""Follows contradictions up: replays each three times, then shrinks its record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ebbtide.locks import NotHeld
 from ebbtide.record.files import write_atomically
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import Verdict
-from harness.nightly.store import Done, Followup, NightPlan, Store
+from harness.nightly.store import FinishedJob, Followup, NightPlan, Store
 from harness.replay.plan import plan
 from harness.replay.recorded import Recorded, load_recorded
 from harness.replay.replaying import Ran, judged, run_replays, summaries
@@ -24,36 +24,37 @@ from harness.shrink.search import NotReproduced
 from harness.shrink.shrinking import shrink
 
 REPLAYS = 3
-"""How often a contradiction is had again, and how often what it was shrunk to."""
+"""How often a contradiction is replayed, and how often its shrunk scenario must reproduce it."""
 SHRINK_AT_MOST_S = 1800.0
 SHARE = 1 / 3
-"""Of the budget: a night of many contradictions still runs its catalogue."""
+"""The share of the budget for follow-ups: a night of many contradictions still runs its catalogue."""
 
 
-def wanting(
-    history: Sequence[Done],
+def pending_contradictions(
+    history: Sequence[FinishedJob],
     night: str,
     *,
     settled: Collection[str],
     tried: Collection[str],
-    there: Callable[[str], bool],
-) -> list[Done]:
-    """Contradictions that no night has followed up with success, those of `night` first, then the newest first.
+    has_record: Callable[[str], bool],
+) -> list[FinishedJob]:
+    """Return the contradictions to follow up: those of `night` first, then the newest first.
 
-    One a group: the first since the group was as predicted for a night, whose record is still `there`. What every
-    night shows is wanted once. `settled` and `tried` are run ids: followed up with success, and tried this night.
+    Each group has at most one: the oldest whose record still exists, among those since the group's last night as
+    predicted. A contradiction that every night shows is therefore followed up once. `settled` are the ids of runs
+    whose follow-up succeeded, `tried` those that this night already tried; both exclude their group.
     """
-    groups: dict[str, dict[str, list[Done]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[str, dict[str, list[FinishedJob]]] = defaultdict(lambda: defaultdict(list))
     for done in history:
         groups[done.job.group][done.night].append(done)
     wanted = []
     for nights in groups.values():
-        standing = _standing(nights)
-        ids = {str(done.run_id) for done in standing}
-        left = [done for done in standing if there(str(done.run_id))]
+        unresolved = _unresolved(nights)
+        ids = {str(done.run_id) for done in unresolved}
+        left = [done for done in unresolved if has_record(str(done.run_id))]
         if left and not ids.intersection(settled) and not ids.intersection(tried):
-            # The first, even of an older night: a follow-up that was cut short goes on from its record.
-            wanted.append((any(done.night == night for done in standing), left[0]))
+            # Take the oldest, even of an earlier night: an interrupted follow-up continues from its record.
+            wanted.append((any(done.night == night for done in unresolved), left[0]))
     order = {id(done): at for at, done in enumerate(history)}
     return [
         *(done for now, done in wanted if now),
@@ -61,15 +62,15 @@ def wanting(
     ]
 
 
-def _standing(nights: dict[str, list[Done]]) -> list[Done]:
-    """The newest contradictions of a group that no night as predicted lies between."""
-    found: list[Done] = []
+def _unresolved(nights: dict[str, list[FinishedJob]]) -> list[FinishedJob]:
+    """Return the contradictions of a group since its last night as predicted, oldest first."""
+    found: list[FinishedJob] = []
     fresh = True
     for night in sorted(nights):
         new = [
             done
             for done in nights[night]
-            if done.ended == "contradicted" and not done.expected and done.run_id is not None
+            if done.ended == "contradicted" and not done.is_expected and done.run_id is not None
         ]
         if new:
             found = new if fresh else found + new
@@ -79,56 +80,59 @@ def _standing(nights: dict[str, list[Done]]) -> list[Done]:
     return found
 
 
-def wanted(store: Store, night: str, *, tried: Collection[str] = ()) -> list[Done]:
-    """What of a store is to be followed up, in order, but for the runs `tried`."""
-    return wanting(
+def pending_followups(store: Store, night: str, *, tried: Collection[str] = ()) -> list[FinishedJob]:
+    """Return the contradictions of a store to follow up, in order, without the runs `tried`."""
+    return pending_contradictions(
         store.history(),
         night,
         settled={one.run_id for one in store.all_followups() if one.settled},
         tried=tried,
-        there=lambda run_id: (store.runs / run_id).is_dir(),
+        has_record=lambda run_id: (store.runs / run_id).is_dir(),
     )
 
 
-class FollowingUp:
-    """Follows contradictions up, one after the other, within a share of the night's budget."""
+class FollowupRunner:
+    """Follows contradictions up, one after another, within a share of the night's budget."""
 
     def __init__(
         self,
         store: Store,
         night_plan: NightPlan,
         *,
-        carry_out: Callable[[Done, float], Followup],
+        carry_out: Callable[[FinishedJob, float], Followup],
         budget_s: float,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`carry_out` follows one up until a time in seconds since the epoch."""
+        """`carry_out` follows one contradiction up until a time, in seconds since the Unix epoch."""
         self._store = store
         self._night = night_plan.night
         self._carry_out = carry_out
         self._budget_s = budget_s
-        self._tell = tell
+        self._report = report
         self._clock = clock
 
     def run(self, *, until_s: float, share: float = SHARE) -> None:
-        """Follow up what is wanted until a time; none is begun when those of this night took `share` of the budget."""
+        """Follow up pending contradictions until `until_s`, in seconds since the Unix epoch.
+
+        No follow-up starts after those of this night have used `share` of the budget.
+        """
         tried = [one.run_id for one in self._store.followups(self._night)]
-        for done in wanted(self._store, self._night, tried=tried):
+        for done in pending_followups(self._store, self._night, tried=tried):
             now_s = self._clock()
             spent_s = sum(one.took_s for one in self._store.followups(self._night))
             left_s = min(until_s - now_s, share * self._budget_s - spent_s)
             if left_s <= 0:
                 return
-            self._tell(f"{done.job.key}: contradicted: replaying it, then making it smaller")
+            self._report(f"{done.job.key}: contradicted: replaying it {REPLAYS} times, then shrinking it")
             one = self._carry_out(done, now_s + left_s)
             self._store.append_followup(self._night, msgspec.structs.replace(one, took_s=self._clock() - now_s))
-            self._tell(f"{done.job.key}: {one.told()}")
+            self._report(f"{done.job.key}: {one.describe()}")
 
 
 def follow_up(
     store: Store,
-    done: Done,
+    done: FinishedJob,
     *,
     launch: Launch,
     judge: Callable[[Path], Verdict],
@@ -137,9 +141,10 @@ def follow_up(
     jobs: int,
     log: Path,
 ) -> Followup:
-    """Replay, then shrink, and begin no run after `until_s` (seconds since the epoch) but one that confirms a result.
+    """Replay a contradiction, then shrink its record.
 
-    Each run has a process of its own, which is ended if it hangs. What replays say goes to `log`.
+    After `until_s` (seconds since the Unix epoch) only runs start that confirm a result. Each run has its own
+    process, which is ended if it hangs. Replays write their output to `log`.
     """
     assert done.run_id is not None
     found = Followup(run_id=done.run_id, settled=False)
@@ -147,17 +152,17 @@ def follow_up(
         recorded = load_recorded(store.runs / done.run_id)
         ran = list(_replays(store, recorded, launch, display, jobs, log, until_s))
         if len(ran) < REPLAYS:
-            return msgspec.structs.replace(found, failure="no time was left to replay it")
+            return msgspec.structs.replace(found, failure="the time ended before all replays had run")
         replays = [judged(recorded, one, judge) for one in ran]
         [summary] = summaries(recorded, replays)
         found = msgspec.structs.replace(found, times=summary.times, same=summary.same)
         failures = [one.failure for one in replays if one.failure is not None]
         left_s = until_s - time.time()
         if not summary.same:
-            failure = failures[0] if failures else "it did not come again"
+            failure = failures[0] if failures else "no replay reproduced it"
             return msgspec.structs.replace(found, failure=failure, settled=not failures)
         if left_s <= 0:
-            return msgspec.structs.replace(found, failure="no time was left")
+            return msgspec.structs.replace(found, failure="the time ended before shrinking began")
         small = shrink(
             recorded,
             launch=launch,
@@ -169,7 +174,7 @@ def follow_up(
             apart=True,
         )
     except EbbtideError as error:
-        # These say something about the record, unless they came for want of time; others, about the host.
+        # These errors are about the record, unless they came because time ran out; others are about the host.
         about_record = isinstance(error, UsageError | NotReproduced) and not isinstance(error, NotHeld)
         about_it = about_record and found.times > 0 and time.time() < until_s
         return msgspec.structs.replace(found, failure=error.what, settled=about_it)
@@ -183,9 +188,9 @@ def follow_up(
 def _replays(
     store: Store, recorded: Recorded, launch: Launch, display: Display, jobs: int, log: Path, until_s: float
 ) -> Iterator[Ran]:
-    """Those that a killed or cut short follow-up left, then as many as are missing and there is time for."""
+    """Yield the replays of an earlier, interrupted follow-up, then run the missing ones while there is time."""
     run_id, kafka = recorded.manifest.run_id, recorded.manifest.kafka
-    left = list(replays_of(run_id, kafka, store.runs))[:REPLAYS]
+    left = list(complete_replays_of(run_id, kafka, store.runs))[:REPLAYS]
     planned = plan(recorded, kafka=kafka)
     yield from (Ran(kafka=kafka, plan=planned, record=record) for record in left)
     if len(left) < REPLAYS:
@@ -203,8 +208,8 @@ def _replays(
         )
 
 
-def replays_of(run_id: str, kafka: str, runs: Path) -> Iterator[Path]:
-    """Complete replays of a run on its own release, oldest first."""
+def complete_replays_of(run_id: str, kafka: str, runs: Path) -> Iterator[Path]:
+    """Yield the records of complete replays of a run on its own release, oldest first."""
     for record in records_of(runs):
         try:
             manifest = read_manifest(record)

@@ -1,4 +1,4 @@
-"""What a campaign runs: one scenario on one release, once."""
+"""A job of a night: one run of one scenario on one Kafka release."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.recorded import spelled
 
 Runtime = Literal["auto", "docker", "local"]
-"""As asked for: `auto` is decided run by run."""
+"""The runtime as the user asked for it; `auto` is decided for each run."""
 Origin = Literal["catalogue", "random"]
 
 
 class ReleaseTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A Kafka release, and the feature levels to format it with besides the scenario's own."""
+    """A Kafka release and the feature levels to format with, besides the scenario's own."""
 
     kafka: str
     features: dict[str, int] = {}
 
     def __str__(self) -> str:
-        """As it is typed: `4.0.2:eligible.leader.replicas.version=1`."""
+        """Write the target as the user types it: `4.0.2:eligible.leader.replicas.version=1`."""
         return spelled(self.kafka, self.features)
 
 
 def parse_target(text: str) -> ReleaseTarget:
-    """A target from `RELEASE` or `RELEASE:FEATURE=LEVEL+...`; raises `UsageError`."""
+    """Parse `RELEASE` or `RELEASE:FEATURE=LEVEL+...`; raises `UsageError` for anything else."""
     kafka, _, levels = text.partition(":")
     parse_version(kafka)
     features = {}
@@ -47,7 +47,7 @@ def parse_target(text: str) -> ReleaseTarget:
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One run to be done. `number` tells repetitions apart; for a random schedule it is the seed."""
+    """One run to do. `number` counts repetitions; for a random schedule it is the seed."""
 
     scenario: str
     target: ReleaseTarget
@@ -57,26 +57,27 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def group(self) -> str:
-        """What repetitions have in common, also from night to night."""
+        """The name that all repetitions share, also from night to night."""
         return f"{self.scenario} on {self.target} ({self.runtime})"
 
     @property
     def key(self) -> str:
-        """The job's name in its night."""
+        """The job's unique name in its night."""
         return f"{self.group} #{self.number}"
 
 
 def random_job(target: ReleaseTarget, runtime: Runtime, seed: int) -> Job:
-    """The job of the schedule that `seed` draws."""
+    """Return the job that runs the schedule drawn from `seed`."""
     return Job(scenario=f"random-{seed}", target=target, runtime=runtime, number=seed, origin="random")
 
 
 def catalogue_jobs(
     scenarios: Sequence[Scenario], targets: Sequence[ReleaseTarget] | None, runtime: Runtime, times: int
 ) -> Iterator[Job]:
-    """Each scenario on each release it names, and of those only `targets` where they are given; round by round.
+    """Yield `times` rounds of jobs: in each round, every scenario on every release that it names.
 
-    Feature levels that the scenario fixes itself are not overridden: it would be another scenario.
+    With `targets`, only on those of its releases. A target that sets a feature level which the scenario fixes itself
+    is left out: it would make a different scenario.
     """
     for number in range(1, times + 1):
         for scenario in scenarios:
@@ -87,7 +88,10 @@ def catalogue_jobs(
                     yield Job(scenario=scenario.name, target=target, runtime=runtime, number=number)
 
 
-def least_recent_first(jobs: Iterable[Job], ran: Sequence[str]) -> list[Job]:
-    """Round by round, and in each what ran the longest ago, or never, first. `ran`: groups, the oldest run first."""
+def oldest_runs_first(jobs: Iterable[Job], ran: Sequence[str]) -> list[Job]:
+    """Sort jobs by round; in a round, groups that never ran come first, then those that ran longest ago.
+
+    `ran`: the groups of earlier runs, oldest run first.
+    """
     last = {group: at for at, group in enumerate(ran)}
     return sorted(jobs, key=lambda job: (job.number, last.get(job.group, -1)))

@@ -1,4 +1,4 @@
-"""A night as JUnit XML, as CI servers read it."""
+"""Writes a night as JUnit XML, for CI servers."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from xml.etree import ElementTree
 
 from ebbtide.record.files import write_atomically
 from harness.nightly.job import Job
-from harness.nightly.store import Done, Skipped
+from harness.nightly.store import FinishedJob, SkippedJob
 
 _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 has no way to write: messages of Kafka and of the host bring NUL and ESC along."""
+"""Characters that XML 1.0 cannot write; messages of Kafka and of the host contain NUL and ESC."""
 
 
-def write_junit(path: Path, night: str, dones: Sequence[Done], skipped: Sequence[Skipped] = ()) -> None:
-    """One suite a target, one case a run: a contradiction is a failure, what proved nothing an error.
+def write_junit(path: Path, night: str, finished: Sequence[FinishedJob], skipped: Sequence[SkippedJob] = ()) -> None:
+    """Write one suite for each target and one case for each run.
 
-    What the host cannot do is a case that was skipped.
+    A contradicted run is a failure, an inconclusive or failed run is an error, and a job that the host cannot run is
+    a skipped case. A contradiction by a known bug passes.
     """
     root = ElementTree.Element("testsuites", name=f"ebbtide {night}")
-    jobs = [*(done.job for done in dones), *(one.job for one in skipped)]
+    jobs = [*(done.job for done in finished), *(one.job for one in skipped)]
     for target in sorted({str(job.target) for job in jobs}):
-        of_target = [done for done in dones if str(done.job.target) == target]
+        of_target = [done for done in finished if str(done.job.target) == target]
         left_out = [one for one in skipped if str(one.job.target) == target]
         suite = ElementTree.SubElement(
             root,
             "testsuite",
             name=f"Kafka {target}",
             tests=str(len(of_target) + len(left_out)),
-            failures=str(sum(done.ended == "contradicted" and not done.expected for done in of_target)),
+            failures=str(sum(done.ended == "contradicted" and not done.is_expected for done in of_target)),
             errors=str(sum(done.ended in ("inconclusive", "failed") for done in of_target)),
             skipped=str(len(left_out)),
             time=f"{sum(done.took_s for done in of_target):.3f}",
@@ -52,13 +53,13 @@ def _add_case(suite: ElementTree.Element, job: Job, took_s: float) -> ElementTre
     )
 
 
-def _add_run(suite: ElementTree.Element, done: Done) -> None:
+def _add_run(suite: ElementTree.Element, done: FinishedJob) -> None:
     case = _add_case(suite, done.job, done.took_s)
     properties = ElementTree.SubElement(case, "properties")
     for name, value in (("record", done.run_id), ("outcome", done.ended), ("seed", done.seed)):
         if value is not None:
             ElementTree.SubElement(properties, "property", name=name, value=str(value))
-    if not done.expected:
+    if not done.is_expected:
         tag = "failure" if done.ended == "contradicted" else "error"
         found = ElementTree.SubElement(case, tag, type=done.ended, message=done.why[0] if done.why else done.ended)
         found.text = "\n".join(done.why)

@@ -1,4 +1,4 @@
-"""One night: jobs one after another until they or the budget end, judged in batches, each written down at once."""
+"""Runs the jobs of one night until its budget ends, and judges them in batches."""
 
 from __future__ import annotations
 
@@ -20,35 +20,38 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
 from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
-from harness.nightly.store import Done, NightPlan, Store
+from harness.nightly.store import FinishedJob, NightPlan, Store
 
 BATCH = 16
-"""Runs that are judged together: starting Spark for each would cost as much as the run."""
+"""How many runs are judged together: starting Spark costs as much time as a run."""
 GIVE_UP_AFTER = 3
-"""Failures of the harness or its host, one after another: the next would fail too."""
+"""The night gives up after this many failures in a row: the next run would fail too."""
 _RANDOM = re.compile(r"random-(\d+)")
 
 CarryOut = Callable[[Iterable[Job]], Generator[tuple[Job, Path | EbbtideError], None, None]]
-"""Runs jobs, and says of each, as it ends, where its record is or why there is none; asks for the next in time."""
+"""Runs jobs; yields each, as it ends, with its record or the error that prevented one.
+
+It asks for the next job only when it can start it.
+"""
 Judge = Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]
-"""Judges records; an error stands for one that cannot be read. Raises `EbbtideError` where judging cannot start."""
+"""Judges records; a record that cannot be read has an error. Raises `EbbtideError` if judging cannot start."""
 
 
-class GaveUp(HarnessError):
-    """The harness failed several times in a row; what was run until then is judged."""
+class RepeatedFailures(HarnessError):
+    """The harness failed several times in a row; the runs until then are judged."""
 
 
-def exit_code(dones: Sequence[Done]) -> ExitCode:
-    """That of the worst run, of those that somebody has to look at; a night without runs proved nothing."""
-    if not dones:
+def exit_code(finished: Sequence[FinishedJob]) -> ExitCode:
+    """Return the exit code of the worst run that is not expected; a night without runs is inconclusive."""
+    if not finished:
         return ExitCode.INCONCLUSIVE
-    ends = [one.ended for one in dones if not one.expected]
+    ends = [one.ended for one in finished if not one.is_expected]
     codes = [ExitCode.HARNESS_FAILED if one == "failed" else EXIT_OF_OUTCOME[one] for one in ends]
     return ExitCode.worst([ExitCode.AS_PREDICTED, *codes])
 
 
 class Night:
-    """Carries a plan out."""
+    """Carries out the plan of one night, and adds each job to the store's history as it is judged."""
 
     def __init__(
         self,
@@ -58,14 +61,14 @@ class Night:
         carry_out: CarryOut,
         judge: Judge,
         budget_s: float,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._plan = plan
         self._carry_out = carry_out
         self._judge = judge
-        self._tell = tell
+        self._report = report
         self._clock = clock
         self.until_s = plan.started_s + budget_s
         self._failed_in_a_row = 0
@@ -73,30 +76,31 @@ class Night:
 
     def run(
         self, jobs: Iterable[Job], *, until_s: float | None = None, after_batch: Callable[[], None] = lambda: None
-    ) -> list[Done]:
-        """Run the jobs that this night has not done yet, while there is time; what was done.
+    ) -> list[FinishedJob]:
+        """Run the jobs that this night has not done yet, while there is time; return those that ran.
 
-        `until_s`: seconds since the epoch, before the end of the budget. `after_batch` is called when a full one has
-        been judged. Raises `GaveUp` when the harness failed several times in a row, and `EbbtideError` when what was
-        run cannot be judged: another start of the night does that, by `adopt`.
+        `until_s`: the latest time to start a run, in seconds since the Unix epoch; at most the end of the budget.
+        `after_batch` is called after each full batch has been judged. Raises `RepeatedFailures` when the harness
+        failed several times in a row, and `EbbtideError` when the runs cannot be judged: the next start of the night
+        judges them with `judge_unjudged`.
         """
         end_s = self.until_s if until_s is None else min(until_s, self.until_s)
         before = len(self.done)
         done = {one.job.key for one in self.done}
         started_s: dict[str, float] = {}
 
-        def in_time() -> Iterator[Job]:
+        def jobs_in_time() -> Iterator[Job]:
             for job in jobs:
                 if self._clock() >= end_s:
                     return
                 if job.key not in done:
-                    self._tell(job.key)
+                    self._report(job.key)
                     started_s[job.key] = self._clock()
                     yield job
 
         ran: list[tuple[Path, Job]] = []
         try:
-            with contextlib.closing(self._carry_out(in_time())) as ends:
+            with contextlib.closing(self._carry_out(jobs_in_time())) as ends:
                 for job, end in ends:
                     if isinstance(end, EbbtideError):
                         self._note_failure(job, end, self._clock() - started_s[job.key])
@@ -107,21 +111,21 @@ class Night:
                         self._judge_batch(ran)
                         ran.clear()
                         after_batch()
-        except GaveUp:
+        except RepeatedFailures:
             self._judge_batch(ran)
             raise
         self._judge_batch(ran)
         return self.done[before:]
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether the budget is spent."""
         return self._clock() >= self.until_s
 
-    def adopt(self, jobs: Collection[Job] | None = None) -> None:
-        """Judge what a killed night had run and not judged: it is not run again.
+    def judge_unjudged(self, jobs: Collection[Job] | None = None) -> None:
+        """Judge the complete runs that a killed night had not judged, so that they do not run again.
 
-        Of the catalogue only what is of `jobs`, where they are given; and whatever was drawn by chance.
+        With `jobs`, only the catalogue runs of these jobs; random schedules always.
         """
         known = {one.run_id for one in self._store.history()}
         taken = {one.job.key for one in self.done}
@@ -144,7 +148,10 @@ class Night:
         self._judge_batch(list(waiting.items()))
 
     def _jobs_of(self, manifest: Manifest, levels: Mapping[str, int]) -> Iterator[Job]:
-        """The jobs that a run may have been of; `levels` as formatted, those that its scenario fixes among them."""
+        """Yield the jobs that a record may belong to.
+
+        `levels`: the feature levels that the run was formatted with, including those that its scenario fixes.
+        """
         runtime = msgspec.convert(self._plan.settings.get("runtime", "auto"), Runtime)
         if drawn := _RANDOM.fullmatch(manifest.scenario):
             yield random_job(ReleaseTarget(kafka=manifest.kafka, features=dict(levels)), runtime, int(drawn[1]))
@@ -158,11 +165,11 @@ class Night:
 
     def _note_failure(self, job: Job, error: EbbtideError, took_s: float) -> None:
         self._failed_in_a_row += 1
-        self._tell(f"{job.key}: failed: {error.what}")
+        self._report(f"{job.key}: failed: {error.what}")
         why = (str(error),)
-        self._add(Done(night=self._plan.night, job=job, run_id=None, ended="failed", why=why, took_s=took_s))
+        self._add(FinishedJob(night=self._plan.night, job=job, run_id=None, ended="failed", why=why, took_s=took_s))
         if self._failed_in_a_row >= GIVE_UP_AFTER:
-            raise GaveUp(
+            raise RepeatedFailures(
                 f"the harness failed {GIVE_UP_AFTER} times in a row", got=error.what, next="ebbtide doctor"
             ) from error
 
@@ -173,19 +180,21 @@ class Night:
         for record, job in ran:
             verdict = verdicts[record]
             if isinstance(verdict, EbbtideError):
-                done = Done(night=self._plan.night, job=job, run_id=record.name, ended="failed", why=(str(verdict),))
+                done = FinishedJob(
+                    night=self._plan.night, job=job, run_id=record.name, ended="failed", why=(str(verdict),)
+                )
             else:
-                done = self._done(record, job, verdict)
+                done = self._judged_job(record, job, verdict)
             self._add(done)
-            self._tell(f"{job.key}: {done.ended}" + (f": {done.why[0]}" if done.ended != "as-predicted" else ""))
+            self._report(f"{job.key}: {done.ended}" + (f": {done.why[0]}" if done.ended != "as-predicted" else ""))
 
-    def _done(self, record: Path, job: Job, verdict: Verdict) -> Done:
+    def _judged_job(self, record: Path, job: Job, verdict: Verdict) -> FinishedJob:
         manifest = read_manifest(record)
         causes: dict[str, int] = {}
         for loss in verdict.losses:
             causes[loss.cause] = causes.get(loss.cause, 0) + loss.count
         took_ns = (manifest.end_ns or 0) - (manifest.start_ns or 0)
-        return Done(
+        return FinishedJob(
             night=self._plan.night,
             job=job,
             run_id=record.name,
@@ -198,8 +207,8 @@ class Night:
             took_s=max(0, took_ns) / 1e9,
         )
 
-    def _add(self, done: Done) -> None:
+    def _add(self, done: FinishedJob) -> None:
         mib = psutil.Process().memory_info().rss >> 20
         done = msgspec.structs.replace(done, ended_at_s=self._clock(), harness_mib=mib)
-        self._store.append(done)
+        self._store.append_job(done)
         self.done.append(done)

@@ -1,4 +1,4 @@
-"""What a store no longer needs: without it, every night would leave some hundred MB behind."""
+"""Finds the records that a store no longer needs; a night leaves some hundred MB behind."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from pathlib import Path
 
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import read_manifest
-from harness.nightly.store import Done
+from harness.nightly.store import FinishedJob
 from harness.shrink.journal import JOURNAL
 from harness.shrink.shrinking import STATE_DIR
 
 _RECORD = re.compile(r"\d{8}T\d{6}-.+")
-"""How records are named: by when they were begun, as nights are."""
+"""The name of a record begins with its start time in UTC, as the name of a night does."""
 
 
-def stale(runs: Path, history: Sequence[Done], *, night: str, keep: int, pending: Collection[str]) -> Iterator[Path]:
-    """The folders among the records that may go when `night` has ended.
+def stale_folders(
+    runs: Path, history: Sequence[FinishedJob], *, night: str, keep: int, pending: Collection[str]
+) -> Iterator[Path]:
+    """Yield the record folders that can be removed after `night` has ended.
 
-    Kept is all that the last `keep` nights ran; of older runs, those that contradicted or proved nothing. What no line
-    of the history is about, runs that were cut short and replays, goes by its age, and so does what shrinking left;
-    but for what follow-ups of the runs `pending` go on from.
+    Keeps the records of the last `keep` nights, and of older nights the contradicted and inconclusive ones. Records
+    that the history does not list (interrupted runs, replays) and the folders of shrinks are removed by age. Keeps
+    every record and folder that a follow-up of one of the runs `pending` still needs.
     """
     nights = sorted({one.night for one in history})
     kept = nights[-keep:] if keep else []
@@ -31,24 +33,24 @@ def stale(runs: Path, history: Sequence[Done], *, night: str, keep: int, pending
     for folder in sorted(path for path in runs.iterdir() if _RECORD.fullmatch(path.name) and path.is_dir()):
         done = known.get(folder.name)
         if done is not None:
-            goes = done.ended in ("as-predicted", "failed") and done.night not in kept
+            is_stale = done.ended in ("as-predicted", "failed") and done.night not in kept
         else:
-            goes = folder.name < oldest and _replayed(folder) not in pending
-        if goes:
+            is_stale = folder.name < oldest and _replayed_run(folder) not in pending
+        if is_stale:
             yield folder
     for journal in sorted(runs.glob(f"{STATE_DIR}/*/{JOURNAL}")):
-        if journal.parent.name not in pending and _stamp(journal) < oldest:
+        if journal.parent.name not in pending and _written_at(journal) < oldest:
             yield journal.parent
 
 
-def _replayed(folder: Path) -> str | None:
-    """The run that this one is a replay of."""
+def _replayed_run(folder: Path) -> str | None:
+    """Return the id of the run that a record is a replay of."""
     try:
         return read_manifest(folder).replay_of
     except UsageError:
         return None
 
 
-def _stamp(path: Path) -> str:
-    """When a file was written last, as nights are named."""
+def _written_at(path: Path) -> str:
+    """Return when a file was last written, in the format of a night's name."""
     return f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y%m%dT%H%M%S}"

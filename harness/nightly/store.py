@@ -1,10 +1,12 @@
-"""The folder that nights share: their records, and one line for each run that was judged.
+"""The store: the folder that nights share, with their records and one line for each judged run.
 
-DIR/runs/RUN_ID/            run records
-DIR/history.jsonl           `Done`, one a line, in the order in which they were judged
-DIR/nights/NIGHT/plan.json  what a night was to do, and when it ended
-DIR/nights/NIGHT/...        its summary.md and junit.xml
-DIR/lock                    held by the night that is under way; says which process that is
+DIR/runs/RUN_ID/                  run records
+DIR/history.jsonl                 one `FinishedJob` a line, in the order in which they were judged
+DIR/nights/NIGHT/plan.json        `NightPlan`: what a night does, and when it ended
+DIR/nights/NIGHT/followups.json   `Followup` of each contradiction that the night followed up
+DIR/nights/NIGHT/...              its summary.md, junit.xml and runs.log
+DIR/random/TARGET/corpus.jsonl    random schedules and what their runs reached; `chance/` in stores of before
+DIR/lock                          locked by the night that is under way; names its process
 """
 
 from __future__ import annotations
@@ -23,37 +25,41 @@ from ebbtide.record.json_files import append_line, read_lines
 from ebbtide.record.verdict import Outcome
 from harness.nightly.job import Job
 
-Ended = Outcome | Literal["failed"]
-"""How a job ended; `failed`: the harness or its host did, and there may be no record."""
+JobEnd = Outcome | Literal["failed"]
+"""How a job ended; `failed`: the harness or its host failed, and there may be no record."""
 
 
-class Skipped(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that the host cannot do, and what it lacks."""
+class SkippedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that the host cannot run, and what the host lacks."""
 
     job: Job
     why: str
 
 
 class NightPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a night does: equal `settings`, the same. `ended_s` None: it is under way, or was killed."""
+    """What a night does; a start with equal `settings` continues it.
+
+    `ended_s` is None while the night is under way, and after it was killed.
+    """
 
     night: str
     settings: dict[str, str]
     started_s: float
     ended_s: float | None = None
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedJob, ...] = ()
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that ran. `causes` counts lost records by cause; `harness_mib` is the harness's memory afterwards.
+class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that ran, as a line of the history.
 
-    `known_bug`: what the scenario names as the reason for this contradiction.
+    `causes` counts lost records by cause. `harness_mib` is the harness's memory after the run. `known_bug` is the bug
+    that the scenario names as the reason for this contradiction.
     """
 
     night: str
     job: Job
     run_id: str | None
-    ended: Ended
+    ended: JobEnd
     why: tuple[str, ...] = ()
     causes: dict[str, int] = {}
     coverage: dict[str, int] = {}
@@ -64,16 +70,17 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     known_bug: str | None = None
 
     @property
-    def expected(self) -> bool:
-        """Whether nobody has to look at it."""
+    def is_expected(self) -> bool:
+        """Whether the run ended as predicted, or contradicted by a known bug: nobody has to look at it."""
         return self.ended == "as-predicted" or self.known_bug is not None
 
 
 class Followup(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one contradiction. `same` of `times` replays ended as the record did.
+    """The result of following up one contradiction. `same` of `times` replays ended as the record did.
 
-    `smaller`: the file that shrinking wrote, of `steps` where the record has `steps_before`; `failure`: why not.
-    `settled` false: the host failed, or the time was over; another night goes on with it.
+    `smaller` is the scenario file that shrinking wrote; it has `steps` steps, the record has `steps_before`.
+    `failure` says why there is no such file. `settled` is false if the host failed or the time ended: the next night
+    continues the follow-up.
     """
 
     run_id: str
@@ -86,20 +93,20 @@ class Followup(msgspec.Struct, frozen=True, kw_only=True):
     settled: bool = True
     took_s: float = 0.0
 
-    def told(self) -> str:
-        """In a clause."""
-        parts = [f"came again in {self.same} of {self.times} replays"] if self.times else []
+    def describe(self) -> str:
+        """Describe the result in one line."""
+        parts = [f"reproduced in {self.same} of {self.times} replays"] if self.times else []
         if self.smaller is not None:
             parts.append(f"{self.steps} of {self.steps_before} steps are enough: `{self.smaller}`")
         if self.failure is not None:
             parts.append(f"not shrunk: {self.failure}")
         if not self.settled:
-            parts.append("the next night goes on with it")
+            parts.append("the next night continues this follow-up")
         return ", ".join(parts)
 
 
 class Store:
-    """A store on disk; made when it is not there. Raises `UsageError` where it cannot be."""
+    """A store on disk; made if it is missing. Raises `UsageError` if it cannot be made."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -112,55 +119,66 @@ class Store:
                 "the store cannot be made",
                 where=str(folder),
                 got=error.strerror,
-                allowed="a folder to write in",
+                allowed="a folder that you can write to",
                 next="name another folder with --store DIR",
             ) from None
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Held by this process; the kernel lets go, however it ends. Raises `UsageError` where another holds it."""
+    def lock(self) -> Iterator[None]:
+        """Lock the store for this process. Raises `UsageError` if another night holds the lock.
+
+        The kernel releases the lock when the process ends, in whatever way.
+        """
         with holding(
             self.folder,
             busy="another night is under way in this store",
             unlockable="the store cannot be locked",
-            next="wait until it has ended, end it with kill, or take another --store",
+            next="wait until that night has ended, end it with kill, or use another --store",
         ):
             yield
 
     def night_folder(self, night: str) -> Path:
-        """Where a night keeps its own files."""
+        """Return the folder of a night's own files."""
         return self.folder / "nights" / night
 
-    def save(self, plan: NightPlan) -> None:
-        """Write down what a night does, or that it ended."""
+    def corpora_folder(self) -> Path:
+        """Return the folder of the random corpora: `random`, or `chance` in a store that an older version made."""
+        before = self.folder / "chance"
+        return before if before.is_dir() else self.folder / "random"
+
+    def save_plan(self, plan: NightPlan) -> None:
+        """Write a night's plan.json."""
         path = self.night_folder(plan.night) / "plan.json"
         write_atomically(path, msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n")
 
-    def unfinished(self) -> NightPlan | None:
-        """The newest night, if it did not end."""
+    def unfinished_night(self) -> NightPlan | None:
+        """Return the plan of the newest night if that night did not end."""
         plans = sorted(self.folder.glob("nights/*/plan.json"))
         newest = msgspec.json.decode(plans[-1].read_bytes(), type=NightPlan) if plans else None
         return newest if newest is not None and newest.ended_s is None else None
 
-    def append(self, done: Done) -> None:
-        """Add a line, whole and durable."""
+    def append_job(self, done: FinishedJob) -> None:
+        """Append a line to the history; the line is whole and synced when this returns."""
         append_line(self._history, msgspec.json.encode(done) + b"\n")
 
-    def history(self) -> list[Done]:
-        """All that was done, oldest first; not a last line without its end. Raises `UsageError` for other damage."""
-        return read_lines(self._history, Done, what="history", next="take the line out, or another store")
+    def history(self) -> list[FinishedJob]:
+        """Return all finished jobs, oldest first, without a last line that was cut off.
+
+        Raises `UsageError` for other damage.
+        """
+        return read_lines(self._history, FinishedJob, what="history", next="remove the line, or use another store")
 
     def followups(self, night: str) -> list[Followup]:
-        """What a night did about its contradictions."""
+        """Return the follow-ups of a night, oldest first."""
         path = self.night_folder(night) / "followups.json"
         return msgspec.json.decode(path.read_bytes(), type=list[Followup]) if path.is_file() else []
 
     def append_followup(self, night: str, followup: Followup) -> None:
-        """Keep one more."""
+        """Add a follow-up to those of a night."""
         all_ = [*self.followups(night), followup]
         write_atomically(self.night_folder(night) / "followups.json", msgspec.json.encode(all_))
 
     def all_followups(self) -> list[Followup]:
-        """What all nights did, oldest first."""
+        """Return the follow-ups of all nights, oldest first."""
         nights = sorted(path.parent.name for path in self.folder.glob("nights/*/followups.json"))
         return [one for night in nights for one in self.followups(night)]

@@ -15,7 +15,7 @@ from ebbtide.scenario.write import SCENARIO, text_of
 from harness.cli.cluster_options import with_levels
 from harness.nightly.job import Job, ReleaseTarget
 from harness.nightly.night import Night
-from harness.nightly.store import Done, Ended, NightPlan, Store
+from harness.nightly.store import FinishedJob, JobEnd, NightPlan, Store
 
 NIGHT = "20261121T010000"
 
@@ -32,13 +32,13 @@ class World:
         self.plan = NightPlan(
             night=NIGHT, settings={"budget": "1h", "runtime": "local", "times": "99"}, started_s=1000.0
         )
-        self.store.save(self.plan)
+        self.store.save_plan(self.plan)
         self.now_s = 1000.0
         self.outcomes: dict[str, Outcome] = {}
         self.fails: set[str] = set()
         self.refused: set[str] = set()
         self.ran: list[str] = []
-        self.told: list[str] = []
+        self.messages: list[str] = []
 
     def night(self, budget_s: float = 3600.0) -> Night:
         return Night(
@@ -47,7 +47,7 @@ class World:
             carry_out=self.carry_out,
             judge=self.judge,
             budget_s=budget_s,
-            tell=self.told.append,
+            report=self.messages.append,
             clock=lambda: self.now_s,
         )
 
@@ -99,5 +99,7 @@ class World:
         return Verdict(run_id=record.name, outcome=outcome, why=["a reason"], losses=[loss] if bad else [])
 
 
-def done(night: str, ended: Ended, scenario: str = "healthy", number: int = 1) -> Done:
-    return Done(night=night, job=job(number, scenario), run_id=f"{night}-{number}", ended=ended, why=("a reason",))
+def finished_job(night: str, ended: JobEnd, scenario: str = "healthy", number: int = 1) -> FinishedJob:
+    return FinishedJob(
+        night=night, job=job(number, scenario), run_id=f"{night}-{number}", ended=ended, why=("a reason",)
+    )

@@ -8,19 +8,19 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
-from nights import NIGHT, World, done, job
+from nights import NIGHT, World, finished_job, job
 
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.write import SCENARIO, text_of
 from harness.cli.main import main
-from harness.nightly.drawing import Drawing
-from harness.nightly.followup import wanting
+from harness.nightly.followup import pending_contradictions
 from harness.nightly.job import ReleaseTarget, catalogue_jobs, parse_target, random_job
 from harness.nightly.junit import write_junit
 from harness.nightly.night import BATCH, exit_code
-from harness.nightly.store import Done, Ended, Followup, Store
-from harness.nightly.summary import summary
+from harness.nightly.random_jobs import RandomJobs
+from harness.nightly.store import FinishedJob, Followup, JobEnd, Store
+from harness.nightly.summary import summary_page
 from harness.nightly.trend import Trend, trend
 
 
@@ -94,15 +94,15 @@ def test_a_killed_night_goes_on_where_it_was(world: World) -> None:
     world.now_s, now_s = 10.0, world.now_s
     world.record(job(8))
     world.now_s = now_s
-    assert world.store.unfinished() == world.plan
+    assert world.store.unfinished_night() == world.plan
     again = world.night()
-    again.adopt(jobs)
+    again.judge_unjudged(jobs)
     assert [one.job for one in world.store.history()] == jobs[:3]
     again.run(jobs)
     assert world.ran == [one.key for one in jobs if one != jobs[2]]
     assert [one.job for one in world.store.history()] == jobs
-    world.store.save(msgspec.structs.replace(world.plan, ended_s=world.now_s))
-    assert world.store.unfinished() is None
+    world.store.save_plan(msgspec.structs.replace(world.plan, ended_s=world.now_s))
+    assert world.store.unfinished_night() is None
 
 
 def test_a_run_that_a_killed_night_left_is_filed_under_the_levels_that_it_was_formatted_with(world: World) -> None:
@@ -112,7 +112,7 @@ def test_a_run_that_a_killed_night_left_is_filed_under_the_levels_that_it_was_fo
         jobs = list(catalogue_jobs(healthy, targets, "local", times=1))
         ran = world.record(jobs[left])
         night = world.night()
-        night.adopt(jobs)
+        night.judge_unjudged(jobs)
         assert [(one.job, one.run_id) for one in night.done] == [(jobs[left], ran.name)]
         (world.store.folder / "history.jsonl").unlink()
         shutil.rmtree(ran)
@@ -124,7 +124,7 @@ def test_levels_that_the_scenario_fixes_are_no_other_target(world: World) -> Non
     record = world.record(one)
     (record / SCENARIO).write_text(text_of(msgspec.structs.replace(fixing, kafka=fixing.kafka[:1])))
     night = world.night()
-    night.adopt([one])
+    night.judge_unjudged([one])
     assert [done.run_id for done in night.done] == [record.name]
 
 
@@ -169,14 +169,14 @@ def test_a_store_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 
 def test_the_trend_tells_new_gone_and_flaky_from_what_was_before() -> None:
     history = [
-        done("n1", "contradicted", "gone"),
-        done("n1", "contradicted", "still"),
-        done("n1", "as-predicted", "new"),
-        done("n2", "as-predicted", "gone"),
-        done("n2", "contradicted", "still"),
-        done("n2", "contradicted", "new"),
-        done("n2", "as-predicted", "flaky", 1),
-        done("n2", "inconclusive", "flaky", 2),
+        finished_job("n1", "contradicted", "gone"),
+        finished_job("n1", "contradicted", "still"),
+        finished_job("n1", "as-predicted", "new"),
+        finished_job("n2", "as-predicted", "gone"),
+        finished_job("n2", "contradicted", "still"),
+        finished_job("n2", "contradicted", "new"),
+        finished_job("n2", "as-predicted", "flaky", 1),
+        finished_job("n2", "inconclusive", "flaky", 2),
     ]
     changes = trend(history, "n2")
     assert changes.new == ("new on 4.3.1 (local)",)
@@ -185,25 +185,28 @@ def test_the_trend_tells_new_gone_and_flaky_from_what_was_before() -> None:
 
 
 def test_no_known_bug_hides_a_contradiction_that_is_none() -> None:
-    [group] = {done("n1", "contradicted").job.group}
-    known = [msgspec.structs.replace(done(night, "contradicted"), known_bug="KAFKA-1") for night in ("n1", "n2", "n3")]
-    other = done("n2", "contradicted", number=2)
+    [group] = {finished_job("n1", "contradicted").job.group}
+    known = [
+        msgspec.structs.replace(finished_job(night, "contradicted"), known_bug="KAFKA-1")
+        for night in ("n1", "n2", "n3")
+    ]
+    other = finished_job("n2", "contradicted", number=2)
     assert trend(known[:1], "n1").new == ()
     assert trend([known[0], other], "n2").new == (group,)
     both = trend([*known[:2], other], "n2")
     assert (both.new, both.flaky) == ((group,), (group,))
     # Seen already, and then no more; a known bug that does not come is told, too.
-    assert trend([known[0], other, done("n3", "contradicted")], "n3").new == ()
+    assert trend([known[0], other, finished_job("n3", "contradicted")], "n3").new == ()
     for before in (known[1], other):
-        assert trend([before, done("n3", "as-predicted")], "n3").gone == (group,)
+        assert trend([before, finished_job("n3", "as-predicted")], "n3").gone == (group,)
     assert trend([other, known[2]], "n3") == Trend(new=(), gone=(), flaky=())
 
 
 def test_a_known_bug_fails_no_night_and_is_not_followed_up(world: World, tmp_path: Path) -> None:
-    one = msgspec.structs.replace(done(NIGHT, "contradicted"), known_bug="KAFKA-1")
-    assert one.expected
-    assert wanting([one], NIGHT, settled=[], tried=[], there=lambda _: True) == []
-    page = summary(world.plan, [one], trend([one], NIGHT), "store/runs")
+    one = msgspec.structs.replace(finished_job(NIGHT, "contradicted"), known_bug="KAFKA-1")
+    assert one.is_expected
+    assert pending_contradictions([one], NIGHT, settled=[], tried=[], has_record=lambda _: True) == []
+    page = summary_page(world.plan, [one], trend([one], NIGHT), "store/runs")
     assert "- healthy on 4.3.1 (local): KAFKA-1 (1 of these runs)" in page
     write_junit(tmp_path / "junit.xml", NIGHT, [one])
     [suite] = ElementTree.parse(tmp_path / "junit.xml").getroot()
@@ -221,16 +224,20 @@ def test_a_known_bug_fails_no_night_and_is_not_followed_up(world: World, tmp_pat
         (["failed", "contradicted"], ExitCode.HARNESS_FAILED),
     ],
 )
-def test_the_exit_code_is_that_of_the_worst_run(ends: list[Ended], code: ExitCode) -> None:
-    dones = [done(NIGHT, one) for one in ends]
-    assert exit_code(dones) == code
-    known = [msgspec.structs.replace(one, known_bug="KAFKA-1") for one in dones]
+def test_the_exit_code_is_that_of_the_worst_run(ends: list[JobEnd], code: ExitCode) -> None:
+    finished = [finished_job(NIGHT, one) for one in ends]
+    assert exit_code(finished) == code
+    known = [msgspec.structs.replace(one, known_bug="KAFKA-1") for one in finished]
     assert exit_code(known) == (ExitCode.AS_PREDICTED if known else ExitCode.INCONCLUSIVE)
 
 
 def test_the_summary_has_the_table_and_each_reason(world: World) -> None:
-    dones = [done(NIGHT, "as-predicted"), done(NIGHT, "contradicted", number=2), done(NIGHT, "failed", "other")]
-    page = summary(world.plan, dones, trend(dones, NIGHT), "store/runs")
+    finished = [
+        finished_job(NIGHT, "as-predicted"),
+        finished_job(NIGHT, "contradicted", number=2),
+        finished_job(NIGHT, "failed", "other"),
+    ]
+    page = summary_page(world.plan, finished, trend(finished, NIGHT), "store/runs")
     assert "3 runs: 1 contradicted, 1 failed, 1 as-predicted." in page
     assert "| healthy | 1 ok, 1 **CONTRADICTED** |" in page
     assert f"`ebbtide replay store/runs/{NIGHT}-2`" in page
@@ -238,8 +245,8 @@ def test_the_summary_has_the_table_and_each_reason(world: World) -> None:
 
 
 def test_junit_counts_contradictions_as_failures_and_what_proved_nothing_as_errors(tmp_path: Path) -> None:
-    outcomes: tuple[Ended, ...] = ("as-predicted", "contradicted", "inconclusive", "failed")
-    write_junit(tmp_path / "junit.xml", NIGHT, [done(NIGHT, one, number=at) for at, one in enumerate(outcomes)])
+    outcomes: tuple[JobEnd, ...] = ("as-predicted", "contradicted", "inconclusive", "failed")
+    write_junit(tmp_path / "junit.xml", NIGHT, [finished_job(NIGHT, one, number=at) for at, one in enumerate(outcomes)])
     [suite] = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("4", "1", "2")
     assert [child.tag for case in suite for child in case if child.tag != "properties"] == ["failure", "error", "error"]
@@ -269,31 +276,31 @@ def test_a_night_that_cannot_be_is_refused_before_anything_is_made(
 
 def test_what_is_new_is_followed_up_once_and_what_every_night_shows_is_not(world: World) -> None:
     history = [
-        done("n1", "contradicted", "known"),
-        done("n2", "contradicted", "known"),
-        done("n2", "contradicted", "new", 1),
-        done("n2", "contradicted", "new", 2),
+        finished_job("n1", "contradicted", "known"),
+        finished_job("n2", "contradicted", "known"),
+        finished_job("n2", "contradicted", "new", 1),
+        finished_job("n2", "contradicted", "new", 2),
         msgspec.structs.replace(
-            done("n2", "contradicted", number=3), job=random_job(ReleaseTarget(kafka="4.3.1"), "local", seed=3)
+            finished_job("n2", "contradicted", number=3), job=random_job(ReleaseTarget(kafka="4.3.1"), "local", seed=3)
         ),
     ]
-    wanted = wanting(history, "n2", settled=["n1-1"], tried=[], there=lambda _: True)
+    wanted = pending_contradictions(history, "n2", settled=["n1-1"], tried=[], has_record=lambda _: True)
     assert [(one.job.scenario, one.job.number) for one in wanted] == [("new", 1), ("random-3", 3)]
     world.store.append_followup("n2", Followup(run_id=str(wanted[0].run_id), times=3, same=3))
     known = world.store.followups("n2")
     tried = [one.run_id for one in known]
-    assert wanting(history, "n2", settled=["n1-1"], tried=tried, there=lambda _: True) == wanted[1:]
-    page = summary(world.plan, history[2:3], trend(history, "n2"), "store/runs", known)
-    assert "came again in 3 of 3 replays" in page
+    assert pending_contradictions(history, "n2", settled=["n1-1"], tried=tried, has_record=lambda _: True) == wanted[1:]
+    page = summary_page(world.plan, history[2:3], trend(history, "n2"), "store/runs", known)
+    assert "reproduced in 3 of 3 replays" in page
 
 
 def test_a_night_draws_from_what_all_nights_reached(world: World, tmp_path: Path) -> None:
     target = ReleaseTarget(kafka="4.3.1")
-    drawing = Drawing(tmp_path / "chance")
-    jobs = list(drawing.jobs(target, "local"))
-    assert [drawing.scenario(one).name for one in jobs] == [one.scenario for one in jobs]
+    drawing = RandomJobs(tmp_path / "random")
+    jobs = list(drawing.next_round(target, "local"))
+    assert [drawing.scenario_of(one).name for one in jobs] == [one.scenario for one in jobs]
     drawing.learn(
-        Done(night=NIGHT, job=one, run_id="r", ended="as-predicted", coverage={"recovering": 1}) for one in jobs
+        FinishedJob(night=NIGHT, job=one, run_id="r", ended="as-predicted", coverage={"recovering": 1}) for one in jobs
     )
-    corpus = (tmp_path / "chance" / "4.3.1" / "corpus.jsonl").read_text()
+    corpus = (tmp_path / "random" / "4.3.1" / "corpus.jsonl").read_text()
     assert corpus.count("recovering") >= len(jobs)

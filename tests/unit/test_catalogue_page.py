@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ebbtide.scenario import catalogue
 from harness.nightly.job import Job, ReleaseTarget
-from harness.nightly.store import Done, Ended
+from harness.nightly.store import FinishedJob, JobEnd
 from tools.pages.catalogue import PAGE, measured, page, scenarios, stored
 
 
-def done(ended: Ended, number: int, **causes: int) -> Done:
+def finished_job(ended: JobEnd, number: int, **causes: int) -> FinishedJob:
     job = Job(scenario="healthy", target=ReleaseTarget(kafka="4.3.1"), runtime="local", number=number)
-    return Done(night="n", job=job, run_id=f"r{number}", ended=ended, causes=causes, took_s=10.0 * number)
+    return FinishedJob(night="n", job=job, run_id=f"r{number}", ended=ended, causes=causes, took_s=10.0 * number)
 
 
 def test_the_page_is_that_of_the_files() -> None:
@@ -18,7 +18,9 @@ def test_the_page_is_that_of_the_files() -> None:
 
 
 def test_repetitions_are_one_row_and_failures_of_the_host_are_none() -> None:
-    [row] = measured([done("as-predicted", 1), done("contradicted", 2, unexplained=1_000), done("failed", 9)])
+    [row] = measured(
+        [finished_job("as-predicted", 1), finished_job("contradicted", 2, unexplained=1_000), finished_job("failed", 9)]
+    )
     assert row.outcomes == {"as-predicted": 1, "contradicted": 1}
     assert row.lost == ("1,000 unexplained", "none")
     assert row.took_s == 15.0

@@ -31,7 +31,7 @@ from ebbtide.scenario.write import given
 from harness.cli.main import main
 from harness.nightly.followup import follow_up
 from harness.nightly.job import ReleaseTarget
-from harness.nightly.store import Done
+from harness.nightly.store import FinishedJob
 from harness.random.drawing import draw
 from harness.replay.recorded import load_recorded
 from harness.runner import launch
@@ -211,7 +211,7 @@ def test_a_night_does_not_follow_up_a_record_that_was_tampered_with(tmp_path: Pa
     world = World(tmp_path / "store")
     shutil.copytree(LOST, world.store.runs / "lost")
     (world.store.runs / "lost" / "scenario.toml").write_text(text(hostile(SECOND_LINE)))
-    done = Done(night=NIGHT, job=job(), run_id="lost", ended="contradicted")
+    done = FinishedJob(night=NIGHT, job=job(), run_id="lost", ended="contradicted")
     end = follow_up(
         world.store,
         done,
@@ -234,7 +234,7 @@ def test_a_night_adopts_no_record_of_a_release_that_is_a_path(tmp_path: Path) ->
     manifest = read_manifest(bad)
     (bad / MANIFEST).write_bytes(msgspec.json.encode(msgspec.structs.replace(manifest, kafka="../../4.3.1")))
     night = world.night()
-    night.adopt()
+    night.judge_unjudged()
     assert [done.run_id for done in night.done] == ["good"]
 
 

@@ -17,7 +17,7 @@ from cluster.runtime.choose import DockerChoice
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from harness.cli.main import main
 from harness.nightly.job import Job
-from harness.nightly.store import Done, Followup, NightPlan
+from harness.nightly.store import FinishedJob, Followup, NightPlan
 
 CarryOut = Callable[[Iterable[Job]], Generator[tuple[Job, Path | EbbtideError], None, None]]
 
@@ -40,7 +40,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def follow(done: Done, _until_s: float) -> Followup:
+def follow(done: FinishedJob, _until_s: float) -> Followup:
     return Followup(run_id=str(done.run_id), times=3, same=3)
 
 
@@ -82,7 +82,7 @@ def test_what_the_host_cannot_do_is_skipped_and_the_rest_is_run(
 def test_follow_ups_have_as_many_runs_at_once_as_the_night(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     at_once: list[object] = []
 
-    def follower(*given: object) -> Callable[[Done, float], Followup]:
+    def follower(*given: object) -> Callable[[FinishedJob, float], Followup]:
         at_once.append(given[-1])
         return follow
 
@@ -97,7 +97,7 @@ def test_a_host_that_can_do_none_is_refused_and_begins_no_night(
 ) -> None:
     assert nightly(world, "--scenarios", "disk-full") == 3
     assert "none of these scenarios" in capsys.readouterr().err
-    assert world.store.unfinished() is None
+    assert world.store.unfinished_night() is None
 
 
 @pytest.mark.parametrize(
@@ -154,16 +154,16 @@ def test_a_night_killed_among_its_random_runs_loses_none_that_was_complete(
     monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: killed_after(4, world))
     assert nightly(world, "--scenarios", "healthy") == 3
     assert [one.job.origin for one in world.store.history()] == ["catalogue"]
-    plan = world.store.unfinished()
+    plan = world.store.unfinished_night()
     assert plan is not None
     # Started again, and killed at once.
     monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: killed_after(5, world))
     assert nightly(world, "--scenarios", "healthy") == 3
-    assert world.store.unfinished() == plan
+    assert world.store.unfinished_night() == plan
     history = world.store.history()
     assert [one.job.origin for one in history] == ["catalogue", "random", "random", "random"]
     assert {one.job.key for one in history} == set(world.ran[:4])
-    assert (world.store.folder / "chance" / "4.3.1" / "corpus.jsonl").read_text().count("\n") >= 1
+    assert (world.store.folder / "random" / "4.3.1" / "corpus.jsonl").read_text().count("\n") >= 1
 
 
 def test_what_could_not_be_judged_is_judged_when_the_same_command_is_typed_again(
@@ -178,7 +178,7 @@ def test_what_could_not_be_judged_is_judged_when_the_same_command_is_typed_again
     assert nightly(world, "--scenarios", "healthy,rolling-kill,last-replica-standing", "--no-random") == 0
     assert len(world.ran) == 3, "run again"
     assert [one.job.key for one in world.store.history()] == world.ran
-    assert world.store.unfinished() is None
+    assert world.store.unfinished_night() is None
 
 
 def test_a_night_of_other_options_judges_first_what_could_not_be_judged(
@@ -197,7 +197,7 @@ def test_who_interrupts_the_closing_of_a_killed_night_is_told_that_the_same_comm
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     killed = NightPlan(night="20010101T010000", settings={"runtime": "local", "times": "1"}, started_s=1.0)
-    world.store.save(killed)
+    world.store.save_plan(killed)
     world.record(job(), name="20010101T010500-healthy-4.3.1-aaaa")
     judge = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: judge)
@@ -213,16 +213,18 @@ def test_random_runs_are_learned_from_though_failures_end_their_round(
 ) -> None:
     monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: failing_after(2, world))
     assert nightly(world, "--scenarios", "healthy") == 3
-    assert world.store.unfinished() is None
+    assert world.store.unfinished_night() is None
     ended = [(one.job.origin, one.ended) for one in world.store.history() if one.ended != "failed"]
     assert ended == [("catalogue", "as-predicted"), ("random", "as-predicted")]
-    assert (world.store.folder / "chance" / "4.3.1" / "corpus.jsonl").read_text().count("\n") == 1
+    assert (world.store.folder / "random" / "4.3.1" / "corpus.jsonl").read_text().count("\n") == 1
 
 
 def test_a_killed_night_is_closed_with_all_that_it_ran_and_the_new_one_follows_its_contradiction_up(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world.store.save(NightPlan(night="20010101T010000", settings={"runtime": "local", "times": "1"}, started_s=1.0))
+    world.store.save_plan(
+        NightPlan(night="20010101T010000", settings={"runtime": "local", "times": "1"}, started_s=1.0)
+    )
     record = world.record(job(), name="20010101T010500-healthy-4.3.1-aaaa")
     world.outcomes[job().key] = "contradicted"
     assert nightly(world, "--scenarios", "healthy", "--no-random") == 1
@@ -244,9 +246,9 @@ def test_a_night_that_ends_removes_what_it_needs_no_more(world: World) -> None:
 
 def test_a_second_night_does_not_take_the_live_one_for_killed(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     plan = NightPlan(night="20010101T010000", settings={}, started_s=1.0)
-    world.store.save(plan)
-    with world.store.held():
+    world.store.save_plan(plan)
+    with world.store.lock():
         assert nightly(world, "--scenarios", "healthy", "--no-random") == 4
     assert "another night is under way in this store" in capsys.readouterr().err
-    assert world.store.unfinished() == plan
+    assert world.store.unfinished_night() == plan
     assert world.ran == []

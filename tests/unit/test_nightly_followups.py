@@ -11,16 +11,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from nights import NIGHT, World, done, job
+from nights import NIGHT, World, finished_job, job
 
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.locks import NotHeld
 from harness.cli.night_work import RUNS_LOG, follower
 from harness.nightly import followup
-from harness.nightly.followup import FollowingUp, follow_up, wanted, wanting
+from harness.nightly.followup import FollowupRunner, follow_up, pending_contradictions, pending_followups
 from harness.nightly.job import parse_target, random_job
 from harness.nightly.night import BATCH
-from harness.nightly.store import Done, Followup
+from harness.nightly.store import FinishedJob, Followup
 from harness.replay.replaying import Ran
 from harness.shrink.search import NotReproduced
 
@@ -30,15 +30,19 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path / "store")
 
 
-def found(night: str, scenario: str, number: int = 1) -> Done:
-    one = done(night, "contradicted", scenario, number)
+def found(night: str, scenario: str, number: int = 1) -> FinishedJob:
+    one = finished_job(night, "contradicted", scenario, number)
     return msgspec.structs.replace(one, run_id=f"{night}-{scenario}-{number}")
 
 
-def names(history: Sequence[Done], night: str, *, settled: Sequence[str] = (), gone: Sequence[str] = ()) -> list[str]:
+def names(
+    history: Sequence[FinishedJob], night: str, *, settled: Sequence[str] = (), gone: Sequence[str] = ()
+) -> list[str]:
     return [
         str(one.run_id)
-        for one in wanting(history, night, settled=settled, tried=(), there=lambda run_id: run_id not in gone)
+        for one in pending_contradictions(
+            history, night, settled=settled, tried=(), has_record=lambda run_id: run_id not in gone
+        )
     ]
 
 
@@ -52,9 +56,9 @@ def test_a_contradiction_that_its_own_night_did_not_follow_up_is_followed_up_lat
 
 
 def test_one_that_comes_back_after_a_night_as_predicted_is_new_again() -> None:
-    history = [found("n1", "a"), done("n2", "failed", "a"), found("n3", "a")]
+    history = [found("n1", "a"), finished_job("n2", "failed", "a"), found("n3", "a")]
     assert names(history, "n3", settled=["n1-a-1"]) == []
-    history[1] = done("n2", "as-predicted", "a")
+    history[1] = finished_job("n2", "as-predicted", "a")
     assert names(history, "n3", settled=["n1-a-1"]) == ["n3-a-1"]
     # As predicted once, and never followed up: its record says all the same what happened.
     assert names(history[:2], "n2") == ["n1-a-1"]
@@ -67,18 +71,18 @@ class Followed:
         self.world, self.takes_s, self.settled = world, takes_s, settled
         self.until_s: list[float] = []
 
-    def __call__(self, one: Done, until_s: float) -> Followup:
+    def __call__(self, one: FinishedJob, until_s: float) -> Followup:
         self.until_s.append(until_s)
         self.world.now_s += self.takes_s
         return Followup(run_id=str(one.run_id), times=3, same=3, settled=self.settled)
 
-    def following(self, budget_s: float) -> FollowingUp:
-        return FollowingUp(
+    def following(self, budget_s: float) -> FollowupRunner:
+        return FollowupRunner(
             self.world.store,
             self.world.plan,
             carry_out=self,
             budget_s=budget_s,
-            tell=self.world.told.append,
+            report=self.world.messages.append,
             clock=lambda: self.world.now_s,
         )
 
@@ -87,7 +91,7 @@ def contradicted(world: World, count: int) -> list[str]:
     for number in range(count):
         one = found(NIGHT, f"s{number}")
         (world.store.runs / str(one.run_id)).mkdir()
-        world.store.append(one)
+        world.store.append_job(one)
     return [f"{NIGHT}-s{number}-1" for number in range(count)]
 
 
@@ -112,9 +116,9 @@ def test_what_was_not_settled_is_tried_once_a_night_and_taken_up_by_the_next(wor
         followed.following(300).run(until_s=5000)
     assert len(followed.until_s) == 1
     world.plan = msgspec.structs.replace(world.plan, night="20261122T010000")
-    assert [one.run_id for one in wanted(world.store, world.plan.night)] == [run_id]
+    assert [one.run_id for one in pending_followups(world.store, world.plan.night)] == [run_id]
     Followed(world, takes_s=1).following(300).run(until_s=5000)
-    assert wanted(world.store, "20261123T010000") == []
+    assert pending_followups(world.store, "20261123T010000") == []
 
 
 def test_contradictions_are_followed_up_while_the_catalogue_runs(world: World) -> None:
@@ -137,7 +141,7 @@ def test_the_catalogue_leaves_a_share_of_the_budget(world: World) -> None:
     night = world.night(budget_s=100)
     night.run([job(number) for number in range(1, 50)], until_s=1080)
     assert len(world.ran) == 8
-    assert not night.over
+    assert not night.is_over
 
 
 def test_lines_of_earlier_versions_count_as_settled(world: World) -> None:
@@ -195,7 +199,7 @@ class Replayed:
         return SimpleNamespace(smaller=smaller, text="name = 'smaller'\n")
 
 
-def followed(world: World, one: Done, left_s: float = 1000.0) -> Followup:
+def followed(world: World, one: FinishedJob, left_s: float = 1000.0) -> Followup:
     until_s = time.time() + left_s
     return follow_up(
         world.store,
@@ -247,7 +251,7 @@ def test_replays_that_failed_for_the_hosts_sake_settle_nothing(world: World, mon
     assert (end.settled, end.failure) == (False, "no room")
     Replayed(monkeypatch, same=False)
     end = followed(world, found(NIGHT, "healthy"))
-    assert (end.settled, end.failure) == (True, "it did not come again")
+    assert (end.settled, end.failure) == (True, "no replay reproduced it")
 
 
 @pytest.mark.parametrize(
@@ -270,13 +274,13 @@ def test_a_shrink_that_failed_settles_it_only_if_that_is_about_the_record(
 def test_what_the_end_of_the_night_cut_short_is_not_settled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     replayed = Replayed(monkeypatch, same=True)
     end = followed(world, found(NIGHT, "healthy"), left_s=-1.0)
-    assert (end.failure, end.times, end.settled) == ("no time was left", 3, False)
-    assert "the next night goes on with it" in end.told()
+    assert (end.failure, end.times, end.settled) == ("the time ended before shrinking began", 3, False)
+    assert "the next night continues this follow-up" in end.describe()
     # Of what it begins no replay may be begun later, and those that were count for the next night.
     assert replayed.until_s < time.time()
     replayed.in_time = 1
     end = followed(world, found(NIGHT, "healthy"), left_s=1000.0)
-    assert (end.failure, end.times, end.settled) == ("no time was left to replay it", 0, False)
+    assert (end.failure, end.times, end.settled) == ("the time ended before all replays had run", 0, False)
     # Stopped by the bound on a shrink, with time left: another night would find no more.
     replayed.in_time, replayed.shrunk = None, False
     assert followed(world, found(NIGHT, "healthy")).settled

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
-from nights import NIGHT, World, done, job
+from nights import NIGHT, World, finished_job, job
 from replay_records import LOST
 
 from cluster.doctor import VOLUMES, Check
@@ -19,12 +19,12 @@ from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.steps.table import DISK_TROUBLES, WIRE_KINDS
 from harness.cli.night_work import RUNS_LOG, carrier
-from harness.nightly.drawing import Drawing
-from harness.nightly.job import Job, ReleaseTarget, catalogue_jobs, least_recent_first
+from harness.nightly.host_limits import split_jobs, unavailable_kinds
+from harness.nightly.job import Job, ReleaseTarget, catalogue_jobs, oldest_runs_first
 from harness.nightly.junit import write_junit
-from harness.nightly.possible import lacking, split
-from harness.nightly.store import Followup, NightPlan, Skipped
-from harness.nightly.summary import summary
+from harness.nightly.random_jobs import RandomJobs
+from harness.nightly.store import Followup, NightPlan, SkippedJob
+from harness.nightly.summary import summary_page
 from harness.nightly.trend import trend
 from harness.replay.recorded import load_recorded
 from harness.replay.replaying import run_replays
@@ -45,10 +45,10 @@ NO_VOLUMES = Check(name="ext4 shutdown", status="unknown", detail="no loop devic
 
 
 def test_what_a_host_lacks_is_told_by_kind_of_step() -> None:
-    assert lacking([msgspec.structs.replace(NO_PROXY, status="ok")]) == {}
-    assert lacking([NO_PROXY])["hold-request"] == "this host lacks wire proxies (no nft_redir)"
+    assert unavailable_kinds([msgspec.structs.replace(NO_PROXY, status="ok")]) == {}
+    assert unavailable_kinds([NO_PROXY])["hold-request"] == "this host lacks wire proxies (no nft_redir)"
     # Power is lost by truncate there, so nodes have no volumes to break.
-    found = lacking([NO_VOLUMES])
+    found = unavailable_kinds([NO_VOLUMES])
     assert found.keys() >= DISK_TROUBLES
     assert "power-loss" not in found
 
@@ -56,14 +56,14 @@ def test_what_a_host_lacks_is_told_by_kind_of_step() -> None:
 def test_scenarios_that_the_host_cannot_do_are_left_out_and_said(world: World, tmp_path: Path) -> None:
     scenarios = [catalogue.find(name) for name in ("disk-full", "healthy")]
     jobs = list(catalogue_jobs(scenarios, [ReleaseTarget(kafka="4.3.1")], "local", times=2))
-    can, skipped = split(jobs, scenarios, lacking([NO_VOLUMES]))
+    can, skipped = split_jobs(jobs, scenarios, unavailable_kinds([NO_VOLUMES]))
     assert [one.scenario for one in can] == ["healthy", "healthy"]
     assert [one.job.scenario for one in skipped] == ["disk-full", "disk-full"]
     plan = msgspec.structs.replace(world.plan, skipped=skipped)
-    page = summary(plan, [done(NIGHT, "as-predicted")], trend([], NIGHT), "store/runs")
+    page = summary_page(plan, [finished_job(NIGHT, "as-predicted")], trend([], NIGHT), "store/runs")
     assert "1 runs: 1 as-predicted; 2 skipped." in page
     assert "- this host lacks ext4 shutdown (no loop device): disk-full" in page
-    write_junit(tmp_path / "junit.xml", NIGHT, [done(NIGHT, "as-predicted")], skipped)
+    write_junit(tmp_path / "junit.xml", NIGHT, [finished_job(NIGHT, "as-predicted")], skipped)
     [suite] = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert (suite.get("tests"), suite.get("skipped"), suite.get("failures")) == ("3", "2", "0")
     assert len(suite.findall("testcase/skipped")) == 2
@@ -73,27 +73,27 @@ def test_a_host_that_can_do_none_of_them_is_refused() -> None:
     scenarios = [catalogue.find("disk-full")]
     jobs = list(catalogue_jobs(scenarios, None, "local", times=1))
     with pytest.raises(HarnessError, match="none of these scenarios") as refused:
-        split(jobs, scenarios, lacking([NO_VOLUMES]))
+        split_jobs(jobs, scenarios, unavailable_kinds([NO_VOLUMES]))
     assert refused.value.got == "this host lacks ext4 shutdown (no loop device)"
     # Nothing to run, for it names other releases, is not for want of the host.
-    assert split([], scenarios, lacking([NO_VOLUMES])) == ([], ())
+    assert split_jobs([], scenarios, unavailable_kinds([NO_VOLUMES])) == ([], ())
 
 
 def test_no_schedule_is_drawn_that_the_host_cannot_do(tmp_path: Path) -> None:
-    impossible = lacking([NO_VOLUMES, NO_PROXY])
-    drawing = Drawing(tmp_path / "chance", without=tuple(DISK_TROUBLES | WIRE_KINDS))
+    impossible = unavailable_kinds([NO_VOLUMES, NO_PROXY])
+    drawing = RandomJobs(tmp_path / "random", without=tuple(DISK_TROUBLES | WIRE_KINDS))
     for _ in range(10):
-        for one in drawing.jobs(ReleaseTarget(kafka="4.3.1"), "local"):
-            assert not {step.step for step in drawing.scenario(one).steps} & impossible.keys()
+        for one in drawing.next_round(ReleaseTarget(kafka="4.3.1"), "local"):
+            assert not {step.step for step in drawing.scenario_of(one).steps} & impossible.keys()
 
 
 def test_a_plan_of_an_earlier_version_can_be_read(world: World) -> None:
     path = world.store.night_folder(NIGHT) / "plan.json"
     path.write_text('{"night": "n1", "settings": {}, "started_s": 1.0, "ended_s": null}')
-    assert world.store.unfinished() == NightPlan(night="n1", settings={}, started_s=1.0)
-    skipped = Skipped(job=job(), why="no volumes")
-    world.store.save(msgspec.structs.replace(world.plan, skipped=(skipped,)))
-    again = world.store.unfinished()
+    assert world.store.unfinished_night() == NightPlan(night="n1", settings={}, started_s=1.0)
+    skipped = SkippedJob(job=job(), why="no volumes")
+    world.store.save_plan(msgspec.structs.replace(world.plan, skipped=(skipped,)))
+    again = world.store.unfinished_night()
     assert again is not None
     assert again.skipped == (skipped,)
 
@@ -118,7 +118,7 @@ def test_a_bug_in_a_run_is_a_failed_run_and_the_night_goes_on(
     monkeypatch.setattr("harness.runner.side_by_side.run_side_by_side", run_side_by_side)
     monkeypatch.setattr("harness.runner.launch.check", lambda *_: None)
     monkeypatch.setattr("harness.runner.launch.prepare", lambda *_: Prepared())
-    carry_out = carrier(world.store, NIGHT, "local", Drawing(tmp_path / "chance"), 1)
+    carry_out = carrier(world.store, NIGHT, "local", RandomJobs(tmp_path / "random"), 1)
     jobs = [job(kafka="3.9.1"), job(kafka="4.3.1")]
     ends = [end for _, end in carry_out(jobs)]
     # One at a time as well: only another process can be ended whatever hangs in it.
@@ -170,7 +170,7 @@ def test_no_replay_is_begun_when_the_time_is_over(tmp_path: Path, monkeypatch: p
 def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
     why = "a NUL \0, an ESC \x1b[31m, \ufffe and \U0001f30a\tare seen"
-    write_junit(path, NIGHT, [msgspec.structs.replace(done(NIGHT, "contradicted"), why=(why,))])
+    write_junit(path, NIGHT, [msgspec.structs.replace(finished_job(NIGHT, "contradicted"), why=(why,))])
     failure = ElementTree.parse(path).getroot().find(".//failure")
     assert failure is not None
     assert failure.text == "a NUL \ufffd, an ESC \ufffd[31m, \ufffd and \U0001f30a\tare seen"
@@ -179,22 +179,22 @@ def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path) -> None:
 
 def test_gone_is_only_what_ran_and_was_as_predicted() -> None:
     for ended in ("failed", "inconclusive"):
-        history = [done("n1", "contradicted"), done("n2", ended), done("n3", "as-predicted")]
+        history = [finished_job("n1", "contradicted"), finished_job("n2", ended), finished_job("n3", "as-predicted")]
         assert trend(history, "n2").gone == ()
         # What proved nothing in between changes nothing.
         assert trend(history, "n3").gone == ("healthy on 4.3.1 (local)",)
-        assert trend([*history[:2], done("n3", "contradicted")], "n3").new == ()
+        assert trend([*history[:2], finished_job("n3", "contradicted")], "n3").new == ()
 
 
 def test_the_catalogue_goes_on_with_what_ran_the_longest_ago() -> None:
     jobs = [job(number, name) for number in (1, 2) for name in ("a", "b", "c", "d")]
     ran = [jobs[1].group, jobs[0].group, jobs[2].group, jobs[1].group]
-    order = [(one.number, one.scenario) for one in least_recent_first(jobs, ran)]
+    order = [(one.number, one.scenario) for one in oldest_runs_first(jobs, ran)]
     assert order == [(number, name) for number in (1, 2) for name in ("d", "a", "c", "b")]
 
 
 def test_the_summary_names_what_was_followed_up_of_earlier_nights(world: World) -> None:
     known = [Followup(run_id="earlier", times=3, same=2), Followup(run_id=f"{NIGHT}-1", times=3, same=1)]
-    page = summary(world.plan, [done(NIGHT, "contradicted")], trend([], NIGHT), "store/runs", known)
-    assert "- `ebbtide analyze store/runs/earlier`: came again in 2 of 3 replays" in page
-    assert page.count("came again") == 2
+    page = summary_page(world.plan, [finished_job(NIGHT, "contradicted")], trend([], NIGHT), "store/runs", known)
+    assert "- `ebbtide analyze store/runs/earlier`: reproduced in 2 of 3 replays" in page
+    assert page.count("reproduced in") == 2

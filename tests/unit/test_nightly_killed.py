@@ -9,17 +9,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from nights import NIGHT, World, done, job
+from nights import NIGHT, World, finished_job, job
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO, text_of
-from harness.nightly.drawing import Drawing
 from harness.nightly.job import ReleaseTarget, parse_target, random_job
-from harness.nightly.retention import stale
-from harness.nightly.store import Done, Store
+from harness.nightly.random_jobs import RandomJobs
+from harness.nightly.retention import stale_folders
+from harness.nightly.store import FinishedJob, Store
 
 
 @pytest.fixture
@@ -41,12 +41,12 @@ def test_random_runs_of_a_killed_night_are_judged_and_bred_from(world: World, tm
     for seed, target in enumerate(targets, start=5):
         random_record(world, seed, target)
     night = world.night()
-    night.adopt([job()])
+    night.judge_unjudged([job()])
     assert [one.job for one in night.done] == [random_job(targets[0], "local", 5), random_job(targets[1], "local", 6)]
     for _ in range(2):
-        Drawing(tmp_path / "chance").catch_up(night.done, world.store.runs)
+        RandomJobs(tmp_path / "random").catch_up(night.done, world.store.runs)
     for target, seed in zip(targets, (5, 6), strict=True):
-        corpus = tmp_path / "chance" / str(target).replace(":", "-") / "corpus.jsonl"
+        corpus = tmp_path / "random" / str(target).replace(":", "-") / "corpus.jsonl"
         assert corpus.read_text().count(f'"random-{seed}"') == 1
 
 
@@ -54,12 +54,12 @@ def test_random_runs_that_were_judged_and_not_learned_from_are_caught_up_with(wo
     record = random_record(world, 5, ReleaseTarget(kafka="4.3.1"))
     drawn = random_job(ReleaseTarget(kafka="4.3.1"), "local", 5)
     lost = random_job(ReleaseTarget(kafka="4.3.1"), "local", 6)
-    dones = [
-        Done(night=NIGHT, job=drawn, run_id=record.name, ended="as-predicted", coverage={"recovering": 2}),
-        Done(night=NIGHT, job=lost, run_id="gone", ended="as-predicted"),
+    finished = [
+        FinishedJob(night=NIGHT, job=drawn, run_id=record.name, ended="as-predicted", coverage={"recovering": 2}),
+        FinishedJob(night=NIGHT, job=lost, run_id="gone", ended="as-predicted"),
     ]
-    Drawing(tmp_path / "chance").catch_up(dones, world.store.runs)
-    assert '"recovering":2' in (tmp_path / "chance" / "4.3.1" / "corpus.jsonl").read_text()
+    RandomJobs(tmp_path / "random").catch_up(finished, world.store.runs)
+    assert '"recovering":2' in (tmp_path / "random" / "4.3.1" / "corpus.jsonl").read_text()
 
 
 def test_a_killed_night_that_is_closed_takes_in_what_it_had_run(world: World) -> None:
@@ -67,14 +67,14 @@ def test_a_killed_night_that_is_closed_takes_in_what_it_had_run(world: World) ->
     world.record(job(1), name="run-2")
     world.record(job(scenario="no-longer-there"), name="run-3")
     night = world.night()
-    night.adopt()
+    night.judge_unjudged()
     assert [(one.job.number, one.run_id) for one in night.done] == [(1, "run-1"), (2, "run-2")]
 
 
 def test_a_replay_is_not_taken_for_a_run_of_the_catalogue(world: World) -> None:
     world.record(job(), replay_of="another")
     night = world.night()
-    night.adopt([job()])
+    night.judge_unjudged([job()])
     assert night.done == []
 
 
@@ -82,7 +82,7 @@ def test_a_second_night_in_a_store_ends_at_once_and_says_who_holds_it(tmp_path: 
     folder = tmp_path / "store"
     code = (
         "import sys; from pathlib import Path; from harness.nightly.store import Store\n"
-        "with Store(Path(sys.argv[1])).held(): print('held', flush=True); sys.stdin.read()"
+        "with Store(Path(sys.argv[1])).lock(): print('held', flush=True); sys.stdin.read()"
     )
     other = subprocess.Popen(
         [sys.executable, "-c", code, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -90,14 +90,14 @@ def test_a_second_night_in_a_store_ends_at_once_and_says_who_holds_it(tmp_path: 
     assert other.stdout is not None
     assert other.stdout.readline() == "held\n"
     try:
-        with pytest.raises(UsageError, match="another night") as refused, Store(folder).held():
+        with pytest.raises(UsageError, match="another night") as refused, Store(folder).lock():
             pass
         assert refused.value.got == f"held by process {other.pid}"
     finally:
         other.kill()
         other.communicate()
     # Killed, it holds nothing any more.
-    with Store(folder).held():
+    with Store(folder).lock():
         assert (folder / "lock").read_text() == f"{os.getpid()}\n"
 
 
@@ -120,25 +120,27 @@ def test_records_that_nothing_needs_go_by_their_age(world: World) -> None:
     mine = world.store.runs / "0-notes"
     mine.mkdir()
     history = [
-        msgspec.structs.replace(done(OLD, "as-predicted"), run_id=old["as-predicted"].name),
-        msgspec.structs.replace(done(OLD, "contradicted"), run_id=old["contradicted"].name),
-        done(NEW, "as-predicted"),
-        done(LATEST, "as-predicted"),
+        msgspec.structs.replace(finished_job(OLD, "as-predicted"), run_id=old["as-predicted"].name),
+        msgspec.structs.replace(finished_job(OLD, "contradicted"), run_id=old["contradicted"].name),
+        finished_job(NEW, "as-predicted"),
+        finished_job(LATEST, "as-predicted"),
     ]
     for run_id, at_s in (("settled", 1e9), ("pending", 1e9), ("begun", 4e9)):
         journal = world.store.runs / ".shrink" / run_id / "journal.jsonl"
         write_atomically(journal, b"")
         os.utime(journal, (at_s, at_s))
-    gone = set(stale(world.store.runs, history, night=LATEST, keep=2, pending={"pending"}))
+    gone = set(stale_folders(world.store.runs, history, night=LATEST, keep=2, pending={"pending"}))
     assert gone == {old["as-predicted"], orphan, failed, replay, damaged, world.store.runs / ".shrink" / "settled"}
     assert not gone & {needed, young, mine, old["contradicted"]}
-    younger = set(stale(world.store.runs, history, night=LATEST, keep=3, pending=()))
+    younger = set(stale_folders(world.store.runs, history, night=LATEST, keep=3, pending=()))
     assert not younger & set(world.store.runs.iterdir())
 
 
 def test_with_no_nights_kept_what_is_not_of_this_night_goes(world: World) -> None:
     orphan, under_way = kept(world, "20261120T020000", status="failed"), kept(world, "20261121T010001")
-    assert list(stale(world.store.runs, [done(LATEST, "failed")], night=LATEST, keep=0, pending=())) == [orphan]
+    assert list(
+        stale_folders(world.store.runs, [finished_job(LATEST, "failed")], night=LATEST, keep=0, pending=())
+    ) == [orphan]
     assert under_way.is_dir()
 
 
@@ -146,5 +148,12 @@ def test_what_a_killed_run_left_is_no_complete_run(world: World) -> None:
     record = world.record(job())
     write_manifest(record, msgspec.structs.replace(read_manifest(record), status="interrupted"))
     night = world.night()
-    night.adopt([job()])
+    night.judge_unjudged([job()])
     assert night.done == []
+
+
+def test_a_store_of_an_older_version_keeps_its_random_corpora(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert store.corpora_folder() == tmp_path / "random"
+    (tmp_path / "chance").mkdir()
+    assert store.corpora_folder() == tmp_path / "chance"

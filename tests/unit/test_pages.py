@@ -10,7 +10,7 @@ import pytest
 from nights import World, job
 from records import RecordBuilder
 
-from harness.nightly.store import Done, Store
+from harness.nightly.store import FinishedJob, Store
 from tools.pages import acks, catalogue, facts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +31,7 @@ def stored_run(folder: Path, scenario: str) -> Store:
     for number, topic in enumerate(acks.PRODUCERS):
         builder.on(topic, base=number << 40).acked(1, 2, 3, at=0).final(1, 2, 2)
     builder.write(store.runs / "r")
-    store.append(Done(night="n", job=job(1, scenario), run_id="r", ended="as-predicted", took_s=20.0))
+    store.append_job(FinishedJob(night="n", job=job(1, scenario), run_id="r", ended="as-predicted", took_s=20.0))
     return store
 
 

@@ -22,7 +22,7 @@ import msgspec
 from analysis.judge.outcome.prediction import told
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import Scenario
-from harness.nightly.store import Done, Store
+from harness.nightly.store import FinishedJob, Store
 from tools.pages import facts, kinds
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -54,10 +54,10 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     odd: tuple[str, ...] = ()
 
 
-def measured(dones: Iterable[Done]) -> list[Measured]:
+def measured(finished: Iterable[FinishedJob]) -> list[Measured]:
     """One row a scenario, target and runtime. Runs that failed for the host's sake measured nothing."""
-    groups: dict[tuple[str, str, str], list[Done]] = {}
-    for done in dones:
+    groups: dict[tuple[str, str, str], list[FinishedJob]] = {}
+    for done in finished:
         if done.job.origin == "catalogue" and done.ended != "failed":
             groups.setdefault((done.job.scenario, str(done.job.target), done.job.runtime), []).append(done)
     return [
@@ -80,11 +80,11 @@ def page(scenarios: Sequence[Scenario], rows: Sequence[Measured]) -> str:
     return _INTRO + "\n" + "\n".join(line for one in scenarios for line in _section(one, rows)) + "\n"
 
 
-def _lost(done: Done) -> str:
+def _lost(done: FinishedJob) -> str:
     return ", ".join(f"{count:,} {cause}" for cause, count in sorted(done.causes.items())) or "none"
 
 
-def _odd(done: Done) -> str:
+def _odd(done: FinishedJob) -> str:
     """The outcome and its first reason."""
     reasons = [why for why in done.why if not why.startswith(("predicted:", "seen:"))]
     return f"{done.ended}: {reasons[0] if reasons else 'no reason'}"

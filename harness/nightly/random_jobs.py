@@ -1,4 +1,4 @@
-"""The random part of a night: what is drawn next, guided by all nights of the store."""
+"""Draws the random schedules of a night, guided by the coverage of all nights."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.write import SCENARIO
 from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
-from harness.nightly.store import Done
+from harness.nightly.store import FinishedJob
 from harness.random.guide import Guide
 from harness.runner.run import new_seed
 
 ROUND = 4
-"""Schedules that are drawn before it is known what the first of them reached: they are judged together."""
+"""How many schedules are drawn and then judged together, before coverage guides the next ones."""
 
 
-class Drawing:
-    """Draws the jobs of a night and learns from its runs; the corpus is kept in `folder`."""
+class RandomJobs:
+    """Draws the random jobs of a night, and adds their runs to the corpus in `folder`."""
 
     def __init__(self, folder: Path, without: Collection[StepKind] = ()) -> None:
-        """`without`: kinds of step that the host cannot do."""
+        """Draw no step of the kinds `without`, which this host cannot carry out."""
         self._folder = folder
         self._without = without
         self._guides: dict[str, Guide] = {}
         self._drawn: dict[str, Scenario] = {}
 
-    def jobs(self, target: ReleaseTarget, runtime: Runtime) -> Iterator[Job]:
-        """A round of jobs on `target`."""
+    def next_round(self, target: ReleaseTarget, runtime: Runtime) -> Iterator[Job]:
+        """Draw the next `ROUND` jobs on `target`."""
         for _ in range(ROUND):
             job = random_job(target, runtime, new_seed())
             self._drawn[job.key] = self._guide(target).next(job.number)
             yield job
 
-    def scenario(self, job: Job) -> Scenario:
-        """What was drawn for a job."""
+    def scenario_of(self, job: Job) -> Scenario:
+        """Return the scenario that was drawn for a job."""
         return self._drawn[job.key]
 
-    def learn(self, dones: Iterable[Done]) -> None:
-        """Keep what runs reached; one that failed is known by its schedule alone."""
-        for done in dones:
+    def learn(self, finished: Iterable[FinishedJob]) -> None:
+        """Add jobs that ran to the corpus; a failed job adds its schedule without coverage."""
+        for done in finished:
             self._guide(done.job.target).told(self._drawn.pop(done.job.key), done.coverage)
 
-    def catch_up(self, dones: Iterable[Done], runs: Path) -> None:
-        """Keep what runs of a killed night reached that it did not come to learn; their records are in `runs`."""
-        for done in dones:
+    def catch_up(self, finished: Iterable[FinishedJob], runs: Path) -> None:
+        """Add the random jobs of a killed night that the corpus lacks; `runs` holds their records."""
+        for done in finished:
             if (
                 done.job.origin != "random"
                 or done.run_id is None

@@ -1,4 +1,4 @@
-"""What of a night this host cannot do: it is left out, and said, rather than refused or failed run by run."""
+"""Finds the scenarios that this host cannot run; the night skips them and lists them in the summary."""
 
 from __future__ import annotations
 
@@ -9,31 +9,35 @@ from ebbtide.errors import HarnessError
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.table import DISK_TROUBLES
 from harness.nightly.job import Job
-from harness.nightly.store import Skipped
+from harness.nightly.store import SkippedJob
 
 
-def lacking(checks: Iterable[Check]) -> dict[str, str]:
-    """Kinds of step that the host cannot do, each with what it lacks."""
+def unavailable_kinds(checks: Iterable[Check]) -> dict[str, str]:
+    """Return the kinds of step that the host cannot carry out, each with what the host lacks."""
     found: dict[str, str] = {}
     for check in checks:
         if check.status != "ok":
             for what in check.disables:
                 found.setdefault(what, f"this host lacks {check.name} ({check.detail})")
     if VOLUMES in found:
-        # Power is then lost by truncate, and the nodes have no volumes of their own.
+        # Without volumes, a power loss truncates files, and nodes have no disk that a fault could damage.
         found = dict.fromkeys(DISK_TROUBLES, found[VOLUMES]) | found
     return found
 
 
-def split(
+def split_jobs(
     jobs: Iterable[Job], scenarios: Iterable[Scenario], impossible: Mapping[str, str]
-) -> tuple[list[Job], tuple[Skipped, ...]]:
-    """The jobs that the host can do, and the others. Raises `HarnessError` where none is left."""
+) -> tuple[list[Job], tuple[SkippedJob, ...]]:
+    """Split jobs into those that the host can run and those it skips.
+
+    `impossible`: kinds of step that the host cannot carry out, each with the reason. Raises `HarnessError` if the
+    host can run none of the jobs.
+    """
     why = {one.name: impossible[kind] for one in scenarios for kind in _kinds(one) if kind in impossible}
     can, skipped = [], []
     for job in jobs:
         if job.scenario in why:
-            skipped.append(Skipped(job=job, why=why[job.scenario]))
+            skipped.append(SkippedJob(job=job, why=why[job.scenario]))
         else:
             can.append(job)
     if skipped and not can:
