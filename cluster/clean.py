@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from filelock import FileLock
 
-from cluster.host.containers import ownerless
+from cluster.host.containers import abandoned_containers
 from cluster.host.ledger import Entry, ledgers_dir, read_ledger
 from cluster.host.processes import is_alive
 from ebbtide.errors import EbbtideError
@@ -45,7 +45,8 @@ def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[CleanOut
         with FileLock(home / ".lock"):
             by_ledger = [_clean_one(path, forget) for path in sorted(home.glob("*.jsonl"))]
     found = by_ledger + [
-        _undo_entries(container.run_id, [container]) for container in ownerless(known=[one.run_id for one in by_ledger])
+        _undo_entries(container.run_id, [container])
+        for container in abandoned_containers(known=[one.run_id for one in by_ledger])
     ]
     folders = remove_abandoned() if ledgers is None else []
     if folders:
@@ -62,15 +63,15 @@ def _clean_one(path: Path, forget: bool) -> CleanOutcome:
         return CleanOutcome(run_id=path.stem, failed=(str(error),))
     if is_alive(ledger.opened.owner):
         return CleanOutcome(run_id=ledger.opened.run_id, live=True)
-    outcome = _undo_entries(ledger.opened.run_id, ledger.standing)
+    outcome = _undo_entries(ledger.opened.run_id, ledger.entries)
     if forget or not outcome.failed:
         path.unlink(missing_ok=True)
     return outcome
 
 
-def _undo_entries(run_id: str, standing: Sequence[Entry]) -> CleanOutcome:
+def _undo_entries(run_id: str, entries: Sequence[Entry]) -> CleanOutcome:
     undone, failed = [], []
-    for entry in reversed(standing):
+    for entry in reversed(entries):
         try:
             if entry.undo():
                 undone.append(entry.describe())

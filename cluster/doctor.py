@@ -193,9 +193,9 @@ def _with_volumes(trial: str, *arguments: str) -> str:
 def _write_back() -> str:
     if held() == "user namespace":
         raise HarnessError("a user namespace cannot hold the kernel's write-back", next=_MORE_PRIVILEGES)
-    from cluster.host.writeback import HELD
+    from cluster.host.writeback import HELD_SETTINGS
 
-    settings = [Path("/proc/sys/vm", name) for name in HELD]
+    settings = [Path("/proc/sys/vm", name) for name in HELD_SETTINGS]
     refused = [str(path) for path in settings if not os.access(path, os.W_OK)]
     if refused:
         raise HarnessError("the kernel's write-back cannot be held", got=f"not writable: {', '.join(refused)}")

@@ -50,10 +50,12 @@ def cut_a_link() -> str:
     """Check that a one-way cut between two nodes on a bridge stops one direction only."""
     there, back = Cut(source=1, target=2), Cut(source=2, target=1)
     with _ledger() as ledger, _two_nodes(ledger) as (network, _):
-        _expect(network.passing([there, back], timeout_s=2.0) == {there, back}, "no packet crosses the bridge")
+        _expect(network.passing_pairs([there, back], timeout_s=2.0) == {there, back}, "no packet crosses the bridge")
         network.cut([there])
-        _expect(network.passing([there, back]) == {back}, "a rule of the packet filter does not cut one direction")
-        dropped = network.dropped()[there]
+        _expect(
+            network.passing_pairs([there, back]) == {back}, "a rule of the packet filter does not cut one direction"
+        )
+        dropped = network.dropped_packets()[there]
     return f"a one-way cut dropped {dropped} probe packets"
 
 
@@ -110,9 +112,9 @@ def slow_a_disk() -> str:
         pulses = Pulses(slowness, delay_s=0.2, period_s=0.3)
         longest_s = 0.0
         try:
-            _expect(pulses.froze(3.0), "the volume was not frozen")
+            _expect(pulses.wait_frozen(3.0), "the volume was not frozen")
             ends = time.monotonic() + 3.0
-            while longest_s < 0.15 and time.monotonic() < ends and pulses.ended() is None:
+            while longest_s < 0.15 and time.monotonic() < ends and pulses.end_status() is None:
                 longest_s = max(longest_s, timed_write(Path(volume.folder), timeout_s=5.0))
         finally:
             pulses.end()

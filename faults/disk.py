@@ -91,17 +91,22 @@ class Trouble:
         take as long on a busy host, and is no proof.
         """
         self._pulses = self._runtime.slow_down(self._node_id, delay_s, period_s)
-        frozen = self._pulses.froze(_PULSES_START_S)
+        frozen = self._pulses.wait_frozen(_PULSES_START_S)
         longest_s, writes = 0.0, 0
         ends = time.monotonic() + 2 * period_s + _WRITE_TIMEOUT_S
-        while frozen and longest_s < delay_s * _TOLERANCE and time.monotonic() < ends and self._pulses.ended() is None:
+        while (
+            frozen
+            and longest_s < delay_s * _TOLERANCE
+            and time.monotonic() < ends
+            and self._pulses.end_status() is None
+        ):
             try:
                 longest_s = max(longest_s, timed_write(Path(self._volume.folder), delay_s + _WRITE_TIMEOUT_S))
             except TimeoutError:
                 return unproven(f"a write was not done after {delay_s + _WRITE_TIMEOUT_S:g} s")
             writes += 1
         figures = {"writes": writes, "longest_write_ms": round(longest_s * 1000, 1)}
-        if (status := self._pulses.ended()) is not None:
+        if (status := self._pulses.end_status()) is not None:
             return unproven(f"the volume cannot be frozen: the process for it ended with status {status}", **figures)
         if not frozen:
             return unproven(f"the volume was not frozen within {_PULSES_START_S:g} s", **figures)

@@ -53,12 +53,12 @@ def partition(runtime: Runtime, cuts: Collection[Cut]) -> Effect:
     """Add `cuts` to those in force. Healed by `heal`."""
     if not cuts:
         return unproven("the groups part nothing from each other")
-    before = frozenset(runtime.network.dropped())
+    before = frozenset(runtime.network.dropped_packets())
     runtime.network.cut(cuts)
     in_force = before | frozenset(cuts)
-    leaking = runtime.network.passing(cuts, CUT_PROBE_S)
+    leaking = runtime.network.passing_pairs(cuts, CUT_PROBE_S)
     broken = _broken(runtime, _pairs(runtime) - in_force)
-    dropped = {_arrow(cut): count for cut, count in sorted(runtime.network.dropped().items())}
+    dropped = {_arrow(cut): count for cut, count in sorted(runtime.network.dropped_packets().items())}
     figures = {"cuts": _arrows(cuts), "dropped": dropped}
     if leaking:
         return unproven(f"packets still pass {', '.join(_arrows(leaking))}", **figures)
@@ -73,7 +73,7 @@ def limit(runtime: Runtime, pairs: Collection[Cut], rate_bytes_s: int) -> Effect
     Proven by a transfer over each: of more than passes at once, some arrived, and no more than the rate allows in the
     time that it took. What is cut already is not measured; what is neither must pass.
     """
-    cut = frozenset(runtime.network.dropped())
+    cut = frozenset(runtime.network.dropped_packets())
     measured = frozenset(pairs) - cut
     if not measured:
         return unproven("the groups have no connection with each other to limit")
@@ -123,16 +123,16 @@ def flap(
 def heal(runtime: Runtime) -> Effect:
     """Remove every cut and limit. Proven when packets pass between all nodes and the clients, and no limit is left."""
     figures: dict[str, object] = {
-        "dropped": {_arrow(cut): count for cut, count in sorted(runtime.network.dropped().items())}
+        "dropped": {_arrow(cut): count for cut, count in sorted(runtime.network.dropped_packets().items())}
     }
-    limited = runtime.network.limited()
+    limited = runtime.network.limit_counts()
     if limited:
         figures["limited"] = {_arrow(pair): msgspec.to_builtins(counts) for pair, counts in sorted(limited.items())}
     runtime.network.heal()
     broken = _broken(runtime, _pairs(runtime))
     if broken:
         return unproven(f"packets still do not pass {', '.join(_arrows(broken))}", **figures)
-    if left := runtime.network.limited():
+    if left := runtime.network.limit_counts():
         return unproven(f"still limited: {', '.join(_arrows(left))}", **figures)
     return proven(**figures)
 
@@ -227,7 +227,7 @@ def _pairs(runtime: Runtime) -> frozenset[Cut]:
 
 
 def _broken(runtime: Runtime, pairs: frozenset[Cut]) -> frozenset[Cut]:
-    return pairs - runtime.network.passing(pairs, PASS_PROBE_S)
+    return pairs - runtime.network.passing_pairs(pairs, PASS_PROBE_S)
 
 
 def _arrow(cut: Cut) -> str:

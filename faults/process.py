@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from cluster.host.processes import ran_ns, run_times_ns, state_of
+from cluster.host.processes import cpu_ns_since, state_of, thread_cpu_ns
 from cluster.runtime.base import Runtime
 from ebbtide.errors import StepImpossible
 from ebbtide.kraft.image import describe
@@ -61,17 +61,17 @@ def resume(runtime: Runtime, node_id: int) -> Effect:
     state = state_of(pid)
     if state != "T":
         return unproven(f"pid {pid} was not stopped, its state was {state}", pid=pid, state=state)
-    before = run_times_ns(pid)
+    before = thread_cpu_ns(pid)
     runtime.resume(node_id)
     try:
         wait_until(
-            lambda: state_of(pid) not in (None, "T", "Z") and ran_ns(pid, before) > 0,
+            lambda: state_of(pid) not in (None, "T", "Z") and cpu_ns_since(pid, before) > 0,
             awaited=f"pid {pid} to run again",
             timeout_s=PROBE_TIMEOUT_S,
         )
     except WaitExpired:
         return unproven(f"pid {pid} does not run, its state is {state_of(pid)}", pid=pid, state=state_of(pid))
-    return proven(pid=pid, state=state_of(pid), ran_ns=ran_ns(pid, before))
+    return proven(pid=pid, state=state_of(pid), cpu_ns_since=cpu_ns_since(pid, before))
 
 
 def start(runtime: Runtime, node_id: int) -> Effect:

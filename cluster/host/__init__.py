@@ -1,5 +1,5 @@
-"""What the harness makes on the host: processes, network namespaces, a bridge, volumes, a write-back hold.
+"""Everything that the harness makes on the host, and how each thing is undone.
 
-Each thing that outlives the harness's own memory is a ledger entry (`cluster.host.ledger`) that knows how to
-undo itself.
+Processes, network namespaces, a bridge, volumes, containers and a write-back hold. Each thing that outlives the
+harness's own memory is a ledger entry (`cluster.host.ledger`) that undoes itself.
 """

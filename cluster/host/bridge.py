@@ -1,7 +1,8 @@
-"""A switch in a network namespace of its own, a port a node, and one namespace for the clients.
+"""The network of a cluster: a switch in a network namespace of its own.
 
-The switch is not on the host's network: a running dockerd drops what host bridges forward, and nothing of a
-cluster may be reached from outside. Addresses can therefore be the same in every run.
+Each node has a port on the switch, and one namespace holds all the clients. The switch is not on the host's network:
+a running dockerd drops what host bridges forward, and nothing of a cluster may be reachable from outside. The
+addresses can therefore be the same in every run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from cluster.host.cuts import CutRules
 from cluster.host.ledger import Ledger
 from cluster.host.limits import Limits
-from cluster.host.links import Cut, Limited, Transfer
+from cluster.host.links import Cut, LimitCounts, Transfer
 from cluster.host.namespaces import Namespace
 from cluster.host.probes import Probes
 from ebbtide.errors import HarnessError
@@ -34,28 +35,31 @@ _NAMESPACE_SETTINGS = {
     # IPv4 only: IPv6 would chat (neighbour discovery, DAD) through the switch.
     Path("/proc/sys/net/ipv6/conf/default/disable_ipv6"): "1",
     # TCP doubles its retransmission pause as long as a cut lasts, so that after a heal a connection may stay
-    # silent for as long again. Capped at a second where the kernel can (6.15), the least it takes.
+    # silent for as long again. Kernels from 6.15 on can cap the pause; a second is the lowest cap that they accept.
     Path("/proc/sys/net/ipv4/tcp_rto_max_ms"): "1000",
 }
-"""Settings of each namespace's own; a kernel without one does without."""
+"""Settings of each namespace; a setting that the kernel does not have is skipped."""
 
 
 def address_of(node_id: int) -> str:
-    """The address of a node, readable: broker 1 is 10.99.0.1, controller 100 is 10.99.0.100, clients .254."""
+    """Return the address of a node: 10.99.0.1 for broker 1, 10.99.0.254 for clients.
+
+    Controller 100 is 10.99.0.100. Raises `HarnessError` for an id above 253.
+    """
     if not 0 <= node_id <= 253:
-        raise HarnessError("no address for this node", got=f"id {node_id}", allowed="1 to 253")
+        raise HarnessError("a node with this id cannot have an address", got=f"id {node_id}", allowed="1 to 253")
     return f"10.99.0.{254 if node_id == CLIENTS else node_id}"
 
 
 def _port_of(node_id: int) -> str:
-    """The name of a node's port on the switch."""
+    """Return the name of a node's port on the switch."""
     return f"n{node_id}"
 
 
 class BridgeNetwork:
     """The network of one run (`cluster.runtime.base.Network`), from `open` to `close`.
 
-    The ledger undoes the namespaces; `close` only lets go of them.
+    The ledger undoes the namespaces; `close` only releases them.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -66,7 +70,7 @@ class BridgeNetwork:
         self._probes = Probes(address_of)
 
     def open(self) -> None:
-        """Make the switch. Raises `HarnessError` without privilege or when a name is taken."""
+        """Make the switch. Raises `HarnessError` without privileges or for a taken name."""
         self._make(self._switch)
 
         def build(routes: IPRoute) -> None:
@@ -77,7 +81,7 @@ class BridgeNetwork:
         self._rules.install()
 
     def add_namespace(self, node_id: int) -> Path:
-        """Make a namespace for a node, plug it in, and return the path that enters it."""
+        """Make a namespace for a node and plug it in; returns the path that enters it."""
         label = "clients" if node_id == CLIENTS else str(node_id)
         namespace = Namespace(name=f"ebbtide-{self._ledger.run_id}-{label}")
         self._make(namespace)
@@ -85,13 +89,13 @@ class BridgeNetwork:
         return namespace.path
 
     def attach(self, node_id: int, namespace: Path) -> None:
-        """Plug the network namespace at `namespace` in as `node_id`, in place of one plugged in before.
+        """Plug the network namespace at `namespace` in as node `node_id`.
 
-        The cable (a veth pair) is made inside the switch's namespace with its far end in the node's: it
-        never shows on the host and goes when either end goes.
+        It replaces an earlier namespace of the node. The cable (a veth pair) is made inside the switch's namespace
+        with its far end in the node's. It never shows on the host, and it goes when either end goes.
         """
         cable = _port_of(node_id)
-        # Always the same: the others remember it after the node's namespace was replaced, until the node speaks first.
+        # Always the same: after a node's namespace was replaced, the others use the old MAC until the node speaks.
         mac = f"02:eb:bd:00:00:{node_id:02x}"
         far_end = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
 
@@ -117,23 +121,23 @@ class BridgeNetwork:
         self._probes.open(node_id, namespace)
 
     def close(self) -> None:
-        """Let go of the namespaces, so that removing them removes them. Idempotent."""
+        """Release the namespaces, so that removing them frees them. Idempotent."""
         self._probes.close()
 
     def cut(self, cuts: Iterable[Cut]) -> None:
-        """Add cuts to those in force."""
+        """Add `cuts` to the cuts in force."""
         self._rules.add(cuts)
 
     def limit(self, pairs: Collection[Cut], rate_bytes_s: int) -> None:
-        """Let no more than that pass each of `pairs`, one direction each. Raises `HarnessError`."""
+        """Limit each of `pairs` (one direction) to `rate_bytes_s`. Raises `HarnessError`."""
         self._limits.add(pairs, rate_bytes_s)
 
-    def limited(self) -> Mapping[Cut, Limited]:
-        """The pairs that are limited now, as the kernel says."""
-        return self._limits.counted()
+    def limit_counts(self) -> Mapping[Cut, LimitCounts]:
+        """Return what the kernel counts for each pair that is limited now."""
+        return self._limits.read_counts()
 
     def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:
-        """Send `size_bytes` over each of `pairs` at once, and see what arrives when."""
+        """Send `size_bytes` over each of `pairs`, and measure what arrives when."""
         return self._probes.transfer(pairs, size_bytes, timeout_s)
 
     def heal(self) -> None:
@@ -141,13 +145,16 @@ class BridgeNetwork:
         self._rules.clear()
         self._limits.clear()
 
-    def passing(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
-        """Those of `pairs` whose probe packets, one direction each, arrive within `timeout_s`."""
-        return self._probes.passing(pairs, timeout_s)
+    def passing_pairs(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
+        """Return those of `pairs` whose probe packets arrive within `timeout_s`.
 
-    def dropped(self) -> Mapping[Cut, int]:
-        """Packets dropped so far, by cut in force."""
-        return self._rules.dropped()
+        Each pair is one direction.
+        """
+        return self._probes.passing_pairs(pairs, timeout_s)
+
+    def dropped_packets(self) -> Mapping[Cut, int]:
+        """Return how many packets each cut in force has dropped so far."""
+        return self._rules.dropped_packets()
 
     def _make(self, namespace: Namespace) -> None:
         namespace.check_free()
@@ -176,12 +183,12 @@ class BridgeNetwork:
 
 @contextlib.contextmanager
 def _needs_root() -> Iterator[None]:
-    """A refusal by the kernel, in the words a person needs."""
+    """Turn the kernel's refusal into a `HarnessError` that says what is needed."""
     try:
         yield
     except PermissionError as error:
         raise HarnessError(
-            "making a cluster's network takes root",
+            "making a cluster's network needs root",
             got=error.strerror or str(error),
             next="sudo, or a container with CAP_SYS_ADMIN and CAP_NET_ADMIN",
         ) from None

@@ -1,8 +1,8 @@
-"""Starts processes that belong to a run: in a namespace, in the ledger before they exist, dead with the harness.
+"""Starts processes that belong to a run: in a namespace, and in the ledger.
 
-A child waits on a pipe before it becomes the program, until its pid stands in the ledger; when the harness
-dies first, the pipe closes and the child ends. From then on the kernel kills it when the harness dies
-(PR_SET_PDEATHSIG). It has a session of its own, so that Ctrl-C reaches only the harness, which then decides.
+The ledger has a child's pid before the child becomes the program: until then the child waits on a pipe. When the
+harness dies first, the pipe closes and the child ends. From then on the kernel kills the child when the harness dies
+(PR_SET_PDEATHSIG). A child has a session of its own, so that Ctrl-C reaches only the harness, which then decides.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _forker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ebbtide-fork")
 
 
 class Child:
-    """One started process; `pid` is the program's own, since every wrapper replaces itself by it."""
+    """A started process; `pid` is the program's own.
+
+    Every wrapper (`sh`, `nsenter`, `setpriv`) replaces itself by the program.
+    """
 
     def __init__(self, popen: subprocess.Popen[bytes], entry: OwnedProcess, ledger: Ledger) -> None:
         """Private: use `start_child`."""
@@ -40,23 +43,29 @@ class Child:
         self.name = entry.name
 
     def exit_status(self) -> int | None:
-        """None while it runs; then its exit code, or minus the signal that ended it (waitpid)."""
+        """Return None while the process runs, then its exit code or minus the signal.
+
+        Minus the signal that ended it, as `Popen.returncode` has it.
+        """
         status = self._popen.poll()
         if status is not None:
             self._ledger.forget(self._entry)
         return status
 
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the process has not ended yet."""
         return self.exit_status() is None
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal; nothing happens when it is gone."""
+        """Send a signal; does nothing when the process has ended."""
         if self.exit_status() is None:
             self._popen.send_signal(number)
 
     def wait(self, timeout_s: float) -> int:
-        """Its exit status once it has ended and is reaped. Raises `WaitExpired`."""
+        """Wait until the process has ended and is reaped; returns its exit status.
+
+        Raises `WaitExpired`.
+        """
         try:
             self._popen.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -68,7 +77,7 @@ class Child:
         return status
 
     def kill(self) -> int:
-        """SIGKILL, and wait until it is reaped; its exit status."""
+        """Send SIGKILL, wait until the process is reaped, and return its exit status."""
         self.send(signal.SIGKILL)
         return self.wait(KILL_TIMEOUT_S)
 
@@ -83,10 +92,10 @@ def start_child(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Child:
-    """Start `argv` with stdout and stderr appended to `output` and stdin empty.
+    """Start `argv` with stdout and stderr appended to `output`, and stdin empty.
 
-    Raises `HarnessError` when a needed host command is missing. That the program itself cannot run shows in
-    its exit status and output.
+    Raises `HarnessError` when a needed host command is missing. A program that cannot run shows in its exit status
+    and output.
     """
     for command, package in (("nsenter", "util-linux"), ("setpriv", "util-linux")):
         if shutil.which(command) is None:

@@ -1,6 +1,7 @@
-"""Containers that belong to a run: labelled with it, in the ledger before they exist, removed by name and label.
+"""The containers of runs: labelled, in the ledger before they exist, and removed.
 
-The docker library is imported only when a daemon is asked: a ledger without containers needs none.
+A container is removed by its name, and only if its label names the run. The docker library is imported only when a
+daemon is asked, so that a ledger without containers does not need it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 RUN = "org.ebbtide.run"
 OWNER_PID = "org.ebbtide.owner-pid"
 STARTED = "org.ebbtide.started"
-"""When the owner was started, `<boot id>/<clock ticks since boot>`: a pid alone may be another process by now."""
+"""The start of the owning process, `<boot id>/<clock ticks since boot>`: a pid alone may be reused."""
 
 
 def labels_of(run_id: str) -> dict[str, str]:
-    """The labels of whatever this process makes in a Docker daemon for the run."""
+    """Return the labels for whatever this process makes in a Docker daemon for a run."""
     owner = identify(os.getpid())
     return {RUN: run_id, OWNER_PID: str(owner.pid), STARTED: f"{owner.boot_id}/{owner.start_ticks}"}
 
@@ -38,19 +39,20 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
     run_id: str
 
     def undo(self) -> bool:
-        """Kill and remove it and its anonymous volumes; True when it was there and labelled as this run's.
+        """Kill and remove the container and its anonymous volumes.
 
-        Raises `HarnessError` when the daemon does not answer or cannot remove it.
+        Returns True when it existed and was labelled as this run's. Raises `HarnessError` when the daemon does not
+        answer or cannot remove it.
         """
         try:
-            with connected(self.docker_host) as client, asking("remove it"):
+            with open_client(self.docker_host) as client, docker_errors("remove the container"):
                 return self._remove(client)
         except EbbtideError as error:
-            # One line: there are as many as the cluster has nodes.
+            # On one line: each node of the cluster may add an error.
             raise HarnessError(error.what + (f" ({error.got or error.where})")) from None
 
     def describe(self) -> str:
-        """For people."""
+        """Return how messages name the container."""
         return f"container {self.name}"
 
     def _remove(self, client: docker.DockerClient) -> bool:
@@ -66,33 +68,39 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
         return True
 
 
-def ownerless(known: Collection[str]) -> list[Container]:
-    """The containers of runs whose owner is dead, without the run ids `known`; none where no daemon answers."""
+def abandoned_containers(known: Collection[str]) -> list[Container]:
+    """Return the containers of runs whose harness is dead; empty without a daemon.
+
+    Containers of the run ids `known` are left out.
+    """
     host = docker_host()
     if not os.path.exists(host.removeprefix("unix://")):
         return []
     try:
-        with connected(host) as client, asking("list its containers"):
+        with open_client(host) as client, docker_errors("list containers"):
             found = client.api.containers(all=True, filters={"label": RUN})
     except EbbtideError:
         return []
     return [
         Container(docker_host=host, name=one["Names"][0].lstrip("/"), run_id=one["Labels"][RUN])
         for one in found
-        if one["Labels"][RUN] not in known and not _owner_lives(one["Labels"])
+        if one["Labels"][RUN] not in known and not _is_owner_alive(one["Labels"])
     ]
 
 
 def docker_host() -> str:
-    """The address of the daemon that DOCKER_HOST or the default names."""
+    """Return the address of the Docker daemon: DOCKER_HOST, or the default socket."""
     from cluster.host.docker_daemon import DEFAULT_HOST
 
     return os.environ.get("DOCKER_HOST") or DEFAULT_HOST
 
 
 @contextlib.contextmanager
-def connected(host: str) -> Iterator[docker.DockerClient]:
-    """A client of the daemon at `host`, closed at the end. Raises `HarnessError` when none answers."""
+def open_client(host: str) -> Iterator[docker.DockerClient]:
+    """Yield a client of the daemon at `host`, closed at the end.
+
+    Raises `HarnessError` when no daemon answers.
+    """
     from cluster.host.docker_daemon import connect
 
     client = connect(host)
@@ -103,28 +111,31 @@ def connected(host: str) -> Iterator[docker.DockerClient]:
 
 
 @contextlib.contextmanager
-def asking(doing: str) -> Iterator[None]:
-    """What a daemon refuses, or a daemon that went away meanwhile, becomes a `HarnessError` in words."""
+def docker_errors(request: str) -> Iterator[None]:
+    """Turn errors of the Docker client into a `HarnessError` that names `request`.
+
+    It covers a refusal by the daemon, and a daemon that went away meanwhile.
+    """
     from docker.errors import APIError, DockerException
     from requests.exceptions import RequestException
 
     try:
         yield
     except APIError as error:
-        raise HarnessError(f"the Docker daemon cannot {doing}", got=str(error.explanation or error)) from None
+        raise HarnessError(f"the Docker daemon cannot {request}", got=str(error.explanation or error)) from None
     except (DockerException, RequestException, OSError) as error:
         raise HarnessError(
-            f"the Docker daemon went away when asked to {doing}",
+            f"the connection to the Docker daemon broke when it was asked to {request}",
             where=docker_host(),
             got=str(error),
             next="start the daemon again, then: ebbtide clean",
         ) from None
 
 
-def _owner_lives(labels: dict[str, str]) -> bool:
+def _is_owner_alive(labels: dict[str, str]) -> bool:
     boot, _, ticks = labels.get(STARTED, "").partition("/")
     pid = labels.get(OWNER_PID, "")
     if not (pid.isdigit() and ticks.isdigit()):
-        # Not labelled by this program: not ours to judge.
+        # This program did not write the labels, so that nothing is known about an owner.
         return True
     return is_alive(ProcessId(pid=int(pid), start_ticks=int(ticks), boot_id=boot))

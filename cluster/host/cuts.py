@@ -1,7 +1,7 @@
-"""One-way cuts: packet filter rules in the switch's namespace, each with a counter.
+"""One-way cuts: packet filter rules with counters, in the switch's namespace.
 
-Only IP is dropped. ARP keeps passing, so that a cut in one direction leaves the other direction whole, and
-a heal works at once instead of waiting for neighbour entries to be asked for again.
+Only IP packets are dropped. ARP keeps passing, for two reasons: a cut in one direction leaves the other direction
+whole, and a heal works at once instead of waiting for a new ARP exchange.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _NEEDS = "a kernel with nf_tables for bridges (NF_TABLES_BRIDGE), and root"
 
 
 class CutRules:
-    """The rules in force in the bridge namespace at `namespace`; `address_of` maps a node id to its address."""
+    """The cuts in force in the switch's namespace at `namespace`.
+
+    `address_of` maps a node id to its address.
+    """
 
     def __init__(self, namespace: Path, address_of: Callable[[int], str]) -> None:
         self._namespace = namespace
@@ -29,11 +32,11 @@ class CutRules:
         self._in_force: set[Cut] = set()
 
     def install(self) -> None:
-        """Make the empty rule set. Raises `HarnessError` without nft or without privilege."""
+        """Make the empty rule set. Raises `HarnessError` without nft or privileges."""
         self._apply(f"add table {_TABLE}\nadd chain {_CHAIN} {{ type filter hook forward priority 0; }}\n")
 
     def add(self, cuts: Iterable[Cut]) -> None:
-        """Put the cuts in force that are not, all in one transaction."""
+        """Put the new ones of `cuts` in force, all in one transaction."""
         new = sorted(set(cuts) - self._in_force)
         if not new:
             return
@@ -50,12 +53,12 @@ class CutRules:
         self._apply(f"flush chain {_CHAIN}\n")
         self._in_force.clear()
 
-    def dropped(self) -> dict[Cut, int]:
-        """Packets that each cut in force has dropped, as the kernel counts them."""
+    def dropped_packets(self) -> dict[Cut, int]:
+        """Return how many packets each cut in force has dropped, as the kernel counts."""
         listing = msgspec.json.decode(
             nft(self._namespace, ["-j", "list", "chain", *_CHAIN.split()], needs=_NEEDS), type=_NftListing
         )
-        return dict(_counted(item.rule) for item in listing.nftables if item.rule is not None)
+        return dict(_cut_and_count(item.rule) for item in listing.nftables if item.rule is not None)
 
     def _apply(self, script: str) -> None:
         """Run the lines of `script` as one transaction."""
@@ -72,12 +75,12 @@ class _Item(msgspec.Struct):
 
 
 class _NftListing(msgspec.Struct):
-    """What `nft -j` prints, as far as it matters here (libnftables-json)."""
+    """The output of `nft -j`, as far as it is used here (libnftables-json)."""
 
     nftables: list[_Item]
 
 
-def _counted(rule: _Rule) -> tuple[Cut, int]:
+def _cut_and_count(rule: _Rule) -> tuple[Cut, int]:
     source, target = rule.comment.split(">")
     packets = next(int(part["counter"]["packets"]) for part in rule.expr if "counter" in part)
     return Cut(source=int(source), target=int(target)), packets

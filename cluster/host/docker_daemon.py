@@ -1,4 +1,4 @@
-"""Connects to the Docker daemon that DOCKER_HOST names, and says in a person's words why that fails."""
+"""Connects to the Docker daemon that DOCKER_HOST names, and explains failures."""
 
 from __future__ import annotations
 
@@ -15,42 +15,43 @@ from ebbtide.powers import with_sudo
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 ANSWER_TIMEOUT_S = 5
-"""A daemon that is alive answers a ping in milliseconds."""
+"""A living daemon answers a ping in milliseconds."""
 REQUEST_TIMEOUT_S = 120
-"""For every later request: stopping a node or the next line of a build may take long."""
+"""For every later request: stopping a node, or a step of a build, may take long."""
 
 
 class DockerError(HarnessError):
-    """The Docker daemon cannot be used, or refused what it was asked."""
+    """The Docker daemon cannot be used, or refused a request."""
 
 
 def connect(host: str | None = None) -> docker.DockerClient:
-    """A client of the daemon at `host` that has answered. The caller closes it.
+    """Return a client of a daemon that has answered a ping. The caller closes it.
 
-    Without `host` it is the one at DOCKER_HOST (default: the local socket).
-
-    Raises `DockerError` when there is no daemon, no permission on its socket, or no answer within
-    `ANSWER_TIMEOUT_S`.
+    Without `host` the daemon is the one at DOCKER_HOST (default: the local socket). Raises `DockerError` when there
+    is no daemon, no permission on its socket, or no answer within `ANSWER_TIMEOUT_S`.
     """
     host = host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST
     try:
-        _knock(host)
+        _check_socket(host)
         client = docker.from_env(timeout=ANSWER_TIMEOUT_S, environment={**os.environ, "DOCKER_HOST": host})
     except (DockerException, OSError, ValueError) as error:
-        raise _unusable(host, error) from None
+        raise _connection_error(host, error) from None
     client.api.timeout = REQUEST_TIMEOUT_S
     return client
 
 
-def _knock(host: str) -> None:
-    """Connect to a local socket once: the SDK hides the reason among others, and leaks its own socket."""
+def _check_socket(host: str) -> None:
+    """Connect to a local socket once, for a clear error and no leak.
+
+    The SDK hides the reason among other errors, and leaks its own socket.
+    """
     if host.startswith("unix://"):
         with socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(ANSWER_TIMEOUT_S)
             probe.connect(host.removeprefix("unix://"))
 
 
-def _unusable(host: str, error: Exception) -> DockerError:
+def _connection_error(host: str, error: Exception) -> DockerError:
     causes = list(_causes(error))
     where = f"DOCKER_HOST={host}" if os.environ.get("DOCKER_HOST") else host
     if any(isinstance(cause, PermissionError) for cause in causes):
@@ -71,7 +72,10 @@ def _unusable(host: str, error: Exception) -> DockerError:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """`error` and everything that led to it: requests and urllib3 keep the cause among the arguments."""
+    """Yield `error` and everything that led to it.
+
+    requests and urllib3 keep the cause among the arguments.
+    """
     seen: set[int] = set()
     waiting: list[object] = [error]
     while waiting:

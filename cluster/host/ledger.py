@@ -1,9 +1,10 @@
-"""What a run made outside its folder, written down before it is made, undone last-in first-out.
+"""The ledger of a run: what it made outside its folder, and how that is undone.
 
-One file a run, `<run_id>.jsonl` in a folder of the host: first who runs it, then one line a thing, each
-fsynced before the thing exists, and one line when it was undone. Leaving the `with` block undoes
-everything, whether by success, failure, Ctrl-C or SIGTERM; after a SIGKILL `ebbtide clean` reads the file
-and does the same (`cluster.clean`). Every undo may be repeated and touches only what the entry names.
+There is one file a run, `<run_id>.jsonl` in a folder of the host. Its first line says which process runs the run.
+Then follows one line for each thing, fsynced before the thing exists, and one line when the thing was undone. Leaving
+the `with` block undoes everything, last in, first out: after success, failure, Ctrl-C and SIGTERM. After a SIGKILL
+`ebbtide clean` reads the file and does the same (`cluster.clean`). Every undo may be repeated, and touches only what
+its entry names.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
 from ebbtide.signals import held_back, unwinding
 
 Entry = Namespace | Volume | Slowness | WriteBackHold | OwnedProcess | Container
-"""Everything a ledger can hold; each has `undo() -> bool` (idempotent) and `describe() -> str`."""
+"""Every kind of ledger entry; each has `undo() -> bool` (idempotent) and `describe() -> str`."""
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="opened"):
-    """First line: the run and the harness process that owns it."""
+    """The first line of a ledger: the run, and the harness process that runs it."""
 
     run_id: str
     owner: ProcessId
@@ -40,14 +41,14 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="o
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="made"):
-    """A thing that is about to be made."""
+    """The line for a thing that is about to be made."""
 
     number: int
     entry: Entry
 
 
 class Undone(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="undone"):
-    """A thing that is gone again, or was never made."""
+    """The line for a thing that is gone again, or was never made."""
 
     number: int
 
@@ -56,7 +57,10 @@ Line = Opened | Made | Undone
 
 
 def ledgers_dir() -> Path:
-    """The host-wide folder of ledgers; a user's own without root. Not created here."""
+    """Return the folder of ledgers: the host's for root, else the user's own.
+
+    Does not create it.
+    """
     if os.geteuid() == 0:
         return Path("/run/ebbtide/ledger")
     session = os.environ.get("XDG_RUNTIME_DIR")
@@ -64,12 +68,18 @@ def ledgers_dir() -> Path:
 
 
 def shared_dir(ledgers: Path) -> Path:
-    """The folder, beside the ledgers, of what several runs share (the write-back hold)."""
+    """Return the folder for state that several runs share (the write-back hold).
+
+    It is a sibling of the folder of ledgers.
+    """
     return ledgers.parent / "shared"
 
 
 class Ledger:
-    """The ledger of a live run. Thread-safe. Use as a context manager in the thread that gets signals."""
+    """The ledger of a live run. Thread-safe.
+
+    Use it as a context manager, in the thread that gets signals.
+    """
 
     def __init__(self, path: Path, run_id: str) -> None:
         """Private: use `Ledger.open`."""
@@ -77,20 +87,22 @@ class Ledger:
         self.run_id = run_id
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         self._lock = threading.RLock()
-        self._standing: dict[int, Entry] = {}
+        self._entries: dict[int, Entry] = {}
         self._next = 0
         self._closed = False
         self._unwinding = unwinding()
 
     @classmethod
     def open(cls, run_id: str, folder: Path, *, ledgers: Path | None = None) -> Ledger:
-        """Begin the ledger of `run_id`, whose run folder is `folder`.
+        """Begin the ledger of run `run_id`, whose run folder is `folder`.
 
-        Raises `UsageError` for a run id that cannot name things, `HarnessError` when a ledger of that name
-        is there already or the folder of ledgers cannot be written.
+        Raises `UsageError` for a run id that cannot name things, `HarnessError` when a ledger of that name exists
+        already or the folder of ledgers cannot be written.
         """
         if not is_run_id(run_id):
-            raise UsageError("a run id names namespaces and files", got=repr(run_id), allowed=RUN_ID_ALLOWED)
+            raise UsageError(
+                "a run id must be usable in names of namespaces and files", got=repr(run_id), allowed=RUN_ID_ALLOWED
+            )
         home = ledgers or ledgers_dir()
         path = home / f"{run_id}.jsonl"
         part = home / f".{run_id}.{os.getpid()}.part"
@@ -98,7 +110,7 @@ class Ledger:
         try:
             home.mkdir(parents=True, exist_ok=True)
             part.write_bytes(msgspec.json.encode(opened) + b"\n")
-            # Linked whole under its name: `clean` never meets a ledger without its first line.
+            # Linked under its name only when it is complete: `clean` never meets a ledger without its first line.
             os.link(part, path)
         except FileExistsError:
             raise HarnessError(
@@ -113,19 +125,23 @@ class Ledger:
         return cls(path, run_id)
 
     def record(self, entry: Entry) -> None:
-        """Write down `entry`, durably. Call it before the thing is made."""
+        """Write down `entry`, durably. Call it before the thing is made.
+
+        Raises `HarnessError` when the ledger is closed.
+        """
         with self._lock:
             if self._closed:
                 raise HarnessError("the ledger is closed", where=str(self.path), got=entry.describe())
             self._write(Made(number=self._next, entry=entry))
-            self._standing[self._next] = entry
+            self._entries[self._next] = entry
             self._next += 1
 
     def make(self, entry: Entry, action: Callable[[], None]) -> None:
-        """Write down `entry`, then make it by `action`; what `action` leaves half-made is undone on close.
+        """Write down `entry`, then make the thing by `action`.
 
-        A `FileExistsError` means that the name belongs to someone else: the entry is struck out at once, so
-        that nothing foreign is ever undone, and a `HarnessError` says so.
+        A thing that `action` leaves half-made is undone on close. A `FileExistsError` means that the name belongs to
+        someone else: the entry is removed at once, so that nothing foreign is ever undone, and a `HarnessError` says
+        so.
         """
         self.record(entry)
         try:
@@ -137,32 +153,35 @@ class Ledger:
             ) from None
 
     def forget(self, entry: Entry) -> None:
-        """Strike `entry` out without undoing it: it is gone, or was never made."""
+        """Remove `entry` without undoing it: the thing is gone, or was never made."""
         with self._lock:
-            for number in [number for number, standing in self._standing.items() if standing == entry]:
+            for number in [number for number, known in self._entries.items() if known == entry]:
                 self._write(Undone(number=number))
-                del self._standing[number]
+                del self._entries[number]
 
     def undo(self, entry: Entry) -> None:
-        """Undo `entry` now and strike it out. Raises what its undo raises, and keeps it then."""
+        """Undo `entry` now and remove it.
+
+        Raises what the entry's undo raises; the entry then stays.
+        """
         entry.undo()
         self.forget(entry)
 
-    def standing(self) -> list[Entry]:
-        """What is made and not undone, oldest first."""
+    def entries(self) -> list[Entry]:
+        """Return the entries that are made and not undone, oldest first."""
         with self._lock:
-            return list(self._standing.values())
+            return list(self._entries.values())
 
     def close(self) -> None:
-        """Undo everything that stands, last first, each whatever became of the others. Idempotent.
+        """Undo every entry, last first; a failure does not stop the others. Idempotent.
 
-        Raises `HarnessError` naming what could not be undone; it then stays in the ledger for `clean`.
+        Raises `HarnessError` that names what could not be undone; it then stays in the ledger for `clean`.
         """
         with held_back(), self._lock:
             if self._closed:
                 return
             failures = []
-            for entry in reversed(self.standing()):
+            for entry in reversed(self.entries()):
                 try:
                     self.undo(entry)
                 except (OSError, EbbtideError) as error:
@@ -191,11 +210,14 @@ class Ledger:
 
 
 class LedgerFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A ledger as read from disk: its head, and what stands, oldest first."""
+    """A ledger as read from disk: its first line, and its entries, oldest first.
+
+    Entries that were undone are left out.
+    """
 
     path: Path
     opened: Opened
-    standing: tuple[Entry, ...]
+    entries: tuple[Entry, ...]
 
 
 def read_ledger(path: Path) -> LedgerFile:
@@ -204,7 +226,7 @@ def read_ledger(path: Path) -> LedgerFile:
     Raises `HarnessError` when the file is damaged elsewhere or of another version.
     """
     opened: Opened | None = None
-    standing: dict[int, Entry] = {}
+    entries: dict[int, Entry] = {}
     content = path.read_bytes()
     # A last line without its newline was never acknowledged: its thing was not made.
     lines = content.split(b"\n")[:-1]
@@ -217,9 +239,9 @@ def read_ledger(path: Path) -> LedgerFile:
             case Opened():
                 opened = line
             case Made():
-                standing[line.number] = line.entry
+                entries[line.number] = line.entry
             case Undone():
-                standing.pop(line.number, None)
+                entries.pop(line.number, None)
     if opened is None:
-        raise HarnessError("a ledger does not say whose it is", where=str(path))
-    return LedgerFile(path=path, opened=opened, standing=tuple(standing.values()))
+        raise HarnessError("a ledger does not say which run it belongs to", where=str(path))
+    return LedgerFile(path=path, opened=opened, entries=tuple(entries.values()))

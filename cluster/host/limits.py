@@ -1,7 +1,7 @@
-"""Slow links: a token bucket for each limited pair of nodes, on the switch's port towards the target.
+"""Slow links: a token bucket for each limited pair, on the target's switch port.
 
-The port's root (htb, unlimited itself) tells senders apart by their address; each limited sender's packets then
-wait in a bucket of their own (tbf), which is also what a slow link does: a short queue, and drops beyond it.
+The port's root (htb, itself unlimited) classifies packets by the sender's address. The packets of a limited sender
+wait in a bucket of their own (tbf), which behaves as a slow link does: a short queue, and drops beyond it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cluster.host.links import Cut, Limited
+from cluster.host.links import Cut, LimitCounts
 from ebbtide.errors import HarnessError
 from ebbtide.namespaces import in_namespace
 
@@ -25,7 +25,7 @@ _IPV4 = 0x0800
 _SOURCE_ADDRESS_AT = 12
 _QUEUE_S = 0.5
 _BURST_BYTES_MIN = 4096
-"""More than a full frame, or none would ever pass."""
+"""Larger than a full frame; otherwise no frame would ever pass."""
 
 _NEEDS = "a kernel with NET_SCH_HTB, NET_SCH_TBF and NET_CLS_U32 (modprobe sch_htb sch_tbf cls_u32), and root"
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def burst_bytes(rate_bytes_s: int) -> int:
-    """What a bucket lets pass at once after a silence."""
+    """Return how many bytes a bucket lets pass at once after a silence."""
     return max(_BURST_BYTES_MIN, rate_bytes_s // 100)
 
 
@@ -50,51 +50,54 @@ class Limits:
         self._in_force: dict[Cut, int] = {}
 
     def add(self, pairs: Collection[Cut], rate_bytes_s: int) -> None:
-        """Let no more than `rate_bytes_s` pass each of `pairs`, one direction each. Raises `HarnessError`."""
+        """Limit each of `pairs` (one direction) to `rate_bytes_s`. Raises `HarnessError`."""
         targets = {pair.target for pair in pairs}
         self._in_force.update(dict.fromkeys(pairs, rate_bytes_s))
         self.apply(targets)
 
     def apply(self, targets: Iterable[int]) -> None:
-        """Put what is in force towards these nodes on their ports, in place of what is there."""
+        """Install the limits in force towards these nodes on their ports.
 
-        def lay(routes: IPRoute) -> None:
+        They replace the limits that are installed there.
+        """
+
+        def install(routes: IPRoute) -> None:
             for target in targets:
-                self._lay(routes, target)
+                self._install(routes, target)
 
         if self._in_force:
-            self._with_routes(lay)
+            self._with_routes(install)
 
     def clear(self) -> None:
         """Remove every limit. Raises `HarnessError`."""
         targets = {pair.target for pair in self._in_force}
 
-        def lift(routes: IPRoute) -> None:
+        def remove(routes: IPRoute) -> None:
             for target in targets:
-                _lift(routes, self._port(routes, target))
+                _remove(routes, self._port(routes, target))
 
         if targets:
-            self._with_routes(lift)
+            self._with_routes(remove)
         self._in_force.clear()
 
-    def counted(self) -> Mapping[Cut, Limited]:
-        """What the kernel counts for each bucket that is there, whoever asked for it."""
+    def read_counts(self) -> Mapping[Cut, LimitCounts]:
+        """Return what the kernel counts for each installed bucket."""
 
-        def count(routes: IPRoute) -> dict[Cut, Limited]:
+        def count(routes: IPRoute) -> dict[Cut, LimitCounts]:
             return dict(self._count(routes))
 
         return self._with_routes(count)
 
-    def _lay(self, routes: IPRoute, target: int) -> None:
+    def _install(self, routes: IPRoute, target: int) -> None:
         port = self._port(routes, target)
-        _lift(routes, port)
+        _remove(routes, port)
         limits = {pair.source: rate for pair, rate in self._in_force.items() if pair.target == target}
         if not limits:
             return
-        # Class 0 does not exist: what no filter names (other senders, ARP) passes the root at once.
+        # Class 0 does not exist: packets that no filter matches (other senders, ARP) pass the root at once.
         routes.tc("add", "htb", port, _ROOT, default=0)
         for source, rate_bytes_s in limits.items():
-            minor = _minor(source)
+            minor = _minor_of(source)
             routes.tc("add-class", "htb", port, _ROOT | minor, parent=_ROOT, rate=_UNLIMITED, burst=1 << 20)
             burst = burst_bytes(rate_bytes_s)
             routes.tc(
@@ -119,7 +122,7 @@ class Limits:
                 keys=[f"0x{address}/0xffffffff+{_SOURCE_ADDRESS_AT}"],
             )
 
-    def _count(self, routes: IPRoute) -> Iterator[tuple[Cut, Limited]]:
+    def _count(self, routes: IPRoute) -> Iterator[tuple[Cut, LimitCounts]]:
         ports = {link["index"]: link.get_attr("IFLA_IFNAME") for link in routes.get_links()}
         nodes = {self._port_of(node): node for node in range(254)}
         for one in routes.get_qdiscs():
@@ -127,8 +130,8 @@ class Limits:
                 continue
             counts: Any = one.get_attr("TCA_STATS2")
             basic, queue = counts.get_attr("TCA_STATS_BASIC"), counts.get_attr("TCA_STATS_QUEUE")
-            pair = Cut(source=_source(one["handle"] >> 16), target=nodes[ports[one["index"]]])
-            yield pair, Limited(passed_bytes=basic["bytes"], dropped_packets=queue["drops"])
+            pair = Cut(source=_source_of(one["handle"] >> 16), target=nodes[ports[one["index"]]])
+            yield pair, LimitCounts(passed_bytes=basic["bytes"], dropped_packets=queue["drops"])
 
     def _port(self, routes: IPRoute, node: int) -> int:
         port: int = routes.link_lookup(ifname=self._port_of(node))[0]
@@ -139,25 +142,28 @@ class Limits:
         from pyroute2 import IPRoute
         from pyroute2.netlink.exceptions import NetlinkError
 
-        def acted() -> T:
+        def open_and_act() -> T:
             with IPRoute() as routes:
                 return act(routes)
 
         try:
-            return in_namespace(self._namespace, acted)
+            return in_namespace(self._namespace, open_and_act)
         except NetlinkError as error:
             raise HarnessError("the kernel refused to limit a link", got=str(error), next=_NEEDS) from None
 
 
-def _lift(routes: IPRoute, port: int) -> None:
+def _remove(routes: IPRoute, port: int) -> None:
     if any(one.get_attr("TCA_KIND") == "htb" for one in routes.get_qdiscs(index=port)):
         routes.tc("del", index=port, handle=_ROOT, parent=_AT_THE_ROOT)
 
 
-def _minor(source: int) -> int:
-    """The class of a sender, whose bucket has it for its handle; 0 and 1 are the root's."""
+def _minor_of(source: int) -> int:
+    """Return the class of a sender, which is also its bucket's handle.
+
+    0 and 1 are the root's.
+    """
     return source + 2
 
 
-def _source(minor: int) -> int:
+def _source_of(minor: int) -> int:
     return minor - 2

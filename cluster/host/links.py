@@ -1,4 +1,4 @@
-"""Directed pairs of nodes: those that are cut, those that are limited, and what was sent over them."""
+"""Directed pairs of nodes: cuts, limits, and counts of what was sent over them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,29 @@ import msgspec
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """Packets from `source` to `target` (node ids, or `CLIENTS`) are dropped. One direction only."""
+    """Packets from `source` to `target` are dropped, in this direction only.
+
+    Both are node ids, or `CLIENTS`.
+    """
 
     source: int
     target: int
 
 
-class Limited(msgspec.Struct, frozen=True, kw_only=True):
-    """What passed a limited pair since it was limited, and what its full queue dropped, as the kernel counts them."""
+class LimitCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kernel counted for a limited pair since it was limited.
+
+    `passed_bytes` passed; the full queue dropped `dropped_packets`.
+    """
 
     passed_bytes: int
     dropped_packets: int
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes sent at once, and those that arrived, the last one `took_s` after the first was sent.
+    """A number of bytes sent at once, and how many arrived.
 
-    Where not all arrived, `took_s` is how long they were waited for.
+    The last one arrived `took_s` after the first was sent. Where not all arrived, `took_s` is the time waited.
     """
 
     sent_bytes: int

@@ -1,4 +1,4 @@
-"""The network namespaces of a run: made and removed."""
+"""Makes and removes the network namespaces of a run."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ from ebbtide.errors import HarnessError
 from ebbtide.namespaces import CLONE_NEWNET, check_call, in_new_thread, libc
 
 NAMESPACES = Path("/run/netns")
-"""Where the `ip netns` command looks too, so that a person can look inside a running cluster."""
+"""The folder of the `ip netns` command too, so that a person can look inside a running cluster."""
 
 _MS_BIND = 4096
 _MNT_DETACH = 2
 
 
 class Namespace(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="namespace"):
-    """Ledger entry: a named network namespace. What lives inside it (bridge, veth, rules) goes with it."""
+    """Ledger entry: a named network namespace.
+
+    What lives inside it (bridge, veth, rules) goes with it.
+    """
 
     name: str
 
     @property
     def path(self) -> Path:
-        """What `nsenter --net=` takes."""
+        """The path that `nsenter --net=` enters."""
         return NAMESPACES / self.name
 
     def check_free(self) -> None:
-        """Raise `HarnessError` when something of this name is there already."""
+        """Raise `HarnessError` when a namespace of this name exists already."""
         if os.path.lexists(self.path):
             raise HarnessError(
                 "a network namespace of this name exists already",
@@ -38,7 +41,10 @@ class Namespace(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
             )
 
     def create(self) -> None:
-        """Make it. Raises `FileExistsError` when the name was taken meanwhile, `OSError` without privilege."""
+        """Make the namespace.
+
+        Raises `FileExistsError` when the name was taken meanwhile, `OSError` without privileges.
+        """
         NAMESPACES.mkdir(parents=True, exist_ok=True)
         os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o444))
 
@@ -54,7 +60,7 @@ class Namespace(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
             raise
 
     def undo(self) -> bool:
-        """Remove it; True when it was there."""
+        """Remove the namespace; returns True when it existed."""
         if not os.path.lexists(self.path):
             return False
         with contextlib.suppress(OSError):  # EINVAL: the harness died between making the file and the mount
@@ -63,5 +69,5 @@ class Namespace(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
         return True
 
     def describe(self) -> str:
-        """For people."""
+        """Return how messages name the namespace."""
         return f"network namespace {self.name}"

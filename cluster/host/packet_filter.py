@@ -12,9 +12,10 @@ from ebbtide.namespaces import enter
 
 
 def nft(namespace: Path, words: Sequence[str], script: str = "", *, needs: str) -> bytes:
-    """What `nft` with these words prints; `script` is its input.
+    """Run `nft` with these words in `namespace` and return its output.
 
-    Raises `HarnessError` where there is no nft or the kernel refuses; `needs` says what would help.
+    `script` is its input. Raises `HarnessError` where nft is missing or the kernel refuses; `needs` is then the
+    advice.
     """
     if shutil.which("nft") is None:
         raise HarnessError("the command nft is missing", next="apt-get install nftables")

@@ -1,7 +1,8 @@
-"""Probes a network with real packets, in one direction: a datagram with a fresh token, or many to measure a rate.
+"""Probes a network with real packets, one direction at a time.
 
-The sockets are opened once inside the nodes' namespaces and used from outside. They say what the network
-does, whatever the node's own process does: a paused or dead broker does not make a cut.
+A probe is one datagram with a fresh token, or many to measure a rate. The sockets are opened once inside the nodes'
+namespaces and used from outside. They show what the network does, whatever the node's own process does: a paused or
+dead broker does not look like a cut.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cluster.host.links import Cut, Transfer
 from ebbtide.namespaces import in_namespace
 
 PORT = 39099
-"""UDP, in the nodes' own namespaces; no Kafka listener is there."""
+"""A UDP port in the nodes' own namespaces; no Kafka listener uses it."""
 
 _RESEND_S = 0.05
 _TOKEN_BYTES = 16
@@ -26,7 +27,7 @@ _DATAGRAM_BYTES = 1200
 
 
 class Probes:
-    """A probe socket a node; `address_of` maps a node id to its address."""
+    """One probe socket for each node; `address_of` maps a node id to its address."""
 
     def __init__(self, address_of: Callable[[int], str]) -> None:
         self._address_of = address_of
@@ -34,9 +35,9 @@ class Probes:
         self._lock = threading.Lock()
 
     def open(self, node_id: int, namespace: Path) -> None:
-        """Open, or open anew, the node's probe socket in its namespace."""
+        """Open the node's probe socket in its namespace, in place of an earlier socket."""
 
-        def bound() -> socket.socket:
+        def open_socket() -> socket.socket:
             probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             probe.bind((self._address_of(node_id), PORT))
             probe.setblocking(False)
@@ -46,17 +47,20 @@ class Probes:
             old = self._sockets.pop(node_id, None)
             if old is not None:
                 old.close()
-            self._sockets[node_id] = in_namespace(namespace, bound)
+            self._sockets[node_id] = in_namespace(namespace, open_socket)
 
     def close(self) -> None:
-        """Close every socket: an open one would keep its namespace alive."""
+        """Close every socket: an open socket would keep its namespace alive."""
         with self._lock:
             for probe in self._sockets.values():
                 probe.close()
             self._sockets.clear()
 
-    def passing(self, pairs: Iterable[Cut], timeout_s: float) -> frozenset[Cut]:
-        """Those of `pairs` whose packets arrive within `timeout_s`; sent again meanwhile, against chance loss."""
+    def passing_pairs(self, pairs: Iterable[Cut], timeout_s: float) -> frozenset[Cut]:
+        """Return those of `pairs` whose packets arrive within `timeout_s`.
+
+        Packets are sent again meanwhile, against chance loss.
+        """
         with self._lock, selectors.DefaultSelector() as selector:
             for probe in self._sockets.values():
                 selector.register(probe, selectors.EVENT_READ)
@@ -76,7 +80,7 @@ class Probes:
             return frozenset(passed)
 
     def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:
-        """Send `size_bytes` over each of `pairs` at once, and see what arrives when."""
+        """Send `size_bytes` over each of `pairs` in turn, and measure what arrives when."""
         return {pair: self._transfer(pair, size_bytes, timeout_s) for pair in sorted(set(pairs))}
 
     def _transfer(self, pair: Cut, size_bytes: int, timeout_s: float) -> Transfer:
@@ -88,7 +92,7 @@ class Probes:
             began = time.monotonic()
             for _ in range(datagrams):
                 self._send(datagram, pair)
-                # Taken at once: a full receive buffer would drop what the network let pass.
+                # Read at once: a full receive buffer would drop what the network let pass.
                 left -= self._receive(self._sockets[pair.target]) == token
             while left and (rest := began + timeout_s - time.monotonic()) > 0:
                 for key, _ in selector.select(rest):
@@ -101,7 +105,7 @@ class Probes:
         try:
             self._sockets[pair.source].sendto(content, (self._address_of(pair.target), PORT))
         except OSError:
-            # A full queue or an unreachable neighbour: the packet did not pass, which is what is asked.
+            # A full queue or an unreachable neighbour: the packet did not pass, which is the answer.
             return
 
     @staticmethod

@@ -1,4 +1,7 @@
-"""Processes told apart for certain: a pid alone may be reused, a pid with its start time and boot may not."""
+"""Identifies processes beyond doubt: by pid, start time and boot.
+
+A pid alone may be reused.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ KILL_TIMEOUT_S = 10.0
 
 
 class ProcessId(msgspec.Struct, frozen=True, kw_only=True):
-    """One process of one boot; `start_ticks` is field 22 of /proc/PID/stat (clock ticks since boot)."""
+    """One process of one boot.
+
+    `start_ticks` is field 22 of /proc/PID/stat (clock ticks since boot).
+    """
 
     pid: int
     start_ticks: int
@@ -23,12 +29,12 @@ class ProcessId(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def boot_id() -> str:
-    """The id of this boot of the kernel."""
+    """Return the id of this boot of the kernel."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def _stat_fields(pid: int) -> list[str] | None:
-    """/proc/PID/stat from its third field (the state) on; None when there is no such process."""
+    """Return /proc/PID/stat from its third field, the state, on; None if none exists."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -38,13 +44,16 @@ def _stat_fields(pid: int) -> list[str] | None:
 
 
 def state_of(pid: int) -> str | None:
-    """The one-letter state (`R`, `S`, `D`, `T`, `Z` ...); None when there is no such process."""
+    """Return the one-letter state (`R`, `S`, `D`, `T`, `Z`); None without a process."""
     fields = _stat_fields(pid)
     return fields[0] if fields else None
 
 
-def run_times_ns(pid: int) -> dict[str, int]:
-    """CPU time that each living thread of `pid` has had, in ns, by thread id; empty when there is no such process."""
+def thread_cpu_ns(pid: int) -> dict[str, int]:
+    """Return the CPU time of each living thread of `pid`, in ns, by thread id.
+
+    Empty when there is no such process.
+    """
     times = {}
     for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         try:
@@ -54,13 +63,16 @@ def run_times_ns(pid: int) -> dict[str, int]:
     return times
 
 
-def ran_ns(pid: int, before: Mapping[str, int]) -> int:
-    """CPU time that the threads of `pid` have had since `before`; a thread that ended takes nothing away."""
-    return sum(max(0, ns - before.get(thread, 0)) for thread, ns in run_times_ns(pid).items())
+def cpu_ns_since(pid: int, before: Mapping[str, int]) -> int:
+    """Return the CPU time (ns) that the threads of `pid` have had since `before`.
+
+    `before` is an earlier `thread_cpu_ns`. A thread that ended meanwhile counts as 0.
+    """
+    return sum(max(0, ns - before.get(thread, 0)) for thread, ns in thread_cpu_ns(pid).items())
 
 
 def identify(pid: int) -> ProcessId:
-    """The identity of a running process. Raises `ProcessLookupError` when there is none."""
+    """Return the identity of a running process. Raises `ProcessLookupError`."""
     fields = _stat_fields(pid)
     if fields is None:
         raise ProcessLookupError(pid)
@@ -68,7 +80,7 @@ def identify(pid: int) -> ProcessId:
 
 
 def is_alive(process: ProcessId) -> bool:
-    """Whether that very process still runs; a zombie does not."""
+    """Whether exactly this process still runs; a zombie does not."""
     fields = _stat_fields(process.pid)
     return (
         fields is not None
@@ -85,7 +97,7 @@ class OwnedProcess(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     process: ProcessId
 
     def undo(self) -> bool:
-        """SIGKILL it if it still is that process; True when it had to be killed.
+        """SIGKILL the process if it is still the same; returns True when that was needed.
 
         Raises `WaitExpired` when it outlives the signal (uninterruptible sleep).
         """
@@ -111,5 +123,5 @@ class OwnedProcess(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
         return True
 
     def describe(self) -> str:
-        """For people."""
+        """Return how messages name the process."""
         return f"process {self.process.pid} ({self.name})"

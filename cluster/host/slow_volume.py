@@ -1,8 +1,9 @@
-"""A slow disk: a volume that is frozen for a while in every period, so that each write in that while waits.
+"""A slow disk: a volume that is frozen for a part of every period.
 
-Freezing (FIFREEZE) is the kernel's own, works on every journalled file system, in every mount namespace, and lets
-reads go on. It writes everything back first. The pulses are the work of a process of their own, this module's
-`main`, which ends with the volume thawed when the harness hangs up or the volume is gone.
+Each write in that part waits. The freeze (FIFREEZE) is the kernel's own: it works on every journalled file system and
+in every mount namespace, and reads go on. It writes all dirty pages back first. A process of its own makes the
+pulses, this module's `main`. It ends, with the volume thawed, when the harness closes its stdin or the volume is
+gone.
 """
 
 from __future__ import annotations
@@ -36,21 +37,24 @@ class Slowness(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     folder: str
 
     def undo(self) -> bool:
-        """Thaw it; True when it was frozen. Raises `OSError`."""
+        """Thaw the volume; returns True when it was frozen. Raises `OSError`."""
         return thaw(Path(self.folder))
 
     def describe(self) -> str:
-        """For people."""
+        """Return how messages name the freezing."""
         return f"freezing of {self.folder}"
 
 
 def thaw(folder: Path) -> bool:
-    """Let writes on the file system at `folder` go on; True when they waited. Raises `OSError`."""
+    """Thaw the file system at `folder`; returns True when it was frozen.
+
+    Raises `OSError`.
+    """
     try:
-        with _opened(folder) as handle:
+        with _open_folder(folder) as handle:
             fcntl.ioctl(handle, _FITHAW, 0)
     except OSError as error:
-        # Not frozen; or shut down or unmounted meanwhile, where nothing can wait.
+        # The volume is not frozen, or was shut down or unmounted meanwhile; nothing can wait on it.
         if error.errno in (errno.EINVAL, errno.ENOENT, errno.EOPNOTSUPP):
             return False
         raise
@@ -60,12 +64,12 @@ def thaw(folder: Path) -> bool:
 class Pulses:
     """Freezes the volume at `folder` for `delay_s` of every `period_s`, until `end`.
 
-    The ledger entry `slowness` is to be recorded before. Raises nothing when the kernel refuses: nothing is slow then.
+    Record the ledger entry `slowness` before. Raises nothing when the kernel refuses: the disk is then not slow.
     """
 
     def __init__(self, slowness: Slowness, delay_s: float, period_s: float) -> None:
         self.slowness = slowness
-        # Not one of the children that the kernel kills when the harness dies: it has to thaw first.
+        # Not started by `start_child`: the kernel would kill it when the harness dies, and it has to thaw first.
         self._popen = subprocess.Popen(
             [*program("cluster.host.slow_volume"), slowness.folder, str(delay_s), str(period_s)],
             stdin=subprocess.PIPE,
@@ -74,8 +78,11 @@ class Pulses:
             start_new_session=True,
         )
 
-    def froze(self, within_s: float) -> bool:
-        """Whether it has frozen the volume once, waited for; false when it ended instead. To be asked once."""
+    def wait_frozen(self, within_s: float) -> bool:
+        """Wait until the volume was frozen once; False when the process ended instead.
+
+        Also False after `within_s`. Call it only once.
+        """
         assert self._popen.stdout is not None
         ready, _, _ = select.select([self._popen.stdout], [], [], within_s)
         if not ready or self._popen.stdout.read(1):
@@ -83,12 +90,12 @@ class Pulses:
         self._popen.wait(_END_TIMEOUT_S)
         return False
 
-    def ended(self) -> int | None:
-        """Its exit status where it ended by itself; None while it goes on."""
+    def end_status(self) -> int | None:
+        """Return the exit status where the process ended by itself; None while it runs."""
         return self._popen.poll()
 
     def end(self) -> None:
-        """End it, the volume thawed."""
+        """End the pulses and thaw the volume."""
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None
         self._popen.stdin.close()
@@ -98,15 +105,16 @@ class Pulses:
 
 
 def timed_write(folder: Path, timeout_s: float) -> float:
-    """How long (s) writing, fsyncing and removing a small file takes now. Raises `OSError` or `TimeoutError`.
+    """Return how long (s) writing, fsyncing and removing a small file takes now.
 
-    In a thread: a write on a frozen volume cannot be interrupted, by no signal.
+    It runs in a thread: no signal interrupts a write on a frozen volume. Raises `OSError`, or `TimeoutError` after
+    `timeout_s`.
     """
     done: list[float | OSError] = []
     began = time.monotonic()
 
     def write() -> None:
-        # A name of its own: one that was given up may still wait.
+        # A name of its own: an earlier write that timed out may still wait.
         probe = folder / f".ebbtide-slow-probe-{time.monotonic_ns()}"
         try:
             with probe.open("wb") as file:
@@ -114,7 +122,7 @@ def timed_write(folder: Path, timeout_s: float) -> float:
                 file.flush()
                 os.fsync(file.fileno())
             probe.unlink()
-            # Its removal is a write as well: one that waits must not go unseen.
+            # The removal is also a write, so that the time includes it.
             done.append(time.monotonic() - began)
         except OSError as error:
             done.append(error)
@@ -130,29 +138,29 @@ def timed_write(folder: Path, timeout_s: float) -> float:
 
 
 def pulse(folder: Path, delay_s: float, period_s: float) -> None:
-    """Freeze for `delay_s` of every `period_s` until stdin ends or the volume is gone. Raises `OSError`.
+    """Freeze for `delay_s` of every `period_s` until stdin ends or the volume is gone.
 
-    A byte on stdout tells of the first time, once the volume is frozen.
+    One byte on stdout says that the volume was frozen for the first time. Raises `OSError`.
     """
     volume = folder.stat().st_dev
     told = over = False
     while not over:
-        with _opened(folder) as handle:
-            # Of what is opened, not of the path: no other file system is ever frozen, least of all the host's.
+        with _open_folder(folder) as handle:
+            # Check the open folder, not the path: no other file system is ever frozen, least of all the host's.
             if os.fstat(handle).st_dev != volume:
                 return
             fcntl.ioctl(handle, _FIFREEZE, 0)
             try:
                 if not told:
                     told = os.write(sys.stdout.fileno(), b"\n") > 0
-                over = _hung_up(delay_s)
+                over = _has_stdin_ended(delay_s)
             finally:
                 fcntl.ioctl(handle, _FITHAW, 0)
-        over = over or _hung_up(period_s - delay_s)
+        over = over or _has_stdin_ended(period_s - delay_s)
 
 
 def main() -> None:
-    """`python -m ebbtide.command cluster.host.slow_volume FOLDER DELAY_S PERIOD_S`."""
+    """Run `pulse` with the arguments FOLDER DELAY_S PERIOD_S of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("delay_s", type=float)
@@ -161,14 +169,14 @@ def main() -> None:
     pulse(args.folder, args.delay_s, args.period_s)
 
 
-def _hung_up(within_s: float) -> bool:
-    """Whether stdin ends within that time, waited for."""
+def _has_stdin_ended(within_s: float) -> bool:
+    """Wait up to `within_s` and return whether stdin has ended."""
     ready, _, _ = select.select([sys.stdin.fileno()], [], [], within_s)
     return bool(ready)
 
 
 @contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[int]:
+def _open_folder(folder: Path) -> Iterator[int]:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield handle

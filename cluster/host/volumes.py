@@ -1,7 +1,7 @@
-"""A node's data volume: an ext4 file system in a loop-mounted sparse file, whose power can be lost.
+"""A node's data volume: ext4 in a loop-mounted sparse file, which can lose power.
 
-Losing power: FS_IOC_SHUTDOWN without a log flush makes the file system refuse everything and forget what
-was not fsynced; unmounting drops it from memory; mounting again replays the journal as a boot would.
+Losing power has three steps. FS_IOC_SHUTDOWN without a log flush makes the file system refuse everything and forget
+what was not fsynced. Unmounting drops it from memory. Mounting again replays the journal as a boot would.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ebbtide.errors import HarnessError
 from ebbtide.waiting import WaitExpired, wait_until
 
 DEFAULT_SIZE_BYTES = 2 << 30
-"""Sparse: only what is written takes room on the host."""
+"""The file is sparse: only what is written takes room on the host."""
 
 UNMOUNT_TIMEOUT_S = 5.0
 
 _EXT4_IOC_SHUTDOWN = 0x8004587D  # _IOR('X', 125, __u32), the same number on xfs and f2fs
-# NOLOGFLUSH: the other kinds write the journal out first, so that nothing would be lost.
+# NOLOGFLUSH: the other flags write the journal out first, so that nothing would be lost.
 _NO_LOG_FLUSH = 2
 
 _BLOCK_BYTES = 4096
-_PLANTED = b"not fsynced\n" * 512
+_UNSYNCED = b"not fsynced\n" * 512
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -40,13 +40,16 @@ _MOUNT_OPTIONS = "noatime,noinit_itable"
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="volume"):
-    """Ledger entry: the file system in `image`, mounted at `folder` through a loop device."""
+    """Ledger entry: the file system in `image`, mounted at `folder` by a loop device."""
 
     image: str
     folder: str
 
     def create(self, size_bytes: int = DEFAULT_SIZE_BYTES) -> None:
-        """Make the image file and its file system; both paths must be free. Raises `HarnessError`."""
+        """Make the image file and its file system; both paths must be free.
+
+        Raises `HarnessError`.
+        """
         image = Path(self.image)
         image.parent.mkdir(parents=True, exist_ok=True)
         with image.open("xb") as file:
@@ -55,7 +58,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         _run([*_MKFS, self.image], package="e2fsprogs")
 
     def replace(self) -> None:
-        """Put an empty disk of the same size in its place, mounted. Raises `HarnessError`."""
+        """Mount an empty disk of the same size instead. Raises `HarnessError`."""
         self.unmount()
         size_bytes = os.stat(self.image).st_size
         os.truncate(self.image, 0)
@@ -64,20 +67,21 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         self.mount()
 
     def mount(self) -> None:
-        """Mount it; the kernel frees the loop device by itself on unmount. Raises `HarnessError`.
+        """Mount the volume through a new loop device. Raises `HarnessError`.
 
-        Always through a new loop device. Whoever unshared a mount namespace meanwhile (a container, a service)
-        holds a copy of the old mount, and with it the old device and a file system that is shut down for good.
+        The kernel frees the loop device by itself on unmount. The device is always new: a process that unshared its
+        mount namespace meanwhile (a container, a service) holds a copy of the old mount. That copy keeps the old
+        device, and a file system that is shut down for good.
         """
         device = _run(["losetup", "--find", "--show", self.image], package="mount").strip()
         try:
             _run(["mount", "-t", "ext4", "-o", _MOUNT_OPTIONS, device, self.folder], package="mount")
         finally:
-            # A device in use is only marked: it goes with its last user.
+            # A device in use is only marked: it is freed with its last user.
             _run(["losetup", "--detach", device], package="mount")
 
     def sync(self) -> None:
-        """Write everything to the image, as if it had been there long before. Raises `OSError`."""
+        """Write all dirty pages to the image. Raises `OSError`."""
         handle = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if _libc.syncfs(handle) != 0:
@@ -85,21 +89,24 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         finally:
             os.close(handle)
 
-    def plant(self) -> None:
-        """Write a file that is never fsynced: whether it survives tells what a power loss took."""
-        planted = self._planted()
-        planted.unlink(missing_ok=True)
-        planted.write_bytes(_PLANTED)
+    def write_unsynced(self) -> None:
+        """Write a file that is never fsynced, so that a power loss must take it."""
+        unsynced = self._unsynced_file()
+        unsynced.unlink(missing_ok=True)
+        unsynced.write_bytes(_UNSYNCED)
 
-    def holds_planted(self) -> bool:
-        """Whether the planted file's content is on the volume. Its name may be: journals commit names by themselves."""
+    def has_unsynced(self) -> bool:
+        """Whether the unsynced file's content is on the volume.
+
+        The name alone may survive: journals commit names by themselves.
+        """
         try:
-            return self._planted().read_bytes() == _PLANTED
+            return self._unsynced_file().read_bytes() == _UNSYNCED
         except OSError:
             return False
 
     def unmount(self) -> None:
-        """Unmount; raises `HarnessError` naming who keeps it busy when it stays so."""
+        """Unmount the volume. Raises `HarnessError` with the processes that keep it busy."""
 
         def unmounted() -> bool:
             result = subprocess.run(["umount", self.folder], capture_output=True, text=True, check=False)
@@ -109,36 +116,38 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
             wait_until(unmounted, awaited=f"{self.folder} to unmount", timeout_s=UNMOUNT_TIMEOUT_S, poll_s=0.1)
         except WaitExpired:
             raise HarnessError(
-                "a volume cannot be unmounted, it stays busy",
+                "a volume cannot be unmounted, because it is in use",
                 where=self.folder,
                 got=f"used by {_users_of(self.folder) or 'a process in another mount namespace'}",
                 next="end those processes, then: ebbtide clean",
             ) from None
 
     def shut_down(self) -> bool:
-        """Cut its power: nothing not fsynced will reach the disk. True when a probe saw it refuse a write.
+        """Cut the power: what is not fsynced will never reach the disk.
 
-        Raises `OSError` when the file system does not know the request.
+        Returns True when a probe saw the volume refuse a write. Raises `OSError` when the file system does not know
+        the request.
         """
         handle = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.ioctl(handle, _EXT4_IOC_SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
         finally:
             os.close(handle)
-        # What is committed to the journal may reach its place at any time; later it would reach under the next mount.
+        # Blocks committed to the journal may be written at any time; flush them now, before the next mount.
         for device in self._loop_devices():
             _run(["blockdev", "--flushbufs", device], package="util-linux")
         return self._refuses_writes()
 
     def fill(self) -> int:
-        """Leave no byte free: one file takes the room that is left; its size. It goes with `free`. Raises `OSError`.
+        """Fill the volume with one file until no byte is free; returns the file's size.
 
-        The blocks are allocated, not written: the image stays as sparse as it is.
+        `free` removes it. The blocks are allocated, not written: the image stays as sparse as it is. Raises
+        `OSError`.
         """
         handle = os.open(self._ballast(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
         try:
             size_bytes = os.fstat(handle).st_size
-            # In ever smaller pieces: what is left at the end is less than any of them.
+            # In ever smaller pieces: the room left at the end is smaller than any of them.
             piece = 1 << 30
             while piece >= _BLOCK_BYTES:
                 try:
@@ -153,18 +162,19 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
             os.close(handle)
 
     def free(self) -> None:
-        """Give back what `fill` took."""
+        """Remove the file that `fill` made."""
         self._ballast().unlink(missing_ok=True)
 
     def set_read_only(self) -> None:
-        """Make it read-only as the kernel does after an I/O error: open files take no more writes, reads go on.
+        """Make the volume read-only, as the kernel does after an I/O error.
 
-        The journal ends here: what was not fsynced is gone after the next mount. Raises `HarnessError`.
+        Open files accept no more writes; reads go on. The journal ends here: what was not fsynced is gone after the
+        next mount. Raises `HarnessError`.
         """
         _run(["mount", "-o", "remount,abort", self.folder], package="mount")
 
     def write_error(self) -> int | None:
-        """The errno with which a small file cannot be written; None: it can."""
+        """Return the errno with which a small write fails; None when it succeeds."""
         probe = Path(self.folder) / ".ebbtide-probe"
         try:
             handle = os.open(probe, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC)
@@ -182,24 +192,27 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         return os.path.realpath(self.folder) in _mount_points()
 
     def undo(self) -> bool:
-        """Unmount and free the loop device; True when either was there. The image stays with the run."""
+        """Unmount and free the loop device; returns True when either existed.
+
+        The image stays with the run.
+        """
         mounted = self.is_mounted()
         if mounted:
             self.unmount()
         devices = self._loop_devices()
         for device in devices:
-            # Gone by itself where the mount held the last reference.
+            # The device is already free where the mount held the last reference.
             subprocess.run(["losetup", "-d", device], capture_output=True, check=False)
         return mounted or bool(devices)
 
     def describe(self) -> str:
-        """For people."""
+        """Return how messages name the volume."""
         return f"volume {self.folder} (loop mount of {self.image})"
 
     def _ballast(self) -> Path:
         return Path(self.folder) / ".ebbtide-ballast"
 
-    def _planted(self) -> Path:
+    def _unsynced_file(self) -> Path:
         return Path(self.folder) / ".ebbtide-not-synced"
 
     def _refuses_writes(self) -> bool:
@@ -211,7 +224,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         return False
 
     def _loop_devices(self) -> list[str]:
-        """Loop devices backed by the image, also after the image file was deleted."""
+        """Return the loop devices backed by the image, also after its file was deleted."""
         wanted = {os.path.realpath(self.image), os.path.realpath(self.image) + " (deleted)"}
         found = []
         for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
@@ -224,7 +237,10 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
 
 
 def _run(command: list[str], *, package: str) -> str:
-    """Run a host command and return what it prints; its failure becomes a `HarnessError` that says how to mend it."""
+    """Run a host command and return its output.
+
+    A failure becomes a `HarnessError` that says how to fix it.
+    """
     if shutil.which(command[0]) is None:
         raise HarnessError(f"the command {command[0]} is missing", next=f"apt-get install {package}")
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -239,16 +255,16 @@ def _run(command: list[str], *, package: str) -> str:
 
 
 def _mount_points() -> set[str]:
-    """Where something is mounted, as this process sees it."""
+    """Return where something is mounted, as this process sees it."""
     points = set()
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        # Blanks and backslashes stand as octal escapes.
+        # Blanks and backslashes are written as octal escapes.
         points.add(line.split()[4].encode().decode("unicode_escape"))
     return points
 
 
 def _users_of(folder: str) -> str:
-    """`pid (command)` of processes with an open file below `folder`."""
+    """Return `pid (command)` of each process with an open file below `folder`."""
     prefix = os.path.realpath(folder) + "/"
     users = []
     for process in Path("/proc").glob("[0-9]*"):

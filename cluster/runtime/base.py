@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from cluster.host.links import Cut, Limited, Transfer
+from cluster.host.links import Cut, LimitCounts, Transfer
 from cluster.host.slow_volume import Pulses
 from cluster.host.volumes import Volume
 from cluster.wire.messages import Command, WireEvent
@@ -84,7 +84,7 @@ class Network(Protocol):
     def limit(self, pairs: Collection[Cut], rate_bytes_s: int) -> None:
         """Let no more than that pass each of `pairs`, one direction each. Raises `HarnessError`."""
 
-    def limited(self) -> Mapping[Cut, Limited]:
+    def limit_counts(self) -> Mapping[Cut, LimitCounts]:
         """The pairs that are limited now, as the kernel says."""
 
     def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:
@@ -93,13 +93,13 @@ class Network(Protocol):
     def heal(self) -> None:
         """Remove every cut and every limit."""
 
-    def passing(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
+    def passing_pairs(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
         """Those of `pairs` whose probe packet, sent in the source's namespace, arrives in the target's.
 
         One direction each, all at once; a pair that does not pass takes the whole `timeout_s`.
         """
 
-    def dropped(self) -> Mapping[Cut, int]:
+    def dropped_packets(self) -> Mapping[Cut, int]:
         """Packets dropped so far, by cut in force."""
 
 

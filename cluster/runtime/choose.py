@@ -127,15 +127,15 @@ def open_runtime(
 
 
 def _docker(kafka: str, asked: str | None, note: Callable[[str], None]) -> DockerChoice:
-    from cluster.host.containers import asking, connected, docker_host
+    from cluster.host.containers import docker_errors, docker_host, open_client
     from cluster.images import build_image, can_build, find_image
 
     if held() == "user namespace":
         raise _unreachable("root's powers reach no further than a user namespace")
     if not docker_host().startswith("unix://"):
         raise _unreachable(f"DOCKER_HOST={docker_host()}")
-    with connected(docker_host()) as client:
-        with asking("say what it is"):
+    with open_client(docker_host()) as client:
+        with docker_errors("say what it is"):
             facts = client.info()
         if facts.get("OperatingSystem") == "Docker Desktop":
             raise _unreachable("Docker Desktop, whose containers are in a virtual machine")

@@ -138,7 +138,7 @@ class HostRuntime(ABC):
                 raise HarnessError(f"{self.nodes[node_id].name} runs already", got=f"pid {self.pid(node_id)}")
         for node_id in node_ids:
             if node_id in self._volumes:
-                self._volumes[node_id].plant()
+                self._volumes[node_id].write_unsynced()
             self._started_ns[node_id] = time.time_ns()
         self._start_servers(node_ids)
 
@@ -191,11 +191,11 @@ class HostRuntime(ABC):
         try:
             if self.power_loss_method == "fs-shutdown":
                 volume = self._volumes[node_id]
-                unsynced_there = volume.holds_planted()
+                unsynced_there = volume.has_unsynced()
                 volume_down = volume.shut_down()
                 volume.unmount()
                 volume.mount()
-                unsynced_gone = not volume.holds_planted()
+                unsynced_gone = not volume.has_unsynced()
             else:
                 cut_to_recovery_points(self.data_dir(node_id))
                 volume_down = unsynced_there = unsynced_gone = True

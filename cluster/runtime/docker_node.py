@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cluster.host.containers import Container, asking, docker_host, labels_of
+from cluster.host.containers import Container, docker_errors, docker_host, labels_of
 from cluster.host.ledger import Ledger
 from cluster.host.processes import KILL_TIMEOUT_S, OwnedProcess, ProcessId, identify, is_alive, state_of
 from cluster.images import Image
@@ -66,7 +66,7 @@ class NodeContainer:
 
     def start(self) -> ProcessId:
         """Start it; the process waits at the gate. Raises `HarnessError`."""
-        with asking(f"start the container {self._container.name}"):
+        with docker_errors(f"start the container {self._container.name}"):
             self._client.api.start(self._container.name)
             pid = self._client.api.inspect_container(self._container.name)["State"]["Pid"]
         try:
@@ -117,7 +117,7 @@ class NodeContainer:
 
     def ended(self) -> int | None:
         """The exit code that the daemon knows; None while it thinks that the container runs."""
-        with asking(f"say how {self._container.name} ended"):
+        with docker_errors(f"say how {self._container.name} ended"):
             state = self._client.api.inspect_container(self._container.name)["State"]
         return None if state["Running"] else int(state["ExitCode"])
 
@@ -125,7 +125,7 @@ class NodeContainer:
         from docker.errors import APIError
         from docker.types import LogConfig, Mount
 
-        with asking(f"make the container {self._container.name}"):
+        with docker_errors(f"make the container {self._container.name}"):
             try:
                 self._client.api.create_container(
                     image=image.id,

@@ -14,7 +14,7 @@ from live.clusters import CONTROLLER, READY_S, Cluster
 
 from cluster.host.links import Cut
 from cluster.host.processes import state_of
-from cluster.host.writeback import HELD
+from cluster.host.writeback import HELD_SETTINGS
 from cluster.runtime.base import PowerLossMethod, Runtime
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.logs.segments import leo_of
@@ -103,13 +103,13 @@ def test_a_client_is_in_the_client_namespace_and_in_the_ledger(cluster: Cluster)
         )
         namespace = Path(f"/proc/{client.pid}/ns/net").stat().st_ino
         assert namespace == Path(f"/run/netns/ebbtide-{cluster.run_id}-clients").stat().st_ino
-        assert f"process {client.pid} (client)" in [entry.describe() for entry in cluster.ledger.standing()]
+        assert f"process {client.pid} (client)" in [entry.describe() for entry in cluster.ledger.entries()]
     finally:
         assert client.kill() == -signal.SIGKILL
 
 
 def test_write_back_is_held_where_unsynced_pages_are_to_be_lost(runtime: Runtime) -> None:
-    for name, value in HELD.items():
+    for name, value in HELD_SETTINGS.items():
         held = Path("/proc/sys/vm", name).read_text().strip() == value
         assert held == (runtime.power_loss_method == "fs-shutdown")
 
@@ -173,17 +173,17 @@ def test_a_cut_is_one_way_and_outlasts_a_restart_of_the_node(runtime: Runtime) -
     there, back = Cut(source=1, target=2), Cut(source=2, target=1)
     runtime.network.cut([there])
     try:
-        assert runtime.network.passing([there, back]) == {back}
+        assert runtime.network.passing_pairs([there, back]) == {back}
         runtime.kill(1)
-        assert runtime.network.passing([there, back]) == {back}
+        assert runtime.network.passing_pairs([there, back]) == {back}
         runtime.start([1])
         # At once, before the node has spoken and made itself known.
-        assert runtime.network.passing([back]) == {back}
-        assert runtime.network.passing([there, back]) == {back}
-        assert runtime.network.dropped()[there] > 0
+        assert runtime.network.passing_pairs([back]) == {back}
+        assert runtime.network.passing_pairs([there, back]) == {back}
+        assert runtime.network.dropped_packets()[there] > 0
     finally:
         runtime.network.heal()
-    assert runtime.network.passing([there, back]) == {there, back}
+    assert runtime.network.passing_pairs([there, back]) == {there, back}
     runtime.wait_ready([1, 2], READY_S)
 
 

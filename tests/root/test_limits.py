@@ -52,7 +52,7 @@ def test_a_limited_direction_is_slow_and_every_other_is_not(cluster: Cluster) ->
     seen = network.transfer([THERE, *beside], SIZE_BYTES, 2.0)
     assert seen[THERE].took_s > 0.9 * (SIZE_BYTES - burst_bytes(RATE_BYTES_S)) / RATE_BYTES_S
     assert all(seen[pair].took_s < 0.1 and seen[pair].arrived_bytes >= SIZE_BYTES for pair in beside)
-    assert network.limited()[THERE].passed_bytes > SIZE_BYTES
+    assert network.limit_counts()[THERE].passed_bytes > SIZE_BYTES
 
 
 def test_a_limit_is_proven_healed_and_gone(cluster: Cluster) -> None:

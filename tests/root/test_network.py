@@ -46,31 +46,31 @@ def _cut(source: int, target: int) -> Cut:
 
 
 def test_packets_pass_between_all_nodes(network: BridgeNetwork) -> None:
-    assert network.passing(ALL, 2.0) == ALL
+    assert network.passing_pairs(ALL, 2.0) == ALL
 
 
 def test_a_cut_drops_one_direction_only(network: BridgeNetwork) -> None:
     network.cut([_cut(1, 2)])
-    assert network.passing([_cut(1, 2)]) == frozenset()
-    assert network.passing(ALL - {_cut(1, 2)}, 2.0) == ALL - {_cut(1, 2)}
+    assert network.passing_pairs([_cut(1, 2)]) == frozenset()
+    assert network.passing_pairs(ALL - {_cut(1, 2)}, 2.0) == ALL - {_cut(1, 2)}
 
 
 def test_cuts_add_up_and_a_heal_removes_them_all(network: BridgeNetwork) -> None:
     network.cut([_cut(1, 2)])
     network.cut([_cut(1, 2), _cut(2, 1)])
-    assert network.passing([_cut(1, 2), _cut(2, 1)]) == frozenset()
+    assert network.passing_pairs([_cut(1, 2), _cut(2, 1)]) == frozenset()
     network.heal()
-    assert network.passing(ALL, 2.0) == ALL
-    assert network.dropped() == {}
+    assert network.passing_pairs(ALL, 2.0) == ALL
+    assert network.dropped_packets() == {}
 
 
 def test_dropped_packets_are_counted_by_cut(network: BridgeNetwork) -> None:
     network.cut([_cut(1, 2), _cut(2, 1)])
-    assert set(network.dropped().values()) == {0}
+    assert set(network.dropped_packets().values()) == {0}
     # A packet is counted once the network is up and its sender has found the address, which is asked for each second.
-    network.passing([_cut(1, 2)], 2.0)
-    assert network.dropped()[_cut(1, 2)] > 0
-    assert network.dropped()[_cut(2, 1)] == 0
+    network.passing_pairs([_cut(1, 2)], 2.0)
+    assert network.dropped_packets()[_cut(1, 2)] > 0
+    assert network.dropped_packets()[_cut(2, 1)] == 0
 
 
 def test_a_connection_survives_a_cut_and_goes_on_after_the_heal(network: BridgeNetwork, paths: dict[int, Path]) -> None:
@@ -114,7 +114,7 @@ def test_a_namespace_plugged_in_again_takes_the_place_of_the_first(ledger: Ledge
     ledger.make(again, again.create)
     network.cut([_cut(1, 2)])
     network.attach(1, again.path)
-    assert network.passing(ALL, 2.0) == ALL - {_cut(1, 2)}
+    assert network.passing_pairs(ALL, 2.0) == ALL - {_cut(1, 2)}
 
 
 def test_a_taken_name_is_one_clear_error_and_stays_whose_it_is(ledger: Ledger) -> None:
@@ -136,7 +136,7 @@ def test_two_runs_at_once_do_not_meet(network: BridgeNetwork, tmp_path: Path, ru
         for node in NODES:
             other.add_namespace(node)
         network.cut([_cut(1, 2)])
-        assert other.passing(ALL, 2.0) == ALL
+        assert other.passing_pairs(ALL, 2.0) == ALL
         other.close()
 
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.root
 HARNESS = """
 import sys, time
 from cluster.host.slow_volume import Pulses, Slowness
-assert Pulses(Slowness(folder=sys.argv[1]), 60.0, 61.0).froze(20)
+assert Pulses(Slowness(folder=sys.argv[1]), 60.0, 61.0).wait_frozen(20)
 print("frozen", flush=True)
 time.sleep(60)
 """
@@ -51,8 +51,8 @@ def slowest_s(volume: Volume, within_s: float, enough_s: float = 10.0) -> float:
 
 def test_a_write_waits_once_in_every_period_and_not_after_the_end(volume: Volume) -> None:
     pulses = Pulses(Slowness(folder=volume.folder), delay_s=0.6, period_s=0.7)
-    assert pulses.froze(20)
-    assert (slowest_s(volume, 20, enough_s=0.4) >= 0.4, pulses.ended()) == (True, None)
+    assert pulses.wait_frozen(20)
+    assert (slowest_s(volume, 20, enough_s=0.4) >= 0.4, pulses.end_status()) == (True, None)
     pulses.end()
     assert not thaw(Path(volume.folder))
     timed_write(Path(volume.folder), 20.0)
@@ -63,7 +63,7 @@ def test_reads_go_on_while_writes_wait(volume: Volume) -> None:
     file = Path(volume.folder) / "file"
     file.write_bytes(b"log")
     pulses = Pulses(Slowness(folder=volume.folder), delay_s=60.0, period_s=61.0)
-    assert pulses.froze(20)
+    assert pulses.wait_frozen(20)
     assert file.read_bytes() == b"log"
     with pytest.raises(TimeoutError):
         timed_write(Path(volume.folder), 0.3)
@@ -87,10 +87,10 @@ def test_where_the_process_that_thaws_was_killed_too_the_ledger_thaws(volume: Vo
     ledger = Ledger.open("slow", tmp_path, ledgers=tmp_path / "ledger")
     ledger.record(slowness)
     pulses = Pulses(slowness, delay_s=60.0, period_s=61.0)
-    assert pulses.froze(20)
+    assert pulses.wait_frozen(20)
     os.kill(pulses._popen.pid, signal.SIGKILL)
     pulses._popen.wait()
-    assert pulses.ended() == -signal.SIGKILL
+    assert pulses.end_status() == -signal.SIGKILL
     with pytest.raises(TimeoutError):
         timed_write(Path(volume.folder), 0.3)
     ledger.close()
@@ -101,8 +101,8 @@ def test_where_the_process_that_thaws_was_killed_too_the_ledger_thaws(volume: Vo
 
 def test_nothing_but_the_volume_is_ever_frozen(volume: Volume) -> None:
     pulses = Pulses(Slowness(folder=volume.folder), delay_s=1.5, period_s=3.0)
-    assert (slowest_s(volume, 20, enough_s=0.75) >= 0.75, pulses.ended()) == (True, None)
+    assert (slowest_s(volume, 20, enough_s=0.75) >= 0.75, pulses.end_status()) == (True, None)
     volume.unmount()
-    wait_until(lambda: pulses.ended() == 0, awaited="the pulses to end with their volume", timeout_s=5)
+    wait_until(lambda: pulses.end_status() == 0, awaited="the pulses to end with their volume", timeout_s=5)
     timed_write(Path(volume.folder), 20.0)
     pulses.end()

@@ -144,4 +144,4 @@ def test_a_proxy_that_dies_is_an_error_that_names_it(bench: Bench) -> None:
 
 
 def _proxies(ledger: Ledger) -> set[int]:
-    return {entry.process.pid for entry in ledger.standing() if isinstance(entry, OwnedProcess)}
+    return {entry.process.pid for entry in ledger.entries() if isinstance(entry, OwnedProcess)}

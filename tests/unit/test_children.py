@@ -15,7 +15,7 @@ import pytest
 from cluster.host import children
 from cluster.host.children import start_child
 from cluster.host.ledger import Ledger, read_ledger
-from cluster.host.processes import OwnedProcess, identify, is_alive, ran_ns, run_times_ns, state_of
+from cluster.host.processes import OwnedProcess, cpu_ns_since, identify, is_alive, state_of, thread_cpu_ns
 from ebbtide.waiting import WaitExpired, pause, wait_until
 
 
@@ -43,7 +43,7 @@ def test_a_child_stands_in_the_ledger_before_its_program_runs(
 
     monkeypatch.setattr(ledger, "record", spy)
     child = start_child(ledger, ["touch", str(ran)], name="t", output=tmp_path / "log")
-    assert [entry.describe() for entry in read_ledger(ledger.path).standing] == [f"process {child.pid} (t)"]
+    assert [entry.describe() for entry in read_ledger(ledger.path).entries] == [f"process {child.pid} (t)"]
     child.wait(5)
     assert (had_run, ran.exists()) == ([False], True)
 
@@ -77,7 +77,7 @@ def test_a_killed_child_says_which_signal_and_leaves_the_ledger(ledger: Ledger, 
     child = start_child(ledger, ["sleep", "300"], name="s", output=tmp_path / "log")
     assert child.exit_status() is None
     assert child.kill() == -signal.SIGKILL
-    assert ledger.standing() == []
+    assert ledger.entries() == []
     assert child.kill() == -signal.SIGKILL
 
 
@@ -133,9 +133,9 @@ def test_a_paused_process_gets_no_time_and_a_resumed_one_does(ledger: Ledger, tm
     child = start_child(ledger, ["sh", "-c", "while :; do :; done"], name="s", output=tmp_path / "log")
     child.send(signal.SIGSTOP)
     wait_until(lambda: state_of(child.pid) == "T", awaited="the stop", timeout_s=5)
-    had = run_times_ns(child.pid)
+    had = thread_cpu_ns(child.pid)
     child.send(signal.SIGCONT)
-    wait_until(lambda: ran_ns(child.pid, had) > 0, awaited="it to run", timeout_s=5)
+    wait_until(lambda: cpu_ns_since(child.pid, had) > 0, awaited="it to run", timeout_s=5)
     child.kill()
 
 
@@ -148,5 +148,5 @@ def test_a_missing_host_command_says_what_to_install(
 
 
 def test_a_thread_that_ended_hides_nothing_of_what_the_others_ran() -> None:
-    had = {**run_times_ns(os.getpid()), "ended": 10**15}
-    wait_until(lambda: ran_ns(os.getpid(), had) > 0, awaited="this process to run", timeout_s=5)
+    had = {**thread_cpu_ns(os.getpid()), "ended": 10**15}
+    wait_until(lambda: cpu_ns_since(os.getpid(), had) > 0, awaited="this process to run", timeout_s=5)

@@ -41,7 +41,7 @@ def hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_local_is_taken_when_asked_for_and_no_daemon_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(containers, "connected", None)
+    monkeypatch.setattr(containers, "open_client", None)
     assert choose_runtime("local", "4.3.1", None, _silent) == LocalChoice()
 
 
@@ -103,12 +103,12 @@ def test_an_exit_code_of_docker_is_a_signal_unless_the_jvm_handles_it(exit_code:
 def test_the_owner_of_a_label_is_one_process_of_one_boot() -> None:
     labels = containers.labels_of("r")
     assert labels["org.ebbtide.run"] == "r"
-    assert containers._owner_lives(labels)
+    assert containers._is_owner_alive(labels)
     me = identify(os.getpid())
     for other in (f"{me.boot_id}/{me.start_ticks + 1}", f"another-boot/{me.start_ticks}"):
-        assert not containers._owner_lives({**labels, containers.STARTED: other})
+        assert not containers._is_owner_alive({**labels, containers.STARTED: other})
     # Made by someone else under a label of that name: left alone.
-    assert containers._owner_lives({"org.ebbtide.run": "r"})
+    assert containers._is_owner_alive({"org.ebbtide.run": "r"})
 
 
 def _public(kind: type) -> dict[str, Callable[..., object]]:

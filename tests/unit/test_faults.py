@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from cluster.host.limits import burst_bytes
-from cluster.host.links import Cut, Limited, Transfer
+from cluster.host.links import Cut, LimitCounts, Transfer
 from cluster.runtime.base import LogLoss, NodeInfo, PowerLoss
 from ebbtide.errors import StepImpossible
 from ebbtide.scenario.roles import CLIENTS
@@ -41,8 +41,8 @@ class FakeNetwork:
     def limit(self, pairs: Iterable[Cut], rate_bytes_s: int) -> None:
         self.limits.update(dict.fromkeys(pairs, rate_bytes_s))
 
-    def limited(self) -> Mapping[Cut, Limited]:
-        return dict.fromkeys(self.limits, Limited(passed_bytes=1, dropped_packets=0))
+    def limit_counts(self) -> Mapping[Cut, LimitCounts]:
+        return dict.fromkeys(self.limits, LimitCounts(passed_bytes=1, dropped_packets=0))
 
     def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:
         def took_s(pair: Cut) -> float:
@@ -51,11 +51,11 @@ class FakeNetwork:
 
         return {pair: Transfer(sent_bytes=size_bytes, arrived_bytes=size_bytes, took_s=took_s(pair)) for pair in pairs}
 
-    def passing(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
+    def passing_pairs(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
         dead = self.cuts if self.works else set()
         return frozenset(pair for pair in pairs if pair not in dead and pair.target not in self.deaf)
 
-    def dropped(self) -> Mapping[Cut, int]:
+    def dropped_packets(self) -> Mapping[Cut, int]:
         return dict.fromkeys(self.cuts, 1)
 
 

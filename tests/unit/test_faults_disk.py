@@ -61,10 +61,10 @@ class FakePulses:
         self._freezes = freezes
         self._status = status
 
-    def froze(self, within_s: float) -> bool:
+    def wait_frozen(self, within_s: float) -> bool:
         return self._freezes
 
-    def ended(self) -> int | None:
+    def end_status(self) -> int | None:
         return self._status
 
 

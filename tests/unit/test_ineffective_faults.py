@@ -18,7 +18,7 @@ import pytest
 from test_schedule import Counters, Notes
 
 from analysis.judge.outcome.deciding import unproven
-from cluster.host.links import Cut, Limited, Transfer
+from cluster.host.links import Cut, LimitCounts, Transfer
 from cluster.host.processes import state_of
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.runtime.base import DiskReplacement, LogLoss, NodeInfo, PowerLoss
@@ -90,10 +90,10 @@ class Inert:
     def slow_down(self, node_id: int, delay_s: float, period_s: float) -> Inert:
         return self
 
-    def froze(self, within_s: float) -> bool:
+    def wait_frozen(self, within_s: float) -> bool:
         return False
 
-    def ended(self) -> int | None:
+    def end_status(self) -> int | None:
         return None
 
     def fill(self) -> int:
@@ -113,15 +113,15 @@ class Inert:
 
     def heal(self) -> None: ...
 
-    def passing(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
+    def passing_pairs(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
         return frozenset(pair for pair in pairs if 3 not in (pair.source, pair.target))
 
-    def dropped(self) -> Mapping[Cut, int]:
+    def dropped_packets(self) -> Mapping[Cut, int]:
         return {}
 
     def limit(self, pairs: Iterable[Cut], rate_bytes_s: int) -> None: ...
 
-    def limited(self) -> Mapping[Cut, Limited]:
+    def limit_counts(self) -> Mapping[Cut, LimitCounts]:
         return {}
 
     def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:

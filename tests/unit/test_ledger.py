@@ -42,7 +42,7 @@ def _nobody(name: str) -> OwnedProcess:
 def test_an_entry_is_on_disk_before_the_thing_is_made(ledgers: Path, tmp_path: Path) -> None:
     seen = []
     with Ledger.open("r", tmp_path, ledgers=ledgers) as ledger:
-        ledger.make(_nobody("a"), lambda: seen.extend(read_ledger(ledger.path).standing))
+        ledger.make(_nobody("a"), lambda: seen.extend(read_ledger(ledger.path).entries))
     assert seen == [_nobody("a")]
 
 
@@ -82,7 +82,7 @@ def test_one_failing_undo_does_not_stop_the_others_and_stays_for_clean(
     with pytest.raises(HarnessError, match="stuck"):
         ledger.close()
     assert undone == ["last", "first"]
-    assert [entry.name for entry in read_ledger(ledger.path).standing if isinstance(entry, OwnedProcess)] == ["stuck"]
+    assert [entry.name for entry in read_ledger(ledger.path).entries if isinstance(entry, OwnedProcess)] == ["stuck"]
 
 
 def test_a_taken_name_is_struck_out_so_that_nothing_foreign_is_undone(
@@ -94,7 +94,7 @@ def test_a_taken_name_is_struck_out_so_that_nothing_foreign_is_undone(
     with Ledger.open("r", tmp_path, ledgers=ledgers) as ledger:
         with pytest.raises(HarnessError, match="/somewhere/taken"):
             ledger.make(_entry(sleeper.pid), taken)
-        assert read_ledger(ledger.path).standing == ()
+        assert read_ledger(ledger.path).entries == ()
     assert sleeper.poll() is None
 
 
@@ -219,7 +219,7 @@ def test_a_line_that_a_kill_tore_is_no_entry(tmp_path: Path, ledgers: Path) -> N
     ledger.record(_nobody("whole"))
     with ledger.path.open("ab") as file:
         file.write(b'{"line":"made","number":1,"entry":{"kind":"proc')
-    assert read_ledger(ledger.path).standing == (_nobody("whole"),)
+    assert read_ledger(ledger.path).entries == (_nobody("whole"),)
     ledger.close()
 
 

@@ -81,6 +81,6 @@ def test_clean_removes_what_a_killed_judging_left(
     wait_until(lambda: process.poll() is not None, awaited="the owner's end", timeout_s=5)
     nothing: list[Container] = []
     monkeypatch.setattr("cluster.clean.ledgers_dir", lambda: tmp_path / "ledger")
-    monkeypatch.setattr("cluster.clean.ownerless", lambda known: nothing)
+    monkeypatch.setattr("cluster.clean.abandoned_containers", lambda known: nothing)
     assert main(["clean"]) == ExitCode.AS_PREDICTED
     assert capsys.readouterr().out == f"judging: undone: temporary folder {folder}\n"

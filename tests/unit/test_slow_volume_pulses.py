@@ -28,7 +28,7 @@ def test_the_first_freeze_is_told_of_once_the_volume_is_frozen(
         return next(hangs_up)
 
     monkeypatch.setattr(fcntl, "ioctl", ioctl)
-    monkeypatch.setattr(slow_volume, "_hung_up", hung_up)
+    monkeypatch.setattr(slow_volume, "_has_stdin_ended", hung_up)
     slow_volume.pulse(tmp_path, 0.1, 0.2)
     assert told == [(True, "\n"), (False, ""), (True, ""), (False, ""), (True, "")]
     assert not frozen
@@ -48,5 +48,5 @@ def test_a_process_that_says_nothing_has_frozen_nothing(
 
     monkeypatch.setattr(slow_volume.subprocess, "Popen", stand_in)
     pulses = Pulses(Slowness(folder=str(tmp_path / "none")), 0.1, 0.2)
-    assert (pulses.froze(10.0 if froze or status else 0.3), pulses.ended()) == (froze, status)
+    assert (pulses.wait_frozen(10.0 if froze or status else 0.3), pulses.end_status()) == (froze, status)
     pulses.end()

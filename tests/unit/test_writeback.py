@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from cluster.host.processes import identify
-from cluster.host.writeback import HELD, WriteBackHold
+from cluster.host.writeback import HELD_SETTINGS, WriteBackHold
 
 ORIGINAL = {"dirty_writeback_centisecs": "500", "dirty_expire_centisecs": "3000"}
 
@@ -34,7 +34,7 @@ def _values(settings: Path) -> dict[str, str]:
 def test_a_hold_is_put_back(settings: Path) -> None:
     hold = _hold("a", settings)
     hold.acquire()
-    assert _values(settings) == HELD
+    assert _values(settings) == HELD_SETTINGS
     assert hold.undo()
     assert _values(settings) == ORIGINAL
 
@@ -45,7 +45,7 @@ def test_the_second_holder_does_not_take_the_held_values_for_the_originals(order
         _hold(run, settings).acquire()
     first, last = order
     _hold(first, settings).undo()
-    assert _values(settings) == HELD
+    assert _values(settings) == HELD_SETTINGS
     _hold(last, settings).undo()
     assert _values(settings) == ORIGINAL
 
@@ -77,7 +77,7 @@ def test_a_dead_holder_is_cleaned_without_disturbing_a_live_one(settings: Path) 
     with subprocess.Popen(["sleep", "300"]) as process:
         _die_as("dead", settings, process)
     assert _hold("dead", settings).undo()
-    assert _values(settings) == HELD
+    assert _values(settings) == HELD_SETTINGS
     _hold("live", settings).undo()
     assert _values(settings) == ORIGINAL
 
@@ -105,7 +105,7 @@ def test_a_hold_of_an_earlier_boot_is_forgotten_and_changes_nothing(settings: Pa
     state = msgspec.json.decode(file.read_bytes())
     file.write_bytes(msgspec.json.encode({**state, "boot_id": "an earlier boot"}))
     assert not hold.undo()
-    assert _values(settings) == HELD
+    assert _values(settings) == HELD_SETTINGS
     assert not file.exists()
 
 
