@@ -70,7 +70,7 @@ INVALID_PRODUCER_ID_MAPPING | 49 | failed | The transaction is verified before t
 INVALID_TXN_STATE | 48 | failed | The transaction is verified before the append.
 NOT_ENOUGH_REPLICAS_AFTER_APPEND | 20 | unknown | It was appended and may well be committed later.
 NOT_LEADER_OR_FOLLOWER | 6 | unknown | Refused before the append, or appended and then deposed during the wait.
-UNKNOWN_TOPIC_OR_PARTITION | 3 | unknown | Refused before the append, or appended and then gone during the wait.
+UNKNOWN_TOPIC_OR_PARTITION | 3 | unknown | Refused before the append, or appended and deleted during the wait.
 KAFKA_STORAGE_ERROR | 56 | unknown | The disk failed before, during or after the append.
 REQUEST_TIMED_OUT | 7 | unknown | It was appended and the ISR did not confirm it in time.
 LEADER_NOT_AVAILABLE | 5 | unknown | No broker documents it for produce; nothing can be concluded.
