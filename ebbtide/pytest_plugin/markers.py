@@ -81,7 +81,8 @@ def expected_of(item: pytest.Item) -> tuple[str, ...] | None:
     if unknown := [repr(word) + _meant(word, known) for word in expected if word not in known]:
         raise WrongMarker(
             f"expected_violation does not know {', '.join(unknown)}; allowed: the causes {', '.join(causes)}, the "
-            "properties (clauses) and coverage facts of docs/verdicts.md, and the kinds of anomaly of docs/reconcile.md"
+            "properties of docs/clauses.md, the coverage facts of docs/coverage-facts.md, and the kinds of anomaly of "
+            "docs/reconcile.md"
         )
     return expected
 

@@ -1,7 +1,7 @@
 """The coverage facts by name: what each counts, the clause it bears on, and without what its 0 says nothing.
 
 Every name in `coverage` of a verdict is one of these, and so is every name in a prediction's `exercised` and `never`.
-docs/verdicts.md shows the table; `python -m tools.pages.catalogue` makes it.
+docs/coverage-facts.md shows the table; `python -m tools.pages.catalogue` makes it.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def _fact_known(name: str, where: str) -> Iterator[UsageError]:
             "unknown coverage fact",
             where=where,
             got=repr(name),
-            allowed="a coverage fact of docs/verdicts.md, e.g. elections" + suggestion(name, list(FACTS)),
+            allowed="a coverage fact of docs/coverage-facts.md, e.g. elections" + suggestion(name, list(FACTS)),
         )
 
 

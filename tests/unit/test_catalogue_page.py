@@ -1,11 +1,11 @@
-"""docs/scenarios.md says what the scenario files say, and what runs showed."""
+"""docs/scenarios.md and the pages of the scenarios say what the scenario files say, and what runs showed."""
 
 from __future__ import annotations
 
 from ebbtide.scenario import catalogue
 from harness.nightly.job import Job, ReleaseTarget
 from harness.nightly.store import FinishedJob, JobEnd
-from tools.pages.catalogue import PAGE, measured, page, scenarios, stored
+from tools.pages.catalogue import INDEX, PAGES, index, measured, page, scenarios, stored
 
 
 def finished_job(ended: JobEnd, number: int, **causes: int) -> FinishedJob:
@@ -13,8 +13,15 @@ def finished_job(ended: JobEnd, number: int, **causes: int) -> FinishedJob:
     return FinishedJob(night="n", job=job, run_id=f"r{number}", ended=ended, causes=causes, took_s=10.0 * number)
 
 
-def test_the_page_is_that_of_the_files() -> None:
-    assert PAGE.read_text() == page(scenarios(), stored()), "python -m tools.pages.catalogue"
+def test_the_index_and_the_pages_are_those_of_the_files() -> None:
+    assert INDEX.read_text() == index(scenarios(), stored()), "python -m tools.pages.catalogue"
+    written = {path.stem: path.read_text() for path in PAGES.iterdir()}
+    assert written == {one.name: page(one, stored()) for one in scenarios()}, "python -m tools.pages.catalogue"
+
+
+def test_the_index_says_on_which_releases_runs_lost_acked_records() -> None:
+    [row] = [line for line in INDEX.read_text().splitlines() if line.startswith("| [last-replica-standing]")]
+    assert row.endswith(" | 3.9.1 | 4.3.1, 4.4.0 |")
 
 
 def test_repetitions_are_one_row_and_failures_of_the_host_are_none() -> None:
@@ -24,5 +31,5 @@ def test_repetitions_are_one_row_and_failures_of_the_host_are_none() -> None:
     assert row.outcomes == {"as-predicted": 1, "contradicted": 1}
     assert row.lost == ("1,000 unexplained", "none")
     assert row.took_s == 15.0
-    text = page([catalogue.find("healthy")], [row])
+    text = page(catalogue.find("healthy"), [row])
     assert "| 4.3.1 | local | 1 as-predicted, 1 contradicted | 1,000 unexplained; none | 15 |" in text

@@ -70,4 +70,4 @@ def test_one_of_what_a_fact_needs_is_enough_and_most_need_nothing() -> None:
 
 
 def test_the_page_has_the_table_of_the_code_and_the_catalogue() -> None:
-    assert PAGE.read_text() == page(PAGE.read_text(), scenarios()), "python -m tools.pages.catalogue"
+    assert PAGE.read_text() == page(scenarios()), "python -m tools.pages.catalogue"

@@ -11,7 +11,7 @@ from nights import World, job
 from records import RecordBuilder
 
 from harness.nightly.store import FinishedJob, Store
-from tools.pages import acks, catalogue, facts
+from tools.pages import acks, catalogue, facts, kinds
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = [path.stem for path in sorted((ROOT / "tools" / "pages").glob("*.py")) if "__main__" in path.read_text()]
@@ -59,15 +59,21 @@ def test_a_store_without_runs_of_the_matrix_leaves_the_page_as_it_is(
 def test_the_catalogue_takes_the_runs_of_a_store_into_its_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, name in ((catalogue, "MEASURED"), (catalogue, "PAGE"), (facts, "PAGE")):
-        monkeypatch.setattr(module, name, Path(shutil.copy(getattr(module, name), tmp_path)))
-    before = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    docs = Path(shutil.copytree(catalogue.DOCS, tmp_path / "docs"))
+    for module, name in ((catalogue, "MEASURED"), (catalogue, "INDEX"), (catalogue, "PAGES"), (facts, "PAGE")):
+        monkeypatch.setattr(module, name, docs / getattr(module, name).name)
+    monkeypatch.setattr(kinds, "PAGE", docs / kinds.PAGE.name)
+    (docs / "scenarios" / "no-more.md").write_text("")
     assert catalogue.main([]) == 0
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
+    assert {path.name: path.read_text() for path in (docs / "scenarios").iterdir()} == {
+        path.name: path.read_text() for path in (catalogue.DOCS / "scenarios").iterdir()
+    }
     stored_run(tmp_path / "store", "healthy")
     assert catalogue.main([str(tmp_path / "store")]) == 0
     [row] = [
         row for row in catalogue.stored() if (row.scenario, row.target, row.runtime) == ("healthy", "4.3.1", "local")
     ]
     assert (row.outcomes, row.took_s) == ({"as-predicted": 1}, 20.0)
-    assert "| 4.3.1 | local | 1 as-predicted | none | 20 | 1970-01-01 |" in catalogue.PAGE.read_text()
+    assert (
+        "| 4.3.1 | local | 1 as-predicted | none | 20 | 1970-01-01 |" in (docs / "scenarios" / "healthy.md").read_text()
+    )

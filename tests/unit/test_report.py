@@ -288,7 +288,7 @@ def test_nothing_is_said_to_be_violated_while_a_needed_clause_is_unknown(tmp_pat
 
     assert said() == "nothing violated"
     assert said(**{TWICE.replace("-", "_"): "unknown"}) == f"cannot tell:\n{TWICE}"
-    # Those that a run may leave open, as docs/verdicts.md lists them.
+    # Those that a run may leave open, as docs/clauses.md lists them.
     assert said(every_transition_is_one_the_protocol_allows="unknown") == "nothing violated"
     assert (
         said(hw_frozen_below_min_isr="unknown") == said(None, hw_frozen_below_min_isr="unknown") == "nothing violated"

@@ -255,11 +255,12 @@ def test_all_contradictions_of_a_file_are_told_at_once() -> None:
 
 
 def test_every_example_of_the_fault_reference_is_a_step_that_is_accepted() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "faults.md").read_text("utf-8")
+    pages = (Path(__file__).parents[2] / "docs").glob("faults*.md")
+    page = "".join(path.read_text("utf-8") for path in pages)
     examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     kinds = set()
     for example in examples:
-        scenario = parse(FILE.format(steps=example), file="docs/faults.md")
+        scenario = parse(FILE.format(steps=example), file="docs/faults-network.md")
         kinds |= {step.step for step in scenario.steps}
     assert {"partition", "isolate", "flap", "limit-bandwidth", "slow-disk", "duplicate-request"} <= kinds
 

@@ -1,10 +1,10 @@
-"""docs/scenarios.md from the scenario files and what was measured: `python -m tools.pages.catalogue [STORE...]`.
+"""The pages of the scenarios, from their files and from measured runs: `python -m tools.pages.catalogue [STORE...]`.
 
-The table of coverage facts in docs/verdicts.md, which says who asks for each, and the table of faults in docs/faults.md
-are made anew with it.
+docs/scenarios.md lists the scenarios, and docs/scenarios/ has a page for each. The command also writes the tables of
+coverage facts (docs/coverage-facts.md) and of faults (docs/faults.md).
 
 Each STORE (`ebbtide nightly --store STORE`) replaces, in docs/measured.json, what was measured of every scenario,
-target and runtime that it has runs of. The page is written anew either way; a test holds it against the files.
+target and runtime that it has runs of. Without a STORE the pages are written too; a test compares them with the files.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 
 import msgspec
+from packaging.version import Version
 
 from analysis.judge.outcome.prediction import told
 from ebbtide.scenario import catalogue
@@ -27,14 +28,25 @@ from tools.pages import facts, kinds
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MEASURED = DOCS / "measured.json"
-PAGE = DOCS / "scenarios.md"
+INDEX = DOCS / "scenarios.md"
+PAGES = DOCS / "scenarios"
 
 _INTRO = """# The scenarios
 
-Made by `python -m tools.pages.catalogue` from the scenario files and from recorded runs; do not edit. `ebbtide
-scenarios show NAME` prints a file, `ebbtide run NAME --kafka RELEASE` runs it. A run is *as predicted* only where each
-fault proved its effect and each fact that the prediction asks for came about. `4.0.2:F=N` is release 4.0.2 formatted
-with level N of the feature F.
+Made by `python -m tools.pages.catalogue` from the scenario files; do not edit. `ebbtide scenarios show NAME` prints a
+file, `ebbtide run NAME --kafka RELEASE` runs it. The page of a scenario has its predictions for each release and what
+was measured. A run is *as predicted* only if each fault proved its effect and each fact that the prediction asks for
+came about.
+
+The last two columns are of recorded runs, on releases with their own feature levels: those in which acked records were
+lost, with any acks, and those in which none were.
+
+| scenario | shows | lost acked records | lost none |
+|---|---|---|---|
+"""
+_PAGE_INTRO = """
+Made by `python -m tools.pages.catalogue` from the scenario file and from recorded runs; do not edit.
+[All scenarios](../scenarios.md).
 """
 
 
@@ -75,9 +87,35 @@ def measured(finished: Iterable[FinishedJob]) -> list[Measured]:
     ]
 
 
-def page(scenarios: Sequence[Scenario], rows: Sequence[Measured]) -> str:
+def index(scenarios: Sequence[Scenario], rows: Sequence[Measured]) -> str:
     """The whole of docs/scenarios.md."""
-    return _INTRO + "\n" + "\n".join(line for one in scenarios for line in _section(one, rows)) + "\n"
+    return _INTRO + "".join(
+        f"| [{one.name}](scenarios/{one.name}.md) | {one.title} | {' | '.join(_losing_and_not(one, rows))} |\n"
+        for one in scenarios
+    )
+
+
+def page(scenario: Scenario, rows: Sequence[Measured]) -> str:
+    """The whole page of a scenario."""
+    return "\n".join(_page(scenario, rows)).rstrip("\n") + "\n"
+
+
+def write(scenarios: Sequence[Scenario], rows: Sequence[Measured]) -> None:
+    """Make the index and the pages anew; pages of scenarios that are no more go."""
+    INDEX.write_text(index(scenarios, rows))
+    PAGES.mkdir(exist_ok=True)
+    for old in PAGES.glob("*.md"):
+        old.unlink()
+    for scenario in scenarios:
+        (PAGES / f"{scenario.name}.md").write_text(page(scenario, rows))
+
+
+def _losing_and_not(scenario: Scenario, rows: Sequence[Measured]) -> Iterator[str]:
+    """The releases on which runs lost records, and those on which none did."""
+    mine = [row for row in rows if row.scenario == scenario.name and ":" not in row.target]
+    losing = {row.target for row in mine if row.lost != ("none",)}
+    for releases in (losing, {row.target for row in mine} - losing):
+        yield ", ".join(sorted(releases, key=Version)) or "-"
 
 
 def _lost(done: FinishedJob) -> str:
@@ -90,8 +128,9 @@ def _odd(done: FinishedJob) -> str:
     return f"{done.ended}: {reasons[0] if reasons else 'no reason'}"
 
 
-def _section(scenario: Scenario, rows: Sequence[Measured]) -> Iterator[str]:
-    yield f"## {scenario.name}\n"
+def _page(scenario: Scenario, rows: Sequence[Measured]) -> Iterator[str]:
+    yield f"# {scenario.name}"
+    yield _PAGE_INTRO
     yield f"{scenario.title}.\n"
     yield scenario.description.strip() + "\n"
     for prediction in scenario.predictions:
@@ -126,7 +165,7 @@ def stored() -> list[Measured]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Take in the stores and write the page."""
+    """Take in the stores and write the pages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("stores", nargs="*", type=Path, metavar="STORE")
     rows = {(row.scenario, row.target, row.runtime): row for row in stored()}
@@ -135,10 +174,10 @@ def main(argv: Sequence[str]) -> int:
     known = {one.name for one in scenarios()}
     kept = [row for _, row in sorted(rows.items()) if row.scenario in known]
     MEASURED.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
-    PAGE.write_text(page(scenarios(), kept))
+    write(scenarios(), kept)
     facts.write(scenarios())
     kinds.write()
-    print(f"{len(kept)} rows in {MEASURED}, {PAGE}, {facts.PAGE} and {kinds.PAGE} written")
+    print(f"{len(kept)} rows in {MEASURED}; {INDEX}, {PAGES}, {facts.PAGE} and {kinds.PAGE} written")
     return 0
 
 

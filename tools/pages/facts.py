@@ -1,4 +1,4 @@
-"""The table of coverage facts in docs/verdicts.md, from the code and the scenario files that ask for them.
+"""docs/coverage-facts.md, the table of coverage facts, from the code and the scenario files that ask for them.
 
 `python -m tools.pages.catalogue` writes it; a test holds the page against both.
 """
@@ -11,15 +11,17 @@ from pathlib import Path
 from ebbtide.scenario.facts import GROUPS, Fact
 from ebbtide.scenario.model import Scenario
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "verdicts.md"
-_BEGIN = "<!-- Made by `python -m tools.pages.catalogue` from here on; do not edit. -->\n"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "coverage-facts.md"
+_HEAD = """# Coverage facts
+
+Made by `python -m tools.pages.catalogue` from the code and the scenario files; do not edit. A prediction asks for facts
+in `exercised`, and rules them out in `never`: [coverage.md](coverage.md).
+"""
 
 
-def page(text: str, scenarios: Sequence[Scenario]) -> str:
-    """The page with its table made anew; what stands before the mark stays."""
-    kept, mark, _ = text.partition(_BEGIN)
-    assert mark, f"{PAGE} lacks its mark"
-    return kept + mark + "".join(f"{line}\n" for line in _table(scenarios))
+def page(scenarios: Sequence[Scenario]) -> str:
+    """The whole page."""
+    return _HEAD + "".join(f"{line}\n" for line in _table(scenarios))
 
 
 def _table(scenarios: Sequence[Scenario]) -> Iterator[str]:
@@ -32,11 +34,13 @@ def _table(scenarios: Sequence[Scenario]) -> Iterator[str]:
 
 def _asking(fact: Fact, scenarios: Sequence[Scenario]) -> str:
     asking = [
-        one.name for one in scenarios if any(fact.name in (*each.exercised, *each.never) for each in one.predictions)
+        f"[{one.name}](scenarios/{one.name}.md)"
+        for one in scenarios
+        if any(fact.name in (*each.exercised, *each.never) for each in one.predictions)
     ]
     return ", ".join(asking)
 
 
 def write(scenarios: Sequence[Scenario]) -> None:
-    """Make the page's table anew."""
-    PAGE.write_text(page(PAGE.read_text(), scenarios))
+    """Make the page anew."""
+    PAGE.write_text(page(scenarios))

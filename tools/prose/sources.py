@@ -16,7 +16,7 @@ from tools.prose.passages import Passage, markdown_passages
 ROOT = Path(__file__).resolve().parents[2]
 HELP_MODULES = ("harness/cli", "ebbtide/scenario/steps", "ebbtide/scenario", "cluster/powers", "analysis/spec")
 """Where help texts are written; the first that has a text is named."""
-MADE_OF_SCENARIOS = "docs/scenarios"
+MADE_OF_SCENARIOS = "docs/scenarios/"
 """Pages made of the scenario files, which are checked themselves, and of measurements."""
 
 

@@ -1,6 +1,6 @@
 """Why the protocol let a broker lead that did not hold a committed record; None of the rules: unexplained.
 
-The order of the rules is binding (docs/verdicts.md). An election by name comes first: an unclean one, one of
+The order of the rules is binding (docs/causes.md). An election by name comes first: an unclean one, one of
 the last known leader, one of a broker whose way into the ISR KIP-903 would have refused. Then what the disks
 lost: beyond-tolerance, and last-replica-standing. Cause None: the table or step that decides is missing.
 

@@ -2,5 +2,5 @@
 
 The controller's and the leader's decisions are those of `analysis.spec`; this package adds what they decide
 about: processes, disks, logs, sessions and the network. What is abstracted away, and why it cannot matter,
-stands in docs/spec.md.
+stands in docs/spec-check.md.
 """

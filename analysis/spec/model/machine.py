@@ -1,7 +1,7 @@
 """The state machine: the initial state, and every action that can happen in a state.
 
 Each action names who acts in `analysis.spec.explore.wording`. Some are one step here and several in Kafka, where
-the steps between cannot matter: docs/spec.md says which and why.
+the steps between cannot matter: docs/spec-check.md says which and why.
 """
 
 from __future__ import annotations
