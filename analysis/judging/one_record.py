@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 from analysis.evidence.remaking import PARTS, Part, is_of_parts, parts_to_remake
 from analysis.evidence.wholeness import OF_PREDICTIONS, is_evidence_whole, is_raw_whole
 from analysis.judge.causes.blame import (
-    blamed_losses,
-    blamed_regressions,
+    attributed_losses,
+    attributed_regressions,
+    drop_causes_where_gaps,
     losses_of,
     reasons_of,
     regressions_of,
-    without_causes_where_gaps,
 )
-from analysis.judge.causes.gone import READ, blamed_gone
+from analysis.judge.causes.vanished import READ, attributed_vanishings
 from analysis.judge.clauses.api_check import compare_answers
-from analysis.judge.clauses.hw_check import Touch
+from analysis.judge.clauses.hw_check import LeaderContact
 from analysis.judge.clauses.invariants import WITNESS, Case, CheckedClause, check_all
 from analysis.judge.clauses.trace_check import seen_actions, trace_of
 from analysis.judge.coverage.client_facts import client_facts
 from analysis.judge.coverage.counting import coverage
-from analysis.judge.coverage.workload_facts import handed_over
+from analysis.judge.coverage.workload_facts import count_acks_0_sends
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.epochs import load_epochs
 from analysis.judge.history.evidence import Evidence
@@ -37,8 +37,16 @@ from analysis.judge.history.log_losses import log_losses
 from analysis.judge.history.requests import requests
 from analysis.judge.history.rules import Rules
 from analysis.judge.history.timeline import load_timeline
-from analysis.judge.outcome.deciding import decide, unproven
-from analysis.judge.outcome.prediction import Comparison, ObservedRun, compare, known, told, told_seen, without_proof
+from analysis.judge.outcome.deciding import decide, unproven_reasons
+from analysis.judge.outcome.prediction import (
+    Comparison,
+    ObservedRun,
+    as_unproven,
+    compare,
+    known_bug_sentence,
+    observed_sentence,
+    prediction_sentence,
+)
 from ebbtide.errors import EbbtideError, Problems
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, WITNESS_DIR, check_ended
 from ebbtide.record.manifest import Manifest, read_manifest
@@ -138,15 +146,15 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     seen = _seen(case, reconciliation, facts)
     comparison = compare(scenario, manifest, seen) if scenario is not None else None
     if comparison is not None and any(one.part in OF_PREDICTIONS for one in case.gaps):
-        comparison = without_proof(comparison)
+        comparison = as_unproven(comparison)
     outcome, why = decide(
         checked=checked,
         losses=case.losses,
         regressions=case.regressions,
-        gone=case.gone,
+        vanished=case.vanished,
         comparison=comparison,
         no_scenario=no_scenario,
-        faulty=[*(one.why for one in case.gaps), *unproven(manifest, scenario, recorded)],
+        faulty=[*(one.why for one in case.gaps), *unproven_reasons(manifest, scenario, recorded)],
     )
     counts = reconciliation.counts
     return Verdict(
@@ -155,8 +163,8 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         why=[
             *why,
             *_predicted(comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}),
-            told_seen(seen, told_of_acks_0(facts)),
-            *reasons_of(case.losses, case.regressions, case.gone),
+            observed_sentence(seen, told_of_acks_0(facts)),
+            *reasons_of(case.losses, case.regressions, case.vanished),
         ],
         counts=counts,
         anomalies=list(reconciliation.anomalies),
@@ -197,13 +205,13 @@ def _case(
         steps=steps,
         controllers=manifest.topology.controllers,
         session_timeout_s=scenario.cluster.session_timeout_s if scenario is not None else KAFKA_SESSION_TIMEOUT_S,
-        losses=without_causes_where_gaps(blamed_losses(evidence, reconciliation), reconciliation.gaps),
-        regressions=without_causes_where_gaps(blamed_regressions(evidence, reconciliation), reconciliation.gaps),
-        gone=without_causes_where_gaps(blamed_gone(evidence, reconciliation), reconciliation.gaps),
+        losses=drop_causes_where_gaps(attributed_losses(evidence, reconciliation), reconciliation.gaps),
+        regressions=drop_causes_where_gaps(attributed_regressions(evidence, reconciliation), reconciliation.gaps),
+        vanished=drop_causes_where_gaps(attributed_vanishings(evidence, reconciliation), reconciliation.gaps),
         gaps=reconciliation.gaps,
         duplicates=reconciliation.duplicates,
         aborted_reads=reconciliation.aborted_reads,
-        acked=reconciliation.counts.acked - handed_over(record),
+        acked=reconciliation.counts.acked - count_acks_0_sends(record),
         failed=reconciliation.counts.failed,
         unknown_kinds={**early, **reconciliation.unknown},
         hw_observed=bool(table_files(record, "watermarks")),
@@ -236,11 +244,13 @@ def _facts(case: Case, checked: Sequence[CheckedClause], kinds: Mapping[str, int
     `kinds`: how many anomalies of each kind there are.
     """
     threw = {one.found.name for one in checked if one.threw}
-    touch = Touch(steps=tuple(case.steps or ()), controllers=case.controllers, session_s=case.session_timeout_s)
+    contact = LeaderContact(
+        steps=tuple(case.steps or ()), controllers=case.controllers, session_s=case.session_timeout_s
+    )
     facts = coverage(case.evidence, case.steps, case.controllers)
     if TRANSITIONS not in threw:
         facts |= seen_actions(case.trace())
-    facts |= client_facts(case.record, case.evidence, touch)
+    facts |= client_facts(case.record, case.evidence, contact)
     if "vanished" not in case.unknown_kinds:
         facts["records-read-then-gone"] = kinds.get("vanished", 0)
     if API_AGREES not in threw and (compared := case.answers()) is not None:
@@ -255,7 +265,7 @@ def _seen(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> 
         if one.committed and one.attribution.cause is not None:
             causes[one.attribution.cause] += one.count
     vanished: Counter[str] = Counter()
-    for one in case.gone:
+    for one in case.vanished:
         if one.committed and one.what["kind"] == READ and one.attribution.cause is not None:
             vanished[one.attribution.cause] += one.count
     counts = reconciliation.counts
@@ -278,8 +288,8 @@ def _predicted(comparison: Comparison | None, outcome: Outcome, violated: Set[st
     """What was predicted, and the bug that a contradiction is known by where nothing else was broken."""
     if comparison is None or comparison.prediction is None:
         return
-    yield told(comparison.prediction)
+    yield prediction_sentence(comparison.prediction)
     known_bug = comparison.prediction.known_bug
     more = comparison.broken or comparison.unless_faulty or violated - {*comparison.prediction.violates}
     if outcome == "contradicted" and known_bug is not None and not more:
-        yield known(known_bug)
+        yield known_bug_sentence(known_bug)

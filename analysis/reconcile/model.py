@@ -31,7 +31,7 @@ class LostRange(msgspec.Struct, frozen=True, kw_only=True):
     last_sent_ns: int | None = None
 
 
-class GoneRange(msgspec.Struct, frozen=True, kw_only=True):
+class VanishedRange(msgspec.Struct, frozen=True, kw_only=True):
     """Items of one partition that show committed records gone, of which no lost range tells: their kind says how.
 
     `vanished`: a consumer had read them, the first at `read_ns`; they were written under `leader_epoch` (null: not
@@ -98,7 +98,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     """Everything at once.
 
     `unknown` says, per kind, why it could not be judged, or not everywhere: what was found of it stands, what
-    was not found proves nothing. `anomalies` have examples, which are only shown. `lost`, `regressions`, `gone`,
+    was not found proves nothing. `anomalies` have examples, which are only shown. `lost`, `regressions`, `vanished`,
     `duplicates` and `aborted_reads` stand for every item. `gaps`: what of the record is not as the run left it.
     """
 
@@ -107,7 +107,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     unknown: dict[str, str]
     lost: list[LostRange]
     regressions: list[HwRegression]
-    gone: list[GoneRange] = []
+    vanished: list[VanishedRange] = []
     gaps: tuple[Gap, ...] = ()
     duplicates: list[Duplicates] = []
     aborted_reads: list[AbortedReads] = []

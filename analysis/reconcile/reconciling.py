@@ -151,7 +151,7 @@ def _reconciled(
             unknown={kind.KIND: why for kind in KINDS if (why := one.not_whole() or kind.why_unknown(one)) is not None},
             lost=summary.lost,
             regressions=summary.regressions,
-            gone=summary.gone,
+            vanished=summary.vanished,
             gaps=one.gaps,
             duplicates=summary.duplicates,
             aborted_reads=summary.aborted_reads,

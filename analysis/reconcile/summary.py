@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from analysis.reconcile import aborted_read, duplicate, hw_regression, lost, replica_divergence, vanished
-from analysis.reconcile.model import AbortedReads, Duplicates, GoneRange, HwRegression, LostRange
+from analysis.reconcile.model import AbortedReads, Duplicates, HwRegression, LostRange, VanishedRange
 from ebbtide.record.verdict import AnomalyCount
 
 EXAMPLES_MAX = 20
@@ -36,7 +36,7 @@ class AnomalySummary(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: list[AnomalyCount] = []
     lost: list[LostRange] = []
     regressions: list[HwRegression] = []
-    gone: list[GoneRange] = []
+    vanished: list[VanishedRange] = []
     duplicates: list[Duplicates] = []
     aborted_reads: list[AbortedReads] = []
 
@@ -62,11 +62,11 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "example": _Example,
     "lost": LostRange,
     "drop": _Drop,
-    "gone": GoneRange,
+    "vanished": VanishedRange,
     "duplicate": Duplicates,
     "aborted": AbortedReads,
 }
-_GONE = (vanished.KIND, replica_divergence.KIND)
+_VANISHED = (vanished.KIND, replica_divergence.KIND)
 
 
 def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
@@ -87,8 +87,8 @@ def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
         sections["lost"] = _lost_ranges(items)
     if hw_regression.KIND in kinds:
         sections["drop"] = _drops(items)
-    if not kinds.isdisjoint(_GONE):
-        sections["gone"] = _gone_ranges(items)
+    if not kinds.isdisjoint(_VANISHED):
+        sections["vanished"] = _vanished_ranges(items)
     if duplicate.KIND in kinds:
         sections["duplicate"] = _with_first(items, duplicate.KIND, "idempotent", "stands_twice", "unreadable")
     if aborted_read.KIND in kinds:
@@ -110,7 +110,7 @@ def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
             anomalies=_anomalies(of_run, one["example"]),
             lost=sorted(one["lost"], key=lambda one: (one.topic, one.partition, one.first_offset, one.acks)),
             regressions=_regressions(one["drop"]),
-            gone=sorted(one["gone"], key=lambda one: (one.topic, one.partition, one.first_offset, one.kind)),
+            vanished=sorted(one["vanished"], key=lambda one: (one.topic, one.partition, one.first_offset, one.kind)),
             duplicates=sorted(map(_shown, one["duplicate"]), key=_place),
             aborted_reads=sorted(map(_shown, one["aborted"]), key=_place),
         )
@@ -134,10 +134,10 @@ def _lost_ranges(items: DataFrame) -> DataFrame:
     )
 
 
-def _gone_ranges(items: DataFrame) -> DataFrame:
+def _vanished_ranges(items: DataFrame) -> DataFrame:
     """What else shows that committed records are gone, by what decides its cause."""
     return (
-        items.where(F.col("kind").isin(*_GONE) & ~F.coalesce("also_lost", F.lit(False)))
+        items.where(F.col("kind").isin(*_VANISHED) & ~F.coalesce("also_lost", F.lit(False)))
         .groupBy(*_PARTITION, "kind", "leader_epoch", "committed")
         .agg(
             F.min("offset").alias("first_offset"),

@@ -44,7 +44,7 @@ def judged(record: Path, verdict: Verdict, *, named: str | None = None) -> Judge
     `named`: where it lies, if `record` is a copy.
     """
     manifest = read_manifest(record)
-    from_elr = tuple(one.named for one in all_elections(load_timeline(record)) if one.road == "elr")
+    from_elr = tuple(one.as_recorded for one in all_elections(load_timeline(record)) if one.road == "elr")
     return JudgedRun(
         record=named or str(record),
         manifest=manifest,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.judge.history.elections import Elected
+from analysis.judge.history.elections import ElectionEvent
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest
 from ebbtide.record.properties import NO_COMMITTED_LOSS, NO_HW_REGRESSION
@@ -266,11 +266,11 @@ def proof(step: StepEntry) -> str:
 
 
 def transition(
-    before: PartitionState | None, state: PartitionState, elected: Elected | None, cause: str | None
+    before: PartitionState | None, state: PartitionState, elected: ElectionEvent | None, cause: str | None
 ) -> tuple[str, str]:
     """The mark and the note of one state: what the record did."""
     notes: list[str] = []
-    if elected is not None and elected.moved:
+    if elected is not None and elected.changes_leader:
         road = {
             "isr": "from the ISR",
             "elr": "from the ELR",
@@ -296,7 +296,7 @@ def transition(
         notes.append("RECOVERING")
     if cause is not None:
         return "guilty", "; ".join([f"guilty election, {cause}", *notes])
-    mark = "election" if elected is not None and elected.moved else ("empty" if state.leader < 0 else "")
+    mark = "election" if elected is not None and elected.changes_leader else ("empty" if state.leader < 0 else "")
     return mark, "; ".join(notes)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from analysis.judge.outcome.prediction import known_in
+from analysis.judge.outcome.prediction import known_bug_of
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.record.manifest import Manifest, read_manifest, records_of
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict
@@ -202,7 +202,7 @@ class Night:
             why=tuple(verdict.why),
             causes=causes,
             coverage=verdict.coverage,
-            known_bug=known_in(verdict.why),
+            known_bug=known_bug_of(verdict.why),
             seed=manifest.seed,
             took_s=max(0, took_ns) / 1e9,
         )

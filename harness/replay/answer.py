@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from analysis.judge.outcome.deciding import unproven
+from analysis.judge.outcome.deciding import unproven_reasons
 from analysis.report.words import MEANING
 from ebbtide.record.predicted import fitting
 from ebbtide.record.properties import NO_COMMITTED_LOSS
@@ -73,7 +73,7 @@ def why_undecided(run: Recorded) -> str | None:
     """Why a run in which nothing is known to be lost does not prove that nothing was."""
     if run.verdict is None:
         return "it has not been judged"
-    open_ = unproven(run.manifest, run.scenario, run.steps)
+    open_ = unproven_reasons(run.manifest, run.scenario, run.steps)
     if open_:
         return open_[0]
     if run.manifest.final_consumer is None:

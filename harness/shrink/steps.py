@@ -110,7 +110,7 @@ def _last_blamed_ns(recorded: Recorded) -> int | None:
     committed = [one for one in verdict.losses if one.committed]
     blamed: list[Loss | Regression] = [*(committed or verdict.losses)] or [*verdict.regressions]
     elections = [(one.topic, one.partition, one.election) for one in blamed if one.election is not None]
-    states = [recorded.timeline.at(topic, partition, one.metadata_offset) for topic, partition, one in elections]
+    states = [recorded.timeline.state_at(topic, partition, one.metadata_offset) for topic, partition, one in elections]
     times_ns = [state.at_ns for state in states if state is not None]
     return max(times_ns or _violations_ns(recorded, verdict), default=None)
 

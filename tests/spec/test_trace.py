@@ -18,7 +18,7 @@ from analysis.judge.history.requests import Request
 from analysis.judge.history.rules import UNCLEAN_ELECTION, Rules
 from analysis.judge.history.timeline import Timeline, load_timeline
 from analysis.judge.trace.check import check_timeline
-from analysis.judge.trace.results import TimelineTrace, Unexplained
+from analysis.judge.trace.results import TimelineTrace, UnexplainedTransition
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 from ebbtide.releases.feature_levels import ELR_VERSION
@@ -284,7 +284,7 @@ DAMAGES: dict[str, tuple[str, int, Damage]] = {
 }
 
 
-def first_of(trace: TimelineTrace, offset: int) -> Unexplained:
+def first_of(trace: TimelineTrace, offset: int) -> UnexplainedTransition:
     first = trace.unexplained[0]
     assert first.metadata_offset == offset, told(trace)
     return first

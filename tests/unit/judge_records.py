@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.judging.one_record import verdict_of
-from analysis.reconcile.model import AbortedReads, Duplicates, GoneRange, HwRegression, LostRange, Reconciliation
+from analysis.reconcile.model import AbortedReads, Duplicates, HwRegression, LostRange, Reconciliation, VanishedRange
 from ebbtide.record.manifest import Manifest, TopicSetup, Topology, write_manifest
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import TABLES
@@ -51,7 +51,7 @@ class Story:
         self.tables: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
         self.lost: list[LostRange] = []
         self.regressions: list[HwRegression] = []
-        self.gone: list[GoneRange] = []
+        self.vanished: list[VanishedRange] = []
         self.duplicates: list[Duplicates] = []
         self.aborted_reads: list[AbortedReads] = []
         self.anomalies: list[AnomalyCount] = []
@@ -233,8 +233,8 @@ class Story:
         read_ns: int | None = None,
     ) -> None:
         count = count if count is not None else last - first + 1
-        self.gone.append(
-            GoneRange(
+        self.vanished.append(
+            VanishedRange(
                 kind=kind,
                 topic="t",
                 partition=0,
@@ -277,7 +277,7 @@ class Story:
             unknown=self.unknown,
             lost=self.lost,
             regressions=self.regressions,
-            gone=self.gone,
+            vanished=self.vanished,
             duplicates=self.duplicates,
             aborted_reads=self.aborted_reads,
         )

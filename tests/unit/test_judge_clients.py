@@ -117,7 +117,7 @@ def test_a_value_whose_first_place_was_cut_off_was_written_once(tmp_path: Path) 
 def test_a_place_that_cannot_be_read_leaves_it_unknown(tmp_path: Path) -> None:
     below = found(healthy(tmp_path / "below"), twice(standing=1, unreadable=1))
     assert by_name(below)[TWICE] == "unknown"
-    assert evidence(below, TWICE)[0]["why"].startswith("a duplicate stood at a place where nothing can be read")
+    assert evidence(below, TWICE)[0]["why"].startswith("a duplicate was at a place where nothing can be read")
     story = healthy(tmp_path / "unread")
     story.unknown = {"vanished": "there was no final read"}
     assert by_name(found(story, twice(standing=0)))[TWICE] == "unknown"
@@ -128,7 +128,7 @@ def test_places_that_are_not_listed_are_judged_as_those_that_are(tmp_path: Path)
     assert by_name(cut_off)[TWICE] == "holds"
     below = found(healthy(tmp_path / "below"), twice(standing=1, unreadable=2_000, stood=3_000))
     assert by_name(below)[TWICE] == "unknown"
-    assert evidence(below, TWICE)[0]["why"].startswith("a duplicate stood at 2,000 places where nothing can be read")
+    assert evidence(below, TWICE)[0]["why"].startswith("a duplicate was at 2,000 places where nothing can be read")
 
 
 def test_many_duplicates_at_such_places_are_one_row_that_counts_them(tmp_path: Path) -> None:
@@ -136,4 +136,4 @@ def test_many_duplicates_at_such_places_are_one_row_that_counts_them(tmp_path: P
     assert by_name(verdict)[TWICE] == "unknown"
     (row,) = evidence(verdict, TWICE)
     assert row["count"] == 45
-    assert row["why"].startswith("45 duplicates, the first of them stood at a place where nothing can be read")
+    assert row["why"].startswith("45 duplicates, the first of them was at a place where nothing can be read")

@@ -125,7 +125,7 @@ def test_a_new_leaders_one_answer_with_a_lower_hw_does_not_show_that_it_lacked_a
     assert verdict.outcome != "contradicted"
     assert not verdict.regressions
     assert by_name(verdict)["no-hw-regression-unless-allowed"] == "unknown"
-    assert any("one may have told of a HW that lagged" in why for why in verdict.why)
+    assert any("a leader may have reported a HW that lagged" in why for why in verdict.why)
 
 
 def test_a_new_leader_that_answers_twice_with_a_lower_hw_lacked_the_record(tmp_path: Path) -> None:

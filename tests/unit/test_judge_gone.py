@@ -123,7 +123,7 @@ def test_an_allowed_cause_still_breaks_the_prediction_that_nothing_committed_is_
     story.vanish(200, 204, epoch=0, read_s=5)
     verdict = story.judged()
     assert verdict.outcome == "contradicted"
-    assert verdict.why[0] == "predicted no loss of committed records, but 5 that a consumer had read are gone"
+    assert verdict.why[0] == "predicted no loss of committed records, but 5 that a consumer had read vanished"
 
 
 def test_a_record_that_stands_elsewhere_in_the_partition_is_no_loss(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from records import RecordBuilder
 
 from analysis.judge.causes.lost_offsets import lowest_between
 from analysis.reconcile import reconcile, reconciling
-from analysis.reconcile.model import GoneRange, HwRegression, LostRange, Reconciliation
+from analysis.reconcile.model import HwRegression, LostRange, Reconciliation, VanishedRange
 from analysis.reconcile.summary import EXAMPLES_MAX
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Counts
@@ -211,7 +211,7 @@ def test_what_was_read_and_is_gone_is_told_to_the_judge_unless_it_is_lost_anyway
     builder = RecordBuilder()
     for number, (topic, build) in enumerate(tell.items()):
         build(builder.on(topic, base=number * 100))
-    found = reconciled(spark, builder, tmp_path).gone
+    found = reconciled(spark, builder, tmp_path).vanished
 
     def of(topic: str) -> list[tuple[int | None, bool, int, int, int]]:
         ranges = [one for one in found if one.topic == topic]
@@ -228,7 +228,7 @@ def test_what_was_read_and_is_gone_is_told_to_the_judge_unless_it_is_lost_anyway
         "other epochs": [(3, False, 0, 1, 2)],
         "one epoch": [(None, False, 0, 0, 1)],
     }
-    nobody_knew = GoneRange(
+    nobody_knew = VanishedRange(
         kind="vanished",
         topic="nobody knew",
         partition=0,

@@ -20,7 +20,7 @@ from statistics import median
 import msgspec
 from packaging.version import Version
 
-from analysis.judge.outcome.prediction import told
+from analysis.judge.outcome.prediction import prediction_sentence
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import Scenario
 from harness.nightly.store import FinishedJob, Store
@@ -135,7 +135,7 @@ def _page(scenario: Scenario, rows: Sequence[Measured]) -> Iterator[str]:
     yield scenario.description.strip() + "\n"
     for prediction in scenario.predictions:
         levels = ", ".join(f"{name} {level}" for name, level in prediction.features.items())
-        expected = told(prediction).removeprefix("predicted: ")
+        expected = prediction_sentence(prediction).removeprefix("predicted: ")
         bug = f"; contradicted there: {prediction.known_bug}" if prediction.known_bug else ""
         yield f"- Kafka `{prediction.kafka}`{f' with {levels}' if levels else ''}: {expected}{bug}"
     mine = [row for row in rows if row.scenario == scenario.name]

@@ -1,4 +1,4 @@
-"""Losses and falls of the HW with their causes: attributed, grouped as verdict.json lists them, and told."""
+"""Attributes losses and HW regressions, grouped as verdict.json lists them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import msgspec
 
 from analysis.evidence.wholeness import OF_LOSSES, Gap
 from analysis.judge.causes.attribution import attribute_loss, attribute_regression
-from analysis.judge.causes.gone import READ
-from analysis.judge.clauses.outcome_checks import Blamed, by_election, election_of
+from analysis.judge.causes.vanished import READ
+from analysis.judge.clauses.outcome_checks import AttributedAnomaly, election_in_brackets, election_of
 from analysis.judge.history.evidence import Attribution, Evidence
 from ebbtide.record.verdict import Cause, Loss, RecordedElection, Regression
 
@@ -21,10 +21,10 @@ _TOLD_MAX = 20
 _DIFFER = "offset at which replicas differ|offsets at which replicas differ"
 
 
-def blamed_losses(evidence: Evidence, reconciliation: Reconciliation) -> list[Blamed]:
-    """What was lost, in parts that have one cause each."""
+def attributed_losses(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly]:
+    """Return the losses, in parts of one cause each."""
     return [
-        Blamed(
+        AttributedAnomaly(
             topic=lost.topic,
             partition=lost.partition,
             what={"acks": lost.acks, "first_offset": part.first_offset, "last_offset": part.last_offset},
@@ -37,10 +37,10 @@ def blamed_losses(evidence: Evidence, reconciliation: Reconciliation) -> list[Bl
     ]
 
 
-def blamed_regressions(evidence: Evidence, reconciliation: Reconciliation) -> list[Blamed]:
-    """Each fall of the HW."""
+def attributed_regressions(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly]:
+    """Return each HW regression with its cause."""
     return [
-        Blamed(
+        AttributedAnomaly(
             topic=back.topic,
             partition=back.partition,
             what={"from": back.from_, "to": back.to, "leader_epoch": back.leader_epoch},
@@ -52,8 +52,8 @@ def blamed_regressions(evidence: Evidence, reconciliation: Reconciliation) -> li
     ]
 
 
-def without_causes_where_gaps(blamed: Sequence[Blamed], gaps: Sequence[Gap]) -> list[Blamed]:
-    """`blamed`, without causes if a part of the record has a gap in which a cause may be."""
+def drop_causes_where_gaps(blamed: Sequence[AttributedAnomaly], gaps: Sequence[Gap]) -> list[AttributedAnomaly]:
+    """Remove the causes if a part of the record that may hold a cause has a gap."""
     gap = next((one for one in gaps if one.part in OF_LOSSES), None)
     if gap is None:
         return list(blamed)
@@ -61,9 +61,12 @@ def without_causes_where_gaps(blamed: Sequence[Blamed], gaps: Sequence[Gap]) -> 
     return [msgspec.structs.replace(one, attribution=unknown) for one in blamed]
 
 
-def losses_of(blamed: Sequence[Blamed]) -> list[Loss]:
-    """Lost records by partition, acks, commitment, cause and election; those without a cause are not among them."""
-    groups: dict[tuple[str, int, int, bool, Cause, RecordedElection | None], list[Blamed]] = {}
+def losses_of(blamed: Sequence[AttributedAnomaly]) -> list[Loss]:
+    """Group lost records by partition, acks, commitment, cause and election.
+
+    Losses without a known cause are left out.
+    """
+    groups: dict[tuple[str, int, int, bool, Cause, RecordedElection | None], list[AttributedAnomaly]] = {}
     for one in blamed:
         if one.attribution.cause is not None:
             election = election_of(one.attribution)
@@ -85,8 +88,8 @@ def losses_of(blamed: Sequence[Blamed]) -> list[Loss]:
     ]
 
 
-def regressions_of(blamed: Sequence[Blamed]) -> list[Regression]:
-    """The falls of the HW; those without a cause are not among them."""
+def regressions_of(blamed: Sequence[AttributedAnomaly]) -> list[Regression]:
+    """Return the HW regressions whose cause is known."""
     return [
         Regression(
             topic=one.topic,
@@ -102,30 +105,35 @@ def regressions_of(blamed: Sequence[Blamed]) -> list[Regression]:
     ]
 
 
-def reasons_of(losses: Sequence[Blamed], regressions: Sequence[Blamed], gone: Sequence[Blamed]) -> list[str]:
-    """Each different cause in a sentence: which records, by which election, and why that broker could lead.
+def reasons_of(
+    losses: Sequence[AttributedAnomaly], regressions: Sequence[AttributedAnomaly], vanished: Sequence[AttributedAnomaly]
+) -> list[str]:
+    """Say each different cause in a sentence, with the records and the election.
 
-    What is unexplained stands among the reasons for the outcome already.
+    Unexplained anomalies are left out: the reasons for the outcome already name them.
     """
     groups: dict[tuple[str, str, str], int] = {}
     for kind, blamed in (
         ("lost record", losses),
-        ("vanished record", [one for one in gone if one.what["kind"] == READ]),
-        (_DIFFER, [one for one in gone if one.what["kind"] != READ]),
-        ("fall of the HW|falls of the HW", regressions),
+        ("vanished record", [one for one in vanished if one.what["kind"] == READ]),
+        (_DIFFER, [one for one in vanished if one.what["kind"] != READ]),
+        ("HW regression|HW regressions", regressions),
     ):
         for one in blamed:
             if one.attribution.cause == "unexplained":
                 continue
             cause = one.attribution.cause or "cause not known"
-            reason = f"{cause}: {one.attribution.why}{by_election(one.attribution)}"
+            reason = f"{cause}: {one.attribution.why}{election_in_brackets(one.attribution)}"
             key = (kind, f"{one.topic}-{one.partition}", reason)
             groups[key] = groups.get(key, 0) + one.count
-    told_ = [f"{name}, {_counted(count, kind)}, {reason}" for (kind, name, reason), count in groups.items()]
+    told_ = [f"{name}, {_number_of(count, kind)}, {reason}" for (kind, name, reason), count in groups.items()]
     return told_[:_TOLD_MAX] + ([f"and {len(told_) - _TOLD_MAX} more"] if len(told_) > _TOLD_MAX else [])
 
 
-def _counted(count: int, noun: str) -> str:
-    """`1 lost record`, `2 lost records`; a noun with a plural of its own is given as `one|many`."""
+def _number_of(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 lost record`, `2 lost records`.
+
+    A noun with an irregular plural is given as `one|many`.
+    """
     one, _, many = noun.partition("|")
     return f"{count:,} {one if count == 1 else many or one + 's'}"

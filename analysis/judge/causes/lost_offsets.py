@@ -1,6 +1,7 @@
-"""Where between given offsets the records of a range lie: asked only where a range with holes has several answers.
+"""Finds where, between given offsets, the records of a lost range lie.
 
-Read as a stream from anomalies/, which holds every item, so that nothing grows with their number.
+Needed only for a range with holes that has several causes. Every item is in anomalies/, which is
+read as a stream: memory does not grow with the number of items.
 """
 
 from __future__ import annotations
@@ -18,19 +19,22 @@ import pyarrow.dataset as ds
 from ebbtide.record.files import ANOMALIES_DIR
 
 if TYPE_CHECKING:
-    from analysis.reconcile.model import GoneRange, LostRange
+    from analysis.reconcile.model import LostRange, VanishedRange
 
 
 class _LostDetails(msgspec.Struct, frozen=True):
-    """What the details of a lost record say of its group."""
+    """The columns of a lost record's details that identify its group."""
 
     acks: int
     committed: bool
     acked_after_epoch: int | None = None
 
 
-class _GoneDetails(msgspec.Struct, frozen=True):
-    """What the details of an item that shows a record gone say of its group; `also_lost`: it is in none."""
+class _VanishedDetails(msgspec.Struct, frozen=True):
+    """The columns of a vanished item's details that identify its group.
+
+    `also_lost` items belong to no group.
+    """
 
     committed: bool = False
     leader_epoch: int | None = None
@@ -38,9 +42,9 @@ class _GoneDetails(msgspec.Struct, frozen=True):
 
 
 def counts_between(record: Path, lost: LostRange, starts: list[int]) -> list[int] | None:
-    """The number of records of `lost` in each stretch that begins at one of `starts`, which are sorted.
+    """Count the records of `lost` in each stretch that begins at one of `starts`.
 
-    None when anomalies/ does not hold exactly the records of the range.
+    `starts` is sorted. None: anomalies/ does not hold exactly the records of the range.
     """
     group = _LostDetails(lost.acks, lost.committed, lost.acked_after_epoch)
     counts = [0] * len(starts)
@@ -52,28 +56,29 @@ def counts_between(record: Path, lost: LostRange, starts: list[int]) -> list[int
     return counts if sum(counts) == lost.count else None
 
 
-def lowest_between(record: Path, gone: GoneRange, starts: list[int]) -> list[int] | None:
-    """The lowest offset of `gone` in each stretch that begins at one of `starts`; a stretch without one has none.
+def lowest_between(record: Path, vanished: VanishedRange, starts: list[int]) -> list[int] | None:
+    """Return the lowest offset of `vanished` in each stretch between `starts`.
 
-    None when anomalies/ does not hold exactly the items of the range.
+    `starts` is sorted. A stretch without items has no entry. None: anomalies/ does not hold exactly
+    the items of the range.
     """
-    group = _GoneDetails(gone.committed, gone.leader_epoch)
+    group = _VanishedDetails(vanished.committed, vanished.leader_epoch)
     lowest: dict[int, int] = {}
     count = 0
     try:
-        for offset in _offsets(record, gone.kind, gone, group):
+        for offset in _offsets(record, vanished.kind, vanished, group):
             stretch = bisect_right(starts, offset)
             lowest[stretch] = min(offset, lowest.get(stretch, offset))
             count += 1
     except (pa.ArrowException, OSError, msgspec.DecodeError, KeyError, TypeError):
         return None
-    return sorted(lowest.values()) if count == gone.count else None
+    return sorted(lowest.values()) if count == vanished.count else None
 
 
 def _offsets(
-    record: Path, kind: str, range_: LostRange | GoneRange, group: _LostDetails | _GoneDetails
+    record: Path, kind: str, range_: LostRange | VanishedRange, group: _LostDetails | _VanishedDetails
 ) -> Iterator[int]:
-    """The offsets of the items of one group within its range."""
+    """Yield the offsets of a group's items within its range."""
     files = [str(file) for file in sorted((record / ANOMALIES_DIR).glob("*.parquet"))]
     decoder = msgspec.json.Decoder(type(group))
     place = (pc.field("topic") == range_.topic) & (pc.field("partition") == range_.partition)

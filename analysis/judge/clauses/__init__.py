@@ -1,1 +1,1 @@
-"""The checks of clauses: what the protocol promises, held against the history of a run."""
+"""The checks of clauses: each compares a run's history with a protocol promise."""

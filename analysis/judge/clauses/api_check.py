@@ -1,12 +1,13 @@
-"""The clause that brokers describe partitions as the metadata log has them: ISR, ELR, last known ELR, leader epoch.
+"""Checks that brokers describe partitions as the metadata log has them.
 
-A broker answers DescribeTopicPartitions from its own image, which lags the controller's log by any time. Nothing
-can therefore be said of how new an answer must be; but each must equal some state that the log had when it
-was given, and the answers of one broker never go back. Between two answers the broker may have started again, and
-with it its image: where it registered in between, the order is not held against it.
+Compared are ISR, ELR, last known ELR and leader epoch. A broker answers DescribeTopicPartitions
+from its own image, which may lag the controller's log by any time. How new an answer must be is
+therefore unknown. But each answer must equal some state that the log had when the answer was given,
+and the answers of one broker never go back. A broker that registered between two answers may have
+restarted with a new image; the order of those answers is not checked.
 
-Two states may look alike, so the answers of a broker are laid onto the log as early as they fit: if any
-order of states explains them, that one does. The controller's times are cut to milliseconds.
+Two states may look alike, so each answer is matched with the earliest state that fits. If any order
+of states explains the answers, this order does. The controller's times are cut to milliseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.judge.clauses.findings import Finding, Row, finding, unknown
+from analysis.judge.clauses.findings import Finding, Row, finding, unknown_finding
 from analysis.judge.history.batches import batches
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.timeline import MILLISECOND_NS, Timeline
@@ -28,7 +29,7 @@ from ebbtide.record.tables import table_files
 from ebbtide.releases import first_with
 
 _KEPT_MAX = 20
-"""Mismatches that are kept as evidence; all are counted."""
+"""How many mismatches are kept as evidence; all are counted."""
 
 
 class DescribedState(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,8 +46,11 @@ class DescribedState(msgspec.Struct, frozen=True, kw_only=True):
     asked_ns: int
     at_ns: int
 
-    def tells(self, state: PartitionState) -> bool:
-        """Whether it says what the state is; lists are sets, and what the broker did not say is not compared."""
+    def matches(self, state: PartitionState) -> bool:
+        """Return whether the answer describes the state.
+
+        Lists are compared as sets; a field that the broker left out is not compared.
+        """
         return (
             self.leader_epoch == state.leader_epoch
             and set(self.isr) == set(state.isr)
@@ -55,10 +59,10 @@ class DescribedState(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """All answers of a run laid onto its metadata log; `facts` counts them.
+class ComparedAnswers(msgspec.Struct, frozen=True, kw_only=True):
+    """All answers of a run, compared with its metadata log; `facts` counts them.
 
-    `differing` of them fit no state; the first of these are the `mismatches`.
+    `differing` answers fit no state; the first of these are the `mismatches`.
     """
 
     facts: dict[str, int]
@@ -67,14 +71,20 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Place(msgspec.Struct, kw_only=True):
-    """How far the answers of one broker on one partition have come: the state, and when the last was asked for."""
+    """The progress of one broker's answers on one partition.
+
+    `at` is the state reached; `asked_ns` is when the last answer was asked for.
+    """
 
     at: int = 0
     asked_ns: int = 0
 
 
-def compare_answers(record: Path, evidence: Evidence) -> Compared | None:
-    """None: the record has no answers. Memory does not grow with their number. Raises `UsageError`."""
+def compare_answers(record: Path, evidence: Evidence) -> ComparedAnswers | None:
+    """Compare the brokers' answers with the metadata log; None if there are none.
+
+    Memory does not grow with their number. Raises `UsageError` for a damaged table.
+    """
     if not table_files(record, "described"):
         return None
     timeline = evidence.timeline
@@ -90,35 +100,36 @@ def compare_answers(record: Path, evidence: Evidence) -> Compared | None:
         if not states:
             continue
         place = places.setdefault((answer.broker, answer.topic, answer.partition), _Place())
-        if _between(registered.get(answer.broker, []), place.asked_ns - MILLISECOND_NS, answer.at_ns):
+        if _has_time_between(registered.get(answer.broker, []), place.asked_ns - MILLISECOND_NS, answer.at_ns):
             place.at = 0
         place.asked_ns = answer.asked_ns
-        known = _up_to(states, answer.at_ns + MILLISECOND_NS)
-        found = next((at for at in range(place.at, known) if answer.tells(states[at])), None)
+        known = _count_up_to(states, answer.at_ns + MILLISECOND_NS)
+        found = next((at for at in range(place.at, known) if answer.matches(states[at])), None)
         facts["described-answers"] += 1
         facts["described-elr"] += bool(answer.elr)
         facts["described-last-known-elr"] += bool(answer.last_known_elr)
         if found is not None:
             place.at = found
-            in_force = _up_to(states, answer.asked_ns)
-            facts["described-as-in-force"] += in_force > 0 and answer.tells(states[in_force - 1])
+            in_force = _count_up_to(states, answer.asked_ns)
+            facts["described-as-in-force"] += in_force > 0 and answer.matches(states[in_force - 1])
             continue
         differing += 1
         if differing <= _KEPT_MAX:
             mismatches.append(_mismatch(answer, states[:known], place.at))
-    return Compared(facts=dict(facts), mismatches=tuple(mismatches), differing=differing)
+    return ComparedAnswers(facts=dict(facts), mismatches=tuple(mismatches), differing=differing)
 
 
-def api_agrees_with_log(compared: Compared | None, evidence: Evidence) -> Finding:
-    """KIP-966, DescribeTopicPartitions: a broker answers with the ELR and the last known ELR of the metadata log.
+def api_agrees_with_log(compared: ComparedAnswers | None, evidence: Evidence) -> Finding:
+    """KIP-966, DescribeTopicPartitions: brokers answer with the log's ELR.
 
-    Each answer equals a state that the log had by then, and no broker goes back. In releases from 3.8 on.
+    The same holds for the last known ELR. Each answer equals a state that the log had by then, and
+    no broker goes back. In releases from 3.8 on.
     """
     release = evidence.rules.release
     if release is not None and release < first_with.DESCRIBE_TOPIC_PARTITIONS:
         return Finding(status="not-exercised")
     if compared is None or not compared.facts["described-answers"]:
-        return unknown("there are no answers to compare (described)")
+        return unknown_finding("there are no answers to compare (described)")
     timeline = evidence.timeline
     if compared.differing and (timeline.torn or timeline.gaps or "brokers" in timeline.missing):
         why = "the metadata timeline may lack states, or registrations of brokers"
@@ -128,7 +139,7 @@ def api_agrees_with_log(compared: Compared | None, evidence: Evidence) -> Findin
 
 
 def _answers(record: Path) -> Iterator[DescribedState]:
-    """The rows in the order of the journal, in which the answers of one broker stand in their order."""
+    """Yield the rows in the order of the journal, which keeps each broker's order."""
     try:
         for batch in batches(record, "described"):
             for row in batch.to_pylist():
@@ -137,8 +148,8 @@ def _answers(record: Path) -> Iterator[DescribedState]:
         raise UsageError("the table described cannot be read", where=str(record), got=str(error)) from None
 
 
-def _up_to(states: Sequence[PartitionState], at_ns: int) -> int:
-    """How many of the states, the oldest first, bear a time up to `at_ns`."""
+def _count_up_to(states: Sequence[PartitionState], at_ns: int) -> int:
+    """Count the states, oldest first, whose time is at most `at_ns`."""
     return bisect_right(states, at_ns, key=lambda state: state.at_ns)
 
 
@@ -150,12 +161,12 @@ def _registrations(timeline: Timeline) -> dict[int, list[int]]:
     return {broker: sorted(times) for broker, times in found.items()}
 
 
-def _between(times: list[int], after_ns: int, until_ns: int) -> bool:
+def _has_time_between(times: list[int], after_ns: int, until_ns: int) -> bool:
     return bisect_right(times, until_ns) > bisect_right(times, after_ns)
 
 
 def _mismatch(answer: DescribedState, known: Sequence[PartitionState], at: int) -> Row:
-    earlier = [state.metadata_offset for state in known[:at] if answer.tells(state)]
+    earlier = [state.metadata_offset for state in known[:at] if answer.matches(state)]
     place = known[min(at, len(known) - 1)] if known else None
     row: Row = {
         "topic": answer.topic,

@@ -1,10 +1,10 @@
-"""Clauses on brokers that come back: out of ISR and ELR after an unclean shutdown, and no join with an old epoch."""
+"""Checks brokers that return: unclean shutdowns, and joins with an old epoch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.judge.clauses.findings import Finding, Row, finding, state_row, unknown
+from analysis.judge.clauses.findings import Finding, Row, finding, state_row, unknown_finding
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.log_losses import UNCLEAN_STEPS
 from ebbtide.record.rows import BrokerEvent
@@ -12,11 +12,12 @@ from ebbtide.record.steps import StepEntry
 
 
 def unclean_registrations(steps: Sequence[StepEntry], brokers: Sequence[BrokerEvent]) -> Iterator[BrokerEvent]:
-    """Registrations with which a broker came back from an unclean shutdown.
+    """Yield the registrations with which a broker returned from an unclean shutdown.
 
-    No metadata record says so: it follows from the steps. A broker counts whose last change of state before it
-    registered was a proven kill or power loss while it ran; one that a step had stopped cleanly before does not.
-    A registration of the process that already ran (same incarnation) is not a return.
+    No metadata record says so: it follows from the steps. A registration counts if the last step
+    that took the broker down was a proven kill or power loss while it ran. It does not count if a
+    step had stopped the broker cleanly before. A second registration of the running process (same
+    incarnation) is not a return.
     """
     for at, event in enumerate(brokers):
         if event.event != "registered":
@@ -37,17 +38,18 @@ def unclean_registrations(steps: Sequence[StepEntry], brokers: Sequence[BrokerEv
 
 
 def unclean_broker_leaves_isr_and_elr(evidence: Evidence, steps: Sequence[StepEntry] | None) -> Finding:
-    """KIP-966, Controller behaviors 4: at registration after an unclean shutdown "the controller will remove the
-    broker from ISR and ELR before persisting the registration record."
+    """KIP-966, Controller behaviors 4: unclean brokers leave ISR and ELR.
 
-    Checked on the states in force at the registration record, where ELR is on.
+    At registration after an unclean shutdown, "the controller will remove the broker from ISR and
+    ELR before persisting the registration record." Checked on the states in force at the
+    registration record, where ELR is on.
     """
     timeline = evidence.timeline
     if steps is None:
-        return unknown("steps.jsonl is missing, so which shutdowns were unclean is not known")
+        return unknown_finding("steps.jsonl is missing, so which shutdowns were unclean is not known")
     if "brokers" in timeline.missing:
         return (
-            unknown("brokers.parquet is missing")
+            unknown_finding("brokers.parquet is missing")
             if any(s.step in UNCLEAN_STEPS for s in steps)
             else Finding(status="not-exercised")
         )
@@ -60,11 +62,11 @@ def unclean_broker_leaves_isr_and_elr(evidence: Evidence, steps: Sequence[StepEn
         if step.step == "delete-topic" and step.effect_ns is not None
     }
     for event in unclean_registrations(steps, timeline.brokers):
-        elr = evidence.rules.elr_on(event.metadata_offset)
+        elr = evidence.rules.is_elr_on(event.metadata_offset)
         if elr is False:
             continue
         for topic, partition in timeline.partitions:
-            state = timeline.at(topic, partition, event.metadata_offset)
+            state = timeline.state_at(topic, partition, event.metadata_offset)
             if state is None or event.broker not in state.replicas or deleted.get(topic, event.at_ns) < event.at_ns:
                 continue
             checked += 1
@@ -77,17 +79,20 @@ def unclean_broker_leaves_isr_and_elr(evidence: Evidence, steps: Sequence[StepEn
 
 
 def no_join_with_an_old_broker_epoch(evidence: Evidence, stale_joins: Sequence[Row]) -> Finding:
-    """KIP-903, Controller: "all the broker epochs in the ISR match with the latest broker epochs before
-    persisting this change."
+    """KIP-903, Controller: an ISR join carries the broker's latest epoch.
 
-    The epoch that an AlterPartition carried is in no metadata record. A join under a leader epoch that began after
-    the broker had registered is fresh: the leader knows only fetches of its own epoch, and the controller refuses
-    requests of an older one. That another is stale shows only in a record that the broker then lacks
-    (`stale_joins`, from the causes); else it is unknown. Before metadata.version 3.5-IV1 the clause is not in force.
+    "all the broker epochs in the ISR match with the latest broker epochs before persisting this
+    change."
+
+    The epoch that an AlterPartition carried is in no metadata record. A join is fresh under a
+    leader epoch that began after the broker had registered: the leader knows only fetches of its
+    own epoch, and the controller refuses requests of an older one. Any other join is proven stale
+    only by a record that the broker then lacks (`stale_joins`, from the causes); else it is
+    unknown. Before metadata.version 3.5-IV1 the clause is not in force.
     """
     timeline = evidence.timeline
     if "brokers" in timeline.missing:
-        return unknown("brokers.parquet is missing")
+        return unknown_finding("brokers.parquet is missing")
     fresh = 0
     undecided: list[Row] = []
     for before, after in timeline.pairs():
@@ -99,7 +104,7 @@ def no_join_with_an_old_broker_epoch(evidence: Evidence, stale_joins: Sequence[R
                 and event.event == "registered"
                 and event.metadata_offset < after.metadata_offset
             ]
-            if len(registered) < 2 or evidence.rules.kip_903(after.metadata_offset) is False:
+            if len(registered) < 2 or evidence.rules.has_kip_903(after.metadata_offset) is False:
                 continue
             states = timeline.states(after.topic, after.partition)
             epoch_began = next(one.metadata_offset for one in states if one.leader_epoch == after.leader_epoch)

@@ -1,4 +1,4 @@
-"""What one check found, and the one rule by which its cases merge."""
+"""Holds what one check found, and the one rule by which its cases merge."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Any
 
 import msgspec
 
-from analysis.judge.history.elections import Elected
+from analysis.judge.history.elections import ElectionEvent
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import PropertyStatus
 
 Row = dict[str, Any]
-"""One piece of evidence as it stands in verdict.json."""
+"""One piece of evidence, as verdict.json lists it."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a check on some part of the run, with the rows that show it.
 
-    `cases`: how many they are, where a row stands for several or not all are rows; None: each row is one.
+    `cases` counts them where one row stands for several or not all are listed; None: one case a
+    row.
     """
 
     status: PropertyStatus
@@ -29,9 +30,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 def finding(
     *, exercised: int, violations: Sequence[Row], unknown: Sequence[Row] = (), cases: int | None = None
 ) -> Finding:
-    """The finding of a check that looked at `exercised` cases; the rows of the worst status are the evidence.
+    """Merge the cases of a check into one finding: violated, unknown, then holds.
 
-    `cases`: how many violations there are, where that is not the number of the rows.
+    `exercised` counts the cases that the check looked at. The rows of the worst status are the
+    evidence. `cases` counts the violations where that differs from the number of rows.
     """
     if violations:
         return Finding(status="violated", evidence=tuple(violations), cases=cases)
@@ -40,13 +42,13 @@ def finding(
     return Finding(status="holds" if exercised else "not-exercised")
 
 
-def unknown(why: str) -> Finding:
-    """The check could not be made."""
+def unknown_finding(why: str) -> Finding:
+    """Return the finding of a check that could not be made."""
     return Finding(status="unknown", evidence=({"why": why},))
 
 
 def state_row(state: PartitionState, **more: object) -> Row:
-    """A partition state as evidence; sets are sorted, since Kafka gives them in no order."""
+    """Return a partition state as evidence; its sets are sorted."""
     return {
         "metadata_offset": state.metadata_offset,
         "topic": state.topic,
@@ -62,8 +64,8 @@ def state_row(state: PartitionState, **more: object) -> Row:
     }
 
 
-def election_row(elected: Elected, **more: object) -> Row:
-    """An election as evidence: the state that it made and what stood before it."""
+def election_row(elected: ElectionEvent, **more: object) -> Row:
+    """Return an election as evidence: the state that it made and the state before it."""
     before = elected.before
     return state_row(
         elected.after,

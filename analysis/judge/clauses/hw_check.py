@@ -1,12 +1,17 @@
-"""The clause that the HW does not move while the ISR is below min ISR, on what leaders answered meanwhile.
+"""Checks that the HW does not move while the ISR is below min ISR.
 
-Two clocks meet: the controller's, which says when the ISR was below min ISR, and the observer's. Only answers of
-the leader of that time, under its epoch, count, and only where it surely knew: asked a while after the record
-that shrank the ISR, and answered before the record that grew it. A leader that lost touch with the controller
-does not know; it is fenced at most a session later, so nothing counts within a session (and a second) before a
-leader was removed, unless a step stopped it. While a step cut the leader off from a controller, nothing counts
-within a session after the shrink either. A step that keeps the metadata log from a leader whose heartbeats pass,
-or that befell a controller, has no such bound: what it may have hidden counts as known a session after its end.
+Two clocks meet: the controller's, which says when the ISR was below min ISR, and the observer's.
+Only answers of the leader of that time, under its epoch, count. The leader must also surely have
+known: the answer was asked for a while after the record that shrank the ISR, and given before the
+record that grew it.
+
+A leader that lost touch with the controller does not know. Three rules allow for that:
+- The controller fences such a leader at most one session later. So nothing counts within a session
+  (and a second) before a leader was removed, unless a step stopped it.
+- While a step cut the leader off from a controller, nothing counts within a session after the
+  shrink.
+- A step that keeps the metadata log from a leader whose heartbeats pass has no such bound, nor has
+  a step on a controller. What it may have hidden counts as known one session after the step ended.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from pathlib import Path
 import msgspec
 import pyarrow.compute as pc
 
-from analysis.judge.clauses.findings import Finding, Row, finding, unknown
+from analysis.judge.clauses.findings import Finding, Row, finding, unknown_finding
 from analysis.judge.history.batches import batches
 from analysis.judge.history.evidence import Evidence
 from ebbtide.record.rows import PartitionState
@@ -26,22 +31,25 @@ from ebbtide.record.tables import table_files
 from ebbtide.scenario.steps.table import CUT_KINDS, DISK_TROUBLES, KINDS, TAKES_DOWN
 
 LEARNS_WITHIN_NS = 500_000_000
-"""How long after the controller wrote a record a leader in touch with it may not yet have applied it."""
+"""How long a leader in touch with the controller may take to apply a record."""
 
 _STOPPING = frozenset(kind for kind in TAKES_DOWN if KINDS[kind].loses != "all")
 _SLOW = frozenset(kind for kind, one in KINDS.items() if one.volume == "slow")
 _CUTS = CUT_KINDS - {"limit-bandwidth"}
 _END_BY_THEMSELVES = frozenset(kind for kind, one in KINDS.items() if one.ends_itself)
 _STOP_A_CONTROLLER = TAKES_DOWN | DISK_TROUBLES | {"pause", "restart", "rolling"}
-"""Steps on a controller after which a record of its log may be committed, and brokers find who leads it, late."""
+"""Steps on a controller that may delay commits, and brokers' discovery of the leader."""
 _WIRE = frozenset(kind for kind, one in KINDS.items() if one.withholds)
 _READS = frozenset({"ApiVersions", "Fetch", "FetchSnapshot"})
-"""What goes over the connection on which a broker reads the metadata log; heartbeats have one of their own."""
+"""The requests on a broker's metadata log connection; heartbeats have another one."""
 _MAY_BE_A_CONTROLLER = ("controller", "step(")
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch in which `leader` led under `leader_epoch` with the committed ISR below min ISR and knew it."""
+    """A stretch in which `leader` led with the ISR below min ISR and knew it.
+
+    `leader_epoch` is its epoch; the ISR is the committed one, as the controller persisted it.
+    """
 
     topic: str
     partition: int
@@ -54,21 +62,25 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     end_ns: int | None
 
 
-class Touch(msgspec.Struct, frozen=True, kw_only=True):
-    """When a leader was surely in touch with the controller: `session_s` is the broker session timeout."""
+class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
+    """Decides when a leader was surely in touch with the controller.
+
+    `session_s` is the broker session timeout.
+    """
 
     steps: tuple[StepEntry, ...] = ()
     controllers: tuple[int, ...] = ()
     session_s: float
 
     def known_part(self, interval: Interval, end_ns: int | None, *, removed: bool) -> list[Interval]:
-        """The part of an interval that ended at `end_ns` in which its leader surely knew of it; none: an empty list.
+        """Return the parts of an interval in which its leader surely knew of it.
 
-        `removed`: it ended because the controller took the leader away, perhaps long after it lost touch.
+        The interval ended at `end_ns`. `removed`: it ended because the controller removed the
+        leader, perhaps long after the leader lost touch.
         """
         session_ns = self._session_ns
-        cut_off = any(self._cuts_off(step, interval, end_ns) for step in self.steps)
-        start_ns = self._read_by(interval, interval.start_ns + (session_ns if cut_off else LEARNS_WITHIN_NS))
+        cut_off = any(self._can_cut_off(step, interval, end_ns) for step in self.steps)
+        start_ns = self._record_read_ns(interval, interval.start_ns + (session_ns if cut_off else LEARNS_WITHIN_NS))
         if start_ns is None:
             return []
         if end_ns is not None and removed:
@@ -89,23 +101,23 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
     def _session_ns(self) -> int:
         return int((self.session_s + 1) * 1e9)
 
-    def _read_by(self, interval: Interval, by_ns: int) -> int | None:
-        """When the leader had surely read the record, though a step may have kept it back; None: at no known time.
+    def _record_read_ns(self, interval: Interval, by_ns: int) -> int | None:
+        """Return when the leader had surely read the record; None: at no known time.
 
-        `by_ns`: when it had if none did. One that began after that hid nothing that counts.
+        `by_ns` is that time if no step delayed it. A step that began later hid nothing that counts.
         """
-        hiding = [step for step in self.steps if step.fired_ns is not None and self._hides(step, interval.leader)]
+        hiding = [step for step in self.steps if step.fired_ns is not None and self._can_hide(step, interval.leader)]
         for step in sorted(hiding, key=lambda one: one.fired_ns or 0):
             if (step.fired_ns or 0) > by_ns:
                 break
-            ended_ns = _ended_ns(step)
+            ended_ns = _end_ns(step)
             if ended_ns is None:
                 return None
             by_ns = max(by_ns, ended_ns + self._session_ns)
         return by_ns
 
-    def _hides(self, step: StepEntry, leader: int) -> bool:
-        """Whether the step may keep what a controller writes from a leader that stays alive to it."""
+    def _can_hide(self, step: StepEntry, leader: int) -> bool:
+        """Return whether the step may keep metadata records from a live leader."""
         readers = {leader, *self.controllers}
         among = not step.nodes or not readers.isdisjoint(step.nodes)
         if step.step in _WIRE:
@@ -113,56 +125,61 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
             elsewhere = isinstance(to, list) and to and not any(str(one).startswith(_MAY_BE_A_CONTROLLER) for one in to)
             return among and step.parameters.get("api") in _READS and not elsewhere
         if step.step == "limit-bandwidth":
-            return self._between(step, readers)
-        if step.step in _CUTS and self._between(step, {*self.controllers}):
+            return self._is_between(step, readers)
+        if step.step in _CUTS and self._is_between(step, {*self.controllers}):
             return True
         if step.step in _SLOW:
             return among
         return step.step in _STOP_A_CONTROLLER and not set(self.controllers).isdisjoint(step.nodes)
 
-    def _between(self, step: StepEntry, nodes: set[int]) -> bool:
-        """Whether a cut, or a limit, may be between one of these nodes and a controller."""
+    def _is_between(self, step: StepEntry, nodes: set[int]) -> bool:
+        """Return whether a cut or limit may be between a node and a controller."""
         links = step.proof.get("cuts", step.proof.get("transfers"))
         if isinstance(links, (list, dict)) and self.controllers:
             ends = [set(str(link).split(">")) for link in links]
             return any({str(one), str(controller)} in ends for one in nodes for controller in self.controllers)
         return not step.nodes or not nodes.isdisjoint(step.nodes)
 
-    def _cuts_off(self, step: StepEntry, interval: Interval, end_ns: int | None) -> bool:
-        """Whether the step may have parted the leader from a controller during the interval."""
+    def _can_cut_off(self, step: StepEntry, interval: Interval, end_ns: int | None) -> bool:
+        """Return whether the step may have cut the leader off from a controller."""
         if step.step not in _CUTS | {"pause"} or step.fired_ns is None:
             return False
-        ended_ns = _ended_ns(step)
+        ended_ns = _end_ns(step)
         after = end_ns is not None and step.fired_ns >= end_ns
         before = ended_ns is not None and ended_ns < interval.start_ns
-        return not after and not before and self._between(step, {interval.leader})
+        return not after and not before and self._is_between(step, {interval.leader})
 
 
-def _ended_ns(step: StepEntry) -> int | None:
-    """When what the step did was over; None: never, or at no known time."""
+def _end_ns(step: StepEntry) -> int | None:
+    """Return when the effect of the step was over; None: never, or at no known time."""
     return step.effect_ns if step.step in _END_BY_THEMSELVES else step.healed_ns
 
 
 def hw_frozen_below_min_isr(
     record: Path, evidence: Evidence, steps: Sequence[StepEntry] | None, controllers: Sequence[int], session_s: float
 ) -> Finding:
-    """KIP-966: "High Watermark can only advance if the ISR size is larger or equal to min.insync.replicas", where
-    the ISR is the one persisted by the controller; in every release from 3.7 on, with ELR or without.
+    """KIP-966: the HW advances only while the ISR has at least min ISR members.
+
+    "High Watermark can only advance if the ISR size is larger or equal to min.insync.replicas",
+    where the ISR is the one persisted by the controller. In every release from 3.7 on, with ELR or
+    without.
     """
     in_force = evidence.rules.hw_waits_for_min_isr
     if in_force is False:
         return Finding(status="not-exercised")
     intervals = intervals_below(
-        evidence, Touch(steps=tuple(steps or ()), controllers=tuple(controllers), session_s=session_s)
+        evidence, LeaderContact(steps=tuple(steps or ()), controllers=tuple(controllers), session_s=session_s)
     )
     if not intervals:
         return Finding(status="not-exercised")
     if steps is None:
-        return unknown("steps.jsonl is missing, so it is not known whether a leader knew that it was below min ISR")
+        return unknown_finding(
+            "steps.jsonl is missing, so it is not known whether a leader knew that it was below min ISR"
+        )
     if in_force is None:
-        return unknown("the Kafka release is not known")
+        return unknown_finding("the Kafka release is not known")
     if not table_files(record, "watermarks"):
-        return unknown("watermarks is missing")
+        return unknown_finding("the table watermarks is missing")
     exercised = 0
     violations: list[Row] = []
     for interval in intervals:
@@ -177,8 +194,8 @@ def hw_frozen_below_min_isr(
     return finding(exercised=exercised, violations=violations)
 
 
-def intervals_below(evidence: Evidence, touch: Touch) -> list[Interval]:
-    """Every stretch below min ISR whose leader surely knew of it."""
+def intervals_below(evidence: Evidence, contact: LeaderContact) -> list[Interval]:
+    """Return every stretch below min ISR whose leader surely knew of it."""
     found: list[Interval] = []
     for (topic, partition), states in evidence.timeline.partitions.items():
         open_: Interval | None = None
@@ -187,7 +204,7 @@ def intervals_below(evidence: Evidence, touch: Touch) -> list[Interval]:
             below = state.leader >= 0 and min_isr is not None and len(state.isr) < min_isr
             same = open_ is not None and (open_.leader, open_.leader_epoch) == (state.leader, state.leader_epoch)
             if open_ is not None and not (below and same):
-                found += touch.known_part(open_, at_ns, removed=state.leader != open_.leader)
+                found += contact.known_part(open_, at_ns, removed=state.leader != open_.leader)
                 open_ = None
             if below and open_ is None and min_isr is not None:
                 open_ = Interval(
@@ -202,25 +219,31 @@ def intervals_below(evidence: Evidence, touch: Touch) -> list[Interval]:
                     end_ns=None,
                 )
         if open_ is not None:
-            found += touch.known_part(open_, None, removed=False)
+            found += contact.known_part(open_, None, removed=False)
     return found
 
 
 def _moments(
     evidence: Evidence, topic: str, partition: int, states: Sequence[PartitionState]
 ) -> list[tuple[PartitionState, int, int]]:
-    """The states, and the changes of min ISR between them, as (state in force, metadata offset, time)."""
+    """Return the states and the changes of min ISR between them, in order.
+
+    Each is (state in force, metadata offset, time in ns).
+    """
     times = {change.metadata_offset: change.at_ns for change in evidence.timeline.configs}
     moments = [(state, state.metadata_offset, state.at_ns) for state in states]
     for offset in evidence.rules.min_isr_changes(topic):
-        state = evidence.timeline.at(topic, partition, offset)
+        state = evidence.timeline.state_at(topic, partition, offset)
         if state is not None:
             moments.append((state, offset, times[offset]))
     return sorted(moments, key=lambda moment: moment[1])
 
 
 def first_and_highest(record: Path, interval: Interval) -> tuple[Row, Row] | None:
-    """The earliest answer inside the interval and the highest that was asked for after it; None: fewer than two."""
+    """Return the earliest answer inside the interval and the highest later one.
+
+    "Later" means asked for after the earliest answer came. None: there are fewer than two.
+    """
     where = (
         (pc.field("topic") == interval.topic)
         & (pc.field("partition") == interval.partition)
@@ -231,16 +254,16 @@ def first_and_highest(record: Path, interval: Interval) -> tuple[Row, Row] | Non
     )
     if interval.end_ns is not None:
         where = where & (pc.field("at_ns") < interval.end_ns)
-    first = _extreme(record, where, "asked_ns", highest=False)
+    first = _extreme_row(record, where, "asked_ns", highest=False)
     if first is None:
         return None
     later = where & (pc.field("asked_ns") > int(str(first["at_ns"])))
-    highest = _extreme(record, later, "high_watermark", highest=True)
+    highest = _extreme_row(record, later, "high_watermark", highest=True)
     return None if highest is None else (first, highest)
 
 
-def _extreme(record: Path, where: pc.Expression, column: str, *, highest: bool) -> Row | None:
-    """The row with the lowest or highest `column` among those that fit, over a stream of batches."""
+def _extreme_row(record: Path, where: pc.Expression, column: str, *, highest: bool) -> Row | None:
+    """Return the fitting row with the lowest or highest `column`, from a stream."""
     best: Row | None = None
     for batch in batches(record, "watermarks", where=where):
         found = pc.max(batch[column]) if highest else pc.min(batch[column])

@@ -1,4 +1,7 @@
-"""Every clause that is checked: its name, its KIP, and the check; a check that throws is unknown, never a pass."""
+"""Lists every clause that is checked: its name, its KIP and its check.
+
+A check that throws leaves its clause unknown; the clause never passes.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ import msgspec
 from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.wholeness import OF_LOSSES, Gap
 from analysis.judge.clauses import partition_checks as states
-from analysis.judge.clauses.api_check import Compared, api_agrees_with_log
+from analysis.judge.clauses.api_check import ComparedAnswers, api_agrees_with_log
 from analysis.judge.clauses.broker_checks import no_join_with_an_old_broker_epoch, unclean_broker_leaves_isr_and_elr
 from analysis.judge.clauses.client_checks import no_aborted_read, no_duplicate_of_an_idempotent_producer
-from analysis.judge.clauses.findings import Finding, unknown
+from analysis.judge.clauses.findings import Finding, unknown_finding
 from analysis.judge.clauses.hw_check import hw_frozen_below_min_isr
 from analysis.judge.clauses.outcome_checks import (
-    Blamed,
+    AttributedAnomaly,
     no_committed_loss_unless_allowed,
     no_hw_regression_unless_allowed,
     stale_join_rows,
@@ -56,27 +59,27 @@ if TYPE_CHECKING:
     from analysis.reconcile.model import AbortedReads, Duplicates
 
 EVIDENCE_ROWS_MAX = 20
-"""How many rows of evidence a property shows; what it found is decided before."""
+"""How many rows of evidence a property shows; the status counts all rows."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """What the checks look at: the facts, and the losses and regressions with their causes.
+    """What the checks look at: facts, losses and regressions with their causes.
 
-    `trace` checks the metadata log against the model, and `answers` lays what brokers described onto it, when they
-    are first asked for.
+    `trace` checks the metadata log against the model, and `answers` compares what brokers described
+    with it. Both are computed when first asked for.
     """
 
     record: Path
     manifest: Manifest
     evidence: Evidence
     trace: Callable[[], TimelineTrace]
-    answers: Callable[[], Compared | None]
+    answers: Callable[[], ComparedAnswers | None]
     steps: list[StepEntry] | None
     controllers: tuple[int, ...] = ()
     session_timeout_s: float
-    losses: Sequence[Blamed] = ()
-    regressions: Sequence[Blamed] = ()
-    gone: Sequence[Blamed] = ()
+    losses: Sequence[AttributedAnomaly] = ()
+    regressions: Sequence[AttributedAnomaly] = ()
+    vanished: Sequence[AttributedAnomaly] = ()
     duplicates: Sequence[Duplicates] = ()
     aborted_reads: Sequence[AbortedReads] = ()
     acked: int = 0
@@ -87,9 +90,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Clause(msgspec.Struct, frozen=True, kw_only=True):
-    """One clause; `timeline`: it cannot be checked without partitions.parquet. `text` is what the KIP says.
+    """A clause of a KIP and its check. `text` is what the KIP says.
 
-    `parts`: the parts of the record that it is checked on; where one of them has a gap, it is unknown.
+    `timeline`: it cannot be checked without partitions.parquet. `parts` are the parts of the record
+    that it is checked on; where one of them has a gap, the clause is unknown.
     """
 
     name: str
@@ -124,7 +128,7 @@ CLAUSES: tuple[Clause, ...] = (
         "KIP-966",
         no_committed_loss_unless_allowed,
         lambda case: no_committed_loss_unless_allowed(
-            case.losses, case.gone, acked=case.acked, lost_unknown=case.unknown_kinds.get("lost")
+            case.losses, case.vanished, acked=case.acked, lost_unknown=case.unknown_kinds.get("lost")
         ),
         timeline=False,
         parts=OF_LOSSES,
@@ -184,7 +188,7 @@ CLAUSES: tuple[Clause, ...] = (
         NO_STALE_JOIN,
         "KIP-903",
         no_join_with_an_old_broker_epoch,
-        lambda case: no_join_with_an_old_broker_epoch(case.evidence, stale_join_rows([*case.losses, *case.gone])),
+        lambda case: no_join_with_an_old_broker_epoch(case.evidence, stale_join_rows([*case.losses, *case.vanished])),
         parts=OF_LOSSES,
     ),
     _clause(
@@ -213,11 +217,15 @@ WITNESS = _clause(
     timeline=False,
     parts=(WITNESS_DIR, "polls"),
 )
-"""No clause of a KIP: checked only where the run had a witness."""
+"""No clause of a KIP; checked only where the run had a witness."""
 
 
 class CheckedClause(msgspec.Struct, frozen=True, kw_only=True):
-    """`found` as it stands in the verdict; `threw`: the check itself failed; `cases`: what it found, not capped."""
+    """A clause with what its check found.
+
+    `found` is written to the verdict; `threw`: the check itself failed; `cases` counts all that it
+    found.
+    """
 
     found: PropertyResult
     threw: bool = False
@@ -225,27 +233,27 @@ class CheckedClause(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def why(self) -> str:
-        """The reason of the first evidence row, where it carries one."""
+        """Return the reason that the first evidence row carries, if any."""
         first = self.found.evidence[0] if self.found.evidence else {}
         return str(first.get("why", "")) if isinstance(first, dict) else ""
 
 
 def check_all(case: Case, clauses: Sequence[Clause] = CLAUSES) -> list[CheckedClause]:
     """Check every clause on the case."""
-    return [_checked(case, clause) for clause in clauses]
+    return [_check_clause(case, clause) for clause in clauses]
 
 
-def _checked(case: Case, clause: Clause) -> CheckedClause:
+def _check_clause(case: Case, clause: Clause) -> CheckedClause:
     threw = False
     if clause.timeline and "partitions" in case.evidence.timeline.missing:
-        found = unknown("the metadata timeline is missing (partitions.parquet)")
+        found = unknown_finding("the metadata timeline is missing (partitions.parquet)")
     elif gap := next((one for one in case.gaps if one.part in clause.parts), None):
-        found = unknown(gap.why)
+        found = unknown_finding(gap.why)
     else:
         try:
             found = clause.check(case)
-        except Exception as error:  # a checker must never take the run's other results with it
-            found, threw = unknown(f"{CHECKER_FAILED}{type(error).__name__}: {error}"), True
+        except Exception as error:  # a check that throws must not cost the run its other results
+            found, threw = unknown_finding(f"{CHECKER_FAILED}{type(error).__name__}: {error}"), True
     evidence = list(found.evidence[:EVIDENCE_ROWS_MAX])
     return CheckedClause(
         found=PropertyResult(name=clause.name, kip=clause.kip, status=found.status, evidence=evidence),

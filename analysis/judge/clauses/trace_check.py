@@ -1,24 +1,27 @@
-"""The clause that every transition in the metadata log is one that the protocol allows, and what it was."""
+"""Checks that the protocol allows every transition, and names each one's action."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.judge.clauses.findings import Finding, Row, finding, state_row, unknown
+from analysis.judge.clauses.findings import Finding, Row, finding, state_row, unknown_finding
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.trace.check import check_timeline
-from analysis.judge.trace.results import TimelineTrace, Unexplained
+from analysis.judge.trace.results import TimelineTrace, UnexplainedTransition
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.facts import ACTION_CLAUSES
 from ebbtide.scenario.steps.table import KINDS
 
 _TOUCH_DIRECTORIES = frozenset(kind for kind, one in KINDS.items() if one.changes_directory)
-"""Steps after which a broker's log directory may be another, or offline; a power loss leaves it and its id."""
+"""Steps after which a broker's log directory may be replaced or offline.
+
+A power loss leaves the directory and its id.
+"""
 
 
 def trace_of(evidence: Evidence, manifest: Manifest, steps: Sequence[StepEntry] | None) -> TimelineTrace:
-    """The run's metadata log, checked against the model of its release."""
+    """Check the run's metadata log against the model of its release."""
     touched = {node for step in steps or () if step.step in _TOUCH_DIRECTORIES for node in step.nodes}
     brokers = set(manifest.topology.brokers)
     return check_timeline(
@@ -32,19 +35,19 @@ def trace_of(evidence: Evidence, manifest: Manifest, steps: Sequence[StepEntry] 
 
 
 def every_transition_allowed(trace: TimelineTrace) -> Finding:
-    """KIP-966, KIP-704, KIP-903: each record that changes a partition is one that the protocol of the release, at the
-    feature levels of that moment, lets the controller write.
+    """KIP-966, KIP-704, KIP-903: the protocol allows each record on a partition.
 
-    A release that the model does not know, or a record that hangs on what the evidence lacks: unknown.
+    The protocol is that of the release, at the feature levels of that moment. The clause is unknown
+    for a release that the model does not know, and where a record depends on missing evidence.
     """
     if trace.refused is not None:
-        return unknown(trace.refused)
+        return unknown_finding(trace.refused)
     violations = [_row(one) for one in trace.unexplained if not one.undecided]
     undecided = [_row(one) for one in trace.unexplained if one.undecided]
     return finding(exercised=len(trace.explained), violations=violations, unknown=undecided)
 
 
-def _row(one: Unexplained) -> Row:
+def _row(one: UnexplainedTransition) -> Row:
     before = state_row(one.before) if one.before is not None else None
     nearest = [{"action": near.action, "by": near.by, "instead": near.instead} for near in one.nearest]
     row = state_row(one.after, why=one.why, before=before, nearest_allowed=nearest)
@@ -52,9 +55,10 @@ def _row(one: Unexplained) -> Row:
 
 
 def seen_actions(trace: TimelineTrace) -> dict[str, int]:
-    """Coverage facts: how many transitions were explained, and by which actions; none where none could be checked.
+    """Count the explained transitions by action, as coverage facts.
 
-    That an action never was seen is known only where every transition has its own.
+    Empty where no transition could be checked. That an action never was seen is known only if every
+    transition has an action.
     """
     if trace.refused is not None:
         return {}

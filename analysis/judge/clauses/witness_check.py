@@ -1,4 +1,4 @@
-"""Whether Spark's Kafka connector and the harness's final read saw the same log."""
+"""Checks that Spark's Kafka connector and the final read saw the same log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from analysis.judge.clauses.findings import Finding, Row, finding, unknown
+from analysis.judge.clauses.findings import Finding, Row, finding, unknown_finding
 from analysis.witness.table import PROBLEM
 from ebbtide.record.files import WITNESS_DIR
 from ebbtide.record.manifest import Manifest
@@ -16,26 +16,27 @@ from ebbtide.record.tables import WITNESS_SCHEMA, table_files
 
 _PLACE = ["topic", "partition", "offset"]
 _ROWS_MAX = 20
-"""Places that are kept as evidence; all are counted."""
+"""How many differing places are kept as evidence; all are counted."""
 
 
 def witness_agrees(record: Path, manifest: Manifest) -> Finding:
-    """Spark's Kafka connector returned, at the end, the records that the final read returned, and no others.
+    """The witness returned exactly the records that the final read returned.
 
-    Only where the run had a witness. Records below the first one that the witness got may have been removed by
-    retention between the two readings: those are unknown.
+    The witness is Spark's Kafka connector; not every run has one. Retention may have removed
+    records below the first one that the witness returned, between the two readings: those are
+    unknown.
     """
     folder = record / WITNESS_DIR
     if not folder.is_dir():
         return finding(exercised=0, violations=())
     if (folder / PROBLEM).is_file():
-        return unknown((folder / PROBLEM).read_text())
+        return unknown_finding((folder / PROBLEM).read_text())
     if manifest.final_consumer is None or not table_files(record, "polls"):
-        return unknown("there is no final read to compare with")
+        return unknown_finding("there is no final read to compare with")
     polls = ds.dataset([str(path) for path in table_files(record, "polls")])
     final = polls.to_table(columns=WITNESS_SCHEMA.names, filter=ds.field("consumer") == manifest.final_consumer)
     seen = ds.dataset(sorted(folder.glob("*.parquet")), schema=WITNESS_SCHEMA).to_table()
-    differing = _differing(final.cast(WITNESS_SCHEMA), seen)
+    differing = _differing_places(final.cast(WITNESS_SCHEMA), seen)
     first = {
         (row["topic"], row["partition"]): row["offset_min"]
         for row in seen.group_by(["topic", "partition"]).aggregate([("offset", "min")]).to_pylist()
@@ -57,8 +58,8 @@ def witness_agrees(record: Path, manifest: Manifest) -> Finding:
     return finding(exercised=final.num_rows + seen.num_rows, violations=violations, unknown=unsure, cases=cases)
 
 
-def _differing(final: pa.Table, seen: pa.Table) -> pa.Table:
-    """The places that only one reading has, or that hold another value, in the order of offsets."""
+def _differing_places(final: pa.Table, seen: pa.Table) -> pa.Table:
+    """Return the places where the two readings differ, in the order of offsets."""
     final = final.append_column("by_final_read", pa.repeat(pa.scalar(True), len(final)))
     seen = seen.rename_columns([*_PLACE, "value_of_witness"])
     seen = seen.append_column("by_witness", pa.repeat(pa.scalar(True), len(seen)))

@@ -1,1 +1,1 @@
-"""What a run exercised, counted: the coverage facts."""
+"""Counts what a run exercised: the coverage facts."""

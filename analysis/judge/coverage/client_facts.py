@@ -1,8 +1,9 @@
-"""What clients saw in the states that a rule on the HW is about, counted: below min ISR, and while a join is pending.
+"""Counts what clients saw below min ISR and while an ISR join was pending.
 
-Both are stretches in which a leader surely knew of the state (`hw_check`). Below min ISR acks=all must be refused,
-acks=0 and acks=1 are answered, and whether the HW moves depends on the release. While the leader's AlterPartition is
-held on the wire the controller may at any time grant what it asks for, so that the HW must wait for the maximal ISR.
+A rule on the HW is about these states. Both are stretches in which a leader surely knew of the
+state (`hw_check`). Below min ISR acks=all must be refused, acks=0 and acks=1 are answered, and
+whether the HW moves depends on the release. While the leader's AlterPartition is held on the wire,
+the controller may grant it at any time, so the HW must wait for the maximal ISR.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.clauses.hw_check import LEARNS_WITHIN_NS, Interval, Touch, first_and_highest, intervals_below
+from analysis.judge.clauses.hw_check import (
+    LEARNS_WITHIN_NS,
+    Interval,
+    LeaderContact,
+    first_and_highest,
+    intervals_below,
+)
 from analysis.judge.history.batches import batches
 from analysis.judge.history.elections import elections_of
 from analysis.judge.history.evidence import Evidence
@@ -28,13 +35,17 @@ from ebbtide.scenario.steps.table import CUT_KINDS
 _ACKS = {"0": 0, "1": 1, "all": -1}
 
 
-def client_facts(record: Path, evidence: Evidence, touch: Touch) -> Counter[str]:
-    """The facts, each with its count; those that need a table which the record lacks are left out.
+def client_facts(record: Path, evidence: Evidence, contact: LeaderContact) -> Counter[str]:
+    """Count the facts; facts that need a missing table are left out.
 
-    Sends and polls are read once for all stretches, batch by batch; memory does not grow with their number.
+    Sends and polls are read once for all stretches, batch by batch; memory does not grow with their
+    number.
     """
     facts: Counter[str] = Counter()
-    for suffix, intervals in ((BELOW, intervals_below(evidence, touch)), (HELD, _held(evidence, touch.steps))):
+    for suffix, intervals in (
+        (BELOW, intervals_below(evidence, contact)),
+        (HELD, _intervals_of_held_requests(evidence, contact.steps)),
+    ):
         sends = _sends_within(record, intervals) if table_files(record, "sends") else None
         if sends is not None:
             _count_sends(sends, suffix, facts)
@@ -45,14 +56,14 @@ def client_facts(record: Path, evidence: Evidence, touch: Touch) -> Counter[str]
 
 
 class _Sends(NamedTuple):
-    """What was sent within one stretch, by acks; `acked`: of it what was acked before the stretch ended."""
+    """The sends of one stretch by acks, and those acked before the stretch ended."""
 
     sent: Counter[int]
     acked: Counter[int]
 
 
 def _sends_within(record: Path, intervals: Sequence[Interval]) -> list[_Sends]:
-    """One for each stretch."""
+    """Return the sends of each stretch, in the order of `intervals`."""
     found = [_Sends(Counter(), Counter()) for _ in intervals]
     columns = ["acks", "status", "done_ns"]
     for at, sent in _rows_within(record, "sends", "sent_ns", intervals, columns):
@@ -63,7 +74,11 @@ def _sends_within(record: Path, intervals: Sequence[Interval]) -> list[_Sends]:
 
 
 def _count_sends(sends: Sequence[_Sends], suffix: str, facts: Counter[str]) -> None:
-    """`acked-`: sent and acked within a stretch; `not-acked-`: sent within it, and not acked before it ended."""
+    """Count the sends that were acked within their stretch, and the others.
+
+    `acked-`: sent and acked within a stretch. `not-acked-`: sent within it, and not acked before it
+    ended.
+    """
     for word, acks in _ACKS.items():
         acked = sum(one.acked[acks] for one in sends)
         facts[f"acked-{suffix}-acks-{word}"] = acked
@@ -73,10 +88,11 @@ def _count_sends(sends: Sequence[_Sends], suffix: str, facts: Counter[str]) -> N
 def _count_watermarks(
     record: Path, intervals: Sequence[Interval], sends: Sequence[_Sends] | None, suffix: str, facts: Counter[str]
 ) -> None:
-    """Stretches in which the leader's HW was seen twice or more: it served one HW only, though its log grew, or served
-    a higher one later.
+    """Count the stretches in which the leader's HW was seen at least twice.
 
-    `read-`: rows that a consumer got within a stretch, at or above the HW that was served at its start.
+    In such a stretch the leader served one HW only although its log grew, or it served a higher one
+    later. `read-`: rows that a consumer got within a stretch, at or above the HW that was served at
+    its start.
     """
     if not table_files(record, "watermarks"):
         return
@@ -96,9 +112,10 @@ def _count_watermarks(
 
 
 def _read_past_an_election(record: Path, evidence: Evidence) -> set[int]:
-    """The consumers whose first record of a partition came before one of its elections, and a later one has its epoch.
+    """Return the consumers that read across an election.
 
-    The final read is none of them: it begins when all is over.
+    Such a consumer's first record of a partition came before an election, and a later record has
+    the election's epoch. The final read does not count: it begins when all is over.
     """
     first_ns: dict[tuple[str, int, int], int] = {}
     newest: dict[tuple[str, int, int], int] = {}
@@ -111,7 +128,7 @@ def _read_past_an_election(record: Path, evidence: Evidence) -> set[int]:
             first_ns[who] = min(row["polled_ns_min"], first_ns.get(who, row["polled_ns_min"]))
             newest[who] = max(row["leader_epoch_max"], newest.get(who, -1))
     elections = {
-        place: [one for one in elections_of(evidence.timeline, *place) if one.moved]
+        place: [one for one in elections_of(evidence.timeline, *place) if one.changes_leader]
         for place in {who[:2] for who in newest}
     }
     return {
@@ -121,8 +138,11 @@ def _read_past_an_election(record: Path, evidence: Evidence) -> set[int]:
     } - {read_manifest(record).final_consumer}
 
 
-def _held(evidence: Evidence, steps: Sequence[StepEntry]) -> list[Interval]:
-    """The stretches in which a leader's AlterPartition was held, from the last cut on: that may end fetching."""
+def _intervals_of_held_requests(evidence: Evidence, steps: Sequence[StepEntry]) -> list[Interval]:
+    """Return the stretches in which a leader's AlterPartition was held.
+
+    A stretch begins with the last cut, because a cut may end fetching.
+    """
     found = []
     for step in steps:
         if step.step != "hold-request" or step.parameters.get("api") != "AlterPartition":
@@ -136,7 +156,7 @@ def _held(evidence: Evidence, steps: Sequence[StepEntry]) -> list[Interval]:
         ]
         start_ns = max([step.effect_ns, *cuts]) + LEARNS_WITHIN_NS
         for topic, partition in evidence.timeline.partitions:
-            state = evidence.timeline.at_time(topic, partition, step.effect_ns)
+            state = evidence.timeline.state_at_time(topic, partition, step.effect_ns)
             if state is not None and state.leader in step.nodes and start_ns < step.healed_ns:
                 found.append(
                     Interval(
@@ -166,9 +186,10 @@ def _within(interval: Interval, column: str) -> pc.Expression:
 def _rows_within(
     record: Path, table: str, column: str, intervals: Sequence[Interval], columns: Sequence[str]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """In one pass over the table: a stretch's place among `intervals`, and rows whose time `column` lies in it.
+    """Yield (index in `intervals`, rows whose time `column` lies in that interval).
 
-    A batch is held only against the stretches that touch its times: clients write their rows in about that order.
+    The table is read once. A batch is compared only with the stretches that touch its times:
+    clients write their rows roughly in that order.
     """
     if not intervals:
         return

@@ -1,4 +1,7 @@
-"""What a run exercised, counted: a verdict on a state that never came about says nothing."""
+"""Counts what a run exercised.
+
+A verdict on a state that never occurred says nothing.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,17 @@ _OF_BROKERS = (
     "leaderless-with-a-live-replica",
     "unclean-registrations",
 )
-"""What rests on the registrations of brokers: not known without them."""
+"""Facts that need the registrations of brokers; unknown without them."""
 
 
 def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None, controllers: Sequence[int] = ()) -> dict[str, int]:
-    """Facts and how often they came about; one that never did is listed with 0, one that is not known is not."""
+    """Count how often each fact occurred.
+
+    A fact that never occurred is listed with 0; a fact that is not known is left out.
+    """
     facts: Counter[str] = Counter()
     timeline, rules = evidence.timeline, evidence.rules
-    moved = [one for one in all_elections(timeline) if one.moved]
+    moved = [one for one in all_elections(timeline) if one.changes_leader]
     facts["elections"] = len(moved)
     for road, fact in _ROADS.items():
         facts[fact] = sum(one.road == road for one in moved)
@@ -54,7 +60,7 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None, controllers:
             facts[fact] = sum(max(1, len(step.nodes)) for step in took_effect if step.step == kind)
     facts["requests-refused"] = sum("expect_error" in step.parameters for step in took_effect)
     facts["partitions-cut"] = sum(step.step == "partition" for step in took_effect)
-    facts["one-way-cuts"] = sum(_one_way(step) for step in took_effect)
+    facts["one-way-cuts"] = sum(_is_one_way(step) for step in took_effect)
     facts["links-limited"] = sum(step.step == "limit-bandwidth" for step in took_effect)
     facts["requests-duplicated"] = sum(step.proof.get("answered_twice", 0) for step in took_effect)
     lost = [step.proof.get("lost_bytes") for step in took_effect]
@@ -65,7 +71,7 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None, controllers:
     return dict(facts) | dict(rare_facts(evidence, steps, controllers)) | dict(workload_facts(evidence.record))
 
 
-def _one_way(step: StepEntry) -> bool:
-    """Whether a cut left every pair that it parts one direction."""
+def _is_one_way(step: StepEntry) -> bool:
+    """Return whether a cut parts every pair of nodes in one direction only."""
     cuts = {tuple(cut.split(">")) for cut in step.proof.get("cuts", ()) if isinstance(cut, str)}
     return step.step == "partition" and bool(cuts) and not any((target, source) in cuts for source, target in cuts)

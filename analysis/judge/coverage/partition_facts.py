@@ -1,7 +1,8 @@
-"""What the metadata timeline exercised besides elections by their road: the states that a known bug is about.
+"""Counts the states of the metadata timeline that known bugs are about.
 
-Each fact counts cases, so that a prediction can ask for some, or for none. `rare_facts` are the states that few
-schedules reach: a search by chance is guided by them.
+Elections are counted elsewhere (`counting`). Each fact counts cases, so that a prediction can ask
+for some, or for none. `rare_facts` are states that few schedules reach: they guide random
+schedules.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ FACTS = (
 
 
 def partition_facts(evidence: Evidence) -> Counter[str]:
-    """The facts of `FACTS`; one that never came about counts 0."""
+    """Count the facts of `FACTS`; a fact that never occurred counts 0."""
     facts: Counter[str] = Counter(dict.fromkeys(FACTS, 0))
     timeline = evidence.timeline
-    facts["controller-failovers"] = _failovers(timeline)
-    facts["leaderless-with-a-live-replica"] = sum(1 for _ in _vacant_beside_a_live_replica(timeline))
+    facts["controller-failovers"] = _count_failovers(timeline)
+    facts["leaderless-with-a-live-replica"] = sum(1 for _ in _leaderless_with_a_live_replica(timeline))
     for before, after in timeline.pairs():
         same_replicas = set(after.replicas) == set(before.replicas)
         shrunk = same_replicas and set(after.isr) < set(before.isr)
@@ -54,14 +55,19 @@ def partition_facts(evidence: Evidence) -> Counter[str]:
             event = _newest_event(timeline, after.leader, after.metadata_offset)
             facts["elections-of-a-fenced-broker"] += event in ("registered", "fenced", "unregistered")
         if after.completes_reassignment(before):
-            _ended(evidence, before, after, facts)
-    facts["isr-left-again"] = sum(_left_again(states) for states in timeline.partitions.values())
-    facts["reassignments-held-back"] = sum(1 for _ in _held_back(timeline))
+            _count_ended_reassignment(evidence, before, after, facts)
+    facts["isr-left-again"] = sum(_count_isr_rejoins_left(states) for states in timeline.partitions.values())
+    facts["reassignments-held-back"] = sum(1 for _ in _held_back_reassignments(timeline))
     return facts
 
 
-def _ended(evidence: Evidence, before: PartitionState, after: PartitionState, facts: Counter[str]) -> None:
-    """A reassignment that ended: with its target replicas it is completed, otherwise cancelled."""
+def _count_ended_reassignment(
+    evidence: Evidence, before: PartitionState, after: PartitionState, facts: Counter[str]
+) -> None:
+    """Count a reassignment that ended, as completed or as cancelled.
+
+    It is completed if it ended with its target replicas.
+    """
     configured = evidence.rules.configured_min_isr(after.topic, after.metadata_offset)
     below = configured is not None and len(after.isr) < min(configured, len(after.replicas))
     if set(after.replicas) == set(before.replicas) - set(before.removing):
@@ -72,8 +78,8 @@ def _ended(evidence: Evidence, before: PartitionState, after: PartitionState, fa
         facts["reassignments-cancelled-below-min-isr"] += below
 
 
-def _left_again(states: Sequence[PartitionState]) -> int:
-    """How often a replica left the ISR that had joined it under the same leader epoch."""
+def _count_isr_rejoins_left(states: Sequence[PartitionState]) -> int:
+    """Count how often a replica joined the ISR and left it under one leader epoch."""
     count, joined = 0, set[int]()
     for before, after in pairwise(states):
         if after.leader_epoch != before.leader_epoch:
@@ -85,17 +91,21 @@ def _left_again(states: Sequence[PartitionState]) -> int:
     return count
 
 
-def _held_back(timeline: Timeline) -> Iterator[PartitionState]:
-    """Reassignments that waited although each replica that they add was in the ISR: the state in which they did."""
+def _held_back_reassignments(timeline: Timeline) -> Iterator[PartitionState]:
+    """Yield the states in which a reassignment waited although it could complete.
+
+    It could, because each replica that it adds was in the ISR.
+    """
     for before, after in timeline.pairs():
         if after.adding and set(after.adding) <= set(after.isr) and not set(before.adding) <= set(before.isr):
             yield after
 
 
-def _vacant_beside_a_live_replica(timeline: Timeline) -> Iterator[PartitionState]:
-    """States without a leader during which a replica was unfenced.
+def _leaderless_with_a_live_replica(timeline: Timeline) -> Iterator[PartitionState]:
+    """Yield the states without a leader during which a replica was unfenced.
 
-    One that comes alive with the very record batch that elects it does not count: the batch bears one time.
+    A replica that is unfenced by the record batch that elects it does not count: the batch has one
+    time.
     """
     for states in timeline.partitions.values():
         for at, state in enumerate(states):
@@ -117,39 +127,46 @@ def _vacant_beside_a_live_replica(timeline: Timeline) -> Iterator[PartitionState
 
 
 def _newest_event(timeline: Timeline, broker: int, metadata_offset: int) -> str | None:
-    """The broker's registration event in force once the record at `metadata_offset` was applied."""
+    """Return the broker's registration event in force after `metadata_offset`."""
     known = [
         event.event for event in timeline.brokers if event.broker == broker and event.metadata_offset <= metadata_offset
     ]
     return known[-1] if known else None
 
 
-def _failovers(timeline: Timeline) -> int:
-    """Controllers that wrote a partition state after another one had."""
+def _count_failovers(timeline: Timeline) -> int:
+    """Count the controllers that wrote a partition state after another one had."""
     return max(len({state.metadata_epoch for states in timeline.partitions.values() for state in states}) - 1, 0)
 
 
 _REJECTED = b"Rejecting AlterPartition request"
-"""What `ReplicationControlManager` logs, at INFO, for each reason it has (3.9.1, 4.3.1, 4.4.0)."""
+"""`ReplicationControlManager` logs this at INFO for each of its reasons (3.9.1, 4.3.1, 4.4.0)."""
 
 
 def rare_facts(
     evidence: Evidence, steps: Sequence[StepEntry] | None, controllers: Sequence[int]
 ) -> Iterator[tuple[str, int]]:
-    """`elr-of-two`: the ELR grew to two members or more; `faults-while-recovering`: faults that fell on a RECOVERING
-    partition; `alter-partitions-rejected`, where the logs of all `controllers` are there and whole."""
+    """Yield the facts that few schedules reach, each with its count.
+
+    - `elr-of-two`: the ELR grew to two members or more.
+    - `faults-while-recovering`: faults that hit a RECOVERING partition.
+    - `alter-partitions-rejected`: only where the logs of all `controllers` are there and whole.
+    """
     pairs = evidence.timeline.pairs()
     yield "elr-of-two", sum(len(after.elr) >= 2 > len(before.elr) for before, after in pairs)
-    spans = list(_recovering(evidence.timeline))
+    spans = list(_recovering_spans(evidence.timeline))
     faults = [step.effect_ns for step in steps or () if step.step in HEALED_BY and step.effect_ns is not None]
     yield "faults-while-recovering", sum(any(start <= at < end for start, end in spans) for at in faults)
-    counts = [_rejected(log) for log in _logs(evidence.record, controllers)]
+    counts = [_count_rejections(log) for log in _controller_logs(evidence.record, controllers)]
     if counts and None not in counts:
         yield "alter-partitions-rejected", sum(filter(None, counts))
 
 
-def _recovering(timeline: Timeline) -> Iterator[tuple[int, float]]:
-    """From when until when a partition was RECOVERING; one that still is has no end."""
+def _recovering_spans(timeline: Timeline) -> Iterator[tuple[int, float]]:
+    """Yield (start, end) in ns of each stretch in which a partition was RECOVERING.
+
+    The end is infinite if the partition still is RECOVERING.
+    """
     for states in timeline.partitions.values():
         began: PartitionState | None = None
         for state in states:
@@ -162,15 +179,15 @@ def _recovering(timeline: Timeline) -> Iterator[tuple[int, float]]:
             yield began.at_ns, float("inf")
 
 
-def _logs(record: Path, controllers: Sequence[int]) -> list[Path]:
-    """The logs of the controllers; none where that of one is missing."""
+def _controller_logs(record: Path, controllers: Sequence[int]) -> list[Path]:
+    """Return the controllers' logs; empty if the log of any controller is missing."""
     logs = sorted((record / LOGS_DIR).glob("controller-*.log*"))
     there = {log.name.partition(".")[0] for log in logs}
     return logs if all(f"controller-{node}" in there for node in controllers) else []
 
 
-def _rejected(log: Path) -> int | None:
-    """None: the log is damaged or cut short, so that more may have stood in it."""
+def _count_rejections(log: Path) -> int | None:
+    """Count the rejected AlterPartition requests; None if the log is not whole."""
     try:
         with gzip.open(log) if log.suffix == ".gz" else log.open("rb") as lines:
             return sum(_REJECTED in line for line in lines)

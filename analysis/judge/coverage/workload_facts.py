@@ -1,8 +1,8 @@
-"""What a run's clients did, counted: how transactions ended, fencings, rebalances, resets, and what was acked.
+"""Counts what a run's clients did: transactions, rebalances, fencings and acks.
 
-Counted from the clients' own events (`ebbtide.record.clients`) and the sends. A transaction is *torn* when some of
-its acked records are lost and others are not, *lost whole* when all of them are; both are asked of committed ones
-only, over all their partitions.
+Counted from the clients' own events (`ebbtide.record.clients`) and the sends. A transaction is
+*torn* when some of its acked records are lost and others are not, and *lost whole* when all of them
+are. Both count committed transactions only, over all their partitions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OF_EVENTS = (
 
 
 def workload_facts(record: Path) -> Counter[str]:
-    """The facts, each with its count; those that need what the record lacks are left out.
+    """Count the facts; facts that need missing parts of the record are left out.
 
     Raises `UsageError` when a file of the record is damaged.
     """
@@ -48,7 +48,7 @@ def workload_facts(record: Path) -> Counter[str]:
             _count_events(of_client, facts)
     if table_files(record, "sends"):
         _count_acked(record, facts)
-        _count_gone(record, facts)
+        _count_lost_acks_0(record, facts)
         if (record / ANOMALIES_DIR).is_dir():
             _count_torn(record, facts)
     return facts
@@ -63,7 +63,7 @@ def _count_events(events: list[ClientEvent], facts: Counter[str]) -> None:
             case "fenced" | "replaced":
                 facts[f"producers-{one.event}"] += 1
             case "assigned":
-                # The first is the member's own joining.
+                # The first rebalance is the member's own joining.
                 facts["group-rebalances"] += joined
                 joined = True
             case "truncation" | "out-of-range":
@@ -75,12 +75,15 @@ def _count_events(events: list[ClientEvent], facts: Counter[str]) -> None:
 
 
 def _count_acked(record: Path, facts: Counter[str]) -> None:
-    """Acked sends by acks; those of idempotent producers, which are not transactional, apart."""
+    """Count acked sends by acks.
+
+    Sends of idempotent producers that are not transactional are counted apart.
+    """
     setups = read_manifest(record).producers
     idempotent = [int(name) for name, one in setups.items() if one.idempotent and not one.transactional]
     for acks, word in ACKS_SPELLED.items():
         facts[f"acked-with-acks-{word}"] = 0
-        for batch in batches(record, "sends", ["producer"], _acked_with(acks)):
+        for batch in batches(record, "sends", ["producer"], _is_acked_with(acks)):
             facts[f"acked-with-acks-{word}"] += batch.num_rows
             facts["acked-idempotent"] += (
                 pc.sum(pc.is_in(batch["producer"], pa.array(idempotent, pa.int32()))).as_py() or 0
@@ -88,27 +91,31 @@ def _count_acked(record: Path, facts: Counter[str]) -> None:
     facts.setdefault("acked-idempotent", 0)
 
 
-def handed_over(record: Path) -> int:
-    """How many records were sent with acks=0: they count as acked, and no broker has acked them."""
+def count_acks_0_sends(record: Path) -> int:
+    """Count the records sent with acks=0.
+
+    They count as acked, but no broker acked them.
+    """
     if not table_files(record, "sends"):
         return 0
-    return sum(batch.num_rows for batch in batches(record, "sends", ["acks"], _acked_with(0)))
+    return sum(batch.num_rows for batch in batches(record, "sends", ["acks"], _is_acked_with(0)))
 
 
-def _acked_with(acks: int) -> pc.Expression:
+def _is_acked_with(acks: int) -> pc.Expression:
     return (pc.field("acks") == acks) & (pc.field("status") == "acked")
 
 
-def _count_gone(record: Path, facts: Counter[str]) -> None:
-    """Of what was handed over with acks=0, which nobody gave an offset to, what the final read does not have.
+def _count_lost_acks_0(record: Path, facts: Counter[str]) -> None:
+    """Count the acks=0 records that the final read does not have.
 
-    Unknown where a partition was not read to its end, or from its start: it is not told then which were there.
+    No broker gave them an offset. Unknown where a partition was not read from its start to its end:
+    which records were there is then not known.
     """
     manifest = read_manifest(record)
     final = manifest.final_consumer
     places: set[tuple[str, int]] = set()
     sent: list[pa.Array] = []
-    for batch in batches(record, "sends", ["topic", "partition", "value"], _acked_with(0)):
+    for batch in batches(record, "sends", ["topic", "partition", "value"], _is_acked_with(0)):
         of_batch = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([])
         places |= {(one["topic"], one["partition"]) for one in of_batch.to_pylist()}
         sent.append(batch["value"])

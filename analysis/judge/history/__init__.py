@@ -1,1 +1,1 @@
-"""What the judge reads of a record: the metadata timeline, rules in force, elections, and what logs lost."""
+"""Reads a record for the judge: timeline, rules in force, elections, log losses."""

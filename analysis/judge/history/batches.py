@@ -1,4 +1,4 @@
-"""A record's table, a part at a time."""
+"""Reads a record's table in batches."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from ebbtide.record.tables import TABLES, table_files
 def batches(
     record: Path, table: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a table that the record has, not empty; all columns and all rows if nothing is said.
+    """Yield the rows of a table in batches that are not empty.
 
-    A nullable column that a file lacks reads as null. Raises `UsageError` when a file is damaged.
+    All columns and all rows are read by default. A nullable column that a file lacks reads as null.
+    Raises `UsageError` when a file is damaged.
     """
     files = [str(file) for file in table_files(record, table)]
     try:

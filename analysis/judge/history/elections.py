@@ -1,8 +1,11 @@
-"""Elections in the metadata log, and by which road each leader came to lead.
+"""Finds the elections in the metadata log, and the road of each to leadership.
 
-An election is a record that gives a partition a leader under a new leader epoch. The road follows from the
-state before it, since the controller elects from that state (KIP-966, Leader election): from the ISR; from
-the ELR while the ISR is empty; the last known leader while both are empty; anyone else uncleanly.
+An election is a record that gives a partition a leader under a new leader epoch. The road follows
+from the state before it, because the controller elects from that state (KIP-966, Leader election):
+- from the ISR,
+- from the ELR while the ISR is empty,
+- the last known leader while both are empty,
+- any other broker uncleanly.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from ebbtide.record.verdict import RecordedElection
 Road = Literal["isr", "elr", "last-known-leader", "reassignment", "unclean"]
 
 
-class Elected(msgspec.Struct, frozen=True, kw_only=True):
+class ElectionEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One election: the state before it, the state that it made, and the road."""
 
     before: PartitionState
@@ -28,7 +31,7 @@ class Elected(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def leader(self) -> int:
-        """Who was elected."""
+        """The broker that was elected."""
         return self.after.leader
 
     @property
@@ -37,12 +40,15 @@ class Elected(msgspec.Struct, frozen=True, kw_only=True):
         return self.after.leader_epoch
 
     @property
-    def moved(self) -> bool:
-        """Whether leadership was vacant or another's before; up to Kafka 3.5 an ISR change raises the epoch too."""
+    def changes_leader(self) -> bool:
+        """Whether another broker or none led before.
+
+        Up to Kafka 3.5 an ISR change raises the epoch too, without a new leader.
+        """
         return self.before.leader != self.after.leader
 
     @property
-    def named(self) -> RecordedElection:
+    def as_recorded(self) -> RecordedElection:
         """The election as verdict.json names it."""
         return RecordedElection(
             metadata_offset=self.after.metadata_offset, leader=self.after.leader, leader_epoch=self.after.leader_epoch
@@ -50,15 +56,18 @@ class Elected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def road_of(before: PartitionState, after: PartitionState) -> Road:
-    """By which road `after.leader` was elected out of the state `before`.
+    """Return the road by which `after.leader` was elected from the state `before`.
 
-    A leader in the ISR or ELR whose election began RECOVERING counts as unclean: the controller says so itself.
-    One record may fence the last ISR member and elect from the ELR, so the ISR before it need not be empty. A
-    reassignment that completes elects from the ISR which the same record brings. The last known leader is elected
-    RECOVERING where ISR and ELR are empty, or become so by the same record: where the last ELR member returns from an
-    unclean shutdown, and leaves the ELR, that record elects the last known leader if it is alive; Kafka 4.0 elects it
-    even by its own return (KAFKA-19522). An unclean election that does not wait for a fenced ELR member keeps it in
-    the ELR.
+    A leader in the ISR or ELR whose election began RECOVERING counts as unclean, because the
+    controller itself says so. One record may fence the last ISR member and elect from the ELR, so
+    the ISR before it need not be empty. A reassignment that completes elects from the ISR which the
+    same record brings.
+
+    The last known leader is elected RECOVERING where ISR and ELR are empty, or become empty by the
+    same record. When the last ELR member returns from an unclean shutdown, it leaves the ELR, and
+    that record elects the last known leader if that broker is alive. Kafka 4.0 elects the last
+    known leader even by its own return (KAFKA-19522). An unclean election that does not wait for a
+    fenced ELR member keeps that member in the ELR.
     """
     leader = after.leader
     began_recovering = after.recovering and not before.recovering
@@ -76,16 +85,19 @@ def road_of(before: PartitionState, after: PartitionState) -> Road:
     return "unclean"
 
 
-def elections_of(timeline: Timeline, topic: str, partition: int) -> tuple[Elected, ...]:
-    """The elections of one partition in order; the leader it was created with is none."""
+def elections_of(timeline: Timeline, topic: str, partition: int) -> tuple[ElectionEvent, ...]:
+    """Return the elections of one partition in order.
+
+    The leader that the partition was created with is not an election.
+    """
     states = timeline.states(topic, partition)
     return tuple(
-        Elected(before=before, after=after, road=road_of(before, after))
+        ElectionEvent(before=before, after=after, road=road_of(before, after))
         for before, after in pairwise(states)
         if after.leader >= 0 and after.leader_epoch != before.leader_epoch and not after.follows_recreation(before)
     )
 
 
-def all_elections(timeline: Timeline) -> tuple[Elected, ...]:
-    """The elections of every partition."""
+def all_elections(timeline: Timeline) -> tuple[ElectionEvent, ...]:
+    """Return the elections of every partition."""
     return tuple(one for topic, partition in timeline.partitions for one in elections_of(timeline, topic, partition))

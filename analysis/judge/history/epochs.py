@@ -1,18 +1,20 @@
-"""What each leader epoch's log began with: the evidence of what a leader held when it was elected.
+"""Finds where each leader epoch's log began: what a leader held when elected.
 
-A leader appends from its log end offset on, and never truncates while it leads. So the first offset written
-under an epoch (its start) tells what the leader of that epoch held: an offset at or above the start was not in
-its log, one below was. Two sources:
+A leader appends from its log end offset on, and never truncates while it leads. So the first offset
+written under an epoch (its start) says what the leader of that epoch held: an offset at or above
+the start was not in its log, an offset below was. Two sources:
 
-- replicas/, the logs after the run. The first row of an epoch in a replica's log is the epoch's start if an
-  older epoch, or offset 0, stands right before it; otherwise only an upper bound.
-- watermarks/, source list_offsets. A leader answers OFFSET_NOT_AVAILABLE while its HW is below the start of its
-  epoch, so a HW (or log end offset) that it did serve is an upper bound of the start. But it reads the HW before
-  it looks whether that lags, so an answer may tell of one from before (docs/findings/stale-latest-offset.md). Only
-  what it was asked for after it had answered once under that epoch is a bound: it did not lag any more by then.
+- replicas/, the logs after the run. The first row of an epoch in a replica's log is the epoch's
+  start if an older epoch, or offset 0, is right before it; otherwise it is only an upper bound.
+- watermarks/, source list_offsets. A leader answers OFFSET_NOT_AVAILABLE while its HW is below the
+  start of its epoch. So a HW (or log end offset) that it did serve is an upper bound of the start.
+  But the leader reads the HW before it checks whether the HW lags, so an answer may hold a HW from
+  before (docs/findings/stale-latest-offset.md). Only an answer to a question asked after its first
+  answer under that epoch is a bound: the HW no longer lagged by then.
 
-An epoch without either has left no trace. Both tables grow with the run, so they are read as a stream and
-folded into one row an epoch and replica; memory does not grow with the number of records.
+An epoch without either has left no trace. Both tables grow with the run, so they are read as a
+stream and folded into one row an epoch and replica; memory does not grow with the number of
+records.
 """
 
 from __future__ import annotations
@@ -55,8 +57,11 @@ class Epochs(msgspec.Struct, frozen=True, kw_only=True):
     traces: dict[tuple[str, int, int], EpochTrace] = {}
     replicas: tuple[ReplicaEpoch, ...] = ()
 
-    def held(self, topic: str, partition: int, epoch: int, offset: int) -> bool | None:
-        """Whether the leader of `epoch` had something at `offset` when elected; None: no trace tells."""
+    def has_held(self, topic: str, partition: int, epoch: int, offset: int) -> bool | None:
+        """Return whether the leader of `epoch` had a record at `offset` when elected.
+
+        None: no trace says.
+        """
         trace = self.traces.get((topic, partition, epoch))
         if trace is None:
             return None
@@ -65,7 +70,7 @@ class Epochs(msgspec.Struct, frozen=True, kw_only=True):
         return True if trace.exact else None
 
     def covers(self, topic: str, partition: int, broker: int, epoch: int, offset: int) -> bool:
-        """Whether the log of `broker` after the run has a record of `epoch` at `offset`."""
+        """Return whether the log of `broker` after the run has `epoch` at `offset`."""
         return any(
             (one.topic, one.partition, one.broker, one.leader_epoch) == (topic, partition, broker, epoch)
             and one.first_offset <= offset <= one.last_offset
@@ -73,16 +78,22 @@ class Epochs(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def has_log(self, topic: str, partition: int, broker: int) -> bool:
-        """Whether the log of `broker` after the run is there, with a record at least."""
+        """Return whether the log of `broker` after the run has any record."""
         return any((one.topic, one.partition, one.broker) == (topic, partition, broker) for one in self.replicas)
 
     def starts(self, topic: str, partition: int) -> list[int]:
-        """Every start of the partition, sorted: between two of them `held` has one answer."""
+        """Return every epoch start of the partition, sorted.
+
+        Between two starts, what a leader held has one answer.
+        """
         return sorted({trace.start for key, trace in self.traces.items() if key[:2] == (topic, partition)})
 
 
 def load_epochs(record: Path) -> Epochs:
-    """Fold replicas/ and watermarks/ of a record into traces. Raises `UsageError` when a file is damaged."""
+    """Fold replicas/ and watermarks/ of a record into traces.
+
+    Raises `UsageError` when a file is damaged.
+    """
     replicas = tuple(
         msgspec.convert(row, ReplicaEpoch)
         for row in _fold(
@@ -92,11 +103,14 @@ def load_epochs(record: Path) -> Epochs:
             {"offset": ("first_offset", "last_offset")},
         )
     )
-    return Epochs(traces=_traces(replicas, _served(record)), replicas=replicas)
+    return Epochs(traces=_traces(replicas, _reliably_served(record)), replicas=replicas)
 
 
-def _served(record: Path) -> list[dict[str, object]]:
-    """The lowest that each epoch's leader served to a request put after it had answered another one."""
+def _reliably_served(record: Path) -> list[dict[str, object]]:
+    """Return the lowest offset that each epoch's leader served reliably.
+
+    Reliable answers are to requests that were sent after the leader had answered another request.
+    """
     keys = ["topic", "partition", "leader_epoch"]
     where = (pc.field("source") == "list_offsets") & pc.field("leader_epoch").is_valid()
     answered = _fold(record, "watermarks", keys, {"at_ns": ("first_ns", "last_ns")}, where)
@@ -127,19 +141,22 @@ def _traces(
         for one in log:
             trace = EpochTrace(start=one.first_offset, exact=one.first_offset == end)
             key = (one.topic, one.partition, one.leader_epoch)
-            traces[key] = _merged(traces.get(key), trace)
+            traces[key] = _merge_traces(traces.get(key), trace)
             end = one.last_offset + 1
     for row in served:
         bounds = [value for value in (row["hw_min"], row["leo_min"]) if isinstance(value, int)]
         key = (str(row["topic"]), int(str(row["partition"])), int(str(row["leader_epoch"])))
         known = traces.get(key)
         if known is None or not known.exact:
-            traces[key] = _merged(known, EpochTrace(start=min(bounds), exact=False))
+            traces[key] = _merge_traces(known, EpochTrace(start=min(bounds), exact=False))
     return traces
 
 
-def _merged(one: EpochTrace | None, other: EpochTrace) -> EpochTrace:
-    """The earlier start of two; a log that begins later in the epoch only bounds it."""
+def _merge_traces(one: EpochTrace | None, other: EpochTrace) -> EpochTrace:
+    """Merge two traces: the earlier start counts.
+
+    A log that begins later in the epoch only bounds the start.
+    """
     return other if one is None else min(one, other, key=lambda trace: (trace.start, not trace.exact))
 
 
@@ -151,7 +168,7 @@ def _fold(
     where: pc.Expression | None = None,
     chosen: tuple[str, Callable[[pa.Table], pa.Table]] | None = None,
 ) -> list[dict[str, object]]:
-    """Minimum and maximum of each value column by `keys`, over a stream of batches.
+    """Fold a stream of batches into minimum and maximum of value columns by `keys`.
 
     `chosen`: one more column, and the rows that count by it.
     """
@@ -169,19 +186,19 @@ def _fold(
     for batch in batches(record, table, columns, where):
         rows = pa.Table.from_batches([batch])
         rows = chosen[1](rows) if chosen else rows
-        kept.append(_named(rows.group_by(keys).aggregate(functions), renamed))
+        kept.append(_with_names(rows.group_by(keys).aggregate(functions), renamed))
         waiting += kept[-1].num_rows
         if waiting > _FOLD_AT_ROWS:
-            kept = [_refolded(kept, keys, values)]
+            kept = [_fold_again(kept, keys, values)]
             waiting = 0
-    return list(_refolded(kept, keys, values).to_pylist()) if kept else []
+    return list(_fold_again(kept, keys, values).to_pylist()) if kept else []
 
 
-def _named(table: pa.Table, names: dict[str, str]) -> pa.Table:
+def _with_names(table: pa.Table, names: dict[str, str]) -> pa.Table:
     return table.rename_columns([names.get(name, name) for name in table.column_names])
 
 
-def _refolded(tables: list[pa.Table], keys: list[str], values: dict[str, tuple[str, str]]) -> pa.Table:
+def _fold_again(tables: list[pa.Table], keys: list[str], values: dict[str, tuple[str, str]]) -> pa.Table:
     lows_highs = [pair for low, high in values.values() for pair in ((low, "min"), (high, "max"))]
     folded = pa.concat_tables(tables).group_by(keys).aggregate(lows_highs)
-    return _named(folded, {f"{name}_{function}": name for name, function in lows_highs})
+    return _with_names(folded, {f"{name}_{function}": name for name, function in lows_highs})

@@ -1,4 +1,4 @@
-"""What causes are judged from, and the question that is put to it."""
+"""Holds what causes are judged from, and the question that a cause answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.judge.history.elections import Elected
+from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.epochs import Epochs
 from analysis.judge.history.log_losses import BrokerLogLoss
 from analysis.judge.history.requests import Request
@@ -17,9 +17,10 @@ from ebbtide.record.verdict import Cause
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts of a run on the driver; `log_losses` and `asked` None: the run has no steps.jsonl.
+    """The facts of a run on the driver.
 
-    `statics` are the controllers' own properties; None: not known.
+    `log_losses` and `asked` None: the run has no steps.jsonl. `statics` are the controllers' own
+    properties; None: not known.
     """
 
     record: Path
@@ -31,11 +32,12 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     statics: Mapping[str, str] | None = None
 
 
-class Gone(msgspec.Struct, frozen=True, kw_only=True):
-    """An offset that was acked or served at `since_ns`, under an epoch of at most `since_epoch`, and is gone.
+class LostOffset(msgspec.Struct, frozen=True, kw_only=True):
+    """An offset that a leader must have lost: it was acked or served, and is missing.
 
-    `until_epoch` bounds the guilty election from above; None: any later one. `exact`: the record itself says that it
-    was appended under `since_epoch`, so no election up to that is guilty.
+    It was acked or served at `since_ns`, under an epoch of at most `since_epoch`. `until_epoch`
+    bounds the guilty election from above; None: any later election. `exact`: the record itself says
+    that it was appended under `since_epoch`, so no election up to that epoch is guilty.
     """
 
     topic: str
@@ -49,17 +51,18 @@ class Gone(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The partition as people write it."""
+        """The partition as `topic-partition`."""
         return f"{self.topic}-{self.partition}"
 
 
 class Attribution(msgspec.Struct, frozen=True, kw_only=True):
-    """A cause with its election, and the reason in a sentence; cause None: it cannot be told.
+    """A cause with its election, and the reason in a sentence; cause None: not known.
 
-    `breaks_kip_903`: unexplained because a broker joined the ISR without its log although KIP-903 was in force.
+    `breaks_kip_903`: unexplained because a broker joined the ISR without its log although KIP-903
+    was in force.
     """
 
     cause: Cause | None
-    election: Elected | None
+    election: ElectionEvent | None
     why: str
     breaks_kip_903: bool = False

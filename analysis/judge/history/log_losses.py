@@ -1,7 +1,7 @@
-"""Events in which a broker's log lost records that it had: read from the steps and their proofs.
+"""Finds the events in which a broker's log lost records, from the steps' proofs.
 
-No metadata record says that a disk lost data; the schedule does, since the harness itself did it. SIGKILL is
-none of them: the page cache survives the process.
+No metadata record says that a disk lost data. The schedule does, since the harness itself caused
+it. A SIGKILL loses nothing: the page cache survives the process.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from ebbtide.scenario.steps.table import KINDS, LOSES_RECORDS, TAKES_DOWN
 
 _WIPES = frozenset(kind for kind, one in KINDS.items() if one.loses == "all")
 UNCLEAN_STEPS = LOSES_RECORDS | {kind for kind in TAKES_DOWN if not KINDS[kind].clean}
-"""Steps after which a broker comes back without a clean-shutdown file."""
+"""Steps after which a broker returns without a clean-shutdown file."""
 
 
 class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
     """One broker's log went back between `fired_ns` and `done_ns`.
 
-    `starts` and `ends` hold, per `topic-partition`, the log end offset before and afterwards where it was measured,
-    `whole` the partitions whose log was measured to have lost nothing; `lost_bytes` is the whole volume's figure. None
-    of them: how much was lost is not known. `proven` false: the step fired and its effect was not shown.
+    `starts` and `ends` hold, per `topic-partition`, the measured log end offset before and
+    afterwards. `whole` holds the partitions whose log was measured to have lost nothing;
+    `lost_bytes` is the figure of the whole volume. If none of them is there, how much was lost is
+    not known. `proven` false: the step fired and its effect was not shown.
     """
 
     broker: int
@@ -38,20 +39,26 @@ class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
     whole: frozenset[str] = frozenset()
 
     def costs(self, topic: str, partition: int) -> bool:
-        """Whether the partition's log may have lost any record; what was measured decides."""
+        """Return whether the partition's log may have lost any record.
+
+        A measurement decides, if there is one.
+        """
         name = f"{topic}-{partition}"
         if name in self.ends:
             return name not in self.whole
         return self.wiped or self.lost_bytes is None or self.lost_bytes > 0
 
     def reaches(self, topic: str, partition: int, offset: int) -> bool:
-        """Whether the log may have ended at or below `offset` afterwards; what was measured decides."""
+        """Return whether the log may have ended at or below `offset` afterwards.
+
+        A measurement decides, if there is one.
+        """
         end = self.ends.get(f"{topic}-{partition}")
         return self.costs(topic, partition) and (end is None or end <= offset)
 
 
 def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
-    """The log losses of a schedule, by time; a step that never fired is none."""
+    """Return the log losses of a schedule by time, without steps that never fired."""
     found = []
     for step in steps:
         if step.fired_ns is None:
@@ -78,7 +85,7 @@ def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
 
 
 def _proof_of(step: StepEntry, node: int) -> Mapping[str, Any]:
-    """The node's own part of the proof, where a step with several targets gives one a node."""
+    """Return the node's own part of the proof of a step with several targets."""
     nodes = step.proof.get("nodes")
     own = nodes.get(str(node)) if isinstance(nodes, dict) else None
     return own if isinstance(own, dict) else step.proof

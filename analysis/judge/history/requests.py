@@ -1,8 +1,9 @@
-"""What operators asked of the controller, of what leaves no record of its own: elections and reassignments.
+"""Finds the elections and reassignments that operators asked the controller for.
 
-Read from the steps: a step that never fired asked for nothing. A request may take effect long after it was made (it
-waits on a wire), so it stands for whatever its partition shows from then on. What a step does not say, as in old
-records, it may have been about.
+Read from the steps, because these requests leave no metadata record of their own: a step that never
+fired asked for nothing. A request may take effect long after it was made (it waits on a wire). So
+any later change of its partition may be its effect. Steps of old records name no partition or type:
+such a request may have been about any.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ _KINDS = frozenset({"elect", "reassign"})
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One request: `kind` is elect or reassign, `type` the election's; partition or type None: not known."""
+    """One request: `kind` is elect or reassign, `type` is the election's.
+
+    Partition or type None: not known.
+    """
 
     kind: str
     fired_ns: int = 0
@@ -27,17 +31,23 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     type: str | None = None
 
     def may_have_made(self, after: PartitionState) -> bool:
-        """Whether it was about this partition, and made before this state."""
+        """Return whether the request may have led to this state.
+
+        It was about this partition, and was made before the state.
+        """
         name = f"{after.topic}-{after.partition}"
         return self.partition in (None, name) and self.fired_ns <= after.at_ns + MILLISECOND_NS
 
     def asks_for(self, type_: str) -> bool:
-        """Whether it may have asked for an election of this type, preferred or unclean."""
+        """Return whether the request may have asked for an election of this type.
+
+        The types are preferred and unclean.
+        """
         return self.kind == "elect" and self.type in (None, type_)
 
 
 def requests(steps: Iterable[StepEntry]) -> tuple[Request, ...]:
-    """The requests of a schedule."""
+    """Return the requests of a schedule."""
     return tuple(
         Request(
             kind=step.step,

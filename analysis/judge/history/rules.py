@@ -1,4 +1,7 @@
-"""Which rules of the protocol were in force, and when: they follow feature levels, configs and the release."""
+"""Says which rules of the protocol were in force, and when.
+
+They follow from feature levels, configs and the release.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 OLDEST_VARIANT, NEWEST_VARIANT = "kraft", "elr_43"
-"""The variants that a release older or newer than the model knows is held to."""
+"""The variants for a release older or newer than every release the model knows."""
 
 
 class Rules:
-    """The rules in force at a metadata offset; every answer may be None: it cannot be told.
+    """The rules in force at a metadata offset; any answer may be None: not known.
 
-    A level or config in the metadata log counts from its record on. Where the log has none, what the manifest
-    says holds for the whole run.
+    A level or config in the metadata log counts from its record on. Where the log has none, the
+    manifest's value holds for the whole run.
     """
 
     def __init__(self, manifest: Manifest, timeline: Timeline) -> None:
@@ -44,30 +47,33 @@ class Rules:
             key = (change.resource, change.name)
             self._changes.setdefault(key, []).append((change.metadata_offset, change.value))
 
-    def _in_force(self, resource: str, name: str, at: int) -> tuple[bool, str | None]:
-        """Whether the log has a word on it up to offset `at`, and the newest."""
+    def _value_in_force(self, resource: str, name: str, at: int) -> tuple[bool, str | None]:
+        """Return whether the log sets it up to offset `at`, and the newest value."""
         changes = self._changes.get((resource, name), [])
         known = bisect_right(changes, at, key=lambda change: change[0])
         return bool(known), changes[known - 1][1] if known else None
 
-    def configured(self, resource: str, name: str, at: int) -> str | None:
-        """The value that the log has set and not deleted since."""
-        return self._in_force(resource, name, at)[1]
+    def config_value(self, resource: str, name: str, at: int) -> str | None:
+        """Return the value that the log has set and not deleted since."""
+        return self._value_in_force(resource, name, at)[1]
 
     def levels(self, at: int) -> dict[str, int]:
-        """Every feature level that is known."""
+        """Return every feature level that is known."""
         logged = {resource.removeprefix("feature:") for resource, _ in self._changes if resource.startswith("feature:")}
         levels = {name: self._level(name, at) for name in (*self._manifest.features, *logged)}
         return {name: level for name, level in levels.items() if level is not None}
 
     def _level(self, feature: str, at: int) -> int | None:
-        known, value = self._in_force(f"feature:{feature}", "level", at)
+        known, value = self._value_in_force(f"feature:{feature}", "level", at)
         if known:
             return int(value) if value is not None else 0
         return self._manifest.features.get(feature)
 
-    def elr_on(self, at: int) -> bool | None:
-        """KIP-966: whether the controller keeps an ELR. No release before 4.0 has the feature."""
+    def is_elr_on(self, at: int) -> bool | None:
+        """KIP-966: return whether the controller keeps an ELR.
+
+        No release before 4.0 has the feature.
+        """
         level = self._level(ELR_VERSION, at)
         if level is not None:
             return level >= 1
@@ -75,8 +81,11 @@ class Rules:
             return False
         return None
 
-    def kip_903(self, at: int) -> bool | None:
-        """KIP-903: whether an ISR member with an old broker epoch is refused; follows the metadata.version."""
+    def has_kip_903(self, at: int) -> bool | None:
+        """KIP-903: return whether an ISR member with an old broker epoch is refused.
+
+        This follows the metadata.version.
+        """
         level = self._level(METADATA_VERSION, at)
         if self.protocol is None:
             return None
@@ -88,49 +97,61 @@ class Rules:
         asked = Cluster(registered=broker, unfenced=broker, epochs=(0,), metadata_version=level)
         return self.protocol.fetch_epoch(asked, 0) != NO_EPOCH
 
-    def unclean_election(self, topic: str, at: int, statics: Mapping[str, str] | None) -> bool | None:
-        """unclean.leader.election.enable of the topic, else of the cluster, else of the controllers' own properties.
+    def is_unclean_election_enabled(self, topic: str, at: int, statics: Mapping[str, str] | None) -> bool | None:
+        """Return unclean.leader.election.enable for the topic at `at`.
 
-        None: it is on neither, and the properties (`statics`) or the configs are not known; or a controller has a
-        dynamic one of its own, since which controller was active is in no table.
+        The topic's own config counts first, then the cluster's, then the controllers' own
+        properties (`statics`). None: neither config is set, and the properties or the configs are
+        not known. Also None if a controller has a dynamic config of its own, since no table says
+        which controller was active.
         """
-        said = self.configured(f"topic:{topic}", UNCLEAN_ELECTION, at)
+        said = self.config_value(f"topic:{topic}", UNCLEAN_ELECTION, at)
         if said is None and any(
-            self.configured(f"broker:{one}", UNCLEAN_ELECTION, at) for one in self._manifest.topology.controllers
+            self.config_value(f"broker:{one}", UNCLEAN_ELECTION, at) for one in self._manifest.topology.controllers
         ):
             return None
         if said is None:
-            said = self.configured("cluster", UNCLEAN_ELECTION, at)
+            said = self.config_value("cluster", UNCLEAN_ELECTION, at)
         if said is None and statics is not None and "configs" not in self._timeline.missing:
             said = statics.get(UNCLEAN_ELECTION, "false")
         return None if said is None else said.strip().lower() == "true"
 
     def elects_uncleanly(self, topic: str, at: int, statics: Mapping[str, str] | None) -> bool | None:
-        """Whether the controller makes unclean elections by itself: where so configured, from 3.9 on (KAFKA-12670)."""
+        """Return whether the controller makes unclean elections by itself.
+
+        It does where the config says so, from 3.9 on (KAFKA-12670).
+        """
         if self.protocol is None:
             return None
-        return self.protocol.reads_unclean_config and self.unclean_election(topic, at, statics)
+        return self.protocol.reads_unclean_config and self.is_unclean_election_enabled(topic, at, statics)
 
     @property
     def hw_waits_for_min_isr(self) -> bool | None:
-        """KIP-966, Additional High Watermark advancement requirement: in every release from 3.7 on."""
+        """KIP-966: whether the HW waits for min ISR, as in every release from 3.7 on.
+
+        The KIP calls it "Additional High Watermark advancement requirement".
+        """
         return None if self.protocol is None else self.protocol.strict_min_isr
 
     def min_isr(self, state: PartitionState, at: int) -> int | None:
-        """The effective min ISR, min(min.insync.replicas, replication factor), once `at` was applied.
+        """Return the effective min ISR after `at`: min(min.insync.replicas, RF).
 
-        The controller counts the replicas of the topic's partition 0, a broker those of the partition; where they
-        differ the larger is taken. That calls more states below it: lenient towards an ELR, which needs such a state,
-        but not towards a HW that moved, for which `leader_min_isr` is meant.
+        The controller counts the replicas of the topic's partition 0, a broker those of the
+        partition; where they differ the larger count is taken. More states then count as below min
+        ISR. That is lenient towards an ELR, which needs such a state, but not towards a HW that
+        moved: use `leader_min_isr` there.
         """
-        first = self._timeline.at(state.topic, 0, at)
-        return self._effective(state.topic, max(state.replicas, first.replicas if first else (), key=len), at)
+        first = self._timeline.state_at(state.topic, 0, at)
+        return self._effective_min_isr(state.topic, max(state.replicas, first.replicas if first else (), key=len), at)
 
     def leader_min_isr(self, state: PartitionState, at: int) -> int | None:
-        """The effective min ISR by which a leader holds back its HW: it counts the partition's own replicas."""
-        return self._effective(state.topic, state.replicas, at)
+        """Return the effective min ISR by which a leader holds back its HW.
 
-    def _effective(self, topic: str, counted: tuple[int, ...], at: int) -> int | None:
+        It counts the partition's own replicas.
+        """
+        return self._effective_min_isr(state.topic, state.replicas, at)
+
+    def _effective_min_isr(self, topic: str, counted: tuple[int, ...], at: int) -> int | None:
         configured = self.configured_min_isr(topic, at)
         if configured is None or not counted:
             return None
@@ -138,18 +159,21 @@ class Rules:
         return VARIANTS[NEWEST_VARIANT].effective_min_isr(Partition(replicas=counted, isr=NOBODY), known)
 
     def configured_min_isr(self, topic: str, at: int) -> int | None:
-        """min.insync.replicas of the topic, else of the cluster, else as the topic was made."""
-        set_on_topic, value = self._in_force(f"topic:{topic}", MIN_ISR, at)
+        """Return min.insync.replicas of the topic, else of the cluster, else as created."""
+        set_on_topic, value = self._value_in_force(f"topic:{topic}", MIN_ISR, at)
         if value is not None:
             return int(value)
-        _, default = self._in_force("cluster", MIN_ISR, at)
+        _, default = self._value_in_force("cluster", MIN_ISR, at)
         if default is not None:
             return int(default)
         setup = self._manifest.topics.get(topic)
         return None if set_on_topic or setup is None else setup.min_isr
 
     def min_isr_changes(self, topic: str) -> list[int]:
-        """Metadata offsets at which a min.insync.replicas that bears on the topic was set or removed."""
+        """Return the metadata offsets at which the topic's min.insync.replicas changed.
+
+        Changes of the cluster's default count too.
+        """
         changes = self._changes.get((f"topic:{topic}", MIN_ISR), []) + self._changes.get(("cluster", MIN_ISR), [])
         return sorted(offset for offset, _ in changes)
 

@@ -1,8 +1,8 @@
-"""The metadata timeline of a run: what the controller decided, in the order of its log.
+"""Reads the metadata timeline: what the controller decided, in log order.
 
-Read from partitions, brokers and configs, which grow with the decisions of the controller and not with the
-records of the run, so they are held on the driver. Metadata offsets are the order; times are the
-controller's and only milliseconds fine.
+The tables partitions, brokers and configs grow with the decisions of the controller and not with
+the records of the run, so they are held on the driver. Metadata offsets are the order. Times are
+the controller's, in whole milliseconds.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ MILLISECOND_NS = 1_000_000
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """Every partition's states, broker events and config changes by metadata offset.
 
-    `missing` names the tables that were not there or empty: what depends on them is unknown. `torn`: the metadata
-    log that they were made of is damaged, so that they may lack its last records. `gaps`: they may lack records in
-    the middle or at the start, because the log did or because nothing tells that it did not.
+    `missing` names the tables that were absent or empty: what depends on them is unknown. `torn`:
+    the metadata log that they were made of is damaged, so they may lack its last records. `gaps`:
+    they may lack records in the middle or at the start, because the log did or because nothing
+    shows that it did not.
     """
 
     partitions: dict[TopicPartition, tuple[PartitionState, ...]] = {}
@@ -43,23 +44,26 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     gaps: bool = False
 
     def states(self, topic: str, partition: int) -> tuple[PartitionState, ...]:
-        """All states of one partition, oldest first; empty when the log has none."""
+        """Return all states of one partition, oldest first; empty when the log has none."""
         return self.partitions.get((topic, partition), ())
 
-    def at(self, topic: str, partition: int, metadata_offset: int) -> PartitionState | None:
-        """The state in force once the record at `metadata_offset` was applied."""
+    def state_at(self, topic: str, partition: int, metadata_offset: int) -> PartitionState | None:
+        """Return the state in force once the record at `metadata_offset` was applied."""
         states = self.states(topic, partition)
         found = bisect_right(states, metadata_offset, key=lambda state: state.metadata_offset)
         return states[found - 1] if found else None
 
-    def at_time(self, topic: str, partition: int, at_ns: int) -> PartitionState | None:
-        """The newest state whose record bears a time up to `at_ns`; the first state before all of them."""
+    def state_at_time(self, topic: str, partition: int, at_ns: int) -> PartitionState | None:
+        """Return the newest state whose record has a time of at most `at_ns`.
+
+        If `at_ns` is before all of them, it is the first state.
+        """
         states = self.states(topic, partition)
         found = [state for state in states if state.at_ns <= at_ns]
         return found[-1] if found else (states[0] if states else None)
 
     def pairs(self) -> Iterator[tuple[PartitionState, PartitionState]]:
-        """Every state with the one that replaced it, within one life of the partition."""
+        """Yield every state with its successor, within one life of the partition."""
         for states in self.partitions.values():
             for before, after in pairwise(states):
                 if not after.follows_recreation(before):
@@ -67,9 +71,10 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rows(record: Path, table: str) -> list[dict[str, object]]:
-    """All rows of a small table in metadata order; a nullable column that is missing reads as null.
+    """Return all rows of a small table in metadata order.
 
-    Raises `UsageError` when a file is damaged or lacks a column that may not be null.
+    A nullable column that is missing reads as null. Raises `UsageError` when a file is damaged or
+    lacks a column that may not be null.
     """
     files = table_files(record, table)
     if not files:
@@ -90,14 +95,17 @@ def rows(record: Path, table: str) -> list[dict[str, object]]:
 
 
 def load_timeline(record: Path) -> Timeline:
-    """Read the timeline of a record; tables that are missing or empty are named, not refused."""
+    """Read the timeline of a record.
+
+    Tables that are missing or empty are named in `missing`, not refused.
+    """
     partition_rows, broker_rows, config_rows = (rows(record, name) for name in ("partitions", "brokers", "configs"))
     report = report_of(record, "timeline", TimelineReport)
     by_partition: dict[TopicPartition, list[PartitionState]] = {}
     for row in partition_rows:
         state = msgspec.convert(row, PartitionState)
         states = by_partition.setdefault((state.topic, state.partition), [])
-        if not (states and _same_state(states[-1], state)):
+        if not (states and _is_same_state(states[-1], state)):
             states.append(state)
     empty = {"partitions": partition_rows, "brokers": broker_rows, "configs": config_rows}
     return Timeline(
@@ -105,17 +113,17 @@ def load_timeline(record: Path) -> Timeline:
         brokers=tuple(msgspec.convert(row, BrokerEvent) for row in broker_rows),
         configs=tuple(msgspec.convert(row, ConfigChange) for row in config_rows),
         missing=frozenset(name for name, found in empty.items() if not found),
-        torn=report is not None and any(log.damage is not None for log in _used(report)),
-        gaps=report is None or bool(report.skipped) or any(log.start_offset > 0 for log in _used(report)),
+        torn=report is not None and any(log.damage is not None for log in _logs_used(report)),
+        gaps=report is None or bool(report.skipped) or any(log.start_offset > 0 for log in _logs_used(report)),
     )
 
 
-def _used(report: TimelineReport) -> list[ControllerLog]:
-    """The log that the tables were made of."""
+def _logs_used(report: TimelineReport) -> list[ControllerLog]:
+    """Return the log that the tables were made of."""
     return [log for log in report.logs if log.controller == report.controller]
 
 
-def _same_state(one: PartitionState, other: PartitionState) -> bool:
-    """A snapshot repeats states that the log had before; a repetition is no transition."""
+def _is_same_state(one: PartitionState, other: PartitionState) -> bool:
+    """Return whether a snapshot only repeats the state: a repetition is no transition."""
     place = {"metadata_offset": 0, "metadata_epoch": 0, "at_ns": 0}
     return msgspec.structs.replace(one, **place) == msgspec.structs.replace(other, **place)

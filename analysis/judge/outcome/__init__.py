@@ -1,1 +1,1 @@
-"""The outcome of a run: its prediction, and each reason as a sentence."""
+"""Decides the outcome of a run: its prediction, and each reason as a sentence."""

@@ -1,8 +1,11 @@
-"""The outcome of a run, with each reason as a sentence.
+"""Decides the outcome of a run, with each reason as a sentence.
 
-Contradicted: a clause is violated, a loss is unexplained, or proven evidence breaks the scenario's expectation.
-Inconclusive: the run cannot vouch for an answer. Contradicted wins over inconclusive, since what was proven
-stays proven; as-predicted needs that nothing speaks against it.
+- *contradicted*: a clause is violated, a loss is unexplained, or proven evidence breaks the
+  scenario's expectation.
+- *inconclusive*: the run cannot vouch for an answer.
+- *as-predicted*: nothing speaks against it.
+
+Contradicted wins over inconclusive, since what was proven stays proven.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.judge.clauses.invariants import CheckedClause
-from analysis.judge.clauses.outcome_checks import Blamed, by_election
+from analysis.judge.clauses.outcome_checks import AttributedAnomaly, election_in_brackets
 from analysis.judge.outcome.prediction import Comparison
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.properties import NO_COMMITTED_LOSS, NO_HW_REGRESSION, hw_fell_without_cause, is_needed
@@ -22,15 +25,18 @@ from ebbtide.scenario.steps.table import CUT_KINDS
 _SHOWN_MAX = 20
 
 
-def unproven(manifest: Manifest, scenario: Scenario | None, steps: Sequence[StepEntry] | None) -> list[str]:
-    """Why the schedule cannot be taken as carried out: each sentence makes the run inconclusive."""
+def unproven_reasons(manifest: Manifest, scenario: Scenario | None, steps: Sequence[StepEntry] | None) -> list[str]:
+    """Return why the schedule cannot be taken as carried out.
+
+    Each sentence makes the run inconclusive.
+    """
     found = []
     if manifest.status != "complete":
         found.append(f"the run is {manifest.status}" + (f": {manifest.failure}" if manifest.failure else ""))
     if manifest.torn_journal_bytes:
         torn = f"{manifest.torn_journal_bytes:,} byte{'s' if manifest.torn_journal_bytes != 1 else ''}"
         found.append(
-            f"{torn} at the ends of the clients' journals are no whole entries: the tables lack what they held"
+            f"{torn} at the ends of the clients' journals are not whole entries: the tables lack their contents"
         )
     planned = len(scenario.steps) if scenario is not None else 0
     if steps is None:
@@ -40,7 +46,7 @@ def unproven(manifest: Manifest, scenario: Scenario | None, steps: Sequence[Step
     for step in steps:
         if step.optional:
             continue
-        name = f"step {step.index} ({step.step}{_nodes(step)})"
+        name = f"step {step.index} ({step.step}{_node_names(step)})"
         reason = f": {step.why}" if step.why else ""
         if step.fired_ns is None:
             found.append(f"{name} never fired{reason}")
@@ -52,10 +58,10 @@ def unproven(manifest: Manifest, scenario: Scenario | None, steps: Sequence[Step
     return found
 
 
-def _needed(
-    checked: Sequence[CheckedClause], comparison: Comparison | None, regressions: Sequence[Blamed]
+def _needed_clauses(
+    checked: Sequence[CheckedClause], comparison: Comparison | None, regressions: Sequence[AttributedAnomaly]
 ) -> Iterator[CheckedClause]:
-    """The clauses that must be known for the run to end as predicted."""
+    """Yield the clauses that must be known for the run to end as predicted."""
     prediction = comparison.prediction if comparison is not None else None
     fell = hw_fell_without_cause(
         next((one.found for one in checked if one.found.name == NO_HW_REGRESSION), None),
@@ -68,23 +74,26 @@ def _needed(
 def decide(
     *,
     checked: Sequence[CheckedClause],
-    losses: Sequence[Blamed],
-    regressions: Sequence[Blamed],
-    gone: Sequence[Blamed] = (),
+    losses: Sequence[AttributedAnomaly],
+    regressions: Sequence[AttributedAnomaly],
+    vanished: Sequence[AttributedAnomaly] = (),
     comparison: Comparison | None,
     no_scenario: str | None,
     faulty: Sequence[str],
 ) -> tuple[Outcome, list[str]]:
-    """The outcome and the reasons for it; `no_scenario` says why there is nothing to compare with."""
+    """Decide the outcome and the reasons for it.
+
+    `no_scenario` says why there is nothing to compare with.
+    """
     against = [
-        f"{one.found.kip} is violated: {one.found.name} ({_shown(one)})"
+        f"{one.found.kip} is violated: {one.found.name} ({_first_case(one)})"
         for one in checked
         if one.found.status == "violated" and one.found.name not in (NO_COMMITTED_LOSS, NO_HW_REGRESSION)
     ]
-    against += _unexplained([one for one in losses if one.committed], "committed record", "lost")
-    against += _unexplained([one for one in losses if not one.committed], "record", "lost")
-    against += _unexplained(gone, "read record", "vanished")
-    against += _unexplained(regressions, "HW", "went back")
+    against += _unexplained_reasons([one for one in losses if one.committed], "committed record", "lost")
+    against += _unexplained_reasons([one for one in losses if not one.committed], "record", "lost")
+    against += _unexplained_reasons(vanished, "read record", "vanished")
+    against += _unexplained_reasons(regressions, "HW", "went back")
     if comparison is not None:
         against += comparison.broken
         if not faulty:
@@ -92,8 +101,10 @@ def decide(
     if against:
         return "contradicted", [*against, *faulty, *(comparison.open if comparison is not None else ())]
     open_ = [*faulty]
-    open_ += _unknown([one for one in _needed(checked, comparison, regressions) if one.found.status == "unknown"])
-    # Of committed ones their clause says it.
+    open_ += _unknown_reasons(
+        [one for one in _needed_clauses(checked, comparison, regressions) if one.found.status == "unknown"]
+    )
+    # For committed records their clause says it.
     unattributed = sum(one.count for one in losses if not one.committed and one.attribution.cause is None)
     if unattributed:
         many = "s were" if unattributed > 1 else " was"
@@ -105,8 +116,8 @@ def decide(
     return ("inconclusive", open_) if open_ else ("as-predicted", [])
 
 
-def _unknown(checked: Sequence[CheckedClause]) -> list[str]:
-    """Clauses that could not be decided, by their reason."""
+def _unknown_reasons(checked: Sequence[CheckedClause]) -> list[str]:
+    """Group the undecided clauses by their reason, one sentence each."""
     by_reason: dict[str, list[str]] = {}
     for one in checked:
         by_reason.setdefault(one.why, []).append(f"{one.found.name} ({one.found.kip})")
@@ -116,19 +127,19 @@ def _unknown(checked: Sequence[CheckedClause]) -> list[str]:
     ]
 
 
-def _unexplained(blamed: Sequence[Blamed], what: str, fate: str) -> list[str]:
+def _unexplained_reasons(blamed: Sequence[AttributedAnomaly], what: str, fate: str) -> list[str]:
     found = [one for one in blamed if one.attribution.cause == "unexplained"]
     told = []
     for one in found[:_SHOWN_MAX]:
         many = "" if one.count == 1 or what == "HW" else "s"
         told.append(
             f"{one.count:,} {what}{many} of {one.topic}-{one.partition} {fate} against the protocol: "
-            f"{one.attribution.why}{by_election(one.attribution)}"
+            f"{one.attribution.why}{election_in_brackets(one.attribution)}"
         )
     return told + ([f"and {len(found) - _SHOWN_MAX} more like these"] if len(found) > _SHOWN_MAX else [])
 
 
-def _shown(one: CheckedClause) -> str:
+def _first_case(one: CheckedClause) -> str:
     rows = one.found.evidence
     first = rows[0] if rows and isinstance(rows[0], dict) else {}
     where = [f"{key.replace('_', ' ')} {first[key]}" for key in ("metadata_offset", "broker") if key in first]
@@ -138,6 +149,9 @@ def _shown(one: CheckedClause) -> str:
     return f"{count}, first: {', '.join(where)}" if where else count
 
 
-def _nodes(step: StepEntry) -> str:
-    """Whom the step hit; a cut names both sides, which says nothing in a sentence."""
+def _node_names(step: StepEntry) -> str:
+    """Name the nodes that the step hit.
+
+    Empty for a cut: it names both sides, which says nothing in a sentence.
+    """
     return f" of {', '.join(map(str, step.nodes))}" if step.nodes and step.step not in CUT_KINDS else ""

@@ -1,4 +1,4 @@
-"""Holds a run against what its scenario's author expects of that Kafka release."""
+"""Compares a run with what its scenario's author expects of that Kafka release."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from ebbtide.scenario.model import LossExpectation, Prediction, Scenario
 
 
 class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What the run showed. `causes`: committed losses by cause; None values are unknown. `vanished`: likewise, of
-    records that a consumer had read, and that are gone without being among the lost.
+    """What the run showed.
 
-    `kinds` counts the anomalies by kind; `unknown_kinds` says why a kind could not be decided. `facts` are the
-    coverage facts; empty: not known. `acked`: by brokers; None: the record does not say.
+    `causes` counts committed losses by cause; None values are unknown. `vanished` does the same for
+    records that a consumer had read and that vanished without being among the lost. `kinds` counts
+    the anomalies by kind; `unknown_kinds` says why a kind could not be decided. `facts` are the
+    coverage facts; empty: not known. `acked` counts the records that brokers acked; None: the
+    record does not say.
     """
 
     committed_lost: int
@@ -33,9 +35,10 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """`broken`: the evidence proves the expectation wrong; `open`: it was neither shown nor disproved.
+    """How the run compares with the prediction.
 
-    `unless_faulty`: broken only if every fault of the schedule took effect.
+    `broken`: the evidence proves the expectation wrong. `unless_faulty`: likewise, but only if
+    every fault of the schedule took effect. `open`: it was neither shown nor disproved.
     """
 
     prediction: Prediction | None
@@ -45,7 +48,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(scenario: Scenario, manifest: Manifest, seen: ObservedRun) -> Comparison:
-    """What the fitting prediction says against what was seen."""
+    """Compare what was seen with the prediction that fits the run."""
     prediction = fitting(scenario, manifest)
     if prediction is None:
         features = ", ".join(f"{name}={level}" for name, level in sorted(manifest.features.items())) or "unknown"
@@ -58,10 +61,10 @@ def compare(scenario: Scenario, manifest: Manifest, seen: ObservedRun) -> Compar
     open_: list[str] = []
     if seen.acked == 0:
         open_.append("no record was acked: the run had nothing to lose")
-    _losses(prediction.loss, seen, broken, open_)
-    _regressions(prediction, seen, broken, open_)
-    _elr(prediction, seen, unless_faulty, open_)
-    _facts(prediction, seen, open_)
+    _compare_losses(prediction.loss, seen, broken, open_)
+    _compare_regressions(prediction, seen, broken, open_)
+    _compare_elr(prediction, seen, unless_faulty, open_)
+    _compare_facts(prediction, seen, open_)
     broken += ruled_out(prediction, facts=seen.facts, kinds=seen.kinds).values()
     if prediction.anomalies == "none":
         open_ += [
@@ -74,14 +77,18 @@ def compare(scenario: Scenario, manifest: Manifest, seen: ObservedRun) -> Compar
     )
 
 
-def without_proof(comparison: Comparison) -> Comparison:
-    """The comparison where the evidence is not whole: what it breaks is open."""
+def as_unproven(comparison: Comparison) -> Comparison:
+    """Return the comparison where evidence is missing: what it breaks is open."""
     broken = [f"{one}; but the record is not whole" for one in (*comparison.broken, *comparison.unless_faulty)]
     return msgspec.structs.replace(comparison, broken=(), unless_faulty=(), open=(*comparison.open, *broken))
 
 
-def _losses(expected: LossExpectation, seen: ObservedRun, broken: list[str], open_: list[str]) -> None:
-    """Where losses could not be decided, the clause on them says so; that none was found then says nothing."""
+def _compare_losses(expected: LossExpectation, seen: ObservedRun, broken: list[str], open_: list[str]) -> None:
+    """Compare the losses with the prediction.
+
+    Where losses could not be decided, the clause on them says so; that none was found then says
+    nothing.
+    """
     decided = "lost" not in seen.unknown_kinds
     for what, wanted, lost in (
         ("committed", expected.committed, seen.committed_lost),
@@ -91,8 +98,8 @@ def _losses(expected: LossExpectation, seen: ObservedRun, broken: list[str], ope
             broken.append(f"predicted no loss of {what} records, seen {lost:,} lost")
         if wanted == "some" and not lost and decided:
             open_.append(f"predicted a loss of {what} records, but none was lost: the run did not show it")
-    if expected.committed == "none" and (gone := sum(seen.vanished.values())):
-        broken.append(f"predicted no loss of committed records, but {gone:,} that a consumer had read are gone")
+    if expected.committed == "none" and (vanished := sum(seen.vanished.values())):
+        broken.append(f"predicted no loss of committed records, but {vanished:,} that a consumer had read vanished")
     if expected.cause is not None and expected.cause != "uncommitted-at-failover":
         of_cause = Counter(seen.causes) + Counter(seen.vanished)
         others = {cause: count for cause, count in of_cause.items() if cause != expected.cause}
@@ -107,7 +114,7 @@ def _losses(expected: LossExpectation, seen: ObservedRun, broken: list[str], ope
         open_.append(f"predicted a loss of at least {at_least:,} records, seen {counted:,}: the run did not show it")
 
 
-def _regressions(prediction: Prediction, seen: ObservedRun, broken: list[str], open_: list[str]) -> None:
+def _compare_regressions(prediction: Prediction, seen: ObservedRun, broken: list[str], open_: list[str]) -> None:
     count = seen.kinds.get("hw-regression", 0)
     wanted = prediction.hw_regression
     if wanted == "none" and count:
@@ -116,7 +123,7 @@ def _regressions(prediction: Prediction, seen: ObservedRun, broken: list[str], o
         open_.append("predicted that the HW goes back, but it did not: the run did not show it")
 
 
-def _elr(prediction: Prediction, seen: ObservedRun, unless_faulty: list[str], open_: list[str]) -> None:
+def _compare_elr(prediction: Prediction, seen: ObservedRun, unless_faulty: list[str], open_: list[str]) -> None:
     wanted = prediction.elected_from_elr
     if wanted is None:
         return
@@ -126,10 +133,11 @@ def _elr(prediction: Prediction, seen: ObservedRun, unless_faulty: list[str], op
         unless_faulty.append("predicted an election from the ELR, but the metadata log has none")
 
 
-def _facts(prediction: Prediction, seen: ObservedRun, open_: list[str]) -> None:
-    """A fact that did not come about leaves the run without meaning, whatever else it shows.
+def _compare_facts(prediction: Prediction, seen: ObservedRun, open_: list[str]) -> None:
+    """Compare the coverage facts with the prediction.
 
-    So does one that must not come about, where nothing was there in which it could have.
+    A predicted fact that never occurred leaves the run without meaning, whatever else it shows. The
+    same holds for a fact that must not occur, where it had no chance to.
     """
     facts = seen.facts
     for asked in (*prediction.exercised, *prediction.never):
@@ -148,8 +156,8 @@ def _facts(prediction: Prediction, seen: ObservedRun, open_: list[str]) -> None:
     ]
 
 
-def told(prediction: Prediction) -> str:
-    """The prediction as one sentence."""
+def prediction_sentence(prediction: Prediction) -> str:
+    """Return the prediction as one sentence."""
     words = {"none": "no", "some": "some", "any": None}
     parts = []
     for what, wanted in (("committed", prediction.loss.committed), ("uncommitted", prediction.loss.uncommitted)):
@@ -173,32 +181,35 @@ def told(prediction: Prediction) -> str:
 _KNOWN = "known of this release: "
 
 
-def known(bug: str) -> str:
-    """A contradiction that the scenario expects of the release, as one sentence."""
+def known_bug_sentence(bug: str) -> str:
+    """Return a sentence on a contradiction that the scenario expects of the release."""
     return f"{_KNOWN}{bug}"
 
 
-def known_in(why: Sequence[str]) -> str | None:
-    """The bug that one of a verdict's sentences names as known."""
+def known_bug_of(why: Sequence[str]) -> str | None:
+    """Return the bug that one of a verdict's sentences names as known."""
     return next((sentence.removeprefix(_KNOWN) for sentence in why if sentence.startswith(_KNOWN)), None)
 
 
-def told_seen(seen: ObservedRun, acks_0: str | None) -> str:
-    """What was seen, as one sentence; `acks_0`: what became of what no broker answers."""
+def observed_sentence(seen: ObservedRun, acks_0: str | None) -> str:
+    """Return what was seen as one sentence.
+
+    `acks_0` says what became of the records that no broker acks.
+    """
     parts = []
     found = seen.committed_lost + seen.uncommitted_lost
     acked = seen.acked
     if acked is None:
-        parts.append("it is not known how many records were acked, or how many of them are lost")
+        parts.append("it is not known how many records were acked, or how many of them were lost")
     elif "lost" in seen.unknown_kinds:
         at_least = f", at least {found:,}" if found else ""
-        parts.append(f"of {acked:,} acked records it is not known how many are lost{at_least}")
+        parts.append(f"it is not known how many of {acked:,} acked records were lost{at_least}")
     elif not found:
-        parts.append(f"of {acked:,} acked records none is lost")
+        parts.append(f"of {acked:,} acked records none was lost")
     else:
         causes = ", ".join(f"{count:,} by {cause}" for cause, count in sorted(seen.causes.items()))
         committed = f"{seen.committed_lost:,} committed" + (f" ({causes})" if causes else "")
-        parts.append(f"of {acked:,} acked records {committed} and {seen.uncommitted_lost:,} uncommitted are lost")
+        parts.append(f"of {acked:,} acked records {committed} and {seen.uncommitted_lost:,} uncommitted were lost")
     if acks_0 is not None:
         parts.append(acks_0)
     count = seen.kinds.get("hw-regression", 0)

@@ -1,1 +1,1 @@
-"""Holds the metadata log of a real run against the protocol: every transition must be one that it allows."""
+"""Checks a real metadata log: the protocol must allow every transition."""

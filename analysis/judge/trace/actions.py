@@ -1,10 +1,10 @@
-"""The actions that may have made a transition, each with the state that the protocol says it leads to.
+"""Yields the actions that may have made a transition, each with its result.
 
-A broker event writes its partition records into the same batch: before its own record when a broker is fenced,
-registered or unregistered, behind it when one is unfenced or begins its controlled shutdown. A leader's
-AlterPartition and an operator's requests leave no record of their own, so every request that could lead to the
-state seen is tried. The broker epochs in an AlterPartition are taken as current: the metadata log does not have
-them.
+A broker event writes its partition records into the same batch. They come before the event's own
+record when a broker is fenced, registered or unregistered, and behind it when a broker is unfenced
+or begins its controlled shutdown. A leader's AlterPartition and an operator's requests leave no
+record of their own, so every request that could lead to the state seen is tried. The broker epochs
+in an AlterPartition are taken as current: the metadata log does not have them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,13 @@ class PossibleAction(NamedTuple):
     partition: Partition
 
 
-def of_events(
+def actions_of_events(
     protocol: Protocol, partition: Partition, cluster: Cluster, event: BrokerEvent
 ) -> Iterator[PossibleAction]:
-    """What the controller does to the partition in the batch of a broker's event; `cluster` is as before it."""
+    """Yield what the controller does to the partition in the batch of a broker event.
+
+    `cluster` is the controller's knowledge before the event.
+    """
     broker = event.broker
     who = f"broker {broker}"
     match event.event:
@@ -65,10 +68,10 @@ def of_events(
                 )
 
 
-def of_configs(
+def actions_of_configs(
     protocol: Protocol, partition: Partition, cluster: Cluster, change: ConfigChange
 ) -> Iterator[PossibleAction]:
-    """What a change of min.insync.replicas or of the ELR feature does to the partition."""
+    """Yield the effects of a change of min.insync.replicas or of the ELR feature."""
     if change.resource == f"feature:{ELR_VERSION}":
         found = protocol.set_elr_feature(partition, cluster, int(change.value or 0) >= 1)
         yield PossibleAction("elr-feature", f"{ELR_VERSION}={change.value}", found.partition)
@@ -79,10 +82,13 @@ def of_configs(
         yield PossibleAction("clear-elr", f"{MIN_ISR}={change.value} on {change.resource}", found.partition)
 
 
-def of_the_leader(
+def actions_of_the_leader(
     protocol: Protocol, partition: Partition, cluster: Cluster, isrs: list[Brokers]
 ) -> Iterator[PossibleAction]:
-    """What the leader's AlterPartition for each of `isrs` comes to, recovered or (KIP-704) still recovering."""
+    """Yield the effects of the leader's AlterPartition for each of `isrs`.
+
+    The leader has recovered or (KIP-704) is still recovering.
+    """
     if partition.leader < 0:
         return
     for isr in isrs:
@@ -97,10 +103,10 @@ def of_the_leader(
             )
             made = protocol.alter_partition(partition, cluster, request).partition
             by = f"leader {partition.leader}, AlterPartition to {sorted(isr)}"
-            yield PossibleAction(_altered(partition, made), by, made)
+            yield PossibleAction(_alter_partition(partition, made), by, made)
 
 
-def _altered(before: Partition, after: Partition) -> str:
+def _alter_partition(before: Partition, after: Partition) -> str:
     if before.replicas != after.replicas or before.adding != after.adding or before.removing != after.removing:
         return "reassignment-completed"
     gained, lost = after.isr - before.isr, before.isr - after.isr
@@ -109,12 +115,13 @@ def _altered(before: Partition, after: Partition) -> str:
     return "recovered"
 
 
-def of_timers(
+def actions_of_timers(
     protocol: Protocol, partition: Partition, cluster: Cluster, touched_disks: frozenset[int] | None
 ) -> Iterator[PossibleAction]:
-    """What the controller does by itself from time to time, and brokers that say which directory a replica is in.
+    """Yield the effects of the controller's periodic work and of directory reports.
 
-    A broker with one directory has cause to say so only after its disk was replaced.
+    A broker reports which directory a replica is in. A broker with one directory has cause to do so
+    only after its disk was replaced.
     """
     balanced, swept = protocol.balance(partition, cluster), protocol.sweep(partition, cluster)
     yield PossibleAction("preferred-election", "the controller's balancing", balanced.partition)
@@ -126,10 +133,13 @@ def of_timers(
         yield PossibleAction("assign-directory", f"broker {broker}", found.partition)
 
 
-def of_operators(
+def actions_of_operators(
     protocol: Protocol, partition: Partition, cluster: Cluster, after: Partition, asked: Sequence[Request] | None
 ) -> Iterator[PossibleAction]:
-    """Elections and reassignments by request, of those that were `asked` for; None: any may have been."""
+    """Yield the effects of the elections and reassignments that were `asked` for.
+
+    None: any may have been asked for.
+    """
     for type_, kind in (("preferred", Election.PREFERRED), ("unclean", Election.UNCLEAN)):
         if asked is None or any(one.asks_for(type_) for one in asked):
             yield PossibleAction(f"{type_}-election", "an operator", protocol.elect(partition, cluster, kind).partition)
@@ -145,14 +155,17 @@ def of_operators(
 
 
 def likely_isrs(before: Partition, after: Partition) -> list[Brokers]:
-    """The ISRs that an AlterPartition which led from `before` to `after` can have asked for."""
+    """Return the ISRs that an AlterPartition between two states can have asked for."""
     return list(
         dict.fromkeys((after.isr, after.isr | before.isr, after.isr | before.isr & before.removing, before.isr))
     )
 
 
 def every_isr(partition: Partition) -> list[Brokers]:
-    """Every ISR that the replicas allow; of many replicas only those one member away from the present one."""
+    """Return every ISR that the replicas allow.
+
+    Of many replicas, only the ISRs one member away from the present one.
+    """
     replicas = partition.replicas
     if len(replicas) > _EVERY_ISR_MAX:
         return [partition.isr ^ {broker} for broker in replicas]

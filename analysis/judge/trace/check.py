@@ -1,8 +1,8 @@
-"""Checks a timeline transition by transition: which action of the protocol, by whom, explains each.
+"""Checks a timeline: finds the action and the actor behind each transition.
 
-A transition that no action explains is *unexplained*: Kafka did what the protocol does not allow, or the model
-is wrong. It is *undecided* instead where the evidence lacks what the answer hangs on: a release that the model
-does not know, a record that is missing, a broker whose disk a step has touched.
+A transition that no action explains is *unexplained*: Kafka did what the protocol does not allow,
+or the model is wrong. It is *undecided* instead where the answer depends on missing evidence: a
+release that the model does not know, a missing record, a broker whose disk a step has touched.
 """
 
 from __future__ import annotations
@@ -15,15 +15,22 @@ from analysis.judge.history.rules import MIN_ISR, Rules
 from analysis.judge.history.timeline import Timeline
 from analysis.judge.trace.actions import (
     PossibleAction,
+    actions_of_configs,
+    actions_of_events,
+    actions_of_operators,
+    actions_of_the_leader,
+    actions_of_timers,
     every_isr,
     likely_isrs,
-    of_configs,
-    of_events,
-    of_operators,
-    of_the_leader,
-    of_timers,
 )
-from analysis.judge.trace.results import Explained, Near, TimelineTrace, Unexplained, differences, near_to
+from analysis.judge.trace.results import (
+    ExplainedTransition,
+    NearestAction,
+    TimelineTrace,
+    UnexplainedTransition,
+    differences,
+    nearest_action,
+)
 from analysis.judge.trace.world import ControllerKnowledge, model_of
 from analysis.spec.partition import NO_LEADER, Partition, UncleanElection
 from ebbtide.errors import UsageError
@@ -32,7 +39,10 @@ from ebbtide.releases.feature_levels import ELR_VERSION
 
 _NEAREST_MAX = 3
 _WRITTEN_FIRST = ("unfenced", "shutting_down")
-"""Events whose own record stands before the partition records of its batch; all others stand behind them."""
+"""Events whose own record comes before the partition records of its batch.
+
+The records of all other events come behind them.
+"""
 
 
 def check_timeline(
@@ -44,12 +54,13 @@ def check_timeline(
     asked: tuple[Request, ...] | None = None,
     touched_disks: frozenset[int] | None = None,
 ) -> TimelineTrace:
-    """Check every transition of the timeline against the variant of `kafka` at the feature levels of that moment.
+    """Check every transition of the timeline against the protocol of the release.
 
-    `statics` are the controllers' own properties; None: not known. `asked` are the requests that operators made, which
-    leave no record of their own; None: not known. `touched_disks` are the brokers whose log directory a step replaced
-    or made fail (None: not known): the tables do not hold directories, so what cannot be explained of their partitions
-    is undecided.
+    The variant is that of `kafka` at the feature levels of that moment. `statics` are the
+    controllers' own properties; None: not known. `asked` are the requests that operators made,
+    which leave no record of their own; None: not known. `touched_disks` are the brokers whose log
+    directory a step replaced or made fail; None: not known. The tables do not hold directories, so
+    an unexplained transition of their partitions is undecided.
     """
     lacking = timeline.missing & {"partitions", "brokers"}
     if lacking:
@@ -61,10 +72,10 @@ def check_timeline(
     except UsageError as error:
         return TimelineTrace(refused=f"the model does not know this release: {error.got or error.what}")
     return TimelineTrace(
-        explained=tuple(one for one in results if isinstance(one, Explained)),
+        explained=tuple(one for one in results if isinstance(one, ExplainedTransition)),
         unexplained=tuple(
             sorted(
-                [*omitted, *(one for one in results if isinstance(one, Unexplained))],
+                [*omitted, *(one for one in results if isinstance(one, UnexplainedTransition))],
                 key=lambda one: one.metadata_offset,
             )
         ),
@@ -72,16 +83,19 @@ def check_timeline(
 
 
 def _transitions(timeline: Timeline) -> list[tuple[PartitionState | None, PartitionState]]:
-    """Every state with the one before it, in the order of the log; None before a partition that was created."""
+    """Return every state with the state before it, in the order of the log.
+
+    None comes before a partition that was created.
+    """
     found: list[tuple[PartitionState | None, PartitionState]] = []
     for states in timeline.partitions.values():
-        if states and _created(states[0]):
+        if states and _is_creation(states[0]):
             found.append((None, states[0]))
-        found += [(None if _created(after) else before, after) for before, after in pairwise(states)]
+        found += [(None if _is_creation(after) else before, after) for before, after in pairwise(states)]
     return sorted(found, key=lambda pair: pair[1].metadata_offset)
 
 
-def _created(state: PartitionState) -> bool:
+def _is_creation(state: PartitionState) -> bool:
     return state.partition_epoch == 0 and state.leader_epoch == 0
 
 
@@ -104,42 +118,45 @@ class _Checker:
             if change.name == MIN_ISR or change.resource == f"feature:{ELR_VERSION}"
         ]
 
-    def check(self, before: PartitionState | None, after: PartitionState) -> Explained | Unexplained:
+    def check(
+        self, before: PartitionState | None, after: PartitionState
+    ) -> ExplainedTransition | UnexplainedTransition:
         if before is None:
             return self._creation(after)
         if after.partition_epoch != before.partition_epoch + 1:
-            return self._epochs(before, after)
+            return self._epoch_mistake(before, after)
         seen = model_of(after)
         for candidate in self._candidates(before, after, every=False):
             if candidate.partition == seen:
-                return Explained(before=before, after=after, action=candidate.name, by=candidate.by)
-        touched = self._touched_of({*before.replicas, *after.replicas})
-        known = self._world.unclean_known(after.topic, after.metadata_offset)
-        if not known and self._allowed_uncleanly(before, after):
+                return ExplainedTransition(before=before, after=after, action=candidate.name, by=candidate.by)
+        touched = self._brokers_of_unknown_directory({*before.replicas, *after.replicas})
+        known = self._world.is_unclean_config_known(after.topic, after.metadata_offset)
+        if not known and self._is_allowed_uncleanly(before, after):
             why = f"allowed only if the controllers' own properties enable unclean elections of {after.topic}"
-            return Unexplained(
+            return UnexplainedTransition(
                 metadata_offset=after.metadata_offset, before=before, after=after, why=why, undecided=True
             )
         why, undecided = "no action that the protocol allows leads to this state", False
         if touched:
-            why = f"it hangs on the log directories of brokers {sorted(touched)}, which the tables do not hold"
+            why = f"it depends on the log directories of brokers {sorted(touched)}, which the tables do not hold"
             undecided = True
         elif self._timeline.gaps:
             why, undecided = "no action explains it, but records of the metadata log may be missing", True
-        return Unexplained(
+        return UnexplainedTransition(
             metadata_offset=after.metadata_offset,
             before=before,
             after=after,
             why=why,
             undecided=undecided,
-            nearest=self._nearest(before, after),
+            nearest=self._nearest_allowed(before, after),
         )
 
-    def omissions(self) -> Iterator[Unexplained]:
-        """Partitions that a broker's event should have changed and that have no record in its batch.
+    def omissions(self) -> Iterator[UnexplainedTransition]:
+        """Yield the partitions that a broker event should have changed but did not.
 
-        A registration is none to ask: whether it followed a clean shutdown is in no record. Partitions that the
-        broker is no replica of are not asked either.
+        They have no record in the event's batch. Registrations are not checked: whether one
+        followed a clean shutdown is in no record. Partitions without a replica on the broker are
+        not checked either.
         """
         in_batch: dict[int, set[tuple[str, int]]] = {}
         for states in self._timeline.partitions.values():
@@ -149,40 +166,43 @@ class _Checker:
         for event in self._timeline.brokers:
             changed = in_batch.get(event.metadata_offset, set())
             for topic, number in self._timeline.partitions:
-                standing = self._timeline.at(topic, number, event.metadata_offset)
+                standing = self._timeline.state_at(topic, number, event.metadata_offset)
                 if event.event == "registered" or (topic, number) in changed or standing is None:
                     continue
-                if event.broker not in standing.replicas or self._touched_of(set(standing.replicas)):
+                if event.broker not in standing.replicas or self._brokers_of_unknown_directory(set(standing.replicas)):
                     continue
-                if self._lives_on(standing):
-                    yield from self._omission(event, standing)
+                if self._surely_lives_on(standing):
+                    yield from self._omitted_changes(event, standing)
 
-    def _touched_of(self, brokers: set[int]) -> set[int]:
-        """Those of whose log directories the evidence does not tell."""
+    def _brokers_of_unknown_directory(self, brokers: set[int]) -> set[int]:
+        """Return the brokers whose log directories the evidence does not cover."""
         return brokers if self._touched is None else brokers & self._touched
 
-    def _lives_on(self, state: PartitionState) -> bool:
-        """Whether the partition surely was not deleted after this state: that leaves no row."""
+    def _surely_lives_on(self, state: PartitionState) -> bool:
+        """Return whether the partition surely was not deleted after this state.
+
+        A deletion leaves no row.
+        """
         states = self._timeline.states(state.topic, state.partition)
         following = [one for one in states if one.metadata_offset > state.metadata_offset]
-        return bool(following) and not _created(following[0])
+        return bool(following) and not _is_creation(following[0])
 
-    def _omission(self, event: BrokerEvent, state: PartitionState) -> Iterator[Unexplained]:
+    def _omitted_changes(self, event: BrokerEvent, state: PartitionState) -> Iterator[UnexplainedTransition]:
         at = event.metadata_offset
         partition, cluster = model_of(state), self._world.cluster(state.topic, at)
-        for candidate in of_events(self._world.protocol(at), partition, cluster, event):
+        for candidate in actions_of_events(self._world.protocol(at), partition, cluster, event):
             if candidate.partition == partition:
                 continue
-            yield Unexplained(
+            yield UnexplainedTransition(
                 metadata_offset=at,
                 before=state,
                 after=state,
-                why=f"{candidate.by}: the protocol changes the partition then, and no record does",
-                undecided=self._timeline.gaps or not self._world.unclean_known(state.topic, at),
-                nearest=(near_to(candidate, partition),),
+                why=f"{candidate.by}: the protocol changes the partition then, but no record does",
+                undecided=self._timeline.gaps or not self._world.is_unclean_config_known(state.topic, at),
+                nearest=(nearest_action(candidate, partition),),
             )
 
-    def _allowed_uncleanly(self, before: PartitionState, after: PartitionState) -> bool:
+    def _is_allowed_uncleanly(self, before: PartitionState, after: PartitionState) -> bool:
         seen = model_of(after)
         return any(
             candidate.partition == seen
@@ -192,22 +212,25 @@ class _Checker:
     def _candidates(
         self, before: PartitionState, after: PartitionState, *, every: bool, unclean: UncleanElection | None = None
     ) -> Iterator[PossibleAction]:
-        """Actions that may have made the transition, likely ones first; `every`: all ISRs that a leader could ask."""
+        """Yield the actions that may have made the transition, likely ones first.
+
+        `every`: try all ISRs that a leader could ask for.
+        """
         protocol, partition, seen = self._world.protocol(after.metadata_offset), model_of(before), model_of(after)
         for event in self._causes.get(after.metadata_offset, ()):
             at = min(event.metadata_offset, after.metadata_offset)
-            yield from of_events(protocol, partition, self._world.cluster(after.topic, at, unclean), event)
+            yield from actions_of_events(protocol, partition, self._world.cluster(after.topic, at, unclean), event)
             if event.event == "registered" and event.broker_epoch <= after.metadata_offset:
                 return  # a broker epoch is the offset at which the registration's batch begins
         for change in self._changes_between(before, after):
             cluster = self._world.cluster(after.topic, change.metadata_offset, unclean)
-            yield from of_configs(protocol, partition, cluster, change)
+            yield from actions_of_configs(protocol, partition, cluster, change)
         cluster = self._world.cluster(after.topic, after.metadata_offset, unclean)
         isrs = every_isr(partition) if every else likely_isrs(partition, seen)
-        yield from of_the_leader(protocol, partition, cluster, isrs)
-        yield from of_timers(protocol, partition, cluster, self._touched)
+        yield from actions_of_the_leader(protocol, partition, cluster, isrs)
+        yield from actions_of_timers(protocol, partition, cluster, self._touched)
         asked = None if self._asked is None else [one for one in self._asked if one.may_have_made(after)]
-        yield from of_operators(protocol, partition, cluster, seen, asked)
+        yield from actions_of_operators(protocol, partition, cluster, seen, asked)
 
     def _changes_between(self, before: PartitionState, after: PartitionState) -> list[ConfigChange]:
         bearing = {"cluster", f"topic:{after.topic}", f"feature:{ELR_VERSION}"}
@@ -217,16 +240,16 @@ class _Checker:
             if before.metadata_offset < change.metadata_offset <= after.metadata_offset and change.resource in bearing
         ]
 
-    def _creation(self, after: PartitionState) -> Explained | Unexplained:
-        """KIP-631: a partition begins with its assigned replicas that are active as ISR, led by the first of them."""
+    def _creation(self, after: PartitionState) -> ExplainedTransition | UnexplainedTransition:
+        """KIP-631: a new partition's ISR is its active replicas, led by the first of them."""
         active = self._world.cluster(after.topic, after.metadata_offset).active
         isr = tuple(broker for broker in after.replicas if broker in active)
         made = Partition(replicas=after.replicas, isr=frozenset(isr), leader=isr[0] if isr else NO_LEADER)
         if made == model_of(after):
-            return Explained(before=None, after=after, action="create", by="an operator")
-        near = near_to(PossibleAction("create", "an operator", made), model_of(after))
-        why = "a partition does not begin so"
-        return Unexplained(
+            return ExplainedTransition(before=None, after=after, action="create", by="an operator")
+        near = nearest_action(PossibleAction("create", "an operator", made), model_of(after))
+        why = "the protocol does not create a partition in this state"
+        return UnexplainedTransition(
             metadata_offset=after.metadata_offset,
             before=None,
             after=after,
@@ -235,32 +258,32 @@ class _Checker:
             nearest=(near,),
         )
 
-    def _epochs(self, before: PartitionState, after: PartitionState) -> Unexplained:
+    def _epoch_mistake(self, before: PartitionState, after: PartitionState) -> UnexplainedTransition:
         rise = after.partition_epoch - before.partition_epoch
         if rise > 1 and self._timeline.gaps:
-            why = f"{rise - 1} records between are not in the evidence"
-            return Unexplained(
+            why = f"{rise - 1} records in between are not in the evidence"
+            return UnexplainedTransition(
                 metadata_offset=after.metadata_offset, before=before, after=after, why=why, undecided=True
             )
         why = f"the partition epoch rose by {rise}; each record raises it by 1"
-        return Unexplained(metadata_offset=after.metadata_offset, before=before, after=after, why=why)
+        return UnexplainedTransition(metadata_offset=after.metadata_offset, before=before, after=after, why=why)
 
-    def _nearest(self, before: PartitionState, after: PartitionState) -> tuple[Near, ...]:
-        """The allowed states with the fewest fields that differ from what was seen."""
+    def _nearest_allowed(self, before: PartitionState, after: PartitionState) -> tuple[NearestAction, ...]:
+        """Return the allowed states that differ in the fewest fields from what was seen."""
         seen, standing = model_of(after), model_of(before)
         found: dict[Partition, PossibleAction] = {}
         for candidate in self._candidates(before, after, every=True):
             if candidate.partition != standing:
                 found.setdefault(candidate.partition, candidate)
         ranked = sorted(found.values(), key=lambda one: len(differences(one.partition, seen)))
-        return tuple(near_to(one, seen) for one in ranked[:_NEAREST_MAX])
+        return tuple(nearest_action(one, seen) for one in ranked[:_NEAREST_MAX])
 
 
 def _events_by_offset(timeline: Timeline) -> dict[int, tuple[BrokerEvent, ...]]:
-    """By the offset of a partition record: the broker events whose batch it may be in.
+    """Return, for each partition record's offset, the broker events of its batch.
 
-    Batches are not in the tables, but their records are contiguous: nothing but partition records stands between
-    a record and the event of its batch.
+    Batches are not in the tables, but their records are contiguous: only partition records are
+    between a record and the event of its batch.
     """
     offsets = sorted({state.metadata_offset for states in timeline.partitions.values() for state in states})
     events: dict[int, list[BrokerEvent]] = {}

@@ -1,4 +1,4 @@
-"""What the check of a timeline found: transitions with the actions that explain them, and those that none explains."""
+"""Holds what the check of a timeline found: explained and unexplained transitions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from analysis.spec.partition import Partition
 from ebbtide.record.rows import PartitionState
 
 
-class Explained(msgspec.Struct, frozen=True, kw_only=True):
-    """A transition and the action that explains it; `before` None: the partition was created."""
+class ExplainedTransition(msgspec.Struct, frozen=True, kw_only=True):
+    """A transition and the action that explains it.
+
+    `before` None: the partition was created.
+    """
 
     before: PartitionState | None
     after: PartitionState
@@ -20,18 +23,23 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     by: str
 
 
-class Near(msgspec.Struct, frozen=True, kw_only=True):
-    """What an action would have led to: the fields that differ from what was seen, as they would have been."""
+class NearestAction(msgspec.Struct, frozen=True, kw_only=True):
+    """An action that nearly explains a transition.
+
+    `instead` holds the fields that would differ from what was seen, with the action's values.
+    """
 
     action: str
     by: str
     instead: dict[str, object]
 
 
-class Unexplained(msgspec.Struct, frozen=True, kw_only=True):
-    """A transition that no action explains, or one that an event should have made and did not: `before` is `after`.
+class UnexplainedTransition(msgspec.Struct, frozen=True, kw_only=True):
+    """A transition that no action explains, or a missing transition.
 
-    `metadata_offset` is the record at which it shows; `undecided`: the evidence lacks what the answer hangs on.
+    A missing transition has `before` as `after`: an event should have changed the partition and did
+    not. `metadata_offset` is the record at which it shows; `undecided`: the answer depends on
+    missing evidence.
     """
 
     metadata_offset: int
@@ -39,35 +47,40 @@ class Unexplained(msgspec.Struct, frozen=True, kw_only=True):
     after: PartitionState
     why: str
     undecided: bool = False
-    nearest: tuple[Near, ...] = ()
+    nearest: tuple[NearestAction, ...] = ()
 
 
 class TimelineTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """Every transition of a timeline in the order of its log; `refused` says why none could be checked."""
+    """Every transition of a timeline in the order of its log.
 
-    explained: tuple[Explained, ...] = ()
-    unexplained: tuple[Unexplained, ...] = ()
+    `refused` says why none could be checked.
+    """
+
+    explained: tuple[ExplainedTransition, ...] = ()
+    unexplained: tuple[UnexplainedTransition, ...] = ()
     refused: str | None = None
 
     @property
     def actions(self) -> dict[str, int]:
-        """How often each action was seen."""
+        """Count how often each action was seen."""
         return dict(sorted(Counter(one.action for one in self.explained).items()))
 
 
-def near_to(candidate: PossibleAction, seen: Partition) -> Near:
-    """What the candidate would have led to, against the state that was seen."""
-    return Near(action=candidate.name, by=candidate.by, instead=differences(candidate.partition, seen))
+def nearest_action(candidate: PossibleAction, seen: Partition) -> NearestAction:
+    """Compare the candidate's result with the state that was seen."""
+    return NearestAction(action=candidate.name, by=candidate.by, instead=differences(candidate.partition, seen))
 
 
 def differences(one: Partition, seen: Partition) -> dict[str, object]:
-    """The fields of `one` that are not as in `seen`; sets as sorted lists."""
+    """Return the fields of `one` that differ from `seen`; sets as sorted lists."""
     return {
-        name: _plain(value) for name, value, other in zip(Partition._fields, one, seen, strict=True) if value != other
+        name: _as_json_value(value)
+        for name, value, other in zip(Partition._fields, one, seen, strict=True)
+        if value != other
     }
 
 
-def _plain(value: object) -> object:
+def _as_json_value(value: object) -> object:
     if isinstance(value, frozenset):
         return sorted(value)
     return list(value) if isinstance(value, tuple) else value

@@ -1,7 +1,8 @@
-"""What the controller knew at an offset of the metadata log: the model's `Cluster`, and the variant in force.
+"""Replays what the controller knew at an offset of the metadata log.
 
-Registrations, configs and feature levels are replayed from the timeline, so a level or a min ISR that changes
-in the middle of a run counts from its record on.
+The result is the model's `Cluster` and the variant in force. Registrations, configs and feature
+levels are replayed from the timeline, so a level or a min ISR that changes during a run counts from
+its record on.
 """
 
 from __future__ import annotations
@@ -53,9 +54,10 @@ class _Registrations(NamedTuple):
 
 
 class ControllerKnowledge:
-    """The controller's knowledge by metadata offset; `statics` are the controllers' own properties.
+    """The controller's knowledge by metadata offset.
 
-    `statics` None: they are not known, and where a decision hangs on one, `unclean_known` says so.
+    `statics` are the controllers' own properties. None: they are not known, and where a decision
+    depends on one, `is_unclean_config_known` says so.
     """
 
     def __init__(self, timeline: Timeline, rules: Rules, kafka: str, statics: Mapping[str, str] | None) -> None:
@@ -69,11 +71,17 @@ class ControllerKnowledge:
             self._registrations.append(self._registrations[-1].after(event))
 
     def protocol(self, before_offset: int) -> Protocol:
-        """The variant in force for the record at `before_offset`. Raises `UsageError` for an unknown release."""
+        """Return the variant in force for the record at `before_offset`.
+
+        Raises `UsageError` for an unknown release.
+        """
         return protocol_for(self._kafka, self._rules.levels(before_offset - 1))
 
     def cluster(self, topic: str, before_offset: int, unclean: UncleanElection | None = None) -> Cluster:
-        """What the controller knew when it wrote the record at `before_offset`; `unclean` overrides the config."""
+        """Return what the controller knew when it wrote the record at `before_offset`.
+
+        `unclean` overrides the config.
+        """
         at = before_offset - 1
         known = self._registrations[bisect_left(self._offsets, before_offset)]
         return Cluster(
@@ -82,31 +90,34 @@ class ControllerKnowledge:
             shutting_down=known.shutting_down,
             epochs=known.epochs,
             min_isr=self._min_isr(topic, at),
-            topic_min_isr=self._rules.configured(f"topic:{topic}", MIN_ISR, at) is not None,
-            elr=self._rules.elr_on(at) is True,
+            topic_min_isr=self._rules.config_value(f"topic:{topic}", MIN_ISR, at) is not None,
+            elr=self._rules.is_elr_on(at) is True,
             unclean=self._unclean(topic, at) if unclean is None else unclean,
             metadata_version=self._rules.levels(at).get(METADATA_VERSION, 1),
         )
 
-    def unclean_known(self, topic: str, before_offset: int) -> bool:
-        """Whether the evidence says if unclean.leader.election.enable was set."""
-        return self._rules.unclean_election(topic, before_offset - 1, self._statics) is not None
+    def is_unclean_config_known(self, topic: str, before_offset: int) -> bool:
+        """Return whether the evidence says if unclean.leader.election.enable was set."""
+        return self._rules.is_unclean_election_enabled(topic, before_offset - 1, self._statics) is not None
 
     def _unclean(self, topic: str, at: int) -> UncleanElection:
-        enabled = self._rules.unclean_election(topic, at, self._statics)
+        enabled = self._rules.is_unclean_election_enabled(topic, at, self._statics)
         return UncleanElection.ENABLED if enabled else UncleanElection.DISABLED
 
     def _min_isr(self, topic: str, at: int) -> int:
-        """As configured, but no more than the topic's partition 0 has replicas: so the controller counts."""
+        """Return the configured min ISR, capped by the replicas of partition 0.
+
+        The controller counts that way.
+        """
         configured = self._rules.configured_min_isr(topic, at)
         if configured is None:
             configured = int((self._statics or {}).get(MIN_ISR, _KAFKA_MIN_ISR))
-        first = self._timeline.at(topic, 0, at)
+        first = self._timeline.state_at(topic, 0, at)
         return min(configured, len(first.replicas)) if first is not None else configured
 
 
 def model_of(state: PartitionState) -> Partition:
-    """A state of the timeline as the model holds it."""
+    """Convert a state of the timeline to the model's partition."""
     return Partition(
         replicas=state.replicas,
         isr=frozenset(state.isr),

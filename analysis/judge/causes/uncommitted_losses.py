@@ -1,0 +1,79 @@
+"""Says why a record that was acked with acks=0/1 and never committed was lost.
+
+acks=0/1 promise nothing across a change of leader, whatever the election. They do promise that a
+leader which stays keeps the records of its log, unless the harness took them from its disk. A
+deposed leader may answer long after its successor was elected. So an election before the
+acknowledgement excuses the loss too, unless its leader held the offset. An election that only
+raised the epoch changed no leader; a shrink of the ISR did so before metadata.version 3.6-IV0.
+
+*unexplained* needs the whole evidence: a metadata log without gaps, the steps, and the leader's log
+after the run, since the final read ends at the HW.
+"""
+
+from __future__ import annotations
+
+from analysis.judge.history.elections import ElectionEvent, elections_of
+from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
+from ebbtide.record.verdict import Cause
+
+
+def why_uncommitted(evidence: Evidence, lost_offset: LostOffset, guilty: ElectionEvent | None) -> Attribution:
+    """Return the cause of the loss of an uncommitted record.
+
+    `guilty` is the first election after the acknowledgement whose leader may have lacked the
+    offset.
+    """
+
+    def attribution(cause: Cause | None, why: str, election: ElectionEvent | None = None) -> Attribution:
+        return Attribution(cause=cause, election=election, why=why)
+
+    elections = [
+        one for one in elections_of(evidence.timeline, lost_offset.topic, lost_offset.partition) if one.changes_leader
+    ]
+    if guilty is None or not guilty.changes_leader:
+        unheld = (
+            one
+            for one in reversed(elections)
+            if not evidence.epochs.has_held(lost_offset.topic, lost_offset.partition, one.epoch, lost_offset.offset)
+        )
+        guilty = next(unheld, None)
+    if guilty is not None:
+        why = "it was acked with acks=0/1 and never committed when the leader changed"
+        return attribution("uncommitted-at-failover", why, guilty)
+    if _is_lost_by_a_disk(evidence, lost_offset, at_any_time=not elections):
+        why = "it was acked with acks=0/1 and never committed when its leader's log was lost"
+        return attribution("uncommitted-at-failover", why)
+    if elections:
+        return attribution(None, f"every leader of {lost_offset.name} that was elected held something at its offset")
+    lacking = _lacking_evidence(evidence, lost_offset)
+    if lacking is not None:
+        return attribution(None, lacking)
+    return attribution(
+        "unexplained", "it was acked with acks=0/1; its leader never changed, and the leader's disk lost no data"
+    )
+
+
+def _is_lost_by_a_disk(evidence: Evidence, lost_offset: LostOffset, *, at_any_time: bool) -> bool:
+    """Return whether a disk took the offset from a broker that led.
+
+    `at_any_time`: losses before the acknowledgement count too.
+    """
+    leaders = {state.leader for state in evidence.timeline.states(lost_offset.topic, lost_offset.partition)}
+    return any(
+        loss.broker in leaders
+        and loss.reaches(lost_offset.topic, lost_offset.partition, lost_offset.offset)
+        and (at_any_time or loss.done_ns >= lost_offset.since_ns)
+        for loss in evidence.log_losses or ()
+    )
+
+
+def _lacking_evidence(evidence: Evidence, lost_offset: LostOffset) -> str | None:
+    """Return what the evidence lacks to prove that a stable leader lost the record."""
+    if evidence.log_losses is None:
+        return "steps.jsonl is missing, so whether a disk lost data is not known"
+    if evidence.timeline.torn or evidence.timeline.gaps:
+        return "the metadata log is not known to be whole, so an election may be missing (evidence.json)"
+    leader = evidence.timeline.states(lost_offset.topic, lost_offset.partition)[-1].leader
+    if not evidence.epochs.has_log(lost_offset.topic, lost_offset.partition, leader):
+        return f"the log of its leader, broker {leader}, is not in replicas/"
+    return None

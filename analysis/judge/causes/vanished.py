@@ -1,0 +1,145 @@
+"""Attributes committed records that vanished although no loss covers them.
+
+A record that a consumer has read was below the HW, so it was committed, whether or not its producer
+received an answer. If it was cut off, the same rules as for losses say which election did it and
+why that was allowed. Unexplained is a violation, as for a loss. The record's leader epoch says
+under which leader it was written; without an epoch, nothing is held against Kafka.
+
+Two replicas may differ below both HWs. Then the older record was committed, and the election of the
+newer record's leader cut it off. A broker that is down keeps its checkpoint, whatever became of its
+log, so this alone is never a violation.
+
+An offset that held two values needs no rule of its own. One of the two is missing from the final
+log and counts as lost or vanished; or it was only acked, and its value is at another offset or
+belongs to a transaction that is not known to be committed.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from analysis.judge.causes.attribution import attribute, cuts_of
+from analysis.judge.causes.lost_offsets import lowest_between
+from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
+
+if TYPE_CHECKING:
+    from analysis.reconcile.model import Reconciliation, VanishedRange
+
+READ = "vanished"
+_GRAVEST = ("unexplained", None)
+
+
+def attributed_vanishings(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly]:
+    """Return the vanished and diverged records with their causes.
+
+    `committed` is false where only the place of the record vanished, not the record.
+    """
+    return [
+        AttributedAnomaly(
+            topic=one.topic,
+            partition=one.partition,
+            what={"kind": one.kind, "first_offset": one.first_offset, "last_offset": one.last_offset},
+            count=one.count,
+            committed=one.committed,
+            attribution=_gravest_attribution(evidence, one),
+        )
+        for one in reconciliation.vanished
+    ]
+
+
+def _gravest_attribution(evidence: Evidence, vanished: VanishedRange) -> Attribution:
+    """Return the gravest attribution that any item of the range has.
+
+    Between two cuts all items have the same attribution. Where anomalies/ does not say in which
+    stretches a range with holes has items, its first and its last offset decide: both surely are
+    items.
+    """
+    states = evidence.timeline.states(vanished.topic, vanished.partition)
+    if any(after.follows_recreation(before) for before, after in pairwise(states)):
+        return Attribution(cause=None, election=None, why="its topic was deleted and made again")
+    offsets = {vanished.first_offset, *_first_of_each_stretch(evidence, vanished), vanished.last_offset}
+    of_offset = _attribute_read_record if vanished.kind == READ else _attribute_divergence
+    found = [of_offset(evidence, vanished, offset) for offset in sorted(offsets)]
+    return min(found, key=lambda one: _GRAVEST.index(one.cause) if one.cause in _GRAVEST else len(_GRAVEST))
+
+
+def _first_of_each_stretch(evidence: Evidence, vanished: VanishedRange) -> list[int]:
+    """Return the lowest item of each stretch between cuts, as far as it is known."""
+    cuts = cuts_of(evidence, vanished)
+    if not cuts or vanished.count == vanished.last_offset - vanished.first_offset + 1:
+        return cuts
+    return lowest_between(evidence.record, vanished, cuts) or []
+
+
+def _attribute_read_record(evidence: Evidence, vanished: VanishedRange, offset: int) -> Attribution:
+    """Attribute a record that a consumer had read.
+
+    Without a leader epoch only the clock says when the record was there: that may explain, but
+    never accuses.
+    """
+    read_ns = vanished.read_ns if vanished.read_ns is not None else 0
+    if vanished.leader_epoch is not None:
+        return _attribute_offset(evidence, vanished, offset, read_ns, vanished.leader_epoch)
+    state = evidence.timeline.state_at_time(vanished.topic, vanished.partition, read_ns)
+    found = _attribute_offset(
+        evidence, vanished, offset, read_ns, state.leader_epoch if state is not None else -1, exact=False
+    )
+    return _unknown_if_unexplained(found, "the leader epoch under which it was written is not known")
+
+
+def _attribute_divergence(evidence: Evidence, vanished: VanishedRange, offset: int) -> Attribution:
+    epoch = vanished.leader_epoch
+    if epoch is None:
+        return Attribution(cause=None, election=None, why="they are of one leader epoch")
+    begun_ns = _epoch_start_ns(evidence, vanished.topic, vanished.partition, epoch)
+    found = _attribute_offset(evidence, vanished, offset, begun_ns if begun_ns is not None else 0, epoch)
+    return _unknown_if_unexplained(found, found.why)
+
+
+def _attribute_offset(
+    evidence: Evidence, range_: VanishedRange, offset: int, since_ns: int, since_epoch: int, *, exact: bool = True
+) -> Attribution:
+    """Attribute an offset that is known to have held a committed record.
+
+    A slow consumer returns records from its buffer after they were cut off. Where no event after
+    the poll explains the record's absence, an event after the start of its leader epoch may.
+    """
+    vanished = LostOffset(
+        topic=range_.topic,
+        partition=range_.partition,
+        offset=offset,
+        committed=True,
+        since_ns=since_ns,
+        since_epoch=since_epoch,
+        exact=exact,
+    )
+    found = attribute(evidence, vanished)
+    if not exact or found.cause not in ("unexplained", None) or not evidence.timeline.partitions:
+        return found
+    begun_ns = _epoch_start_ns(evidence, vanished.topic, vanished.partition, vanished.since_epoch)
+    if begun_ns is None:
+        why = (
+            f"the metadata timeline of {vanished.name} lacks leader epoch {vanished.since_epoch}, "
+            "under which it was written"
+        )
+        return Attribution(cause=None, election=None, why=why)
+    earlier = attribute(evidence, msgspec.structs.replace(vanished, since_ns=min(vanished.since_ns, begun_ns)))
+    return found if earlier.cause in ("unexplained", None) else earlier
+
+
+def _epoch_start_ns(evidence: Evidence, topic: str, partition: int, epoch: int) -> int | None:
+    """Return when a leader epoch of the partition began, by the controller's clock.
+
+    None: the timeline does not have the epoch.
+    """
+    states = evidence.timeline.states(topic, partition)
+    return next((one.at_ns for one in states if one.leader_epoch == epoch), None)
+
+
+def _unknown_if_unexplained(found: Attribution, why: str) -> Attribution:
+    """Return `found`, or an unknown cause if nothing explains it."""
+    return Attribution(cause=None, election=found.election, why=why) if found.cause == "unexplained" else found
