@@ -1,8 +1,9 @@
-"""Kafka's replication protocol as a program: one variant per set of rules that a release or a KIP has.
+"""Kafka's replication protocol as a program, with one variant per set of rules.
 
-A variant is a `Protocol`; the modules `kraft`, `kip903`, ... each state what differs from the one before.
-The rules are after Kafka's source and the KIPs' text; the conformance vectors in tests/spec/vectors were executed
-on the published classes.
+A set of rules is that of a release or of a KIP. A variant is a `Protocol`; the modules `kraft`,
+`kip903`, ... each state what differs from the variant before. The rules follow Kafka's source and
+the KIPs' text. The conformance vectors in tests/spec/vectors were executed on the published
+classes.
 """
 
 from analysis.spec.partition import (

@@ -1,8 +1,8 @@
-"""The one place where a change to a partition is put together: Kafka's PartitionChangeBuilder.
+"""Builds every change of a partition, as Kafka's PartitionChangeBuilder does.
 
-Every controller event names what it wants (a target ISR, target replicas, an election type) and the builder
-completes a reassignment, derives the ELR, elects, and counts the epochs. Its order of steps is Kafka's, because
-the steps see each other's results.
+Every controller event names what it wants: a target ISR, target replicas, an election type. The
+builder then completes a reassignment, derives the ELR, elects, and counts the epochs. Its order of
+steps is Kafka's, because each step sees the results of the steps before.
 """
 
 from __future__ import annotations
@@ -21,20 +21,26 @@ from analysis.spec.partition import (
 )
 
 _UNCHANGED = -2
-"""Kafka's NO_LEADER_CHANGE: the record does not name a leader, so that the leader epoch stays."""
+"""Kafka's NO_LEADER_CHANGE: the record names no leader, so the leader epoch stays."""
 
 
 class NotAssigned(Exception):
-    """Kafka's IllegalArgumentException "Replica N is not assigned to this partition": the event has no effect."""
+    """Kafka's IllegalArgumentException "Replica N is not assigned to this partition".
+
+    The event then has no effect.
+    """
 
 
 class Target(NamedTuple):
     """What an event asks of the builder; `None` keeps what the partition has.
 
-    `live` are the brokers that may lead; `unclean` those that just registered after an unclean shutdown and may
-    not enter the ELR; `elr` whether the builder is told that the feature is on; `touched` whether something that
-    the specification leaves out (log directories) changes, so that a record is written in any case; `unassigned`
-    are brokers that the change adds: whether they may lead cannot be asked, since it goes by their log directory.
+    - `live`: the brokers that may lead.
+    - `unclean`: brokers that just registered after an unclean shutdown and may not enter the ELR.
+    - `elr`: whether the builder sees the ELR feature as on.
+    - `touched`: whether something outside the specification (log directories) changes, so that a
+      record is written in any case.
+    - `unassigned`: brokers that the change adds. Whether they may lead is undefined, because it
+      depends on their log directory.
     """
 
     live: Brokers
@@ -53,29 +59,38 @@ class Target(NamedTuple):
 
 
 class Builder:
-    """The builder's rules; variants override the steps in which they differ, named as in Kafka's source."""
+    """The builder's rules; variants override the steps in which they differ.
+
+    The steps are named as in Kafka's source.
+    """
 
     use_last_known_leader: bool = True
-    """Whether LastKnownElr holds the last leader (all releases) or the KIP's last known ELR members."""
+    """Whether LastKnownElr holds the last leader (all releases).
+
+    If not, it holds the KIP's last known ELR members.
+    """
 
     def effective_min_isr(self, partition: Partition, cluster: Cluster) -> int:
-        """The controller's min ISR: the configured one, at most the length of the current replica list.
+        """Return the controller's min ISR: the configured one, at most the replica count.
 
-        Kafka takes the list of the topic's partition 0; a caller with more partitions caps `min_isr` itself.
+        Kafka counts the replicas of the topic's partition 0; a caller with more partitions caps
+        `min_isr` itself.
         """
         return min(cluster.min_isr, len(partition.replicas))
 
     def target(self, partition: Partition, cluster: Cluster) -> Target:
-        """The target that changes nothing: current live brokers, ONLINE election."""
+        """Return the target that changes nothing: current live brokers, ONLINE election."""
         return Target(cluster.live, cluster.elr, self.effective_min_isr(partition, cluster), cluster.metadata_version)
 
     def build(self, partition: Partition, target: Target) -> Partition:
-        """The partition after the change record, or `partition` itself if none is written."""
+        """Return the partition after the change record, or `partition` if none is written."""
         isr = partition.isr if target.isr is None else target.isr
         replicas = partition.replicas if target.replicas is None else target.replicas
         adding = partition.adding if target.adding is None else target.adding
         removing = partition.removing if target.removing is None else target.removing
-        if (adding or removing) and (after := self.completed(isr, replicas, adding, removing, target.min_isr)):
+        if (adding or removing) and (
+            after := self.completed_reassignment(isr, replicas, adding, removing, target.min_isr)
+        ):
             isr, replicas = after
             adding = removing = NOBODY
 
@@ -126,11 +141,12 @@ class Builder:
     def elect_leader(
         self, partition: Partition, isr: Brokers, elr: Brokers, replicas: tuple[int, ...], target: Target
     ) -> tuple[int, bool]:
-        """The leader to have and whether that is an unclean election; `NO_LEADER` if none can lead.
+        """Return the new leader, and whether its election is unclean.
 
-        The order is: the preferred replica (PREFERRED only), the current leader, assignment order; then the last
-        known leader; then, for UNCLEAN, any live replica in assignment order. NotAssigned: the turn came to an
-        unassigned member of ISR or ELR.
+        `NO_LEADER`: none can lead. The order is: the preferred replica (PREFERRED only), the
+        current leader, assignment order; then the last known leader; then, for UNCLEAN, any live
+        replica in assignment order. Raises NotAssigned when an unassigned member of ISR or ELR
+        comes next.
         """
         candidates = isr if isr else elr
         valid = candidates & target.live
@@ -151,10 +167,10 @@ class Builder:
                     return replica, True
         return NO_LEADER, False
 
-    def completed(
+    def completed_reassignment(
         self, isr: Brokers, replicas: tuple[int, ...], adding: Brokers, removing: Brokers, min_isr: int
     ) -> tuple[Brokers, tuple[int, ...]] | None:
-        """The ISR and replicas after the reassignment completes with the target ISR; `None` while it cannot."""
+        """Return ISR and replicas after the reassignment; `None` while it cannot complete."""
         left = isr - removing
         kept = tuple(replica for replica in replicas if replica not in removing)
         if removing and not (left and kept):
@@ -164,12 +180,16 @@ class Builder:
     def may_complete(
         self, isr: Brokers, replicas: tuple[int, ...], adding: Brokers, removing: Brokers, min_isr: int
     ) -> bool:
-        """Whether a reassignment to `replicas` is complete with `isr`; the removed are out of both."""
+        """Return whether a reassignment to `replicas` is complete with `isr`.
+
+        The removed replicas are in neither.
+        """
         raise NotImplementedError
 
     def provisional_elr(self, partition: Partition, isr: Brokers, target: Target) -> Brokers:
-        """KIP-966, ELR update rules 1 and 2: empty at min ISR, else all former ISR and ELR members not in the ISR.
+        """KIP-966, ELR update rules 1 and 2: return the ELR before the final step.
 
+        It is empty at min ISR, else it has all former ISR and ELR members that are not in the ISR.
         There is no cap, so ISR and ELR together may exceed min ISR.
         """
         if not target.elr:
@@ -181,31 +201,40 @@ class Builder:
     def final_elr(
         self, elr: Brokers, isr: Brokers, replicas: tuple[int, ...], target: Target, *, reassigning: bool
     ) -> Brokers:
-        """The ELR as written; releases keep members that are no longer replicas."""
+        """Return the ELR as written; releases keep members that are no longer replicas."""
         return elr
 
     def isr_that_shrank(self, asked: Brokers, written: Brokers) -> Brokers:
-        """The ISR that is compared with the old one to see a shrink: the one asked for, or the one written."""
+        """Return the ISR that is compared with the old one to find a shrink.
+
+        It is the ISR that was asked for, or the ISR that is written.
+        """
         return asked
 
     def may_elect_last_known(self, partition: Partition, live: Brokers) -> bool:
-        """Whether the last known leader may lead while ISR and ELR are empty."""
+        """Return whether the last known leader may lead while ISR and ELR are empty."""
         return False
 
     def remember(
         self, partition: Partition, isr: Brokers, elr: Brokers, leader: int, unclean: bool, target: Target
     ) -> tuple[int, ...]:
-        """The new LastKnownElr; `leader` is the record's leader field, -2 where it has none."""
+        """Return the new LastKnownElr.
+
+        `leader` is the record's leader field, -2 where it has none.
+        """
         return partition.last_known
 
     def remember_leader(self, partition: Partition, leader: int) -> int:
-        """The new LastKnownLeader, a field that no release has."""
+        """Return the new LastKnownLeader, a field that no release has."""
         return NO_LEADER
 
     def last_known_elr(
         self, partition: Partition, isr: Brokers, elr: Brokers, unclean: bool, target: Target
     ) -> tuple[int, ...]:
-        """The last known ELR members (KIP-966, Other behaviors 6), as Kafka's unused code path keeps them."""
+        """KIP-966, Other behaviors 6: return the last known ELR members.
+
+        They are kept as Kafka's unused code path keeps them.
+        """
         if not target.elr or unclean or len(isr) >= target.min_isr:
             return ()
         known = partition.elr | partition.isr | set(partition.last_known)

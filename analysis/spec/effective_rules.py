@@ -1,7 +1,8 @@
-"""One protocol variant as one text: every event and every rule in force, in one class without a base class.
+"""Writes one protocol variant as one text, with every event and rule in force.
 
-A variant's module states only what differs from the variant before. This module follows the calls from each event
-and writes out the functions that really run. The text is Python: a test runs it against the conformance vectors.
+A variant's module states only what differs from the variant before. This module follows the calls
+from each event and writes out the functions that really run, in one class without a base class. The
+text is Python: a test runs it against the conformance vectors.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _ACTION_OF = {
     "maybe_shrink": "ask-shrink",
     "isr_published": "advance-hw",
 }
-"""The explorer's action of an event: both go by the same clause."""
+"""The explorer's action for an event: both follow the same clause."""
 _CLAUSE_OF = {
     "set_unclean": "unclean.leader.election.enable",
     "directory_offline": "KIP-858",
@@ -57,11 +58,14 @@ _CLAUSE_OF = {
     "fetch_epoch": "KIP-903",
     "previous_epoch": "KIP-966, Detection of an unclean shutdown",
 }
-"""The clauses of events that the explorer has no action for."""
+"""The clauses of events that have no action in the explorer."""
 _SHARED = "all variants"
 _SENT_BY_BROKERS = ("fetch_epoch", "previous_epoch")
 _MODULES: tuple[ModuleType, ...] = (partition, builder, leader, shutdown, protocol_module)
-"""Where the records, constants and functions are that rules use; each module uses only those before it."""
+"""The modules with the records, constants and functions that rules use.
+
+Each module uses only those before it.
+"""
 _IMPORTS = """\
 from __future__ import annotations
 
@@ -73,7 +77,10 @@ from typing import Literal, NamedTuple
 
 
 class _Method(NamedTuple):
-    """A function of a variant: `owner` states it; `name` differs from the function's own where it was overridden."""
+    """A function of a variant.
+
+    `owner` states it; `name` differs from the function's own name where it was overridden.
+    """
 
     name: str
     owner: type
@@ -81,14 +88,19 @@ class _Method(NamedTuple):
 
 
 def events_of(protocol: Protocol) -> tuple[str, ...]:
-    """The names of all events of a variant, the controller's first, then the leader's."""
-    return (*_returning(Protocol, "Outcome"), *_returning(LeaderRules, LeaderStep.__name__), *_SENT_BY_BROKERS)
+    """Return the names of a variant's events: the controller's, then the leader's."""
+    return (
+        *_methods_returning(Protocol, "Outcome"),
+        *_methods_returning(LeaderRules, LeaderStep.__name__),
+        *_SENT_BY_BROKERS,
+    )
 
 
 def text_of(protocol: Protocol, event: str | None = None) -> str:
-    """The variant as one Python module; with `event`, that event alone and what it calls.
+    """Return the variant as one Python module.
 
-    Raises UsageError for an unknown event.
+    With `event`, it has that event alone and what the event calls. Raises UsageError for an unknown
+    event.
     """
     events = events_of(protocol)
     if event is not None and event not in events:
@@ -97,12 +109,12 @@ def text_of(protocol: Protocol, event: str | None = None) -> str:
     methods: dict[str, _Method] = {}
     sections: list[tuple[str, list[_Method]]] = []
     for title, group in (
-        ("What the controller does", _returning(Protocol, "Outcome")),
-        ("What the leader does", _returning(LeaderRules, LeaderStep.__name__)),
+        ("What the controller does", _methods_returning(Protocol, "Outcome")),
+        ("What the leader does", _methods_returning(LeaderRules, LeaderStep.__name__)),
         ("What brokers send", _SENT_BY_BROKERS),
     ):
-        shown = [_in_force(protocol, name) for name in group if name in asked]
-        called = [one for one in _called(protocol, shown) if one.name not in {*asked, *methods}]
+        shown = [_method_in_force(protocol, name) for name in group if name in asked]
+        called = [one for one in _called_methods(protocol, shown) if one.name not in {*asked, *methods}]
         sections += [(title, shown), (f"{title}: the rules that these events call", called)]
         methods |= {one.name: one for one in (*shown, *called)}
     body = "\n".join(_section(protocol, title, shown) for title, shown in sections if shown)
@@ -129,12 +141,12 @@ def _owners(protocol: Protocol) -> list[Any]:
 
 
 def _variant(owner: type) -> str:
-    """The variant that a class is; the classes that all variants share are none."""
+    """Return the variant that a class states; not one of the classes that all share."""
     return str(vars(owner).get("name", _SHARED))
 
 
-def _returning(owner: type, record: str) -> tuple[str, ...]:
-    """The public methods of `owner` that return `record`, in the order of the source."""
+def _methods_returning(owner: type, record: str) -> tuple[str, ...]:
+    """Return the public methods of `owner` that return `record`, in source order."""
     return tuple(
         name
         for name, one in vars(owner).items()
@@ -142,41 +154,47 @@ def _returning(owner: type, record: str) -> tuple[str, ...]:
     )
 
 
-def _in_force(protocol: Protocol, name: str, after: type | None = None) -> _Method:
-    """The method that runs under `name`; `after`: the one that `super()` means in that class."""
+def _method_in_force(protocol: Protocol, name: str, after: type | None = None) -> _Method:
+    """Return the method that runs under `name`.
+
+    `after`: return the method that `super()` means in that class.
+    """
     owners = _owners(protocol)
     owner = next(one for one in owners[owners.index(after) + 1 if after else 0 :] if name in vars(one))
-    return _stated_by(owner, name, overridden=after is not None)
+    return _method_stated_by(owner, name, overridden=after is not None)
 
 
-def _stated_by(owner: type, name: str, *, overridden: bool) -> _Method:
+def _method_stated_by(owner: type, name: str, *, overridden: bool) -> _Method:
     return _Method(f"{name}_in_{_variant(owner)}" if overridden else name, owner, vars(owner)[name])
 
 
-def _called(protocol: Protocol, begin: list[_Method]) -> list[_Method]:
-    """What `begin` calls, directly or not, in the order of the first call."""
+def _called_methods(protocol: Protocol, begin: list[_Method]) -> list[_Method]:
+    """Return what `begin` calls, directly or not, in the order of the first call."""
     found: dict[str, _Method] = {}
     waiting = list(begin)
     while waiting:
-        nearest = [one for one in _calls(protocol, waiting.pop(0)) if one.name not in found]
+        nearest = [one for one in _calls_of(protocol, waiting.pop(0)) if one.name not in found]
         found |= {one.name: one for one in nearest}
         waiting = [*nearest, *waiting]
     return [one for one in found.values() if one not in begin]
 
 
-def _calls(protocol: Protocol, method: _Method) -> Iterator[_Method]:
-    """The variant's methods that a method calls, also by `super()` or by the name of an older variant's class."""
+def _calls_of(protocol: Protocol, method: _Method) -> Iterator[_Method]:
+    """Yield the variant's methods that a method calls.
+
+    Calls by `super()` or by the name of an older variant's class count too.
+    """
     classes = {one.__name__: one for one in _owners(protocol)}
     for node in ast.walk(_tree(method.function)):
         if not isinstance(node, ast.Attribute):
             continue
         match node.value:
             case ast.Name(id="self") if isinstance(getattr(type(protocol), node.attr, None), FunctionType):
-                yield _in_force(protocol, node.attr)
+                yield _method_in_force(protocol, node.attr)
             case ast.Call(func=ast.Name(id="super")):
-                yield _in_force(protocol, node.attr, after=method.owner)
+                yield _method_in_force(protocol, node.attr, after=method.owner)
             case ast.Name(id=name) if name in classes:
-                yield _stated_by(_owner_of(classes[name], node.attr), node.attr, overridden=True)
+                yield _method_stated_by(_owner_of(classes[name], node.attr), node.attr, overridden=True)
 
 
 def _owner_of(begin: type, name: str) -> type:
@@ -188,20 +206,23 @@ def _section(protocol: Protocol, title: str, methods: list[_Method]) -> str:
 
 
 def _method_text(protocol: Protocol, method: _Method) -> str:
-    """The source, headed by its clause and by the variant that states it, and calling overridden rules by name."""
+    """Return a method's source under its clause and the variant that states it.
+
+    In it, overridden rules are called by name.
+    """
     name = method.function.__name__
     source = textwrap.dedent(inspect.getsource(method.function))
     source = source.replace(f"def {name}(", f"def {method.name}(", 1)
     classes = {one.__name__: one for one in _owners(protocol)}
 
-    def renamed(found: re.Match[str]) -> str:
+    def rename(found: re.Match[str]) -> str:
         called = found["name"]
         if found["of"] == "super()":
-            return f"self.{_in_force(protocol, called, after=method.owner).name}("
-        return f"self.{_stated_by(_owner_of(classes[found['of']], called), called, overridden=True).name}("
+            return f"self.{_method_in_force(protocol, called, after=method.owner).name}("
+        return f"self.{_method_stated_by(_owner_of(classes[found['of']], called), called, overridden=True).name}("
 
-    source = re.sub(r"(?P<of>super\(\))\.(?P<name>\w+)\(", renamed, source)
-    source = re.sub(rf"\b(?P<of>{'|'.join(classes)})\.(?P<name>\w+)\(self, ", renamed, source)
+    source = re.sub(r"(?P<of>super\(\))\.(?P<name>\w+)\(", rename, source)
+    source = re.sub(rf"\b(?P<of>{'|'.join(classes)})\.(?P<name>\w+)\(self, ", rename, source)
     return f"# {_heading(protocol, method)}\n{source}"
 
 
@@ -219,7 +240,7 @@ def _heading(protocol: Protocol, method: _Method) -> str:
 
 
 def _settings(protocol: Protocol, methods: list[_Method]) -> str:
-    """The class attributes that the methods read, with their values in this variant."""
+    """Return the class attributes that the methods read, with their values."""
     read = {node.attr for one in methods for node in ast.walk(_tree(one.function)) if isinstance(node, ast.Attribute)}
     lines = [f"name = {protocol.name!r}"]
     for owner in (Protocol, Builder, LeaderRules):
@@ -233,7 +254,7 @@ def _settings(protocol: Protocol, methods: list[_Method]) -> str:
 
 
 def _attributes(owner: type) -> Iterator[tuple[str, str]]:
-    """The settings that a class declares with a default, and the docstring of each."""
+    """Yield the settings that a class declares with a default, and their docstrings."""
     body = _class_body(owner)
     for node, following in pairwise(body):
         match node, following:
@@ -257,7 +278,10 @@ def _tree(function: Callable[..., Any]) -> ast.Module:
 
 
 def _definitions(functions: list[Callable[..., Any]]) -> list[str]:
-    """The records, constants and functions of modules that the functions use, directly or not, in a valid order."""
+    """Return the module-level definitions that the functions use, in a valid order.
+
+    These are records, constants and functions, used directly or not.
+    """
     known = {name: (module, nodes) for module in _MODULES for name, nodes in _top_level(module).items()}
     wanted: set[str] = set()
     texts = [textwrap.dedent(inspect.getsource(one)) for one in functions]
@@ -271,7 +295,10 @@ def _definitions(functions: list[Callable[..., Any]]) -> list[str]:
 
 @cache
 def _top_level(module: ModuleType) -> dict[str, tuple[ast.stmt, ast.stmt]]:
-    """What a module defines, by name: the first and the last node of each definition, its docstring included."""
+    """Return what a module defines, by name, with the docstrings of the definitions.
+
+    Each value is the first and the last node of a definition.
+    """
     body = ast.parse(inspect.getsource(module)).body
     found: dict[str, tuple[ast.stmt, ast.stmt]] = {}
     for node, following in zip(body, [*body[1:], ast.Pass()], strict=True):

@@ -1,4 +1,7 @@
-"""KIP-966, first phase, as in Kafka 4.3 and 4.4: reassignments complete with an unhealthy replica that stays."""
+"""KIP-966, first phase, in Kafka 4.3 and 4.4: reassignments complete sooner.
+
+A replica that stays may be unhealthy.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from analysis.spec.strict_min_isr import StrictMinIsrIn38
 
 
 class Elr43(Elr41):
-    """What 4.3 changed: the completion rule (KAFKA-19975), and the ELR outlives AssignReplicasToDirs (#20716)."""
+    """What 4.3 changed: the completion rule, and AssignReplicasToDirs keeps the ELR.
+
+    See KAFKA-19975 and apache/kafka#20716.
+    """
 
     name = "elr_43"
     source = "KAFKA-19975, apache/kafka#20716; Kafka 4.3, 4.4"
@@ -17,7 +23,10 @@ class Elr43(Elr41):
     def may_complete(
         self, isr: Brokers, replicas: tuple[int, ...], adding: Brokers, removing: Brokers, min_isr: int
     ) -> bool:
-        """All added replicas are in the ISR, and where the partition gets fewer replicas, all of them are."""
+        """Return whether all added replicas are in the ISR.
+
+        Where the partition gets fewer replicas, all of them must be in the ISR.
+        """
         if adding - isr:
             return False
         fewer = len(adding) < len(removing)

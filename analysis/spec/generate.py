@@ -1,10 +1,11 @@
-"""From a counterexample to a scenario file that runs on real Kafka, with predictions from the model itself.
+"""Turns a counterexample into a scenario file that runs on real Kafka.
 
-The counterexample is reduced to what someone does to the cluster, and played with everything else happening by
-itself, as on a real cluster (`analysis.spec.explore.eager`). Where the loss then does not show, followers are held
-back from their leader, which a network can do. Then every deed that the loss does not need is left out. Each
-variant plays the same schedule; what it does is its releases' prediction, and what all of them do is what steps wait
-for.
+The model itself makes the predictions. The counterexample is reduced to what is done to the
+cluster, and played with everything else happening by itself, as on a real cluster
+(`analysis.spec.explore.eager`). Where the loss then does not show, followers are held back from
+their leader, which a network can do. Then every deed that the loss does not need is left out. Each
+variant plays the same schedule. What a variant does is the prediction for its releases, and what
+all variants do is what steps wait for.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from analysis.spec.explore.eager import Deed, Played, play
+from analysis.spec.explore.eager import Deed, PlayedSchedule, play
 from analysis.spec.explore.trace import Trace
-from analysis.spec.generate_schedule import ample_machine, schedule_of, told
+from analysis.spec.generate_schedule import ample_machine, deed_words, schedule_of
 from analysis.spec.generate_steps import FIRST_COUNT, steps_of
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.variants import VARIANTS
@@ -60,19 +61,23 @@ _REQUESTS = frozenset(
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """What one variant, ELR on or off, makes of the schedule on the releases from `first` to before `end`."""
+    """What one variant, ELR on or off, makes of the schedule.
+
+    It holds for the releases from `first` to before `end`.
+    """
 
     variant: str
     first: str
     end: str
     elr: bool
-    played: Played
+    played: PlayedSchedule
 
 
 def scenario_of(name: str, variant: str, bounds: Bounds, found: Trace, kafka: Sequence[str]) -> Scenario:
-    """The scenario that shows `found` on the releases of `variant`; `kafka` are the releases to run by default.
+    """Return the scenario that shows `found` on the releases of `variant`.
 
-    UsageError: the counterexample hangs on a moment that no step can bring about, such as a request in flight.
+    `kafka` are the releases to run by default. Raises UsageError for a counterexample that depends
+    on a moment that no step can bring about, such as a request in flight.
     """
     schedule = schedule_of(variant, bounds, found)
     parts = _parts(variant, bounds, schedule)
@@ -88,7 +93,7 @@ def scenario_of(name: str, variant: str, bounds: Bounds, found: Trace, kafka: Se
         description=_description(schedule),
         kafka=tuple(kafka),
         cluster=ClusterSpec(
-            brokers=bounds.size + _unreachable(schedule, bounds.size),
+            brokers=bounds.size + _is_all_unreachable(schedule, bounds.size),
             features={ELR_VERSION: 1} if _sets_feature(schedule) else {},
         ),
         topics={
@@ -110,7 +115,7 @@ def scenario_of(name: str, variant: str, bounds: Bounds, found: Trace, kafka: Se
             plays,
             partition="t-1" if first else "t-0",
             brokers=range(1, bounds.size + 1),
-            resized=sorted(assignment, key=lambda broker: _troubles(schedule, broker)),
+            resized=sorted(assignment, key=lambda broker: _partition_0_troubles(schedule, broker)),
         ),
         predictions=tuple(_predictions(parts, formatted=_sets_feature(schedule))),
     )
@@ -120,15 +125,21 @@ def _sets_feature(schedule: Sequence[Deed]) -> bool:
     return any(deed.kind == "set-feature" for deed in schedule)
 
 
-def _troubles(schedule: Sequence[Deed], broker: int) -> tuple[bool, bool]:
-    """Whether it is out of reach when partition 0 is given to it, and whether it then takes records with it."""
+def _partition_0_troubles(schedule: Sequence[Deed], broker: int) -> tuple[bool, bool]:
+    """Return two answers on a broker that gets partition 0.
+
+    The first is whether it is unreachable then, the second whether it then takes records with it.
+    """
     kinds = [deed.kind if broker in deed.brokers or deed.kind == "resize-first-partition" else "" for deed in schedule]
     at = kinds.index("resize-first-partition") if "resize-first-partition" in kinds else 0
     return "isolate" in kinds[:at], any(kind in ("power-loss", "kill", "replace-disk") for kind in kinds)
 
 
-def _unreachable(schedule: Sequence[Deed], size: int) -> bool:
-    """Whether an operator has a request when no broker can be reached; the scenario then needs one more."""
+def _is_all_unreachable(schedule: Sequence[Deed], size: int) -> bool:
+    """Return whether an operator's request comes when no broker can be reached.
+
+    The scenario then needs one more broker.
+    """
     gone: set[int] = set()
     for deed in schedule:
         if deed.kind in ("isolate", "power-loss", "kill", "stop"):
@@ -141,12 +152,15 @@ def _unreachable(schedule: Sequence[Deed], size: int) -> bool:
 
 
 def _description(schedule: Sequence[Deed]) -> str:
-    deeds = ", then ".join(told(deed) for deed in schedule)
+    deeds = ", then ".join(deed_words(deed) for deed in schedule)
     return f"The shortest schedule that the explorer found and that steps can bring about: {deeds}."
 
 
 def _parts(searched: str, bounds: Bounds, schedule: list[Deed]) -> list[_Part]:
-    """What each variant does that can do all of it; the searched one first among equals."""
+    """Return the part of each variant that can do the whole schedule.
+
+    Among equals the searched variant comes first.
+    """
     parts: list[_Part] = []
     for elr in (True, False):
         for variant, first, end in _RANGES:
@@ -159,12 +173,15 @@ def _parts(searched: str, bounds: Bounds, schedule: list[Deed]) -> list[_Part]:
 
 
 def _predictions(parts: list[_Part], *, formatted: bool) -> Iterator[Prediction]:
-    """One prediction for neighbouring releases that do the same; `formatted`: all begin with the ELR on."""
+    """Yield one prediction for neighbouring releases that do the same.
+
+    `formatted`: all begin with the ELR on.
+    """
     at = 0
     while at < len(parts):
         first = last = parts[at]
         at += 1
-        while at < len(parts) and _alike(last, parts[at]):
+        while at < len(parts) and _is_alike(last, parts[at]):
             last = parts[at]
             at += 1
         lost = first.played.lost_at >= 0
@@ -173,13 +190,13 @@ def _predictions(parts: list[_Part], *, formatted: bool) -> Iterator[Prediction]
         what = "loses committed records" if lost else "loses no committed record"
         yield Prediction(
             kafka=f">={first.first},<{last.end}",
-            # Which level a run ends with says nothing where the schedule sets it.
+            # The level that a run ends with says nothing where the schedule sets it.
             features={ELR_VERSION: 1} if first.elr and not formatted else {},
             clause=f"the model of {names.replace('_', '-')}, ELR {elr}, {what} on this schedule",
             loss=LossExpectation(committed="some" if lost else "none"),
         )
 
 
-def _alike(one: _Part, other: _Part) -> bool:
+def _is_alike(one: _Part, other: _Part) -> bool:
     same = (one.played.lost_at < 0) == (other.played.lost_at < 0)
     return same and one.elr == other.elr and one.end == other.first

@@ -1,7 +1,8 @@
-"""From a counterexample to a schedule: what someone does to the cluster, enough of it and in an order that works.
+"""Turns a counterexample into a schedule of deeds that brings the loss about.
 
-The counterexample's own deeds come first. Where the loss does not show when they are played, followers are held
-back from their leader, or the deeds are put in another order; then each deed that the loss does not need is left out.
+The counterexample's own deeds come first. Where the loss does not show when they are played,
+followers are held back from their leader, or the deeds are put in another order. Then each deed
+that the loss does not need is left out.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ _DIRECT = frozenset(
 )
 
 
-def told(deed: Deed) -> str:
-    """A deed in a word or two."""
+def deed_words(deed: Deed) -> str:
+    """Return a deed in a word or two."""
     whom = " ".join(map(str, deed.brokers))
     number = str(deed.value) if deed.kind.startswith(("set-", "resize-")) else ""
     return " ".join(part for part in (deed.kind, whom, number) if part)
@@ -54,19 +55,22 @@ def told(deed: Deed) -> str:
 def schedule_of(variant: str, bounds: Bounds, found: Trace) -> list[Deed]:
     loses = _loses(variant, bounds)
     deeds = _deeds(found)
-    schedule = next((one for one in _varied(deeds, bounds) if loses(one)), None)
+    schedule = next((one for one in _variations(deeds, bounds) if loses(one)), None)
     if schedule is None:
         raise UsageError(
             "no scenario can bring this counterexample about",
-            got=", ".join(told(deed) for deed in deeds),
-            allowed="counterexamples that do not hang on a request in flight, or on a config that is read late",
+            got=", ".join(deed_words(deed) for deed in deeds),
+            allowed="counterexamples that do not depend on a request in flight, or on a config that is read late",
             next="ebbtide spec check with the same options shows it",
         )
-    return _needed(schedule, loses)
+    return _without_needless(schedule, loses)
 
 
-class Playable:
-    """Which counterexamples steps can bring about; each schedule is tried once, and at most `TRIES` of them."""
+class PlayabilityFilter:
+    """Decides which counterexamples steps can bring about.
+
+    Each schedule is tried once, and at most `TRIES` of them.
+    """
 
     TRIES = 200
 
@@ -80,8 +84,9 @@ class Playable:
         if tuple(deeds) in self._tried:
             return False
         self._tried.add(tuple(deeds))
-        # Beyond the last try, any is taken, and `scenario_of` says that it cannot be brought about.
-        return len(self._tried) > self.TRIES or any(self._loses(one) for one in _varied(deeds, self._bounds))
+        # Beyond the last try any counterexample is taken, and `scenario_of` says that no step can
+        # bring it about.
+        return len(self._tried) > self.TRIES or any(self._loses(one) for one in _variations(deeds, self._bounds))
 
 
 def _loses(variant: str, bounds: Bounds) -> Callable[[Sequence[Deed]], bool]:
@@ -95,7 +100,10 @@ def _loses(variant: str, bounds: Bounds) -> Callable[[Sequence[Deed]], bool]:
 
 
 def _deeds(found: Trace) -> list[Deed]:
-    """What someone did in a counterexample: sessions of running brokers expire because they are cut off."""
+    """Return what was done to the cluster in a counterexample.
+
+    Sessions of running brokers expire because the brokers are cut off.
+    """
     deeds: list[Deed] = []
     words, cut, asking = found.initial, set[int](), 0
     for number, step in enumerate(found.steps):
@@ -105,7 +113,7 @@ def _deeds(found: Trace) -> list[Deed]:
         late = step.kind in ("ask-expand", "ask-shrink") and _arrives_late(found.steps[number:])
         if late:
             asking = leader
-            # What makes the leader ask is the last cut that healed, or the next one.
+            # The leader asks because of the last cut that healed, or because of the next one.
             at = len(deeds) - (step.kind == "ask-expand" and bool(deeds) and deeds[-1].kind == "rejoin")
             deeds.insert(at, Deed("hold-requests", (leader,)))
         elif step.kind == "deliver" and asking:
@@ -136,7 +144,10 @@ def _leader(words: Mapping[int, int]) -> int:
 
 
 def _arrives_late(steps: Sequence[Step]) -> bool:
-    """Whether something is done to the cluster between a request, the first of `steps`, and its arrival."""
+    """Return whether something is done to the cluster before a request arrives.
+
+    The request is the first of `steps`.
+    """
     for step in steps[1:]:
         if step.kind == "deliver":
             return False
@@ -145,17 +156,18 @@ def _arrives_late(steps: Sequence[Step]) -> bool:
     return False
 
 
-def _varied(deeds: list[Deed], bounds: Bounds) -> Iterator[list[Deed]]:
-    """With no request held; as it is; with some brokers held back from some point on; in another order.
+def _variations(deeds: list[Deed], bounds: Bounds) -> Iterator[list[Deed]]:
+    """Yield variations of a schedule, the simplest first.
 
-    In the counterexample a session may outlive its broker; where it does not, the same deeds may have to come
-    in another order.
+    The variations are: no request held; as it is; some brokers held back from some point on;
+    another order. In the counterexample a session may outlive its broker. Where it does not, the
+    same deeds may have to come in another order.
     """
     at_once = [deed for deed in deeds if deed.kind not in ("hold-requests", "release")]
     if at_once != deeds and len(at_once) <= _PERMUTED:
         yield from (list(order) for order in permutations(at_once))
     if at_once != deeds and any(deed.kind == "hold-metadata" for deed in deeds):
-        return  # A release would let the metadata go, too.
+        return  # a release would let the metadata go, too
     yield deeds
     for count in range(1, bounds.size):
         for brokers in combinations(range(1, bounds.size + 1), count):
@@ -165,8 +177,8 @@ def _varied(deeds: list[Deed], bounds: Bounds) -> Iterator[list[Deed]]:
         yield from (list(order) for order in permutations(deeds))
 
 
-def _needed(schedule: list[Deed], loses: Callable[[Sequence[Deed]], bool]) -> list[Deed]:
-    """Without the deeds that the loss does not need."""
+def _without_needless(schedule: list[Deed], loses: Callable[[Sequence[Deed]], bool]) -> list[Deed]:
+    """Return the schedule without the deeds that the loss does not need."""
     at = 0
     while at < len(schedule):
         without = schedule[:at] + schedule[at + 1 :]
@@ -178,7 +190,7 @@ def _needed(schedule: list[Deed], loses: Callable[[Sequence[Deed]], bool]) -> li
 
 
 def ample_machine(variant: str, bounds: Bounds, *, elr: bool) -> Machine:
-    """The variant with budgets for any schedule."""
+    """Return the variant's machine with budgets for any schedule."""
     unbounded = msgspec.structs.replace(
         bounds,
         records=MAX_RECORDS,

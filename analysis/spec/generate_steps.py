@@ -1,7 +1,8 @@
-"""A schedule of deeds as the steps of a scenario file, each fired by what the model says must have happened before.
+"""Turns a schedule of deeds into the steps of a scenario file.
 
-A step waits only for what every variant does at that point, so that one file runs on all releases; where they
-differ it waits for time to pass.
+Each step fires when what the model says must come before it has happened. A step waits only for
+what every variant does at that point, so one file runs on all releases. Where the variants differ,
+it waits for time to pass.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from analysis.spec.explore.eager import Deed, Played
+from analysis.spec.explore.eager import Deed, PlayedSchedule
 from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, IsrTrigger, MemberTrigger, StepSpec, Trigger
 from ebbtide.scenario.steps.table import StepKind
@@ -19,9 +20,12 @@ from ebbtide.scenario.words import Duration
 FIRST_COUNT = 2000
 """Acknowledged records before the first step."""
 _COMMIT_WAIT = Duration("2s")
-"""Time for more records to be sent and committed; less than replica.lag.time.max.ms, after which the ISR changes."""
+"""Time for more records to be sent and committed.
+
+It is less than replica.lag.time.max.ms, after which the ISR changes.
+"""
 _END_WAIT = Duration("5s")
-"""Time for what the last deed brings about, where no trigger sees it in all releases."""
+"""Time for the effects of the last deed, where no trigger sees them in all releases."""
 
 _ON_A_BROKER: dict[str, StepKind] = {
     "power-loss": "power-loss",
@@ -34,23 +38,29 @@ _ON_A_BROKER: dict[str, StepKind] = {
 }
 
 _HELD = {"hold-requests": "AlterPartition", "hold-metadata": "Fetch"}
-"""What of a broker is held on its way to the controllers: it fetches the metadata log from them."""
+"""The broker's requests that are held on their way to the controllers.
+
+A broker fetches the metadata log from the controllers.
+"""
 
 
 def steps_of(
     schedule: Sequence[Deed],
-    plays: Sequence[Played],
+    plays: Sequence[PlayedSchedule],
     *,
     partition: str,
     brokers: Sequence[int],
     resized: Sequence[int],
 ) -> tuple[StepSpec, ...]:
-    """The steps; `resized` are the brokers for another partition of the topic, in the order they are taken."""
+    """Return the steps of a schedule.
+
+    `resized` are the brokers for another partition of the topic, in the order they are taken.
+    """
     steps: list[StepSpec] = []
     isolated: set[int] = set()
     held_back: set[int] = set()
     for number, deed in enumerate(schedule):
-        # What a release lets through, a leader may take back at once: what comes next must not wait.
+        # A leader may at once take back what a release lets through: the next step must not wait.
         at_once = number > 0 and schedule[number - 1].kind == "release"
         after = [] if at_once else _triggers(number, plays, partition)
         done = list(_steps(deed, partition, brokers, resized, isolated, held_back))
@@ -58,7 +68,7 @@ def steps_of(
         if after:
             done[0] = msgspec.structs.replace(done[0], trigger=after[-1], deadline_s=60.0)
         steps += done
-    # The end heals everything, which must not come before what the last deed brings about.
+    # The end heals everything, so it must come after the effects of the last deed.
     steps += [
         StepSpec(step="wait", trigger=trigger, deadline_s=60) for trigger in _triggers(len(schedule), plays, partition)
     ]
@@ -66,8 +76,11 @@ def steps_of(
     return tuple(steps)
 
 
-def _triggers(phase: int, plays: Sequence[Played], partition: str) -> list[Trigger]:
-    """What every play has done by the end of a phase and not before it."""
+def _triggers(phase: int, plays: Sequence[PlayedSchedule], partition: str) -> list[Trigger]:
+    """Return triggers for what every play has done by the end of a phase.
+
+    Before that phase, they are not yet true.
+    """
     if phase == 0:
         return [Trigger(acked=FIRST_COUNT)]
     now = [played.phases[phase] for played in plays]

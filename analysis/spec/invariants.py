@@ -1,8 +1,8 @@
-"""What must hold in every state of a partition, as one table: name, KIP clause, predicate.
+"""Lists what must hold in every state of a partition: name, KIP clause, predicate.
 
-Each clause lists the variants in which it is promised. Where a release breaks a clause of the KIP by design (its
-ELR may hold brokers that are no replicas, or outlive min ISR after a reassignment), the release is not listed:
-docs/spec.md says so with the source.
+Each clause lists the variants in which it is promised. A release that breaks a clause of the KIP by
+design is not listed: its ELR may hold brokers that are no replicas, or outlive min ISR after a
+reassignment. docs/spec.md names these releases with the source.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from analysis.spec.variants import VARIANTS
 
 
 class Invariant(NamedTuple):
-    """`holds(partition, cluster)` must be true after every event; `source` names the KIP clause or the code.
+    """A predicate that must be true after every event: `holds(partition, cluster)`.
 
-    `across_features` is false where a change of eligible.leader.replicas.version may break it for good: the
-    fields of the old level stay until the partition changes, and the rules of the new level meet them.
+    `source` names the KIP clause or the code. `across_features` is false where a change of
+    eligible.leader.replicas.version may break it for good: the fields of the old level stay until
+    the partition changes, and the rules of the new level then apply to them.
     """
 
     name: str
@@ -147,5 +148,8 @@ _OF_VARIANT: dict[str, tuple[Invariant, ...]] = {
 
 
 def invariants_of(variant: str) -> tuple[Invariant, ...]:
-    """The invariants of a variant (a key of `VARIANTS`), in the order they are checked."""
+    """Return the invariants of a variant in the order they are checked.
+
+    `variant` is a key of `VARIANTS`.
+    """
     return _OF_VARIANT[variant]

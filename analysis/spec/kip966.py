@@ -1,8 +1,10 @@
 """KIP-966 as its text has it, with the unclean recovery that no release ships.
 
-Differences to the shipped first phase (Kafka 4.3 and 4.4): LastKnownElr and LastKnownLeader are two fields; unclean
-elections are replaced by the unclean recovery, which asks replicas for their logs; a min ISR change clears the
-ELR only where the ISR meets the new value; reassignments keep to min ISR and to the final replicas.
+Differences to the shipped first phase (Kafka 4.3 and 4.4):
+- LastKnownElr and LastKnownLeader are two fields.
+- The unclean recovery, which asks replicas for their logs, replaces unclean elections.
+- A min ISR change clears the ELR only where the ISR meets the new value.
+- Reassignments respect min ISR and the final replicas.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ class Kip966(Elr43):
     source = "KIP-966 text, Unclean recovery (KAFKA-15580, in no release)"
     use_last_known_leader = False
 
-    def automatic(self, cluster: Cluster) -> Election:
-        """KIP-966, Public-Facing Changes 4: the unclean leader election is replaced by the unclean recovery."""
+    def automatic_election(self, cluster: Cluster) -> Election:
+        """KIP-966, Public-Facing Changes 4: unclean recovery replaces unclean elections."""
         return Election.ONLINE
 
     def refuses_revert(self, partition: Partition, cluster: Cluster, isr: Brokers) -> bool:
@@ -48,35 +50,41 @@ class Kip966(Elr43):
     def may_complete(
         self, isr: Brokers, replicas: tuple[int, ...], adding: Brokers, removing: Brokers, min_isr: int
     ) -> bool:
-        """KIP-966, Other behaviors 4a: all added replicas are in the ISR, and it is at min ISR."""
+        """KIP-966, Other behaviors 4a: all added replicas are in the ISR, at min ISR."""
         return adding <= isr and len(isr) >= min(min_isr, len(replicas))
 
     def final_elr(
         self, elr: Brokers, isr: Brokers, replicas: tuple[int, ...], target: Target, *, reassigning: bool
     ) -> Brokers:
-        """KIP-966, ELR invariants, also after an election from the ELR; no removed replicas (Other behaviors 4)."""
+        """KIP-966, ELR invariants: return the ELR, also after an election from it.
+
+        Removed replicas are not in it (Other behaviors 4).
+        """
         if len(isr) >= target.min_isr:
             return NOBODY
         return elr if reassigning else elr & set(replicas)
 
     def min_isr_clears_elr(self, partition: Partition, cluster: Cluster) -> bool:
-        """KIP-966, Other behaviors 2: the ELR is removed if the new min ISR <= the current ISR."""
+        """KIP-966, Other behaviors 2: a new min ISR <= the current ISR removes the ELR."""
         return len(partition.isr) >= self.effective_min_isr(partition, cluster)
 
     def remember(
         self, partition: Partition, isr: Brokers, elr: Brokers, leader: int, unclean: bool, target: Target
     ) -> tuple[int, ...]:
-        """KIP-966, Other behaviors 6: ELR members after an unclean shutdown, until the ISR is at min ISR."""
+        """KIP-966, Other behaviors 6: remember ELR members after an unclean shutdown.
+
+        They are remembered until the ISR is at min ISR.
+        """
         return self.last_known_elr(partition, isr, elr, unclean, target)
 
     def remember_leader(self, partition: Partition, leader: int) -> int:
-        """KIP-966, Other behaviors 7: the leader when it is lost, until another is elected."""
+        """KIP-966, Other behaviors 7: remember a lost leader until another is elected."""
         if leader == NO_LEADER and partition.leader != NO_LEADER:
             return partition.leader
         return NO_LEADER if leader >= 0 else partition.last_known_leader
 
-    def recovery_due(self, partition: Partition, cluster: Cluster) -> bool:
-        """KIP-966, Unclean recovery, rules 3 and 4: whether the controller starts to ask for logs."""
+    def is_recovery_due(self, partition: Partition, cluster: Cluster) -> bool:
+        """KIP-966, Unclean recovery, rules 3 and 4: whether to start asking for logs."""
         if partition.leader != NO_LEADER or (partition.isr | partition.elr) & cluster.live:
             return False
         if cluster.unclean is UncleanElection.ENABLED:
@@ -86,10 +94,11 @@ class Kip966(Elr43):
         return cluster.live.issuperset(partition.last_known)
 
     def recover(self, partition: Partition, cluster: Cluster, replies: Sequence[LogInfo]) -> Outcome:
-        """The election of the longest log among `replies`: highest last epoch, then highest LEO.
+        """Elect the longest log among `replies`: highest last epoch, then highest LEO.
 
-        A reply counts while its broker is live and still has the epoch that it replied with. Balanced waits for
-        all of LastKnownElr, Proactive for any reply; the timeout of 5 min is the caller's.
+        A reply counts while its broker is live and still has the epoch that it replied with.
+        Balanced waits for all of LastKnownElr, Proactive for any reply; the caller applies the
+        timeout of 5 min.
         """
         counted = [
             reply
@@ -101,24 +110,27 @@ class Kip966(Elr43):
         answered = {reply.broker for reply in counted}
         balanced = cluster.unclean is not UncleanElection.ENABLED
         waits = balanced and not answered.issuperset(partition.last_known)
-        if not counted or waits or not self.recovery_due(partition, cluster):
+        if not counted or waits or not self.is_recovery_due(partition, cluster):
             return Outcome(partition, cluster, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
         best = max(
             counted,
             key=lambda reply: (reply.last_epoch, reply.log_end_offset, -partition.replicas.index(reply.broker)),
         )
-        return Outcome(self._led_by(partition, best.broker), cluster)
+        return Outcome(self._with_leader(partition, best.broker), cluster)
 
     def designate(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
-        """ElectLeaders v3 with DesiredLeaders: an operator names the leader of a leaderless partition."""
+        """ElectLeaders v3 with DesiredLeaders: an operator names the new leader.
+
+        The partition has no leader before.
+        """
         if partition.leader != NO_LEADER:
             return Outcome(partition, cluster, "ELECTION_NOT_NEEDED")
         if broker not in partition.replicas or broker not in cluster.live:
             return Outcome(partition, cluster, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
-        return Outcome(self._led_by(partition, broker), cluster)
+        return Outcome(self._with_leader(partition, broker), cluster)
 
-    def _led_by(self, partition: Partition, broker: int) -> Partition:
-        """The partition after an unclean election of `broker`."""
+    def _with_leader(self, partition: Partition, broker: int) -> Partition:
+        """Return the partition after an unclean election of `broker`."""
         return partition._replace(
             leader=broker,
             isr=frozenset({broker}),

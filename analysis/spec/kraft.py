@@ -12,7 +12,10 @@ from analysis.spec.protocol import Protocol
 
 
 class Kraft(Protocol):
-    """The oldest variant: no broker epochs in the ISR, HW at any ISR size, no unclean.leader.election.enable."""
+    """The oldest variant: no broker epochs in the ISR, and a HW at any ISR size.
+
+    It does not read unclean.leader.election.enable.
+    """
 
     name = "kraft"
     source = "KIP-841, KIP-704 (KAFKA-13916, KAFKA-13587); Kafka 3.3, 3.4"
@@ -20,5 +23,5 @@ class Kraft(Protocol):
     def may_complete(
         self, isr: Brokers, replicas: tuple[int, ...], adding: Brokers, removing: Brokers, min_isr: int
     ) -> bool:
-        """All added replicas are in the ISR; it may end with any ISR size above 0."""
+        """Return whether all added replicas are in the ISR; any ISR size above 0 will do."""
         return adding <= isr

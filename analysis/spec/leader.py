@@ -1,8 +1,9 @@
 """The leader's rules: HW, acks, and which ISR it asks the controller for.
 
-`Leader` is what a leading broker knows: its committed ISR, the maximal ISR (with a pending expansion) and the
-state of each follower. Each rule returns a `LeaderStep`. Offsets are log end offsets: the next offset to be written.
-Written after Kafka's Partition; a committed ISR is one that the controller has confirmed.
+`Leader` is what a leading broker knows: its committed ISR, the maximal ISR (with a pending
+expansion) and the state of each follower. Each rule returns a `LeaderStep`. Offsets are log end
+offsets: the next offset to be written. The rules follow Kafka's Partition; a committed ISR is one
+that the controller has confirmed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from analysis.spec.partition import NO_EPOCH, NO_ERROR, Brokers
 Pending = Literal["", "EXPAND", "SHRINK"]
 
 _REVERTS = frozenset({"INELIGIBLE_REPLICA", "OPERATION_NOT_ATTEMPTED"})
-"""Errors that say: the epochs were right and nothing was applied. The leader goes back to the committed ISR."""
+"""Errors that mean: the epochs were right and nothing was applied.
+
+The leader goes back to the committed ISR.
+"""
 _STAYS_PENDING = frozenset(
     {
         "UNKNOWN_TOPIC_OR_PARTITION",
@@ -25,15 +29,19 @@ _STAYS_PENDING = frozenset(
         "NEW_LEADER_ELECTED",
     }
 )
-"""Errors after which the leader stays with its pending ISR until the metadata log brings another."""
+"""Errors after which the leader keeps its pending ISR.
+
+It keeps it until the metadata log brings another one.
+"""
 
 
 class Follower(NamedTuple):
     """A follower as its leader knows it.
 
-    `caught_up` is whether it was at the leader's LEO within replica.lag.time.max.ms. `fetch_epoch` is the broker
-    epoch of its last Fetch: `None` before the first, `NO_EPOCH` when Fetch carries none. `metadata_epoch` is
-    the one in the leader's metadata cache; `fenced` and `shutting_down` are from there too.
+    `caught_up` is whether it was at the leader's LEO within replica.lag.time.max.ms. `fetch_epoch`
+    is the broker epoch of its last Fetch: `None` before the first, `NO_EPOCH` when Fetch carries
+    none. `metadata_epoch` is the epoch in the leader's metadata cache; `fenced` and `shutting_down`
+    are from there too.
     """
 
     broker: int
@@ -46,9 +54,10 @@ class Follower(NamedTuple):
 
 
 class Leader(NamedTuple):
-    """A leader's view of its partition; `isr` is the committed ISR, `maximal` the one it replicates to.
+    """A leader's view of its partition.
 
-    `epoch_start` is the first offset of its leader epoch, `broker_epoch` its own, sent with an ISR.
+    `isr` is the committed ISR, `maximal` the ISR that it replicates to. `epoch_start` is the first
+    offset of its leader epoch. `broker_epoch` is its own, sent with an ISR.
     """
 
     broker: int
@@ -64,10 +73,11 @@ class Leader(NamedTuple):
 
 
 class LeaderStep(NamedTuple):
-    """What the leader did: its new state, the answer to the client, and the ISR it asks for.
+    """What the leader did: its new state, the client's answer, the ISR it asks for.
 
-    `proposed` holds `(broker id, broker epoch)` as in `AlterPartition.isr_epochs`, or `None` without a request.
-    `done` is whether an acks=all write is complete; `retried` whether a failed request is sent again.
+    `proposed` holds `(broker id, broker epoch)` as in `AlterPartition.isr_epochs`, or `None`
+    without a request. `done` is whether an acks=all write is complete; `retried` is whether a
+    failed request is sent again.
     """
 
     leader: Leader
@@ -78,27 +88,33 @@ class LeaderStep(NamedTuple):
 
 
 class LeaderRules:
-    """The leader's half of a protocol variant. `min_isr` is the topic's configured min.insync.replicas."""
+    """The leader's half of a protocol variant.
+
+    `min_isr` is the topic's configured min.insync.replicas.
+    """
 
     checks_epochs: bool = False
-    """KIP-903: broker epochs are fetched with, proposed and checked."""
+    """KIP-903: whether Fetch carries broker epochs that are proposed and checked."""
     strict_min_isr: bool = False
-    """KIP-966: the HW only advances at min ISR, which counts at most as the number of replicas."""
+    """KIP-966: whether the HW only advances at min ISR, capped by the replica count."""
     waits_for_ineligible: bool = True
     """Whether the HW waits for a caught-up follower that may not join the ISR."""
     refuses_fetch_of_old_epoch: bool = False
-    """Whether a Fetch that names an older broker epoch than the metadata is refused (KAFKA-15221)."""
+    """Whether a Fetch with a broker epoch older than the metadata's is refused.
+
+    See KAFKA-15221.
+    """
 
     def leader_min_isr(self, leader: Leader, min_isr: int) -> int:
-        """The min ISR that the leader goes by."""
+        """Return the min ISR that the leader applies."""
         return min(min_isr, len(leader.followers) + 1) if self.strict_min_isr else min_isr
 
-    def under_min_isr(self, leader: Leader, min_isr: int) -> bool:
-        """Whether the committed ISR is below min ISR."""
+    def is_under_min_isr(self, leader: Leader, min_isr: int) -> bool:
+        """Return whether the committed ISR is below min ISR."""
         return len(leader.isr) < self.leader_min_isr(leader, min_isr)
 
     def may_join(self, follower: Follower) -> bool:
-        """Whether a follower may be in the ISR at all, as far as the leader knows (KIP-841, KIP-903)."""
+        """Return whether the leader lets a follower be in the ISR (KIP-841, KIP-903)."""
         if follower.fenced or follower.shutting_down:
             return False
         if not self.checks_epochs:
@@ -106,12 +122,12 @@ class LeaderRules:
         return follower.fetch_epoch is not None and follower.fetch_epoch in (NO_EPOCH, follower.metadata_epoch)
 
     def advance_hw(self, leader: Leader, min_isr: int) -> Leader:
-        """The leader with the HW where the followers' progress allows it.
+        """Advance the HW as far as the followers' progress allows.
 
-        It is the lowest LEO of the leader, the maximal ISR, and every follower that is caught up and may join
-        the ISR: waiting for those lets a slow follower join at all.
+        It is the lowest LEO of the leader, the maximal ISR, and every follower that is caught up
+        and may join the ISR. Without waiting for those, a slow follower could never join.
         """
-        if self.strict_min_isr and self.under_min_isr(leader, min_isr):
+        if self.strict_min_isr and self.is_under_min_isr(leader, min_isr):
             return leader
         hw = leader.leo
         for follower in leader.followers:
@@ -123,15 +139,16 @@ class LeaderRules:
         return leader._replace(hw=hw) if hw > leader.hw else leader
 
     def append(self, leader: Leader, min_isr: int, acks: int) -> LeaderStep:
-        """A produce request of one record; acks=all (-1) is admitted by the committed ISR."""
-        if acks == -1 and self.under_min_isr(leader, min_isr):
+        """Append one record; acks=all (-1) is admitted by the committed ISR."""
+        if acks == -1 and self.is_under_min_isr(leader, min_isr):
             return LeaderStep(leader, "NOT_ENOUGH_REPLICAS")
         return LeaderStep(self.advance_hw(leader._replace(leo=leader.leo + 1), min_isr))
 
     def acked(self, leader: Leader, min_isr: int, offset: int) -> LeaderStep:
-        """Whether an acks=all write up to `offset` is complete, and with which error.
+        """Return whether an acks=all write up to `offset` is complete, and its error.
 
-        NOT_ENOUGH_REPLICAS_AFTER_APPEND goes by the maximal ISR; the record may well be committed.
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND depends on the maximal ISR; the record may well be
+        committed.
         """
         if leader.hw < offset:
             return LeaderStep(leader)
@@ -141,10 +158,11 @@ class LeaderRules:
     def fetch(
         self, leader: Leader, min_isr: int, broker: int, offset: int, epoch: int, metadata_epoch: int | None = None
     ) -> LeaderStep:
-        """A follower fetches from `offset`, naming its broker epoch; it may join the ISR.
+        """Handle a follower's Fetch from `offset`; the follower may join the ISR.
 
-        `metadata_epoch` is what the leader's cache held when the request came, if that was not yet the
-        follower's current one. A follower joins at max(HW, start of the leader epoch), not at the leader's LEO.
+        `epoch` is its broker epoch. `metadata_epoch` is what the leader's cache held when the
+        request came, if that was not yet the follower's current epoch. A follower joins at max(HW,
+        start of the leader epoch), not at the leader's LEO.
         """
         at = next((at for at, follower in enumerate(leader.followers) if follower.broker == broker), -1)
         if at < 0:
@@ -169,9 +187,10 @@ class LeaderRules:
         return LeaderStep(self.advance_hw(leader, min_isr), proposed=proposed)
 
     def maybe_shrink(self, leader: Leader, min_isr: int) -> LeaderStep:
-        """The periodic check for followers that fell behind; one at the leader's LEO never does.
+        """Ask for an ISR without the followers that fell behind.
 
-        The HW keeps waiting for them until the controller has confirmed.
+        This is a periodic check; a follower at the leader's LEO never falls behind. The HW keeps
+        waiting for them until the controller has confirmed.
         """
         if leader.pending:
             return LeaderStep(leader)
@@ -181,24 +200,28 @@ class LeaderRules:
         return LeaderStep(leader._replace(pending="SHRINK"), proposed=self.proposal(leader, leader.isr - behind))
 
     def isr_accepted(self, leader: Leader, min_isr: int, isr: Brokers) -> LeaderStep:
-        """AlterPartition succeeded with `isr`."""
+        """Apply an AlterPartition that succeeded with `isr`."""
         return self.isr_published(leader, min_isr, isr)
 
     def isr_refused(self, leader: Leader, error: str) -> LeaderStep:
-        """AlterPartition failed with `error`: back to the committed ISR, or pending, or sent again."""
+        """Apply an AlterPartition that failed with `error`.
+
+        The leader goes back to the committed ISR, keeps the pending one, or sends the request
+        again.
+        """
         if error in _REVERTS:
             return LeaderStep(leader._replace(maximal=leader.isr, pending=""))
         return LeaderStep(leader, retried=error not in _STAYS_PENDING)
 
     def isr_published(self, leader: Leader, min_isr: int, isr: Brokers) -> LeaderStep:
-        """The metadata log brought `isr`."""
+        """Apply the `isr` that the metadata log brought."""
         return LeaderStep(self.advance_hw(leader._replace(isr=isr, maximal=isr, pending=""), min_isr))
 
     def proposal(self, leader: Leader, isr: Brokers) -> tuple[tuple[int, int], ...]:
-        """The ISR to ask for, with the broker epochs that the followers fetched with.
+        """Return the ISR to ask for, with the broker epochs from the followers' fetches.
 
-        A member that has not fetched yet goes without: if it crashed, the controller has taken it out meanwhile
-        and the partition epoch refuses the request.
+        A member that has not fetched yet has no epoch. If it crashed, the controller has removed it
+        in the meantime, and the partition epoch refuses the request.
         """
         if not self.checks_epochs:
             return tuple((broker, NO_EPOCH) for broker in sorted(isr))

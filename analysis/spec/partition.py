@@ -1,7 +1,7 @@
-"""The controller's state of one partition, and what it knows of the brokers when it decides.
+"""The controller's state of one partition, and what it knows of the brokers.
 
-A set of brokers is a frozenset of broker ids. A list whose order means something is a tuple. The explorer's own
-form, bit masks and packed integers, is in `analysis.spec.model`.
+A set of brokers is a frozenset of broker ids. A list whose order means something is a tuple. The
+explorer's own form, bit masks and packed integers, is in `analysis.spec.model`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NO_EPOCH = -1
 NO_ERROR = "NONE"
 
 MV_SKIPS_EPOCH_BUMP_ON_SHRINK = 12
-"""metadata.version 3.6-IV0: an ISR shrink no longer raises the leader epoch (KAFKA-15021)."""
+"""metadata.version 3.6-IV0: an ISR shrink keeps the leader epoch (KAFKA-15021)."""
 MV_FETCH_CARRIES_BROKER_EPOCH = 10
 """metadata.version 3.5-IV1: Fetch v15 carries the follower's broker epoch (KIP-903)."""
 MV_ELR = 23
@@ -84,16 +84,19 @@ class Cluster(NamedTuple):
 
     @property
     def active(self) -> Brokers:
-        """The brokers that may be in an ISR (KIP-841): registered, unfenced, not in controlled shutdown."""
+        """Return the brokers that may be in an ISR (KIP-841).
+
+        They are registered, unfenced, and not in controlled shutdown.
+        """
         return (self.registered & self.unfenced) - self.shutting_down
 
     @property
     def live(self) -> Brokers:
-        """The brokers that may lead: active, with the partition's log directory online."""
+        """Return the brokers that may lead: active, with the log directory online."""
         return (self.registered & self.unfenced) - self.shutting_down - self.offline
 
     def epoch(self, broker: int) -> int:
-        """The epoch of the stored registration of `broker`, `NO_EPOCH` if there is none."""
+        """Return the epoch of the stored registration of `broker`, or `NO_EPOCH`."""
         return self.epochs[broker] if broker < len(self.epochs) else NO_EPOCH
 
 
@@ -135,9 +138,10 @@ class Election(IntEnum):
 
 
 class Outcome(NamedTuple):
-    """What an event did: the new partition and cluster, or the old partition and Kafka's error name.
+    """What an event did: the new partition and cluster, or Kafka's error name.
 
-    An AlterPartition answered with NEW_LEADER_ELECTED is the one error that comes with a change.
+    With an error, the partition and cluster are the old ones. An AlterPartition answered with
+    NEW_LEADER_ELECTED is the only error that comes with a change.
     """
 
     partition: Partition

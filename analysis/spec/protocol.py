@@ -1,12 +1,12 @@
 """The controller's answer to each event, for every variant.
 
-Each public method is one event. It is pure: it takes the partition and the cluster before the event and returns
-an `Outcome` with both after it. Who may call it when, and what a broker or its disk does meanwhile, is the
-caller's business (the explorer's environment, or a recorded trace). The sessions are the caller's too: an event
-happens when it is called.
+Each public method is one event. It is pure: it takes the partition and the cluster before the event
+and returns an `Outcome` with both after it. The caller decides who may call it and when, what a
+broker or its disk does meanwhile, and when sessions end. A caller is the explorer's environment, or
+a recorded trace. An event happens when it is called.
 
 What is the same in all variants is written here, after Kafka's ReplicationControlManager and
-ClusterControlManager; the class attributes and the overridable methods are what variants differ in.
+ClusterControlManager; variants differ in the class attributes and the overridable methods.
 """
 
 from __future__ import annotations
@@ -42,31 +42,40 @@ class Protocol(Builder, LeaderRules):
     source: str
     """The KIP or JIRA that it starts with, and the releases that run it."""
     has_elr: bool = False
-    """Whether the code knows the ELR at all; `Cluster.elr` says whether the feature is on."""
+    """Whether the code has the ELR; `Cluster.elr` says whether the feature is on."""
     reads_unclean_config: bool = False
     """Whether unclean.leader.election.enable has an effect (KAFKA-12670)."""
     reads_clean_shutdown_file: bool = False
     """Whether a broker sends the epoch in its clean-shutdown file (KAFKA-15582)."""
     has_log_dirs: bool = False
-    """Whether a broker can lose one log directory and live on (KIP-858)."""
+    """Whether a broker can lose one log directory and stay up (KIP-858)."""
     assigning_knows_elr: bool = True
     """Whether assigning directories keeps the ELR (apache/kafka#20716)."""
     keeps_epoch_of_same_incarnation: bool = False
-    """Whether a broker that registers again without a restart keeps its epoch (KAFKA-16952)."""
+    """Whether a broker keeps its epoch when it registers again without a restart.
+
+    See KAFKA-16952.
+    """
 
     def fence(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
-        """The session of `broker` timed out. An ELR member stays where it is: nothing is written."""
-        after = self._without(partition, cluster, broker)
+        """Fence `broker`: its session timed out.
+
+        If it is an ELR member, it stays in the ELR: nothing is written.
+        """
+        after = self._without_broker(partition, cluster, broker)
         return Outcome(after, cluster._replace(unfenced=cluster.unfenced - {broker}))
 
     def unfence(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
-        """`broker` has caught up with the metadata log and is unfenced; only a leaderless partition reacts."""
+        """Unfence `broker`, which has caught up with the metadata log.
+
+        Only a leaderless partition changes.
+        """
         if broker not in cluster.registered:
             return Outcome(partition, cluster, "BROKER_ID_NOT_REGISTERED")
         now = cluster._replace(unfenced=cluster.unfenced | {broker})
         if partition.leader != NO_LEADER:
             return Outcome(partition, now)
-        target = self.target(partition, now)._replace(election=self.automatic(cluster))
+        target = self.target(partition, now)._replace(election=self.automatic_election(cluster))
         return Outcome(self.build(partition, target), now)
 
     def register(
@@ -80,15 +89,16 @@ class Protocol(Builder, LeaderRules):
         request_version: int = 4,
         same_incarnation: bool = False,
     ) -> Outcome:
-        """`broker` registers with the broker epoch `epoch`; `previous_epoch` is from its clean-shutdown file.
+        """Register `broker` with the broker epoch `epoch`.
 
-        Kafka refuses this with DUPLICATE_BROKER_REGISTRATION while the old session lives, which is the caller's
-        to know. The new registration is fenced, its directories are online.
+        `previous_epoch` is from its clean-shutdown file. Kafka refuses the request with
+        DUPLICATE_BROKER_REGISTRATION while the old session lives; the caller checks that. The new
+        registration is fenced, and its directories are online.
         """
         if same_incarnation and broker in cluster.registered:
             kept = self.keeps_epoch_of_same_incarnation
             return Outcome(partition, cluster if kept else _with_epoch(cluster, broker, epoch))
-        after = self.left_behind(
+        after = self.leave_isr_and_elr(
             partition, cluster, broker, self.is_clean(cluster, broker, previous_epoch, request_version)
         )
         now = _with_epoch(cluster, broker, epoch)._replace(
@@ -100,35 +110,44 @@ class Protocol(Builder, LeaderRules):
         return Outcome(after, now)
 
     def controlled_shutdown(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
-        """`broker` asks to shut down: it leaves ISR and leadership at once and may not come back to them."""
-        after = self._without(partition, cluster, broker)
+        """Begin the controlled shutdown of `broker`: it leaves ISR and leadership at once.
+
+        It may not return to them.
+        """
+        after = self._without_broker(partition, cluster, broker)
         return Outcome(after, cluster._replace(shutting_down=cluster.shutting_down | {broker}))
 
     def unregister(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
-        """An operator unregisters `broker`; from the ISR it goes INTO the ELR, against the code's own comment."""
+        """Unregister `broker` at an operator's request.
+
+        A broker in the ISR goes INTO the ELR, against the code's own comment.
+        """
         if broker not in cluster.registered:
             return Outcome(partition, cluster, "BROKER_ID_NOT_REGISTERED")
-        after = self._without(partition, cluster, broker, always=self.has_elr and broker in partition.elr)
+        after = self._without_broker(partition, cluster, broker, always=self.has_elr and broker in partition.elr)
         gone = _with_epoch(cluster, broker, NO_EPOCH)
         now = gone._replace(registered=cluster.registered - {broker}, unfenced=cluster.unfenced - {broker})
         return Outcome(after, now)
 
     def alter_partition(self, partition: Partition, cluster: Cluster, request: AlterPartition) -> Outcome:
-        """The leader asks for another ISR (AlterPartition v2 and newer)."""
+        """Apply the leader's request for another ISR (AlterPartition v2 and newer)."""
         if error := self.alter_partition_error(partition, cluster, request):
             return Outcome(partition, cluster, error)
         target = self.target(partition, cluster)._replace(
-            election=self.automatic(cluster),
+            election=self.automatic_election(cluster),
             isr=request.isr,
             recovering=request.recovering,
         )
         after = self.build(partition, target)
-        # The one error that comes with a change: completing a reassignment moved the leader.
+        # The only error that comes with a change: completing a reassignment moved the leader.
         moved = after.leader_epoch != partition.leader_epoch and after.leader != request.leader
         return Outcome(after, cluster, "NEW_LEADER_ELECTED") if moved else Outcome(after, cluster)
 
     def alter_partition_error(self, partition: Partition, cluster: Cluster, request: AlterPartition) -> str:
-        """Why the request is refused, in the order of the controller's checks; empty if it is not."""
+        """Return why the request is refused, or an empty string.
+
+        The checks are in the order of the controller's.
+        """
         isr = request.isr
         if request.broker_epoch not in (NO_EPOCH, cluster.epoch(request.leader)):
             return "STALE_BROKER_EPOCH"
@@ -147,7 +166,10 @@ class Protocol(Builder, LeaderRules):
         return "INELIGIBLE_REPLICA" if self.ineligible(cluster, request) else ""
 
     def ineligible(self, cluster: Cluster, request: AlterPartition) -> bool:
-        """Whether the asked ISR has a broker that may not be in one: KIP-841, and KIP-903 where it applies."""
+        """Return whether the asked ISR has a broker that may not be in an ISR.
+
+        Decided by KIP-841, and by KIP-903 where it applies.
+        """
         if request.isr - cluster.active:
             return True
         return self.checks_epochs and any(
@@ -155,7 +177,10 @@ class Protocol(Builder, LeaderRules):
         )
 
     def elect(self, partition: Partition, cluster: Cluster, election: Election) -> Outcome:
-        """An operator's ElectLeaders request, PREFERRED or UNCLEAN; the unclean one ignores the configuration."""
+        """Apply an operator's ElectLeaders request, PREFERRED or UNCLEAN.
+
+        The unclean request ignores the configuration.
+        """
         preferred = election is Election.PREFERRED
         if partition.leader == partition.replicas[0] if preferred else partition.leader != NO_LEADER:
             return Outcome(partition, cluster, "ELECTION_NOT_NEEDED")
@@ -166,20 +191,24 @@ class Protocol(Builder, LeaderRules):
         return Outcome(after, cluster)
 
     def balance(self, partition: Partition, cluster: Cluster) -> Outcome:
-        """The controller's periodic preferred election (auto.leader.rebalance.enable)."""
+        """Make the controller's periodic preferred election.
+
+        auto.leader.rebalance.enable turns it on.
+        """
         return self.elect(partition, cluster, Election.PREFERRED)._replace(error=NO_ERROR)
 
     def sweep(self, partition: Partition, cluster: Cluster) -> Outcome:
-        """The controller's periodic unclean election of leaderless partitions."""
-        if self.automatic(cluster) is not Election.UNCLEAN:
+        """Make the controller's periodic unclean election of leaderless partitions."""
+        if self.automatic_election(cluster) is not Election.UNCLEAN:
             return Outcome(partition, cluster)
         return self.elect(partition, cluster, Election.UNCLEAN)._replace(error=NO_ERROR)
 
     def reassign(self, partition: Partition, cluster: Cluster, target: tuple[int, ...]) -> Outcome:
-        """An operator starts a reassignment to `target`; it may complete at once. Elections are ONLINE here.
+        """Start a reassignment to `target` for an operator; it may complete at once.
 
-        UNKNOWN_SERVER_ERROR: without a leader, an ELR member that comes back as a replica would be asked for the log
-        directory that it does not have yet (seen on 4.3.1: "Replica 1 is not assigned to this partition").
+        Elections are ONLINE here. UNKNOWN_SERVER_ERROR: without a leader, an ELR member that
+        returns as a replica would need the log directory that it does not have yet (seen on 4.3.1:
+        "Replica 1 is not assigned to this partition").
         """
         wanted, current = frozenset(target), frozenset(partition.replicas)
         if not target or len(wanted) != len(target) or wanted - cluster.registered:
@@ -198,7 +227,7 @@ class Protocol(Builder, LeaderRules):
             return Outcome(partition, cluster, "UNKNOWN_SERVER_ERROR")
 
     def cancel_reassignment(self, partition: Partition, cluster: Cluster) -> Outcome:
-        """An operator cancels the reassignment: the added replicas go, the ones to be removed stay."""
+        """Cancel the reassignment: the added replicas go, those to be removed stay."""
         if not (partition.adding or partition.removing):
             return Outcome(partition, cluster, "NO_REASSIGNMENT_IN_PROGRESS")
         replicas = tuple(broker for broker in partition.replicas if broker not in partition.adding)
@@ -206,7 +235,7 @@ class Protocol(Builder, LeaderRules):
         if not replicas or self.refuses_revert(partition, cluster, isr):
             return Outcome(partition, cluster, "INVALID_REPLICA_ASSIGNMENT")
         target = self.target(partition, cluster)._replace(
-            election=self.automatic(cluster),
+            election=self.automatic_election(cluster),
             isr=isr or frozenset({replicas[0]}),
             replicas=replicas,
             adding=NOBODY,
@@ -215,10 +244,10 @@ class Protocol(Builder, LeaderRules):
         return Outcome(self.build(partition, target), cluster)
 
     def set_min_isr(self, partition: Partition, cluster: Cluster, value: int, *, topic: bool) -> Outcome:
-        """min.insync.replicas is set to `value`, on the topic or as the cluster's default.
+        """Set min.insync.replicas to `value`, on the topic or as the cluster's default.
 
-        With the ELR on, ClearElrRecord follows: it clears ELR and LastKnownElr, counts the partition epoch only
-        where something was cleared, and leaves the leader epoch.
+        With the ELR on, ClearElrRecord follows: it clears ELR and LastKnownElr, raises the
+        partition epoch only where something was cleared, and leaves the leader epoch.
         """
         if value < 1:
             return Outcome(partition, cluster, "INVALID_CONFIG")
@@ -234,19 +263,22 @@ class Protocol(Builder, LeaderRules):
         return Outcome(cleared, now)
 
     def set_unclean(self, partition: Partition, cluster: Cluster, value: UncleanElection) -> Outcome:
-        """unclean.leader.election.enable is set; nothing is elected before the next event."""
+        """Set unclean.leader.election.enable; nothing is elected before the next event."""
         return Outcome(partition, cluster._replace(unclean=value))
 
     def directory_offline(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
-        """`broker` reports the partition's log directory as failed: like a fence, for this partition alone."""
+        """Mark the partition's log directory on `broker` as failed.
+
+        It is like a fence, for this partition alone.
+        """
         if not self.has_log_dirs:
             return Outcome(partition, cluster, "UNSUPPORTED_VERSION")
         held = broker in partition.replicas
-        after = self._without(partition, cluster, broker, always=held) if held else partition
+        after = self._without_broker(partition, cluster, broker, always=held) if held else partition
         return Outcome(after, cluster._replace(offline=cluster.offline | {broker}))
 
     def assign_directory(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
-        """`broker` reports the log directory that its replica is in (AssignReplicasToDirs)."""
+        """Record the log directory of the replica on `broker` (AssignReplicasToDirs)."""
         if not self.has_log_dirs:
             return Outcome(partition, cluster, "UNSUPPORTED_VERSION")
         if broker not in partition.replicas:
@@ -255,63 +287,86 @@ class Protocol(Builder, LeaderRules):
         return Outcome(self.build(partition, target), cluster._replace(offline=cluster.offline - {broker}))
 
     def set_elr_feature(self, partition: Partition, cluster: Cluster, enabled: bool) -> Outcome:
-        """eligible.leader.replicas.version is set to 1 or 0; the partition keeps its fields until it changes."""
+        """Set eligible.leader.replicas.version to 1 or 0.
+
+        The partition keeps its fields until it changes.
+        """
         if enabled and not (self.has_elr and cluster.metadata_version >= MV_ELR):
             return Outcome(partition, cluster, "INVALID_UPDATE_VERSION")
         return Outcome(partition, cluster._replace(elr=enabled))
 
     def recover(self, partition: Partition, cluster: Cluster, replies: Sequence[LogInfo]) -> Outcome:
-        """KIP-966's unclean recovery with the replies so far; UNSUPPORTED_VERSION in every release."""
+        """Run KIP-966's unclean recovery with the replies so far.
+
+        Every release answers UNSUPPORTED_VERSION.
+        """
         return Outcome(partition, cluster, "UNSUPPORTED_VERSION")
 
     def designate(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
-        """KIP-966's ElectLeaders with a desired leader; UNSUPPORTED_VERSION in every release."""
+        """Run KIP-966's ElectLeaders with a desired leader.
+
+        Every release answers UNSUPPORTED_VERSION.
+        """
         return Outcome(partition, cluster, "UNSUPPORTED_VERSION")
 
-    def automatic(self, cluster: Cluster) -> Election:
-        """The election type of events that no operator asked for."""
+    def automatic_election(self, cluster: Cluster) -> Election:
+        """Return the election type of events that no operator asked for."""
         if self.reads_unclean_config and cluster.unclean is UncleanElection.ENABLED:
             return Election.UNCLEAN
         return Election.ONLINE
 
     def fetch_epoch(self, cluster: Cluster, broker: int) -> int:
-        """The broker epoch that a follower names in Fetch: its own (KIP-903), or none."""
+        """Return the broker epoch that a follower sends in Fetch: its own, or none.
+
+        KIP-903.
+        """
         carries = self.checks_epochs and cluster.metadata_version >= MV_FETCH_CARRIES_BROKER_EPOCH
         return cluster.epoch(broker) if carries else NO_EPOCH
 
     def previous_epoch(self, log_dirs: Sequence[str | None], offline_dirs: int = 0) -> int:
-        """The PreviousBrokerEpoch that a broker sends; see `analysis.spec.shutdown`."""
+        """Return the PreviousBrokerEpoch that a broker sends.
+
+        See `analysis.spec.shutdown`.
+        """
         return previous_broker_epoch(log_dirs, offline_dirs) if self.reads_clean_shutdown_file else NO_EPOCH
 
     def is_clean(self, cluster: Cluster, broker: int, previous_epoch: int, request_version: int) -> bool:
-        """Whether a registration follows a clean shutdown (KIP-966, Detection of an unclean shutdown)."""
+        """Return whether a registration follows a clean shutdown.
+
+        KIP-966, Detection of an unclean shutdown.
+        """
         stored = cluster.epoch(broker)
         return request_version >= 3 and stored != NO_EPOCH and previous_epoch == stored
 
-    def left_behind(self, partition: Partition, cluster: Cluster, broker: int, clean: bool) -> Partition:
-        """What a new incarnation of `broker` does to the partition; nothing below 4.0, even to an ISR member."""
+    def leave_isr_and_elr(self, partition: Partition, cluster: Cluster, broker: int, clean: bool) -> Partition:
+        """Return the partition after a new incarnation of `broker` has registered.
+
+        Below 4.0 it does not change, even for an ISR member.
+        """
         return partition
 
     def refuses_revert(self, partition: Partition, cluster: Cluster, isr: Brokers) -> bool:
-        """Whether a reassignment may not be cancelled, as all of the ISR was added by it."""
-        return not isr and self.automatic(cluster) is not Election.UNCLEAN
+        """Return whether all of the ISR was added, so that the reassignment must go on."""
+        return not isr and self.automatic_election(cluster) is not Election.UNCLEAN
 
     def min_isr_clears_elr(self, partition: Partition, cluster: Cluster) -> bool:
-        """Whether a changed min ISR empties the ELR; in releases it always does."""
+        """Return whether a changed min ISR empties the ELR; in releases it always does."""
         return True
 
-    def _without(self, partition: Partition, cluster: Cluster, broker: int, *, always: bool = False) -> Partition:
-        """The partition once `broker` may neither lead nor be in the ISR."""
+    def _without_broker(
+        self, partition: Partition, cluster: Cluster, broker: int, *, always: bool = False
+    ) -> Partition:
+        """Return the partition once `broker` may neither lead nor be in the ISR."""
         if broker not in partition.isr and not always:
             return partition
         target = self.target(partition, cluster)._replace(
-            live=cluster.live - {broker}, isr=partition.isr - {broker}, election=self.automatic(cluster)
+            live=cluster.live - {broker}, isr=partition.isr - {broker}, election=self.automatic_election(cluster)
         )
         return self.build(partition, target)
 
 
 def _with_epoch(cluster: Cluster, broker: int, epoch: int) -> Cluster:
-    """The cluster where the stored registration of `broker` has `epoch`."""
+    """Return the cluster where the stored registration of `broker` has `epoch`."""
     epochs = list(cluster.epochs) + [NO_EPOCH] * (broker + 1 - len(cluster.epochs))
     epochs[broker] = epoch
     return cluster._replace(epochs=tuple(epochs))

@@ -1,7 +1,8 @@
-"""Reading the clean-shutdown files: which broker epoch a starting broker says it had (KIP-966, KAFKA-15582).
+"""Reads the clean-shutdown files: which broker epoch a starting broker reports.
 
-Kafka's rules, with the quirk that -1 also stands for "no directory read yet", so that the order of the
-directories counts: -1 then 4 gives 4, 4 then -1 gives -1. The version field is never checked.
+KIP-966, KAFKA-15582. The rules are Kafka's, with the quirk that -1 also stands for "no directory
+read yet". So the order of the directories counts: -1 then 4 gives 4, 4 then -1 gives -1. The
+version field is never checked.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from analysis.spec.partition import NO_EPOCH
 
 
 def previous_broker_epoch(log_dirs: Sequence[str | None], offline_dirs: int = 0) -> int:
-    """The epoch in `.kafka_cleanshutdown` of all `log_dirs` (`None`: no such file), or `NO_EPOCH`."""
+    """Return the epoch in `.kafka_cleanshutdown` of all `log_dirs`, or `NO_EPOCH`.
+
+    `None` in `log_dirs`: no such file.
+    """
     if offline_dirs:
         return NO_EPOCH
     agreed = NO_EPOCH
@@ -26,7 +30,10 @@ def previous_broker_epoch(log_dirs: Sequence[str | None], offline_dirs: int = 0)
 
 
 def _epoch_in(content: str | None) -> int | None:
-    """The `brokerEpoch` of one file; the marker of Kafka 3.6 and older is empty and has none."""
+    """Return the `brokerEpoch` of one file, if it has one.
+
+    The marker of Kafka 3.6 and older is empty and has none.
+    """
     try:
         parsed = json.loads(content or "")
     except ValueError:

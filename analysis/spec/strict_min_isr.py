@@ -1,9 +1,11 @@
-"""KIP-966's HW rule alone (KAFKA-15583), Kafka 3.7 to 3.9: the HW stays while the ISR is below min ISR.
+"""KIP-966's HW rule alone (KAFKA-15583), Kafka 3.7 to 3.9: it waits for min ISR.
 
-The rule has no flag. min.insync.replicas counts at most as the number of replicas (KIP-966, Additional High
-Watermark advancement requirement). The clean-shutdown file has a broker epoch. The controller of 3.8 tells by it
-whether a shutdown was clean (KAFKA-15586), those of 3.7 and 3.9 do not; what follows from an unclean one needs the
-ELR, so these variants have nothing of it.
+The HW stays while the ISR is below min ISR. The rule has no flag. min.insync.replicas counts at
+most as the number of replicas (KIP-966, Additional High Watermark advancement requirement).
+
+The clean-shutdown file has a broker epoch. The controller of 3.8 reads from it whether a shutdown
+was clean (KAFKA-15586), those of 3.7 and 3.9 do not. What follows from an unclean shutdown needs
+the ELR, so these variants have nothing of it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from analysis.spec.partition import Brokers
 
 
 class StrictMinIsr(Kip903In36):
-    """What 3.7 changed: HW under min ISR, a Fetch from before a reboot is refused, several log directories."""
+    """What 3.7 changed: the HW rule, late Fetch requests, several log directories.
+
+    The HW stays below min ISR, and a Fetch from before a reboot is refused.
+    """
 
     name = "strict_min_isr"
     source = "KIP-966 HW rule (KAFKA-15583), KIP-858, KAFKA-15221; Kafka 3.7"
@@ -24,7 +29,7 @@ class StrictMinIsr(Kip903In36):
 
 
 class StrictMinIsrIn38(StrictMinIsr):
-    """What 3.8 changed: a reassignment completes when all its targets are in the ISR (KAFKA-15665)."""
+    """What 3.8 changed: a reassignment needs all its targets in the ISR (KAFKA-15665)."""
 
     name = "strict_min_isr_38"
     source = "KAFKA-15665; Kafka 3.8"
@@ -32,16 +37,22 @@ class StrictMinIsrIn38(StrictMinIsr):
     def may_complete(
         self, isr: Brokers, replicas: tuple[int, ...], adding: Brokers, removing: Brokers, min_isr: int
     ) -> bool:
-        """All replicas of the final list are in the ISR, whatever min ISR is."""
+        """Return whether all replicas of the final list are in the ISR.
+
+        Min ISR is ignored.
+        """
         return isr.issuperset(replicas)
 
     def isr_that_shrank(self, asked: Brokers, written: Brokers) -> Brokers:
-        """Below metadata.version 3.6-IV0, only a shrink that is written raises the leader epoch."""
+        """Below metadata.version 3.6-IV0, only a written shrink raises the leader epoch."""
         return written
 
 
 class StrictMinIsrIn39(StrictMinIsrIn38):
-    """What 3.9 changed: unclean.leader.election.enable counts, the same incarnation keeps its broker epoch."""
+    """What 3.9 changed: it reads unclean.leader.election.enable.
+
+    The same incarnation keeps its broker epoch.
+    """
 
     name = "strict_min_isr_39"
     source = "KAFKA-12670, KAFKA-16952; Kafka 3.9"

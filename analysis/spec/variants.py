@@ -1,4 +1,4 @@
-"""All protocol variants by name, and which one a Kafka release runs."""
+"""Lists all protocol variants by name, and which one a Kafka release runs."""
 
 from __future__ import annotations
 
@@ -52,16 +52,20 @@ _FIRST_RELEASE: tuple[tuple[str, str], ...] = (
     ("3.4", "kraft"),
     ("3.3", "kraft"),
 )
-"""Newest first: the first release of a variant or of a metadata.version, and the variant."""
+"""The first release of a variant or of a metadata.version, and the variant.
+
+The newest comes first.
+"""
 
 
 def protocol_for(kafka: str, features: Mapping[str, int]) -> Protocol:
-    """The variant that `kafka` (such as 4.3.1) runs with the finalised `features`.
+    """Return the variant that a release such as 4.3.1 runs with its `features`.
 
-    KIP-903 is in the code from 3.5 on and takes effect with metadata.version 3.5-IV1, the ELR is in the code from
-    4.0 on and takes effect with eligible.leader.replicas.version 1: both are read from the `Cluster` at each
-    event, so that a feature may change during a run. A release candidate runs what its release does. UsageError:
-    a release or a feature level that is not known.
+    The features are finalised levels. KIP-903 is in the code from 3.5 on and takes effect with
+    metadata.version 3.5-IV1. The ELR is in the code from 4.0 on and takes effect with
+    eligible.leader.replicas.version 1. Both are read from the `Cluster` at each event, so a feature
+    may change during a run. A release candidate runs what its release does. Raises UsageError for a
+    release or a feature level that is not known.
     """
     first, name = _release(kafka)
     protocol = VARIANTS[name]
@@ -85,9 +89,9 @@ def cluster_for(
     min_isr: int = 1,
     unclean: UncleanElection = UncleanElection.DISABLED,
 ) -> Cluster:
-    """A healthy cluster of `brokers` on `kafka`; features not named have the defaults of a new cluster.
+    """Return a healthy cluster of `brokers` on `kafka`.
 
-    The broker epochs are 100 + broker id.
+    Features not named have the defaults of a new cluster. The broker epochs are 100 + broker id.
     """
     protocol = protocol_for(kafka, features)
     all_brokers = frozenset(brokers)
@@ -104,7 +108,7 @@ def cluster_for(
 
 
 def _base(kafka: str) -> Version:
-    """The release that `kafka` is, or is a candidate of; 0 where it is none."""
+    """Return the release that `kafka` is, or is a candidate of; 0 if it is none."""
     try:
         return Version(Version(kafka).base_version)
     except InvalidVersion:

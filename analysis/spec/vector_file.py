@@ -1,9 +1,10 @@
-"""The format of conformance vectors: one JSON object a line, each a transition of one partition.
+"""The format of conformance vectors: one JSON object a line.
 
-A vector is of one layer: `builder` (inputs of PartitionChangeBuilder), `controller` (a partition and one event),
-`leader` (HW, ISR and acks on a broker) or `cleanShutdownFile`. `expected` is what Kafka does as of the newest
-release; `differs` maps an older release to what it does else; `verified_on` lists the releases on whose published
-classes the vector was executed.
+Each is a transition of one partition, on one layer: `builder` (inputs of PartitionChangeBuilder),
+`controller` (a partition and one event), `leader` (HW, ISR and acks on a broker) or
+`cleanShutdownFile`. `expected` is what the newest release of Kafka does; `differs` maps an older
+release to what it does instead. `verified_on` lists the releases on whose published classes the
+vector was executed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
 
 Json: TypeAlias = Any
-"""A value of the file that is compared, and not looked into."""
+"""A value of the file that is compared as it is."""
 RecoveryState = Literal["RECOVERED", "RECOVERING"]
 
 
@@ -27,7 +28,10 @@ class _VectorPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class VectorConfig(_VectorPart, frozen=True):
-    """The feature levels and the topic's configuration; a leader vector has `minIsr` alone."""
+    """The feature levels and the topic's configuration.
+
+    A leader vector has `minIsr` alone.
+    """
 
     min_isr: int = 1
     metadata_version: str = "4.0-IV1"
@@ -43,13 +47,13 @@ class Registration(_VectorPart, frozen=True):
     epoch: int
 
 
-class Acceptable(_VectorPart, frozen=True):
+class AcceptableBrokers(_VectorPart, frozen=True):
     """The brokers that a builder vector lets lead."""
 
     acceptable_leaders: list[int]
 
 
-class Registered(_VectorPart, frozen=True):
+class Registrations(_VectorPart, frozen=True):
     """The registrations of a controller vector, by broker id."""
 
     registered: dict[int, Registration]
@@ -192,7 +196,7 @@ class BuilderVector(_Vector, frozen=True, kw_only=True, tag="builder"):
     """Inputs and output of PartitionChangeBuilder."""
 
     config: VectorConfig
-    brokers: Acceptable
+    brokers: AcceptableBrokers
     before: VectorPartition
     event: Build
 
@@ -201,7 +205,7 @@ class ControllerVector(_Vector, frozen=True, kw_only=True, tag="controller"):
     """One controller event on one partition."""
 
     config: VectorConfig
-    brokers: Registered
+    brokers: Registrations
     before: VectorPartition
     event: ControllerEvent
 
@@ -227,7 +231,10 @@ _DECODER = msgspec.json.Decoder(Vector)
 
 
 def load(path: Path) -> list[Vector]:
-    """The vectors of a file, blank lines left out; `Problems` with every malformed line and repeated id."""
+    """Read the vectors of a file; blank lines are skipped.
+
+    Raises `Problems` with every malformed line and repeated id.
+    """
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
@@ -247,7 +254,7 @@ def load(path: Path) -> list[Vector]:
             continue
         if vector.id in seen:
             problems.append(
-                UsageError(f"the id is that of line {seen[vector.id]}", where=f"{path}:{number}", got=vector.id)
+                UsageError(f"the id is already that of line {seen[vector.id]}", where=f"{path}:{number}", got=vector.id)
             )
         seen.setdefault(vector.id, number)
         problems += _mistakes(vector, f"{path}:{number}")
@@ -260,7 +267,7 @@ def load(path: Path) -> list[Vector]:
 
 
 def _mistakes(vector: Vector, where: str) -> list[EbbtideError]:
-    """What is well-formed, but names something that there is not."""
+    """Return the mistakes of a well-formed vector that names something unknown."""
     mistakes: list[EbbtideError] = []
     for release in dict.fromkeys((*vector.verified_on, *vector.differs)):
         try:

@@ -1,4 +1,4 @@
-"""What the specification does with one conformance vector, in the words of the vector's `expected`."""
+"""Computes what the specification does with one conformance vector."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from analysis.spec.vector_file import (
     Json,
     LeaderState,
     LeaderVector,
-    Registered,
+    Registrations,
     Vector,
     VectorConfig,
     VectorPartition,
@@ -34,20 +34,20 @@ _EXCEPTIONS = {"STALE_BROKER_EPOCH": "StaleBrokerEpochException"}
 
 
 def outcome(vector: Vector, protocol: Protocol) -> dict[str, Json]:
-    """What the specification does with a vector, in the words of its `expected`."""
+    """Return what the specification does with a vector, in the form of `expected`."""
     match vector:
         case BuilderVector():
-            return _built(vector, protocol)
+            return _builder_outcome(vector, protocol)
         case ControllerVector():
-            return _controlled(vector, protocol)
+            return _controller_outcome(vector, protocol)
         case LeaderVector():
-            return _led(vector, protocol)
+            return _leader_outcome(vector, protocol)
         case _:
             return {"previousBrokerEpoch": protocol.previous_epoch(vector.before.log_dirs, vector.before.offline_dirs)}
 
 
 def change_record(before: Partition, after: Partition) -> dict[str, Json] | None:
-    """The PartitionChangeRecord that leads from `before` to `after`; `None` if none was written.
+    """Return the PartitionChangeRecord from `before` to `after`; `None` without one.
 
     Fields hold what they hold in Kafka's record and are absent where the record leaves them out.
     """
@@ -73,7 +73,7 @@ def change_record(before: Partition, after: Partition) -> dict[str, Json] | None
     return record
 
 
-def _built(vector: BuilderVector, protocol: Protocol) -> dict[str, Json]:
+def _builder_outcome(vector: BuilderVector, protocol: Protocol) -> dict[str, Json]:
     before, event, config = _partition(vector.before), vector.event, vector.config
     if not config.use_last_known_leader:
         protocol = copy(protocol)
@@ -93,8 +93,8 @@ def _built(vector: BuilderVector, protocol: Protocol) -> dict[str, Json]:
     return {"after": _partition_json(after), "record": change_record(before, after)}
 
 
-def _controlled(vector: ControllerVector, protocol: Protocol) -> dict[str, Json]:
-    before, cluster = _partition(vector.before), _registered(vector.config, vector.brokers)
+def _controller_outcome(vector: ControllerVector, protocol: Protocol) -> dict[str, Json]:
+    before, cluster = _partition(vector.before), _registrations(vector.config, vector.brokers)
     result = _event(vector, protocol, before, cluster)
     after = result.partition
     return {
@@ -126,7 +126,7 @@ def _event(vector: ControllerVector, protocol: Protocol, partition: Partition, c
                 same_incarnation=event.same_incarnation,
             )
         case "brokerShutdown":
-            return Outcome(protocol.left_behind(partition, cluster, event.broker, event.clean), cluster)
+            return Outcome(protocol.leave_isr_and_elr(partition, cluster, event.broker, event.clean), cluster)
         case "controlledShutdown":
             return protocol.controlled_shutdown(partition, cluster, event.broker)
         case "unregisterBroker":
@@ -161,7 +161,7 @@ def _event(vector: ControllerVector, protocol: Protocol, partition: Partition, c
             return protocol.alter_partition(partition, cluster, request)
 
 
-def _led(vector: LeaderVector, protocol: Protocol) -> dict[str, Json]:
+def _leader_outcome(vector: LeaderVector, protocol: Protocol) -> dict[str, Json]:
     event, min_isr = vector.event, vector.config.min_isr
     leader = _leader(vector.before)
     step = LeaderStep(leader)
@@ -192,7 +192,7 @@ def _led(vector: LeaderVector, protocol: Protocol) -> dict[str, Json]:
         "retried": step.retried,
         "sentIsr": None if proposed is None else [broker for broker, _ in proposed],
         "sentEpochs": {str(broker): epoch for broker, epoch in proposed or () if broker != leader.broker},
-        "underMinIsr": protocol.under_min_isr(step.leader, min_isr),
+        "underMinIsr": protocol.is_under_min_isr(step.leader, min_isr),
     }
 
 
@@ -226,7 +226,7 @@ def _partition_json(partition: Partition) -> dict[str, Json]:
     }
 
 
-def _registered(config: VectorConfig, brokers: Registered) -> Cluster:
+def _registrations(config: VectorConfig, brokers: Registrations) -> Cluster:
     known = brokers.registered
     epochs = tuple(known[at].epoch if at in known else NO_EPOCH for at in range(max(known, default=-1) + 1))
     return _cluster(

@@ -1,7 +1,8 @@
-"""Conformance vectors against the specification: what each release did, and what the variant says.
+"""Compares the specification with conformance vectors, release by release.
 
-Brokers in ISR, ELR and the reassignment lists are compared as sets, since Kafka's own order of them means nothing;
-the replica list is compared in order. A vector that was executed on no release counts for the newest.
+Brokers in ISR, ELR and the reassignment lists are compared as sets, since Kafka's own order of them
+means nothing; the replica list is compared in order. A vector that was executed on no release
+counts for the newest.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from analysis.spec.vector_file import Json, Vector
 from analysis.spec.vector_outcome import outcome
 
 NEWEST = "4.4.0"
-"""The release that `expected` speaks of, and that vectors executed on none count for."""
+"""The release of `expected`, and of vectors that were executed on none."""
 
 _ORDERED = ("replicas",)
 
@@ -47,7 +48,10 @@ def releases_of(vector: Vector) -> tuple[str, ...]:
 
 
 def agreement(vectors: Iterable[Vector], kafka: str | None = None) -> tuple[list[Tally], list[Difference]]:
-    """The agreement per layer and release, and every difference; of one release only with `kafka`."""
+    """Return the agreement per layer and release, and every difference.
+
+    `kafka`: of this release only.
+    """
     counts: dict[tuple[str, tuple[int, ...], str], list[int]] = {}
     differences: list[Difference] = []
     for vector in vectors:
@@ -67,14 +71,17 @@ def agreement(vectors: Iterable[Vector], kafka: str | None = None) -> tuple[list
 
 
 def compare(vector: Vector, kafka: str) -> list[Difference]:
-    """Where the variant of `kafka` does not do what `vector` says of that release; empty if it does."""
+    """Return where the specification differs from what `vector` says of a release.
+
+    Empty if it does not.
+    """
     got = outcome(vector, protocol_for(kafka, {}))
     layer, event = str(vector.__struct_config__.tag), vector.event.type
     expected: dict[str, Json] = dict(vector.expected)
     for name, value in vector.differs.get(kafka, {}).items():
         # `after` names the fields that change, everything else is replaced.
         expected[name] = {**expected["after"], **value} if name == "after" else value
-    flat_expected, flat_got = _flat(expected), _flat({name: got.get(name) for name in expected})
+    flat_expected, flat_got = _flatten(expected), _flatten({name: got.get(name) for name in expected})
     return [
         Difference(vector.id, layer, kafka, event, name, flat_expected.get(name), flat_got.get(name))
         for name in sorted({*flat_expected, *flat_got})
@@ -82,12 +89,15 @@ def compare(vector: Vector, kafka: str) -> list[Difference]:
     ]
 
 
-def _flat(value: dict[str, Json], prefix: str = "") -> dict[str, Json]:
-    """Nested objects as dotted names; lists sorted unless their order means something."""
+def _flatten(value: dict[str, Json], prefix: str = "") -> dict[str, Json]:
+    """Return nested objects as dotted names.
+
+    Lists are sorted unless their order means something.
+    """
     flat: dict[str, Json] = {}
     for name, child in value.items():
         if isinstance(child, dict) and child:
-            flat |= _flat(child, f"{prefix}{name}.")
+            flat |= _flatten(child, f"{prefix}{name}.")
         elif isinstance(child, list) and name not in _ORDERED:
             flat[prefix + name] = sorted(child, key=repr)
         else:
@@ -96,5 +106,5 @@ def _flat(value: dict[str, Json], prefix: str = "") -> dict[str, Json]:
 
 
 def version_key(release: str) -> tuple[int, ...]:
-    """Sorts releases oldest first."""
+    """Return a key that sorts releases oldest first."""
     return tuple(int(part) if part.isdigit() else 0 for part in release.split("."))

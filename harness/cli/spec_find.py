@@ -38,7 +38,7 @@ def run(args: Args) -> ExitCode:
     """Search, write, say what to type next."""
     from analysis.spec.explore.question import RELEASE_OF, variant_named
     from analysis.spec.generate import scenario_of
-    from analysis.spec.generate_schedule import Playable
+    from analysis.spec.generate_schedule import PlayabilityFilter
     from ebbtide.scenario.parse import parse
     from ebbtide.scenario.references import MAX_BROKERS, put_at
     from ebbtide.scenario.safety import check_name
@@ -63,7 +63,7 @@ def run(args: Args) -> ExitCode:
             allowed=f"1 to {MAX_BROKERS}",
             next="ebbtide spec check, which searches without writing one",
         )
-    answer = answer_to(args, Playable(variant, bounds))
+    answer = answer_to(args, PlayabilityFilter(variant, bounds))
     if answer.trace is None:
         why = "the property holds within the bounds" if answer.holds else "no counterexample that steps can bring about"
         print(f"nothing written: {why}; {answer.found.states:,} states, {answer.turned_down:,} passed over")

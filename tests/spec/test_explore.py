@@ -144,7 +144,7 @@ def test_hashes_stand_for_whole_states() -> None:
     """The same search with whole states instead of hashes sees as many."""
     machine = machine_for("elr_43", Bounds(power_losses=1, records=2), PROPERTIES["committed"])
     hashed = search(machine).states
-    first = machine.initial()
+    first = machine.initial_state()
     waiting = [canonical(first[0], first[1], first[2:])]
     seen = set(waiting)
     while waiting:
@@ -161,7 +161,7 @@ def test_renaming_brokers_loses_no_state() -> None:
     machine = machine_for("elr_43", Bounds(power_losses=1), PROPERTIES["committed"])
     reduced = search(machine).states
     seen: set[tuple[int, ...]] = set()
-    waiting = [tuple(machine.initial())]
+    waiting = [tuple(machine.initial_state())]
     while waiting:
         state = waiting.pop()
         for move in _moves_of_all(machine, state):

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from analysis.spec.explore.eager import Deed, Played, play
+from analysis.spec.explore.eager import Deed, PlayedSchedule, play
 from analysis.spec.explore.properties import PROPERTIES
 from analysis.spec.explore.question import ask, machine_for
 from analysis.spec.generate import scenario_of
-from analysis.spec.generate_schedule import Playable
+from analysis.spec.generate_schedule import PlayabilityFilter
 from analysis.spec.model.bounds import Bounds
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import parse
@@ -23,12 +23,12 @@ LAST_REPLICA_STANDING = (Deed("isolate", (3,)), Deed("isolate", (2,)), Deed("pow
 
 def generated(variant: str, **limits: Any) -> Scenario:
     bounds = Bounds(**limits)
-    answer = ask(variant, bounds, PROPERTIES["committed"], wanted=Playable(variant, bounds))
+    answer = ask(variant, bounds, PROPERTIES["committed"], wanted=PlayabilityFilter(variant, bounds))
     assert answer.trace is not None
     return scenario_of("found", variant, bounds, answer.trace, ("4.3.1",))
 
 
-def played(variant: str, *deeds: Deed) -> Played:
+def played(variant: str, *deeds: Deed) -> PlayedSchedule:
     ample = Bounds(records=6, power_losses=9, kills=9, stops=9, admin=9, admin_kinds=("reassign", "feature"))
     return play(machine_for(variant, ample, PROPERTIES["committed"]), deeds)
 

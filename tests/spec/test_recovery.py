@@ -88,7 +88,7 @@ def test_a_reply_of_a_broker_that_is_down_or_holds_no_replica_does_not_count() -
     ids=["led", "live ELR member", "live ISR member", "Balanced, ELR", "Balanced, last known ELR down", "Manual"],
 )
 def test_no_recovery_begins_where_the_kip_has_none(partition: Partition, known: Cluster) -> None:
-    assert not KIP.recovery_due(partition, known)
+    assert not KIP.is_recovery_due(partition, known)
     outcome = KIP.recover(partition, known, (log(1, 5, 10), log(3, 5, 10)))
     assert (outcome.partition, outcome.error) == (partition, UNAVAILABLE)
 

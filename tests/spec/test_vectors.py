@@ -64,7 +64,7 @@ def test_the_vectors_tell_every_other_variant_from_the_newest_one(older: str, mo
         ("is_clean", lambda self, *_: True),
         ("min_isr_clears_elr", lambda self, *_: False),
         ("may_join", lambda self, follower: True),
-        ("under_min_isr", lambda self, *_: False),
+        ("is_under_min_isr", lambda self, *_: False),
         ("ineligible", lambda self, *_: False),
     ],
 )

@@ -61,14 +61,14 @@ def test_drawn_walks_keep_the_invariants(variant: str) -> None:
     ("variant", "defect", "replacement"),
     [
         ("elr_43", "is_clean", lambda self, *_: True),
-        ("elr_43", "left_behind", lambda self, partition, *_: partition),
+        ("elr_43", "leave_isr_and_elr", lambda self, partition, *_: partition),
         ("elr_43", "provisional_elr", lambda self, partition, isr, target: partition.elr | partition.isr),
         ("elr_43", "remember", lambda self, partition, *_: (*partition.last_known, 1)),
         ("kip966", "min_isr_clears_elr", lambda self, *_: False),
         ("kip966", "may_complete", lambda self, *_: True),
         ("kip966", "remember_leader", lambda self, partition, leader: 1),
         ("kip903", "alter_partition_error", lambda self, *_: ""),
-        ("kraft", "_without", lambda self, partition, cluster, broker, **_: partition._replace(isr=frozenset())),
+        ("kraft", "_without_broker", lambda self, partition, cluster, broker, **_: partition._replace(isr=frozenset())),
     ],
 )
 def test_a_walk_finds_a_planted_defect(

@@ -1,1 +1,1 @@
-"""Searches all states that a configuration can reach, and reports the shortest way to one that must not be."""
+"""Searches all reachable states, and reports the shortest way to a forbidden one."""

@@ -1,10 +1,10 @@
-"""What a real cluster does with a schedule: everything that needs no fault happens by itself, at once.
+"""Plays a schedule as a real cluster would: what needs no fault happens at once.
 
-A counterexample leaves out what it does not need: followers that could fetch do not, sessions outlive their
-brokers. A real cluster does all of it, unless something hinders it. Here a schedule holds only what an operator or
-the environment does (`Deed`), and after each deed the model runs until nothing happens by itself any more:
-requests arrive, dead or cut brokers are fenced, others unfenced, followers fetch, the HW advances, the ISR changes, the
-producer sends one more record.
+A counterexample leaves out what it does not need: followers that could fetch do not, sessions
+outlive their brokers. A real cluster does all of it, unless something hinders it. Here a schedule
+holds only what an operator or the environment does (`Deed`). After each deed the model runs until
+nothing more happens by itself. Then requests arrive, dead or cut brokers are fenced, others are
+unfenced, followers fetch, the HW advances, the ISR changes, and the producer sends one more record.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ from analysis.spec.model.words import DATA_BITS, LOG, unpack
 
 
 class Deed(NamedTuple):
-    """One thing that someone does to the cluster. `brokers`: whom, or the replicas that a reassignment asks for.
+    """One thing that an operator or the environment does to the cluster.
 
-    Kinds besides the explorer's: `isolate` (cut from everyone), `hold-back` (cut from the other brokers, not from
-    the controller), `rejoin` (neither any more), `hold-requests` (the AlterPartition requests of a broker do not
-    arrive), `hold-metadata` (it reads nothing more of the metadata log), `release` (the requests arrive).
+    `brokers` are the brokers it concerns, or the replicas that a reassignment asks for. Kinds
+    besides the explorer's:
+    - `isolate`: cut from everyone.
+    - `hold-back`: cut from the other brokers, not from the controller.
+    - `rejoin`: no longer cut.
+    - `hold-requests`: the AlterPartition requests of a broker do not arrive.
+    - `hold-metadata`: the broker reads nothing more of the metadata log.
+    - `release`: the requests arrive.
     """
 
     kind: str
@@ -31,14 +36,17 @@ class Deed(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What happened by itself: the explorer's kind, and the broker it concerns (0: none)."""
+    """What happened by itself: the explorer's kind, and the broker (0: none)."""
 
     kind: str
     broker: int = 0
 
 
 class Phase(NamedTuple):
-    """A deed and what came of it; `leader` 0: none. `held`: whose AlterPartition is held then, 0: nobody's."""
+    """A deed and its effects.
+
+    `leader` 0: none. `held` is the broker whose AlterPartition is held then, 0: none.
+    """
 
     deed: Deed | None
     events: tuple[Event, ...]
@@ -48,10 +56,11 @@ class Phase(NamedTuple):
     held: int = 0
 
 
-class Played(NamedTuple):
-    """A schedule as one variant plays it. `lost_at`: the first phase that lost promised records, -1: none did.
+class PlayedSchedule(NamedTuple):
+    """A schedule as one variant plays it.
 
-    `impossible` is the first deed that could not be done, -1: all could.
+    `lost_at` is the first phase that lost promised records, -1: none did. `impossible` is the first
+    deed that could not be done, -1: all could.
     """
 
     phases: tuple[Phase, ...]
@@ -61,18 +70,21 @@ class Played(NamedTuple):
 
 
 _ALONE = ("deliver", "apply-config", "fence", "unfence", "fetch", "advance-hw", "ask-expand", "ask-shrink", "append")
-"""What happens by itself, first things first."""
+"""What happens by itself, in order of priority."""
 
 
-def play(machine: Machine, deeds: Sequence[Deed]) -> Played:
-    """Play `deeds` in the initial configuration of `machine`, replica list in ascending order of broker ids."""
+def play(machine: Machine, deeds: Sequence[Deed]) -> PlayedSchedule:
+    """Play `deeds` from the initial configuration of `machine`.
+
+    The replica list is in ascending order of broker ids.
+    """
     return _Cluster(machine).play(deeds)
 
 
 class _Cluster:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        first = machine.initial()
+        first = machine.initial_state()
         self._ids = list(range(1, len(first) - 1))
         self._state = first
         self._sort(first[0], first[1], first[2:])
@@ -85,7 +97,7 @@ class _Cluster:
         self._lost = False
         self._from_elr = False
 
-    def play(self, deeds: Sequence[Deed]) -> Played:
+    def play(self, deeds: Sequence[Deed]) -> PlayedSchedule:
         phases = [self._settle(None)]
         lost_at = impossible = -1
         for number, deed in enumerate(deeds, 1):
@@ -95,7 +107,7 @@ class _Cluster:
             phases.append(self._settle(deed))
             if self._lost and lost_at < 0:
                 lost_at = number
-        return Played(tuple(phases), lost_at, self._from_elr, impossible)
+        return PlayedSchedule(tuple(phases), lost_at, self._from_elr, impossible)
 
     def _do(self, deed: Deed) -> bool:
         if deed.kind == "isolate":
@@ -114,18 +126,21 @@ class _Cluster:
         else:
             if deed.kind == "reassign":
                 self._order = [*deed.brokers, *(one for one in self._order if one not in deed.brokers)]
-            move = self._find(deed)
+            move = self._find_move(deed)
             if move is None:
                 return False
-            self._take(move)
+            self._apply(move)
         return True
 
-    def _find(self, deed: Deed) -> Move | None:
-        """The move that is this deed, elections by the present order of the replica list."""
+    def _find_move(self, deed: Deed) -> Move | None:
+        """Return the move that makes this deed.
+
+        Elections go by the present order of the replica list.
+        """
         if deed.kind == "reassign":
             at, detail = -1, sum(1 << self._ids.index(broker) for broker in deed.brokers)
         else:
-            at, detail = (self._first_alike(deed.brokers[0]) if deed.brokers else -1), deed.value
+            at, detail = (self._move_to_first_alike(deed.brokers[0]) if deed.brokers else -1), deed.value
         return self._choose(move for move in self._moves() if move.action == (deed.kind, at, detail))
 
     def _settle(self, deed: Deed | None) -> Phase:
@@ -133,30 +148,37 @@ class _Cluster:
         events: list[Event] = []
         committed = unpack(self._state[1]).committed
         sent = False
-        while (found := self._next(sent)) is not None:
+        while (found := self._next_move(sent)) is not None:
             move, event = found
             sent = sent or event.kind == "append"
-            self._take(move)
+            self._apply(move)
             if event.kind in ("fence", "unfence", "deliver"):
                 events.append(event)
         return Phase(
             deed,
             tuple(events),
-            next(iter(self._having(w.LEADER)), 0),
-            self._having(w.IN_ISR),
+            next(iter(self._brokers_with(w.LEADER)), 0),
+            self._brokers_with(w.IN_ISR),
             bool(unpack(self._state[1]).committed & ~committed),
-            next((one for one in self._having(w.LEADER) if one in self._held_requests and self._having(w.PROPOSED)), 0),
+            next(
+                (
+                    one
+                    for one in self._brokers_with(w.LEADER)
+                    if one in self._held_requests and self._brokers_with(w.PROPOSED)
+                ),
+                0,
+            ),
         )
 
-    def _next(self, sent: bool) -> tuple[Move, Event] | None:
+    def _next_move(self, sent: bool) -> tuple[Move, Event] | None:
         by_kind: dict[str, list[Move]] = {}
         for move in self._moves():
             by_kind.setdefault(move.action.kind, []).append(move)
         for kind in _ALONE:
             if kind == "append" and sent:
                 continue
-            for broker in self._willing(kind):
-                at = self._first_alike(broker) if broker else None
+            for broker in self._brokers_ready_for(kind):
+                at = self._move_to_first_alike(broker) if broker else None
                 wanted = [move for move in by_kind.get(kind, ()) if at is None or move.action.broker == at]
                 if kind == "ask-shrink":
                     wanted = wanted[-1:]
@@ -165,16 +187,21 @@ class _Cluster:
                     return chosen, Event(kind, broker)
         return None
 
-    def _willing(self, kind: str) -> tuple[int, ...]:
-        """The brokers that this happens to by itself; (0,): it concerns none in particular."""
+    def _brokers_ready_for(self, kind: str) -> tuple[int, ...]:
+        """Return the brokers to which this happens by itself.
+
+        (0,): it concerns no broker in particular.
+        """
         connected = [one for one in self._ids if one not in self._isolated]
-        leaders = set(self._having(w.LEADER))
+        leaders = set(self._brokers_with(w.LEADER))
         if (kind == "deliver" and leaders & self._held_requests) or (
             kind == "apply-config" and leaders & self._held_metadata
         ):
             return ()
         if kind == "fence":
-            return tuple(one for one in sorted(self._ids) if one in self._isolated or not self._control(one) & w.UP)
+            return tuple(
+                one for one in sorted(self._ids) if one in self._isolated or not self._control_bits(one) & w.UP
+            )
         if kind == "unfence":
             return tuple(sorted(connected))
         if kind in ("fetch", "ask-expand"):
@@ -182,15 +209,19 @@ class _Cluster:
                 return ()
             return tuple(sorted(one for one in connected if one not in self._held_back))
         if kind == "ask-shrink":
-            # It takes replica.lag.time.max.ms, which only what holds a follower back waits for.
-            behind = self._held_back & set(self._having(w.IN_ISR)) if self._waits else set()
+            # It takes replica.lag.time.max.ms, a wait that only occurs where something holds a
+            # follower back.
+            behind = self._held_back & set(self._brokers_with(w.IN_ISR)) if self._waits else set()
             return (0,) if behind and not behind & leaders else ()
         if kind == "append" and leaders & self._isolated:
             return ()
         return (0,)
 
     def _choose(self, moves: Iterator[Move]) -> Move | None:
-        """Of moves that differ in whom they elect, the one that elects the first in the replica list."""
+        """Return the move that elects the first broker in the replica list.
+
+        The moves differ in the broker that they elect.
+        """
         found = list(moves)
         if not found:
             return None
@@ -201,11 +232,11 @@ class _Cluster:
 
         return min(found, key=place)
 
-    def _take(self, move: Move) -> None:
+    def _apply(self, move: Move) -> None:
         data, words = move.data, list(move.words)
         leader = next((at for at, word in enumerate(words) if word >> DATA_BITS & w.LEADER), -1)
-        if leader >= 0 and self._having(w.LEADER) != (self._ids[leader],):
-            self._from_elr |= self._ids[leader] in self._having(w.IN_ELR)
+        if leader >= 0 and self._brokers_with(w.LEADER) != (self._ids[leader],):
+            self._from_elr |= self._ids[leader] in self._brokers_with(w.IN_ELR)
         if move.lost:
             self._lost = True
             have = words[leader] & LOG
@@ -218,8 +249,11 @@ class _Cluster:
         self._ids = [broker for _, broker in pairs]
         self._state = [shared, data, *(word for word, _ in pairs)]
 
-    def _first_alike(self, broker: int) -> int:
-        """The first position with this broker's word, where the machine lets one act for all; it is moved there."""
+    def _move_to_first_alike(self, broker: int) -> int:
+        """Move the broker to the first position with the same word, and return it.
+
+        The machine lets one broker act for all brokers with equal words.
+        """
         words, at = self._state[2:], self._ids.index(broker)
         first = words.index(words[at])
         self._ids[first], self._ids[at] = self._ids[at], self._ids[first]
@@ -228,8 +262,8 @@ class _Cluster:
     def _moves(self) -> list[Move]:
         return self._machine.moves(self._state)
 
-    def _control(self, broker: int) -> int:
+    def _control_bits(self, broker: int) -> int:
         return self._state[2 + self._ids.index(broker)] >> DATA_BITS
 
-    def _having(self, flag: int) -> tuple[int, ...]:
-        return tuple(sorted(one for one in self._ids if self._control(one) & flag))
+    def _brokers_with(self, flag: int) -> tuple[int, ...]:
+        return tuple(sorted(one for one in self._ids if self._control_bits(one) & flag))

@@ -1,4 +1,7 @@
-"""What a search can look for, by name: what a new leader owes, and what every state owes."""
+"""Lists the properties that a search can check, by name.
+
+A property is a promise that a new leader keeps, or a check of every state.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from analysis.spec.partition import NO_LEADER
 
 
 class Property(NamedTuple):
-    """`promise` says what elections are held against; `check` makes the test of a state, if there is one."""
+    """A property: `promise` is checked on elections, `check` on every state.
+
+    Either may be missing.
+    """
 
     name: str
     says: str
@@ -32,9 +38,10 @@ def _isr_has_the_hw(machine: Machine) -> Check:
 
 
 def _members_have_the_hw(place: int) -> Check:
-    """Members that run unfenced, or stopped cleanly: the controller knows of no loss of theirs, and there is none.
+    """Return a check that intact members have the log up to the HW.
 
-    One that was killed or lost power may lack records until it registers.
+    Intact members are unfenced or cleanly stopped. The controller knows of no loss of theirs, and
+    there is none. A broker that was killed or lost power may lack records until it registers.
     """
     fine = ((w.UP | w.UNFENCED) << DATA_BITS, w.CLEAN << DATA_BITS)
     member = place << DATA_BITS
@@ -56,7 +63,7 @@ def _logs_match(machine: Machine) -> Check:
         for at, one in enumerate(logs):
             for other in logs[:at]:
                 differing = one ^ other
-                # Above the first record that only one of them has, they share none.
+                # Two logs share no record above the first record that only one of them has.
                 if one & other & ~((differing & -differing) - 1 if differing else LOG):
                     return False
         return True
@@ -64,7 +71,7 @@ def _logs_match(machine: Machine) -> Check:
     return check
 
 
-def _led_if_electable(machine: Machine) -> Check:
+def _has_leader_if_electable(machine: Machine) -> Check:
     known: dict[tuple[int, ...], bool] = {}
 
     def check(state: State) -> bool:
@@ -109,7 +116,7 @@ PROPERTIES: dict[str, Property] = {
             "available",
             "a partition with a live ISR member, or no ISR and a live ELR member, has a leader",
             "KIP-966, Leader election 1 and 2",
-            check=_led_if_electable,
+            check=_has_leader_if_electable,
         ),
         Property(
             "invariants",

@@ -1,4 +1,7 @@
-"""One question to the explorer: a variant, bounds and a property; the only entry that commands and tests need."""
+"""Puts one question to the explorer: a variant, bounds and a property.
+
+Commands and tests need no other entry.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from analysis.spec.explore.properties import PROPERTIES, Property
-from analysis.spec.explore.search import BYTES_PER_STATE, Found, search
+from analysis.spec.explore.search import BYTES_PER_STATE, SearchResult, search
 from analysis.spec.explore.trace import Trace, trace
 from analysis.spec.model.bounds import Bounds, check_bounds
 from analysis.spec.model.machine import Machine
@@ -29,27 +32,35 @@ RELEASE_OF: dict[str, str] = {
     "elr_43": "4.4.0",
     "kip966": "4.4.0",
 }
-"""A release of each variant, for its feature levels; no release runs `kip966`, which takes the newest levels."""
+"""A release of each variant, for its feature levels.
+
+No release runs `kip966`; it takes the newest levels.
+"""
 
 _MEMORY_SHARE = 0.8
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search found; `trace` is the counterexample, `turned_down` counts those that
-    no replica order allows, or that were not wanted."""
+    """What a search found; `trace` is the counterexample.
 
-    found: Found
+    `turned_down` counts the counterexamples that no replica order allows, or that were not wanted.
+    """
+
+    found: SearchResult
     trace: Trace | None = None
     turned_down: int = 0
 
     @property
     def holds(self) -> bool:
-        """Every reachable state was seen and none violates the property, under whatever replica order."""
+        """Whether every reachable state was seen and none violates the property.
+
+        This holds for every replica order.
+        """
         return self.found.ending == "exhausted" and not self.turned_down
 
 
 def variant_named(name: str, *, where: str = "--variant") -> str:
-    """The key of a variant, hyphens allowed, or of the variant that a release runs.
+    """Return the key of a variant, hyphens allowed, or of a release's variant.
 
     Raises UsageError for an unknown name; `where` is the argument that held it.
     """
@@ -64,14 +75,17 @@ def variant_named(name: str, *, where: str = "--variant") -> str:
 
 
 def property_named(name: str) -> Property:
-    """The property; UsageError if there is none."""
+    """Return the property of that name. Raises UsageError for an unknown name."""
     if name not in PROPERTIES:
         raise UsageError("unknown property", where="--property", got=name, allowed=", ".join(PROPERTIES))
     return PROPERTIES[name]
 
 
 def machine_for(variant: str, bounds: Bounds, asked: Property) -> Machine:
-    """The state machine of a variant, features as in a new cluster of its release with the ELR on where it is known."""
+    """Return the state machine of a variant, with the features of a new cluster.
+
+    The release is the variant's; the ELR is on where the variant has it.
+    """
     check_bounds(bounds)
     protocol = VARIANTS[variant]
     features = {ELR_VERSION: 1} if protocol.has_elr else {}
@@ -87,15 +101,16 @@ def ask(
     max_time_s: float | None = None,
     wanted: Callable[[Trace], bool] | None = None,
 ) -> Answer:
-    """Search. `max_states` defaults to what the memory that is free can hold; UsageError if it cannot hold it.
+    """Search for a counterexample to a property.
 
-    `wanted` may turn down a counterexample; the search then goes on to the next one.
+    `max_states` defaults to what free memory can hold; raises UsageError if memory cannot hold that
+    many. `wanted` may turn down a counterexample; the search then goes on to the next one.
     """
     machine = machine_for(variant, bounds, asked)
     fitting = int(_free_bytes() * _MEMORY_SHARE / BYTES_PER_STATE)
     if max_states is not None and max_states > fitting:
         raise UsageError(
-            "so many states do not fit into memory",
+            "the states do not fit into memory",
             where="--max-states",
             got=f"{max_states:,} states of about {BYTES_PER_STATE} bytes: {max_states * BYTES_PER_STATE >> 20:,} MiB",
             allowed=f"at most {fitting:,} here",
@@ -123,5 +138,5 @@ def ask(
 
 
 def _free_bytes() -> int:
-    """Memory that this process may still take, as far as the host says; cgroup limits are not read."""
+    """Return the host's free memory in bytes; cgroup limits are not read."""
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,8 +1,9 @@
-"""Breadth-first search: every state within the bounds once, the shortest counterexample first.
+"""Searches breadth first: each state once, the shortest counterexample first.
 
-A visited state is kept as its 64-bit hash, as TLC does: two states of one hash are taken for one. With n states
-the chance that this hid anything is about n * n / 2**65, which the result states. States are kept whole only while
-they wait to be expanded; the way to one is found again through the numbers of its moves.
+A visited state is kept as its 64-bit hash, as TLC does: two states of one hash count as one. With n
+states the chance that this hid anything is about n * n / 2**65; the result states it. States are
+kept whole only while they wait to be expanded. The path to a state is found again from the numbers
+of its moves.
 """
 
 from __future__ import annotations
@@ -18,16 +19,21 @@ from analysis.spec.model.machine import Machine, Move, canonical
 from analysis.spec.model.words import State
 
 BYTES_PER_STATE = 250
-"""Memory a distinct state costs, the states that wait included; measured by bench/explore.py."""
+"""Memory of a distinct state in bytes, waiting states included.
+
+Measured by bench/explore.py.
+"""
 
 Ending = Literal["exhausted", "violated", "steps", "states", "time"]
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a search. `path` holds the number of each move from the initial state to the violation.
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a search.
 
-    `ending`: every reachable state was seen, a violation was found, or which limit ended it. `depth`: all states
-    at most so many moves away were expanded. `moves` counts every successor, `states` the distinct ones.
+    `path` holds the number of each move from the initial state to the violation. `ending`: every
+    reachable state was seen, a violation was found, or which limit ended it. `depth`: all states at
+    most so many moves away were expanded. `moves` counts every successor, `states` the distinct
+    ones.
     """
 
     ending: Ending
@@ -49,7 +55,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Check = Callable[[State], bool]
-"""Whether a state is as it must be, apart from what moves themselves say."""
+"""Returns whether a state is allowed, apart from what the moves themselves say."""
 
 
 def search(
@@ -59,15 +65,15 @@ def search(
     accept: Callable[[tuple[int, ...]], bool] | None = None,
     max_states: int | None = None,
     max_time_s: float | None = None,
-) -> Found:
+) -> SearchResult:
     """Search `machine` breadth first until a violation, a limit, or the end.
 
-    A violation is a move that loses promised records, or a state that `check` refuses. `accept` may turn down a
-    violation by its path; the search then goes on.
+    A violation is a move that loses promised records, or a state that `check` refuses. `accept` may
+    turn down a violation by its path; the search then goes on.
     """
     begun = time.monotonic()
-    initial = machine.initial()
-    start = canonical(initial[0], initial[1], initial[2:])
+    initial_state = machine.initial_state()
+    start = canonical(initial_state[0], initial_state[1], initial_state[2:])
     visited = {hash(start)}
     level, numbers = [start], array("q", [0])
     parents, chosen = array("q", [-1]), array("H", [0])
@@ -75,8 +81,8 @@ def search(
     max_steps = machine.bounds.steps
     moves = machine.moves
 
-    def found(ending: Ending, path: tuple[int, ...] = ()) -> Found:
-        return Found(
+    def found(ending: Ending, path: tuple[int, ...] = ()) -> SearchResult:
+        return SearchResult(
             ending=ending,
             states=len(parents),
             moves=moved,
@@ -132,9 +138,9 @@ def search(
 
 
 def replay(machine: Machine, path: tuple[int, ...]) -> list[Move]:
-    """The moves of a path that `search` returned."""
-    initial = machine.initial()
-    state = canonical(initial[0], initial[1], initial[2:])
+    """Return the moves of a path that `search` returned."""
+    initial_state = machine.initial_state()
+    state = canonical(initial_state[0], initial_state[1], initial_state[2:])
     moves: list[Move] = []
     for number in path:
         move = machine.moves(state)[number]

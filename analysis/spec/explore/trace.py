@@ -1,7 +1,8 @@
-"""A counterexample with broker ids: the search renames brokers at every step, a reader needs them to stay.
+"""Gives the brokers of a counterexample ids that stay the same at every step.
 
-Ids follow the replica assignment, 1 being the preferred leader. The search leaves the order of the replica list
-open; a trace has one under which each of its elections is what the controller would do, or is none (`None`).
+The search renames brokers at every step. Ids follow the replica assignment, 1 being the preferred
+leader. The search leaves the order of the replica list open. A trace has an order under which each
+of its elections is what the controller would do; if there is none, there is no trace (`None`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from analysis.spec.model.words import DATA_BITS, Shared
 
 
 class Step(NamedTuple):
-    """One action: whom it concerns (0: nobody in particular), its number or broker ids, and the state after it."""
+    """One action: its broker (0: none), its detail, and the state after it.
+
+    The detail is a number or broker ids.
+    """
 
     kind: str
     broker: int
@@ -30,7 +34,10 @@ class Step(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The initial words by broker id, and the steps. `orders[n]` is the order that the target of step n has."""
+    """The initial words by broker id, and the steps.
+
+    `orders[n]` is the replica order that the target of step n has.
+    """
 
     initial: dict[int, int]
     shared: Shared
@@ -43,14 +50,18 @@ _MASKS = frozenset({"ask-shrink", "reassign"})
 
 
 def trace(machine: Machine, path: Sequence[int]) -> Trace | None:
-    """The trace of a path that `search` returned, or None if no order of the replica lists fits its elections."""
-    first = machine.initial()
+    """Return the trace of a path that `search` returned.
+
+    None: no order of the replica lists fits its elections.
+    """
+    first = machine.initial_state()
     ids = list(range(1, machine.bounds.size + 1))
-    words, ids = _sorted(first[2:], ids)
+    words, ids = _sort_order(first[2:], ids)
     state = [first[0], first[1], *words]
     initial = dict(zip(ids, words, strict=True))
     steps: list[Step] = []
-    # Who has to stand before whom, since the replica list was last given; it begins with the initial leader.
+    # Which broker must come before which, since the replica list was last set; the initial leader
+    # comes first.
     before: set[tuple[int, int]] = {(1, other) for other in range(2, machine.bounds.rf + 1)}
     given, lists = -1, {-1: (tuple(range(1, machine.bounds.rf + 1)), before)}
     for number, chosen in enumerate(path):
@@ -64,19 +75,22 @@ def trace(machine: Machine, path: Sequence[int]) -> Trace | None:
                 if move.words[at] >> DATA_BITS & w.REPLICA or move.action.detail >> at & 1
             ]
             lists[given] = (tuple(sorted(replicas)), set())
-        lists[given][1].update(_elected_before(move, moves, ids))
+        lists[given][1].update(_order_constraints(move, moves, ids))
         steps.append(_step(machine, move, ids))
-        sorted_words, ids = _sorted(move.words, ids)
+        sorted_words, ids = _sort_order(move.words, ids)
         state = [move.shared, move.data, *sorted_words]
     orders = {number: _order(replicas, pairs) for number, (replicas, pairs) in lists.items()}
     if any(order is None for order in orders.values()):
         return None
     known = {number: order for number, order in orders.items() if order is not None}
-    return _renamed(Trace(initial, machine.shared(first), tuple(steps), known))
+    return _with_ascending_ids(Trace(initial, machine.shared(first), tuple(steps), known))
 
 
-def _elected_before(move: Move, moves: list[Move], ids: list[int]) -> Iterator[tuple[int, int]]:
-    """Pairs that say: to elect whom this move elects, the one has to stand before the other."""
+def _order_constraints(move: Move, moves: list[Move], ids: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield pairs of brokers whose first must precede the second in the replica list.
+
+    Only then would this move's election choose its leader.
+    """
     elected = _leader(move.words)
     if elected < 0:
         return
@@ -102,7 +116,7 @@ def _order(replicas: tuple[int, ...], pairs: set[tuple[int, int]]) -> tuple[int,
     return None
 
 
-def _sorted(words: list[int], ids: list[int]) -> tuple[list[int], list[int]]:
+def _sort_order(words: list[int], ids: list[int]) -> tuple[list[int], list[int]]:
     pairs = sorted(zip(words, ids, strict=True))
     return [word for word, _ in pairs], [broker for _, broker in pairs]
 
@@ -122,8 +136,8 @@ def _step(machine: Machine, move: Move, ids: list[int]) -> Step:
     )
 
 
-def _renamed(found: Trace) -> Trace:
-    """With the initial replica list in ascending order of ids."""
+def _with_ascending_ids(found: Trace) -> Trace:
+    """Return the trace with the initial replica list in ascending order of ids."""
     order = found.orders[-1]
     new = {old: at for at, old in enumerate(order, 1)}
 

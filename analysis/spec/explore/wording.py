@@ -1,4 +1,7 @@
-"""A counterexample in words: per step who acts, what happens, on which clause, and the state after it."""
+"""Writes a counterexample in words.
+
+Each step says who acts, what happens, by which clause, and the state after it.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,10 @@ _SINCE_ELR = {
 
 
 def lines(trace: Trace, protocol: Protocol) -> Iterator[str]:
-    """The whole trace, two lines a step; `protocol` is the variant that it was found in."""
+    """Yield the whole trace, two lines a step.
+
+    `protocol` is the variant that it was found in.
+    """
     yield "  0. all replicas are in the ISR, broker 1 leads"
     yield "     " + state_line(trace.shared, 0, trace.initial)
     for number, step in enumerate(trace.steps, 1):
@@ -86,11 +92,14 @@ def lines(trace: Trace, protocol: Protocol) -> Iterator[str]:
         yield f"{number:>3}. {who} {what}  [{clause_of(step.kind, protocol)}]"
         yield "     " + state_line(step.shared, step.data, step.words)
         if step.lost:
-            yield f"     LOST: the new leader does not have {_records(step.lost)}"
+            yield f"     LOST: the new leader lacks {_records(step.lost)}"
 
 
 def clause_of(kind: str, protocol: Protocol) -> str:
-    """What such a step goes by in this variant: a KIP that it does not have cannot be it."""
+    """Return the clause that such a step follows in this variant.
+
+    A clause of a KIP that the variant does not have is never returned.
+    """
     in_force = (
         (protocol.has_elr, _SINCE_ELR),
         (protocol.strict_min_isr, _SINCE_STRICT_MIN_ISR),
@@ -101,7 +110,7 @@ def clause_of(kind: str, protocol: Protocol) -> str:
 
 
 def sentence(step: Step, order: tuple[int, ...] = ()) -> tuple[str, str]:
-    """Who acts, and what happens."""
+    """Return who acts, and what happens."""
     who, what = _WORDS[step.kind]
     values = {
         "broker": step.broker,
@@ -115,7 +124,7 @@ def sentence(step: Step, order: tuple[int, ...] = ()) -> tuple[str, str]:
 
 
 def state_line(shared: Shared, data: int, brokers: dict[int, int]) -> str:
-    """The controller's record, the HW, and each broker with its log."""
+    """Return the controller's record, the HW, and each broker with its log, in a line."""
 
     def having(flag: int) -> str:
         return ",".join(str(broker) for broker, word in brokers.items() if word >> DATA_BITS & flag) or "-"

@@ -1,4 +1,4 @@
-"""How far a search goes: the configuration and the budgets, checked before anything is searched."""
+"""Bounds a search: the configuration and the budgets, checked before it begins."""
 
 from __future__ import annotations
 
@@ -27,19 +27,30 @@ BUDGETS = ("power_losses", "kills", "disks", "disks_outside", "stops", "admin")
 """The fields of `Bounds` that count what may happen."""
 
 MAX_BROKERS = 7
-"""One more than a scenario may have, whose brokers are processes: RF 6 with min ISR 4, and a spare to reassign to."""
+"""The most brokers of a configuration: RF 6 with min ISR 4, and a spare.
+
+It is one more than a scenario may have, whose brokers are processes. A reassignment can move to the
+spare.
+"""
 MAX_BUDGET = 9
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration and what may happen to it.
 
-    `brokers` counts spares too. Budgets: `records` appended, `power_losses` (the unflushed log is gone),
-    `kills` (the process only), `disks` replaced while a broker is down (`disks_outside`: only while it is in
-    neither ISR nor ELR, as a careful operator would), `stops` (clean), `admin` requests of the kinds in
-    `admin_kinds`: `reassign` to any set of at most RF brokers, `move` only to sets of RF. `late_configs`: the
-    leader's broker may lag behind the controller in min.insync.replicas. `steps` bounds the depth, None: none.
-    Sessions may expire without a budget: a network may cut any running broker off at any time.
+    `brokers` counts spares too. Budgets:
+    - `records` appended,
+    - `power_losses`: the unflushed log is lost,
+    - `kills`: only the process ends,
+    - `disks` replaced while a broker is down; `disks_outside`: only while it is in neither ISR nor
+      ELR, as a careful operator would,
+    - `stops`: clean,
+    - `admin` requests of the kinds in `admin_kinds`: `reassign` to any set of at most RF brokers,
+      `move` only to sets of RF.
+
+    `late_configs`: the leader's broker may lag behind the controller in min.insync.replicas.
+    `steps` bounds the depth, None: none. Sessions may expire without a budget: a network may cut
+    any running broker off at any time.
     """
 
     rf: int = 3
@@ -64,7 +75,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_bounds(bounds: Bounds) -> None:
-    """Raise `UsageError` for what cannot be searched, the first mistake only."""
+    """Raise `UsageError` for the first bound that cannot be searched."""
     _within("replication factor", bounds.rf, 1, MAX_BROKERS, "--rf")
     _within("min.insync.replicas", bounds.min_isr, 1, bounds.rf, "--min-isr")
     if bounds.brokers:
@@ -81,7 +92,7 @@ def check_bounds(bounds: Bounds) -> None:
         )
     if bounds.admin_kinds and not bounds.admin:
         raise UsageError(
-            "kinds of administrative requests, and none may be made",
+            "kinds of administrative requests without a budget for any",
             where="--admin-kinds",
             got=", ".join(bounds.admin_kinds),
             next="--admin 1 allows one request of these kinds",

@@ -1,10 +1,12 @@
-"""The controller's half of every action: which can happen where, and what `analysis.spec` makes of it.
+"""The controller's half of every action: which can happen where, and its effect.
 
-A decision depends on the brokers' control bits and on `Shared`, never on logs, so there are far fewer decisions
-than states and each is computed once. The order of the replica list, which breaks ties between electable
-brokers, is left open: an election gives one transition for each broker that some order would elect. That is
-more than one cluster can do (its order is fixed), so what holds here holds for every assignment; a
-counterexample is replayed under a fixed order before it is reported.
+A decision depends on the brokers' control bits and on `Shared`, never on logs. So there are far
+fewer decisions than states, and each is computed once.
+
+The order of the replica list, which breaks ties between electable brokers, is left open: an
+election gives one transition for each broker that some order would elect. One cluster can do less,
+because its order is fixed. So what holds here holds for every assignment; a counterexample is
+replayed under a fixed order before it is reported.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from analysis.spec.model.transition import (
     PROPOSAL_BITS,
     Action,
     Transition,
-    having,
     partition_of,
+    positions_with,
     transition_of,
     with_bits,
 )
@@ -55,18 +57,18 @@ class Controls:
         self._sends_epochs = protocol.fetch_epoch(healthy, 0) != NO_EPOCH
 
     def transitions(self, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
-        """Everything that brokers' processes, their sessions, the controller and operators can do here."""
+        """Yield what processes, sessions, the controller and operators can do here."""
         for broker in range(len(controls)):
-            yield from self._of_broker(shared, controls, broker)
+            yield from self._broker_transitions(shared, controls, broker)
         if shared.in_flight:
-            yield from self._delivered(shared, controls)
+            yield from self._deliveries(shared, controls)
         if shared.leader_min_isr != shared.min_isr:
             yield Transition(Action("apply-config"), shared._replace(leader_min_isr=shared.min_isr), controls)
         if shared.admin < self._bounds.admin:
             for kind in self._bounds.admin_kinds:
-                yield from self._administered(kind, shared._replace(admin=shared.admin + 1), controls)
+                yield from self._admin_requests(kind, shared._replace(admin=shared.admin + 1), controls)
 
-    def _of_broker(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
+    def _broker_transitions(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
         control, bounds = controls[broker], self._bounds
         if not control & (PARTITION_BITS | w.PROPOSED):
             return
@@ -80,9 +82,9 @@ class Controls:
                 yield from self._outcomes(
                     Action("unfence", broker), shared, controls, lambda p, c: protocol.unfence(p, c, broker)
                 )
-            yield from self._taken_down(shared, controls, broker)
+            yield from self._takedowns(shared, controls, broker)
         elif not control & w.UNFENCED:
-            yield from self._started(shared, controls, broker)
+            yield from self._starts(shared, controls, broker)
             electable = control & (w.IN_ISR | w.IN_ELR)
             if shared.disks < bounds.disks or (shared.disks < bounds.disks_outside and not electable):
                 yield Transition(
@@ -92,7 +94,7 @@ class Controls:
                     disks=((broker, ERASES),),
                 )
 
-    def _taken_down(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
+    def _takedowns(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
         bounds, protocol = self._bounds, self._protocol
         down = with_bits(controls, broker, clear=w.UP)
         if shared.power_losses < bounds.power_losses:
@@ -112,7 +114,7 @@ class Controls:
                 stopped = with_bits(transition.controls, broker, clear=w.UP, add=w.CLEAN)
                 yield transition._replace(controls=stopped, disks=(*transition.disks, (broker, FLUSHES)))
 
-    def _started(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
+    def _starts(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
         control = controls[broker]
         previous = _PRESENT_EPOCH if control & w.CLEAN else NO_EPOCH
         up = with_bits(controls, broker, clear=w.CLEAN, add=w.UP | (w.STALE if control & w.PROPOSED else 0))
@@ -123,7 +125,7 @@ class Controls:
             lambda p, c: self._protocol.register(p, c, broker, epoch=_NEW_EPOCH, previous_epoch=previous),
         )
 
-    def _delivered(self, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+    def _deliveries(self, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
         members = tuple(
             (broker, (_OLD_EPOCH if control & w.STALE else _PRESENT_EPOCH) if self._sends_epochs else NO_EPOCH)
             for broker, control in enumerate(controls)
@@ -141,14 +143,14 @@ class Controls:
             answered=True,
         )
 
-    def _administered(self, kind: str, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+    def _admin_requests(self, kind: str, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
         protocol = self._protocol
         if kind in ("reassign", "move"):
-            yield from self._reassigned(shared, controls, 1 if kind == "reassign" else self._bounds.rf)
+            yield from self._reassignments(shared, controls, 1 if kind == "reassign" else self._bounds.rf)
         elif kind in ("raise-min-isr", "lower-min-isr"):
             above = range(shared.min_isr + 1, self._bounds.rf + 1)
             for value in above if kind == "raise-min-isr" else range(1, shared.min_isr):
-                yield from self._min_isr_set(shared, controls, value)
+                yield from self._min_isr_changes(shared, controls, value)
         elif kind == "feature":
             wanted = not shared.elr
             if protocol.has_elr:
@@ -161,7 +163,7 @@ class Controls:
         elif kind == "unregister":
             for broker, control in enumerate(controls):
                 if control & w.REGISTERED and not control & (w.UP | w.UNFENCED):
-                    yield from self._unregistered(shared, controls, broker)
+                    yield from self._unregistrations(shared, controls, broker)
         elif kind == "first-partition":
             for count in range(1, self._bounds.rf + 1):
                 if count != (shared.first_replicas or self._bounds.rf):
@@ -171,11 +173,11 @@ class Controls:
                         controls,
                     )
         elif kind == "preferred":
-            yield from self._elected(Election.PREFERRED, shared, controls)
+            yield from self._elections(Election.PREFERRED, shared, controls)
         elif kind == "unclean":
-            yield from self._elected(Election.UNCLEAN, shared, controls)
+            yield from self._elections(Election.UNCLEAN, shared, controls)
 
-    def _reassigned(self, shared: Shared, controls: tuple[int, ...], smallest: int) -> Iterator[Transition]:
+    def _reassignments(self, shared: Shared, controls: tuple[int, ...], smallest: int) -> Iterator[Transition]:
         protocol, brokers = self._protocol, range(len(controls))
         present = {broker for broker in brokers if controls[broker] & w.REPLICA}
         registered = [broker for broker in brokers if controls[broker] & w.REGISTERED]
@@ -192,8 +194,11 @@ class Controls:
         if any(control & (w.ADDING | w.REMOVING) for control in controls):
             yield from self._outcomes(Action("cancel-reassignment"), shared, controls, protocol.cancel_reassignment)
 
-    def _min_isr_set(self, shared: Shared, controls: tuple[int, ...], value: int) -> Iterator[Transition]:
-        """A new min.insync.replicas, which the leader's broker may read from the metadata log some time later."""
+    def _min_isr_changes(self, shared: Shared, controls: tuple[int, ...], value: int) -> Iterator[Transition]:
+        """Yield the changes of min.insync.replicas to a value.
+
+        The leader's broker may read it from the metadata log some time later.
+        """
         for transition in self._outcomes(
             Action("set-min-isr", detail=value),
             shared,
@@ -204,14 +209,14 @@ class Controls:
             after = transition.shared._replace(min_isr=value, leader_min_isr=applied)
             yield transition._replace(shared=after)
 
-    def _unregistered(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
+    def _unregistrations(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
         for transition in self._outcomes(
             Action("unregister", broker), shared, controls, lambda p, c: self._protocol.unregister(p, c, broker)
         ):
             stale = w.STALE if transition.controls[broker] & w.PROPOSED else 0
             yield transition._replace(controls=with_bits(transition.controls, broker, add=stale))
 
-    def _elected(self, election: Election, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+    def _elections(self, election: Election, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
         for transition in self._outcomes(
             Action("elect-preferred" if election == Election.PREFERRED else "elect-unclean"),
             shared,
@@ -221,10 +226,10 @@ class Controls:
         ):
             yield transition._replace(forgiven=election == Election.UNCLEAN)
 
-    def recovered(
+    def recoveries(
         self, shared: Shared, controls: tuple[int, ...], replies: tuple[LogInfo, ...]
     ) -> Iterator[Transition]:
-        """KIP-966's unclean recovery with these replies."""
+        """Yield KIP-966's unclean recovery with these replies."""
         yield from self._outcomes(
             Action("recover", detail=len(replies)), shared, controls, lambda p, c: self._protocol.recover(p, c, replies)
         )
@@ -239,7 +244,7 @@ class Controls:
         answered: bool = False,
         orders_matter: bool = False,
     ) -> Iterator[Transition]:
-        """One transition for each different outcome that some order of the replica list gives."""
+        """Yield one transition for each different outcome of the replica list's order."""
         cluster = self.cluster(shared, controls)
         replicas = [broker for broker, control in enumerate(controls) if control & w.REPLICA]
         seen: set[tuple[Shared, tuple[int, ...]]] = set()
@@ -253,15 +258,15 @@ class Controls:
                 seen.add((transition.shared, transition.controls))
                 yield transition
             if not orders_matter and transition.elected < 0:
-                break  # Nobody was elected: the order was not asked.
+                break  # nobody was elected: the order did not matter
 
     def cluster(self, shared: Shared, controls: tuple[int, ...]) -> Cluster:
-        """What the controller knows of the brokers, which it numbers by their positions."""
+        """Return what the controller knows of the brokers, numbered by their positions."""
         min_isr = min(shared.min_isr, shared.first_replicas or shared.min_isr)
         return Cluster(
-            registered=having(controls, w.REGISTERED),
-            unfenced=having(controls, w.UNFENCED),
-            shutting_down=having(controls, w.SHUTTING_DOWN),
+            registered=positions_with(controls, w.REGISTERED),
+            unfenced=positions_with(controls, w.UNFENCED),
+            shutting_down=positions_with(controls, w.SHUTTING_DOWN),
             epochs=tuple(_PRESENT_EPOCH if control & w.REGISTERED else NO_EPOCH for control in controls),
             min_isr=min_isr,
             topic_min_isr=True,

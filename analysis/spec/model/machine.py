@@ -1,7 +1,7 @@
-"""The state machine: the initial state, and every action that can happen in a state.
+"""The state machine: the initial state, and every action that can happen.
 
-Each action names who acts in `analysis.spec.explore.wording`. Some are one step here and several in Kafka, where
-the steps between cannot matter: docs/spec-check.md says which and why.
+`analysis.spec.explore.wording` names the actor of each action. Some actions are one step here and
+several in Kafka, where the steps between cannot matter: docs/spec-check.md says which and why.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from analysis.spec.partition import Cluster, LogInfo, Partition
 from analysis.spec.protocol import Protocol
 
 Promise = Literal["committed", "acks-all", "acks-1", "hw"]
-"""What a new leader must have: the records that the HW passed, those acknowledged under acks=all or 1, or (hw) as
-many records as the HW counted, so that the HW that it serves does not go back."""
+"""What a new leader must have.
+
+The records that the HW passed, or those acknowledged under acks=all or 1; or (hw) as many records
+as the HW counted, so that the HW that it serves does not go back.
+"""
 
 _COMMITTED_AT, _OLDER_AT, _APPENDED_AT = 2 * MAX_RECORDS, 3 * MAX_RECORDS, 4 * MAX_RECORDS
 _ACKED_AT = MAX_RECORDS
@@ -34,9 +37,10 @@ _FETCHES = w.UP | w.UNFENCED | w.REPLICA
 
 
 class Move(NamedTuple):
-    """An action and the state after it, brokers at their old positions. `lost`: promised records that are gone.
+    """An action and the state after it, brokers at their old positions.
 
-    They are gone for good where a broker that runs becomes leader without them: followers cut their logs to its.
+    `lost`: promised records that are lost for good. They are, where a broker that runs becomes
+    leader without them: followers cut their logs to match its log.
     """
 
     action: Action
@@ -46,7 +50,7 @@ class Move(NamedTuple):
     lost: int = 0
 
 
-# A `Move` is built millions of times a search; this takes half the time that its own constructor does.
+# A search builds millions of `Move`s. This takes half the time of their own constructor.
 _new = tuple.__new__
 
 _FETCHED = tuple(Action("fetch", at) for at in range(MAX_BROKERS))
@@ -64,7 +68,10 @@ class _Effect(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What can happen with these control bits, logs left open; -1: no leader that runs."""
+    """What can happen with these control bits, logs left open.
+
+    -1: no leader that runs.
+    """
 
     leader: int
     appends: tuple[int, ...]
@@ -78,7 +85,10 @@ class _Plan(NamedTuple):
 
 
 class Machine:
-    """One variant under one set of bounds. `cluster` is a healthy cluster of the variant: feature levels."""
+    """One variant under one set of bounds.
+
+    `cluster` is a healthy cluster of the variant: it holds the feature levels.
+    """
 
     def __init__(self, protocol: Protocol, cluster: Cluster, bounds: Bounds, promise: Promise = "committed") -> None:
         self.bounds = bounds
@@ -92,8 +102,11 @@ class Machine:
         self._plans: dict[tuple[int, ...], _Plan] = {}
         self._promised_at = _ACKED_AT if promise.startswith("acks") else _COMMITTED_AT
 
-    def initial(self) -> list[int]:
-        """All replicas in the ISR and empty, the first one leads; spares run. Not sorted."""
+    def initial_state(self) -> list[int]:
+        """Return the state in which all replicas are in the ISR and empty.
+
+        The first replica leads; spares run. The words are not sorted.
+        """
         bounds = self.bounds
         shared = Shared(bounds.min_isr, bounds.min_isr, self._elr)
         running = w.REGISTERED | w.UNFENCED | w.UP
@@ -102,17 +115,20 @@ class Machine:
         return [self._shared_at(shared), Data().pack(), *(control << DATA_BITS for control in brokers)]
 
     def shared(self, state: Sequence[int]) -> Shared:
-        """What the brokers of `state` share."""
+        """Return what the brokers of `state` share."""
         return self._shared[state[0]]
 
     def partition(self, state: Sequence[int]) -> tuple[Partition, Cluster]:
-        """The controller's view of `state`, brokers by position."""
+        """Return the controller's view of `state`, brokers by position."""
         shared, controls = self.shared(state), tuple(word >> DATA_BITS for word in state[2:])
         first = next(at for at, control in enumerate(controls) if control & w.REPLICA)
         return partition_of(shared, controls, first), self.controls.cluster(shared, controls)
 
     def moves(self, state: Sequence[int]) -> list[Move]:
-        """Everything that can happen in `state`. Brokers with equal words are interchangeable: one acts for all."""
+        """Return everything that can happen in `state`.
+
+        Brokers with equal words are interchangeable: one acts for all.
+        """
         shared_at, data, *words = state
         key = (shared_at, *[word >> DATA_BITS for word in words])
         plan = self._plans.get(key)
@@ -120,18 +136,18 @@ class Machine:
             plan = self._plans[key] = self._plan(key)
         moves: list[Move] = []
         if plan.leader >= 0:
-            self._led(plan, state, words, moves)
+            self._leader_moves(plan, state, words, moves)
         for effect in plan.effects:
             at = effect.action.broker
             if at > 0 and words[at] == words[at - 1]:
                 continue
-            moves.append(self._applied(effect, data, words))
+            moves.append(self._apply(effect, data, words))
         if plan.recovers:
             moves += self._recoveries(state)
         return moves
 
-    def _led(self, plan: _Plan, state: Sequence[int], words: list[int], moves: list[Move]) -> None:
-        """What the leader does with its log and its followers'."""
+    def _leader_moves(self, plan: _Plan, state: Sequence[int], words: list[int], moves: list[Move]) -> None:
+        """Add what the leader does with its log and its followers' logs."""
         shared_at, data = state[0], state[1]
         leader = words[plan.leader]
         log = leader & LOG
@@ -166,10 +182,10 @@ class Machine:
         previous = -1
         for at, effect in plan.joiners:
             word = words[at]
-            # A log with a tail that the leader lacks is cut before it fetches.
+            # A follower first cuts a tail of its log that the leader lacks.
             fetching = word != previous and not word & LOG & ~log
             if fetching and self._leading.joins((word & LOG).bit_count(), committed.bit_count(), epoch_start, leo):
-                moves.append(self._applied(effect, data, words))
+                moves.append(self._apply(effect, data, words))
             previous = word
         behind = [at for at in plan.members if self._leading.falls_out((words[at] & log).bit_count(), leo)]
         if behind:
@@ -178,7 +194,7 @@ class Machine:
     def _shrinks(
         self, plan: _Plan, state: Sequence[int], words: list[int], behind: list[int], moves: list[Move]
     ) -> None:
-        """The leader asks for an ISR without some of those that are behind it."""
+        """Add the ISRs that the leader asks for without some of those that are behind it."""
         shared = self._shared_at(self._shared[state[0]]._replace(in_flight=True))
         for count in range(1, len(behind) + 1):
             for gone in combinations(behind, count):
@@ -192,7 +208,7 @@ class Machine:
                 detail = sum(1 << at for at in gone)
                 moves.append(Move(Action("ask-shrink", plan.leader, detail), shared, state[1], asked))
 
-    def _applied(self, effect: _Effect, data: int, words: list[int]) -> Move:
+    def _apply(self, effect: _Effect, data: int, words: list[int]) -> Move:
         after = list(map(xor, words, effect.flips))
         for at, change in effect.disks:
             word = after[at]
@@ -232,7 +248,8 @@ class Machine:
         isr = [at for at in others if controls[at] & w.IN_ISR]
         maximal = [at for at in others if controls[at] & (w.IN_ISR | w.PROPOSED)]
         sizes = (len(isr) + 1, len(maximal) + 1, replicas, shared.leader_min_isr)
-        # A member that is down does not fetch. That it may have, before it went down, is another order of events.
+        # A member that is down does not fetch. It may have fetched before it went down: that is
+        # another order of events.
         moving = self._leading.hw_moves(*sizes) and all(controls[at] & w.UP for at in maximal)
         strong = self._leading.admits(sizes[0], replicas, shared.leader_min_isr)
         wanted = {"all": (1,), "1": (0,), "mixed": (0, 1)}[self.bounds.acks]
@@ -240,7 +257,7 @@ class Machine:
         if not shared.in_flight:
             for at in others:
                 if controls[at] & _FETCHES == _FETCHES and not controls[at] & (w.IN_ISR | w.SHUTTING_DOWN):
-                    joiners.append((at, self._joining(shared, controls, leader, isr, at)))
+                    joiners.append((at, self._join_effect(shared, controls, leader, isr, at)))
         return _Plan(
             leader=leader,
             appends=tuple(acks for acks in wanted if strong or not acks),
@@ -253,8 +270,10 @@ class Machine:
             recovers=recovers,
         )
 
-    def _joining(self, shared: Shared, controls: tuple[int, ...], leader: int, isr: list[int], joiner: int) -> _Effect:
-        """The leader asks for an ISR with `joiner`."""
+    def _join_effect(
+        self, shared: Shared, controls: tuple[int, ...], leader: int, isr: list[int], joiner: int
+    ) -> _Effect:
+        """Return the effect of the leader asking for an ISR with `joiner`."""
         asked = {leader, joiner, *isr}
         flips = tuple((w.PROPOSED if at in asked else 0) << DATA_BITS for at in range(len(controls)))
         in_flight = self._shared_at(shared._replace(in_flight=True))
@@ -272,7 +291,10 @@ class Machine:
         )
 
     def _recoveries(self, state: Sequence[int]) -> list[Move]:
-        """KIP-966's unclean recovery: with the logs of all live replicas, and with only one's."""
+        """Return KIP-966's unclean recoveries.
+
+        One has the logs of all live replicas, the others only one log.
+        """
         shared, words = self.shared(state), list(state[2:])
         controls = tuple(word >> DATA_BITS for word in words)
         _, cluster = self.partition(state)
@@ -283,8 +305,8 @@ class Machine:
         ]
         moves: list[Move] = []
         for heard in [tuple(replies), *((reply,) for reply in replies)] if len(replies) > 1 else [tuple(replies)]:
-            for transition in self.controls.recovered(shared, controls, heard):
-                moves.append(self._applied(self._effect(controls, transition), state[1], words))
+            for transition in self.controls.recoveries(shared, controls, heard):
+                moves.append(self._apply(self._effect(controls, transition), state[1], words))
         return moves
 
     def _shared_at(self, shared: Shared) -> int:
@@ -296,6 +318,6 @@ class Machine:
 
 
 def canonical(shared: int, data: int, words: list[int]) -> State:
-    """The state up to a renaming of brokers; sorts `words` in place."""
+    """Return the state up to a renaming of brokers; sorts `words` in place."""
     words.sort()
     return (shared, data, *words)

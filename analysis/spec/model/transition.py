@@ -1,4 +1,4 @@
-"""An action and its effect: the controller's outcome, translated from control bits and back to them."""
+"""Translates control bits to the controller's input, and its outcome back to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from analysis.spec.model.words import Shared
 from analysis.spec.partition import NO_LEADER, Brokers, Outcome, Partition
 
 LOSES, ERASES, FLUSHES = 1, 2, 3
-"""What an action does to a broker's log: cut to what was flushed, delete, flush."""
+"""What an action does to a broker's log: cut it to what was flushed, delete, flush."""
 
 PARTITION_BITS = w.REPLICA | w.ADDING | w.REMOVING | w.IN_ISR | w.IN_ELR | w.LAST_KNOWN | w.LAST_LEADER | w.LEADER
 _CLUSTER_BITS = w.REGISTERED | w.UNFENCED | w.SHUTTING_DOWN
@@ -17,7 +17,10 @@ PROPOSAL_BITS = w.PROPOSED | w.STALE
 
 
 class Action(NamedTuple):
-    """What happens, to which broker (its position in the state; -1: to none) and how (a mask or a number)."""
+    """What happens, to which broker, and how.
+
+    The broker is its position in the state; -1: none. How it happens is a mask or a number.
+    """
 
     kind: str
     broker: int = -1
@@ -25,9 +28,11 @@ class Action(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """An action and its effect. `elected` is who began a term as leader (-1: nobody); `disks` acts on logs.
+    """An action and its effect.
 
-    `forgiven`: the election was an operator's unclean one, whose losses are his.
+    `elected` is the broker that began a leader epoch (-1: none); `disks` are the effects on logs.
+    `forgiven`: the election was an operator's unclean one, so the protocol is not to blame for its
+    losses.
     """
 
     action: Action
@@ -39,15 +44,18 @@ class Transition(NamedTuple):
 
 
 def partition_of(shared: Shared, controls: tuple[int, ...], first: int) -> Partition:
-    """The controller's record, with `first` at the head of the replica list and every epoch at 0."""
+    """Return the controller's record, with `first` at the head of the replica list.
+
+    Every epoch is 0.
+    """
     replicas = [broker for broker, control in enumerate(controls) if control & w.REPLICA]
     return Partition(
         replicas=(first, *(broker for broker in replicas if broker != first)),
-        isr=having(controls, w.IN_ISR),
-        elr=having(controls, w.IN_ELR),
+        isr=positions_with(controls, w.IN_ISR),
+        elr=positions_with(controls, w.IN_ELR),
         last_known=_last_known(shared, controls),
-        adding=having(controls, w.ADDING),
-        removing=having(controls, w.REMOVING),
+        adding=positions_with(controls, w.ADDING),
+        removing=positions_with(controls, w.REMOVING),
         leader=_position(controls, w.LEADER),
         recovering=shared.recovering,
         last_known_leader=_position(controls, w.LAST_LEADER),
@@ -63,7 +71,10 @@ def transition_of(
     *,
     answered: bool,
 ) -> Transition:
-    """`action` with the outcome that the controller made of it. `answered`: the leader learns of it by an answer."""
+    """Return `action` with the outcome that the controller made of it.
+
+    `answered`: the leader learns of it by an answer.
+    """
     partition, cluster = outcome.partition, outcome.cluster
     changed = partition.partition_epoch != before.partition_epoch
     keep = ~(PARTITION_BITS | _CLUSTER_BITS | (PROPOSAL_BITS if changed else 0))
@@ -89,7 +100,8 @@ def transition_of(
         if broker == partition.last_known_leader:
             control |= w.LAST_LEADER
         after.append(control)
-        # A broker deletes the log of a replica that was taken from it, as soon as it runs and learns of it.
+        # A broker deletes the log of a replica that it no longer has, as soon as it runs and learns
+        # of it.
         if control & w.UP and not control & w.REPLICA and controls[broker] & (w.REPLICA | w.UP):
             disks.append((broker, ERASES))
     shared = shared._replace(
@@ -98,7 +110,7 @@ def transition_of(
     if changed:
         shared = shared._replace(in_flight=False)
         if not answered:
-            # The leader read this change in the metadata log, and with it every config before it.
+            # The leader read this change in the metadata log, and every config before it.
             shared = shared._replace(leader_min_isr=shared.min_isr)
     began = partition.leader_epoch != before.leader_epoch and partition.leader >= 0
     return Transition(action, shared, tuple(after), partition.leader if began else -1, tuple(disks))
@@ -110,16 +122,16 @@ def _last_known(shared: Shared, controls: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(broker for broker, control in enumerate(controls) if control & w.LAST_KNOWN)
 
 
-def having(controls: tuple[int, ...], flag: int) -> Brokers:
-    """The positions whose control bits have `flag`."""
+def positions_with(controls: tuple[int, ...], flag: int) -> Brokers:
+    """Return the positions whose control bits have `flag`."""
     return frozenset([broker for broker, control in enumerate(controls) if control & flag])
 
 
 def _position(controls: tuple[int, ...], flag: int) -> int:
-    """The one position whose control bits have `flag`, `NO_LEADER` if there is none."""
+    """Return the one position with `flag`, `NO_LEADER` if there is none."""
     return next((broker for broker, control in enumerate(controls) if control & flag), NO_LEADER)
 
 
 def with_bits(controls: tuple[int, ...], broker: int, *, clear: int = 0, add: int = 0) -> tuple[int, ...]:
-    """The control bits with those of one broker changed."""
+    """Return the control bits with those of one broker changed."""
     return (*controls[:broker], controls[broker] & ~clear | add, *controls[broker + 1 :])

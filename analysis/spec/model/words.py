@@ -1,14 +1,14 @@
-"""How a state is held: one small integer a broker, and two that index what the brokers share.
+"""Packs a state: one small integer a broker, and two for what the brokers share.
 
-A log is a bit mask of record numbers. Records are numbered as they are appended, so a log, which only ever
-grows by newer records and is cut at its end, is the ascending list of its bits; the common prefix of two logs
-is their intersection (log matching, which the search checks as a property of its own); and of two logs the one
-with the higher last bit has the newer last epoch or, in one epoch, the longer log. No leader epoch needs
-storing.
+A log is a bit mask of record numbers. Records are numbered as they are appended. So a log, which
+only ever grows by newer records and is cut at its end, is the ascending list of its bits. The
+common prefix of two logs is their intersection (log matching, which the search checks as a property
+of its own). Of two logs, the log with the higher last bit has the newer last epoch or, in one
+epoch, is the longer log. So no leader epoch needs storing.
 
-A broker's word is `control << DATA_BITS | flushed << MAX_RECORDS | log`: control bits high, so that sorting
-brokers by their words also groups them by control bits. All that distinguishes brokers is in their words, so
-states that differ by a renaming of brokers have the same sorted words.
+A broker's word is `control << DATA_BITS | flushed << MAX_RECORDS | log`: control bits high, so that
+sorting brokers by their words also groups them by control bits. All that distinguishes brokers is
+in their words, so states that differ by a renaming of brokers have the same sorted words.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ STALE = 1 << 14
 class Shared(NamedTuple):
     """What the brokers share apart from their logs; the budgets count what was used.
 
-    `min_isr` is the configured min.insync.replicas, `leader_min_isr` the value that the leader's broker has
-    applied. `first_replicas` is the length of the replica list of the topic's partition 0, 0 while it is this
-    partition's own: releases cap the effective min ISR of all partitions by it. `nobody_known`: LastKnownElr is
-    [-1], a bug of 4.0 and 4.1.0 (apache/kafka#20629).
+    `min_isr` is the configured min.insync.replicas, `leader_min_isr` the value that the leader's
+    broker has applied. `first_replicas` is the length of the replica list of the topic's partition
+    0, by which releases cap the effective min ISR of all partitions; 0 while it is this partition's
+    own. `nobody_known`: LastKnownElr is [-1], a bug of 4.0 and 4.1.0 (apache/kafka#20629).
     """
 
     min_isr: int
@@ -67,10 +67,10 @@ class Shared(NamedTuple):
 
 
 class Data(NamedTuple):
-    """What the logs are measured against: masks of records, and how many were appended so far.
+    """What the logs are compared with: masks of records, and how many were appended.
 
-    `committed`: the HW of some leader passed it. `acked`: a producer was told so, under acks=all. `older`:
-    appended before the present leader's term began. `strong`: sent with acks=all.
+    `committed`: the HW of some leader passed it. `acked`: a producer got its ack, under acks=all.
+    `older`: appended before the present leader epoch began. `strong`: sent with acks=all.
     """
 
     appended: int = 0
@@ -80,7 +80,7 @@ class Data(NamedTuple):
     strong: int = 0
 
     def pack(self) -> int:
-        """As one integer."""
+        """Return it as one integer."""
         number = self.appended
         for mask in (self.older, self.committed, self.acked, self.strong):
             number = number << MAX_RECORDS | mask
@@ -88,7 +88,7 @@ class Data(NamedTuple):
 
 
 def unpack(number: int) -> Data:
-    """The `Data` that `Data.pack` packed."""
+    """Return the `Data` that `Data.pack` packed."""
     masks = [(number >> MAX_RECORDS * place) & LOG for place in (3, 2, 1, 0)]
     return Data(number >> 4 * MAX_RECORDS, *masks)
 
