@@ -1,13 +1,15 @@
 """aborted-read: a consumer got a value that it never should have got.
 
-The rule: a value that surely was not appended (its send failed), got at either isolation; or a value of an aborted
-transaction, got by a read_committed consumer. One item a value, at the lowest place where it was got.
+The rule has two cases. A consumer of either isolation got a value that surely was not appended,
+because its send failed. Or a read_committed consumer got a value of an aborted transaction. One
+item a value, at the lowest place where it was got.
 
-The data: polls of every consumer, the final read's too; sends with status failed or txn_outcome aborted.
+The data: polls of every consumer, the final read's too; sends with status failed or txn_outcome
+aborted.
 
-Why it is sound: a send counts as failed only where the broker's answer rules out that the record was appended,
-and a transaction as aborted only where the coordinator said so. A transaction whose outcome is not known is no
-evidence, nor is a send whose outcome is not known.
+Why it is sound: a send counts as failed only where the broker's answer rules out that the record
+was appended, and a transaction as aborted only where the coordinator said so. A transaction or a
+send whose outcome is not known is no evidence.
 
 When it cannot tell: without sends or polls.
 """
@@ -24,19 +26,22 @@ KIND = "aborted-read"
 
 
 def why_unknown(facts: Facts) -> str | None:
-    """Why nothing, or not everything, could be judged."""
+    """Return why nothing, or not everything, could be judged."""
     return facts.without("sends", "polls")
 
 
-def forbidden() -> Column:
-    """Whether a row of the history was got though it never should have been."""
+def is_forbidden_read() -> Column:
+    """Return whether a row of the history is a read that never should have happened."""
     failed, aborted = F.coalesce("failed", F.lit(False)), F.coalesce("in_aborted", F.lit(False))
     seen, shown = F.col("polled_ns").isNotNull(), F.coalesce("shown", F.lit(False))
     return (seen & failed) | (shown & aborted)
 
 
 def items() -> Column:
-    """The item of a row of the history, at the lowest place that counts; null when it is none."""
+    """Return the item of a row of the history, or null.
+
+    It is at the lowest place that counts.
+    """
     return F.when(
         F.col("got_places").isNotNull(),
         item(

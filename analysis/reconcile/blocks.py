@@ -1,16 +1,19 @@
-"""Offsets taken together in blocks of 64: one pass over sends and polls, after which most rows need no second look.
+"""Summarizes offsets in blocks of 64, so that most rows need no second look.
 
-A block's row of one source (the acks, or one consumer's session) says how many rows it has, which of the 64
-offsets they stand at (`mask`, a bit each), and the rows' hashes taken together. Sources whose summaries are
-equal hold the same values at the same offsets, so what they hold is not compared row by row.
+One pass over sends and polls makes the summaries. A block has one row for each source: the acks, or
+one consumer's session. The row says how many rows the source has, which of the 64 offsets they are
+at (`mask`, a bit each), and the rows' hashes taken together. Sources with equal summaries hold the
+same values at the same offsets, so their contents are not compared row by row.
 
-The hashes: `xor` and `sum` of one 64-bit hash of (offset, value); `sum` of its upper 40 bits, which cannot
-overflow below 2^23 rows and is null beyond, which equals nothing. Two different sets of rows look the same with
-a chance below 2^-64. Where a source has a row twice, it cancels out of `xor`, and only `sum` (2^-40) tells such blocks
-apart. `compared` does not depend on it, for a block with two rows at one offset never agrees; replica_divergence does.
+The hashes: `xor` and `sum` of one 64-bit hash of (offset, value). `sum` takes the upper 40 bits,
+which cannot overflow below 2^23 rows; beyond that it is null, which equals nothing. Two different
+sets of rows look the same with a chance below 2^-64. Where a source has a row twice, it cancels out
+of `xor`, and only `sum` (2^-40) distinguishes such blocks. `compare_blocks` does not depend on it,
+because a block with two rows at one offset never agrees; replica_divergence does.
 
-Leader epochs are not hashed, for acks have none and read_committed consumers get fewer rows: the polls of a block
-have the same ones if they all have one and the same, as in almost every block.
+Leader epochs are not hashed, because acks have none and read_committed consumers get fewer rows.
+The polls of a block have the same epochs if they all have one and the same epoch, as in almost
+every block.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from analysis.reconcile.checks import flaw
+from analysis.reconcile.checks import flaw_number
 from analysis.reconcile.facts import Facts, runs_where
 from analysis.reconcile.tables import RecordTables
 
@@ -34,28 +37,31 @@ _SUMMARY = "struct<rows:bigint,mask:bigint,xor:bigint,sum:bigint>"
 
 
 def block_of(number: str) -> Column:
-    """The block of an offset or a value."""
+    """Return the block of an offset or a value."""
     return F.shiftright(number, BITS)
 
 
 def bit_of(number: str) -> Column:
-    """The bit of an offset or a value in the mask of its block."""
+    """Return the bit of an offset or a value in the mask of its block."""
     place = F.col(number).bitwiseAND(F.lit(2**BITS - 1)).cast("int")
     return F.call_function("shiftleft", F.lit(1).cast("bigint"), place)
 
 
-def in_transaction() -> Column:
-    """Whether a row of sends is of a transaction."""
+def is_transactional() -> Column:
+    """Return whether a row of sends belongs to a transaction."""
     return F.col("txn").isNotNull() | F.col("txn_outcome").isNotNull()
 
 
-def may_be_hidden() -> Column:
-    """Whether a row of sends is of a transaction that is not known to be committed."""
-    return in_transaction() & ~F.coalesce(F.col("txn_outcome") == "committed", F.lit(False))
+def can_be_hidden() -> Column:
+    """Return whether a row of sends is of a transaction not known to be committed."""
+    return is_transactional() & ~F.coalesce(F.col("txn_outcome") == "committed", F.lit(False))
 
 
 def sum_of(hashed: Column) -> Column:
-    """The sum of hashes: of their upper 40 bits, so that it does not overflow; null for so many rows that it does."""
+    """Return the sum of the hashes' upper 40 bits.
+
+    Null for so many rows that it overflows.
+    """
     return F.try_sum(F.shiftright(hashed, 24))
 
 
@@ -73,29 +79,32 @@ def _summary(where: Column | None = None) -> Column:
 
 
 def send_blocks(tables: RecordTables) -> DataFrame | None:
-    """Sends by status and block (null where no offset is known).
+    """Return the sends by status and block (null where no offset is known).
 
-    `all` is the summary of the rows, `shown` of those that a read_committed consumer may get; `aborted` and
-    `in_txn` count rows of transactions, `answered` those that a broker answers for; `first` is the lowest offset;
-    `flaw`: see the module checks.
+    `all` is the summary of the rows, `shown` of those that a read_committed consumer may get.
+    `aborted` and `in_txn` count rows of transactions, `answered` those that a broker answers.
+    `first` is the lowest offset; `flaw`: see the module checks.
     """
     if tables.sends is None:
         return None
     placed = F.when((F.col("status") == "acked") & F.col("offset").isNotNull(), block_of("offset"))
     return tables.sends.groupBy(*PARTITION, "status", placed.alias("block")).agg(
         _summary().alias("all"),
-        _summary(~may_be_hidden()).alias("shown"),
+        _summary(~can_be_hidden()).alias("shown"),
         F.count("offset").alias("placed"),
         F.count(F.when(F.col("txn_outcome") == "aborted", 1)).alias("aborted"),
-        F.count(F.when(in_transaction(), 1)).alias("in_txn"),
+        F.count(F.when(is_transactional(), 1)).alias("in_txn"),
         F.count(F.when(F.col("acks") != 0, 1)).alias("answered"),
         F.min("offset").alias("first"),
-        flaw(tables, "sends"),
+        flaw_number(tables, "sends"),
     )
 
 
 def poll_blocks(tables: RecordTables) -> DataFrame | None:
-    """Polls by consumer, session, isolation and block; counts as in `PollFacts`."""
+    """Return the polls by consumer, session, isolation and block.
+
+    The counts are those of `PollFacts`.
+    """
     if tables.polls is None:
         return None
     previous = F.col("prev_offset")
@@ -113,22 +122,22 @@ def poll_blocks(tables: RecordTables) -> DataFrame | None:
         F.count(F.when(F.col("offset") <= previous, 1)).alias("back"),
         F.count(F.when(F.col("offset") - 1 > previous, 1)).alias("jumped"),
         F.count(previous).alias("chained"),
-        flaw(tables, "polls"),
+        flaw_number(tables, "polls"),
     )
 
 
-def compared(
+def compare_blocks(
     sends: DataFrame | None, polls: DataFrame | None, partitions: DataFrame, runs: Sequence[Facts]
 ) -> DataFrame | None:
-    """One row a block: what its sources hold, whether they agree, and which final offsets a consumer may see.
+    """Return one row a block: what its sources hold, and whether they agree.
 
-    - `agree`: acks, consumers and the final read hold the same rows, an offset each, as far as each may see them, and
-      polls have one leader epoch;
-    - `final_mask`: the offsets of the final read; `shown_mask`: those of acks that a read_committed consumer may
-      get; `acks_final`: acks and the final read are the same;
+    - `agree`: acks, consumers and the final read hold the same rows, an offset each, as far as each
+      may see them, and polls have one leader epoch.
+    - `final_mask`: the offsets of the final read. `shown_mask`: those of acks that a read_committed
+      consumer may get. `acks_final`: acks and the final read are the same.
     - `ordinary_mask`: the offsets that any ordinary consumer returned.
 
-    `partitions` is `facts.partition_facts`. None: neither sends nor polls.
+    `partitions` is `facts.partition_facts`. None: there are neither sends nor polls.
     """
     parts = []
     if sends is not None:
@@ -151,7 +160,7 @@ def compared(
     grouped = blocks.groupBy(*BLOCK).agg(
         *(F.max(name).alias(name) for name in ("acks", "shown", "final")),
         *(f(name).alias(f"{name}_{f.__name__}") for name in ("open", "committed") for f in (F.min, F.max)),
-        *(F.bool_and(_once(name)).alias(f"{name}_once") for name in ("acks", "open", "committed")),
+        *(F.bool_and(_has_one_row_an_offset(name)).alias(f"{name}_once") for name in ("acks", "open", "committed")),
         F.count("final").alias("finals"),
         F.bit_or("final.mask").alias("final_mask"),
         F.bit_or("ordinary").alias("ordinary_mask"),
@@ -160,10 +169,10 @@ def compared(
     joined = grouped.join(F.broadcast(ends), PARTITION, "left")
     return joined.select(
         *BLOCK,
-        _agree(runs).alias("agree"),
+        _do_sources_agree(runs).alias("agree"),
         "final_mask",
         F.col("shown.mask").alias("shown_mask"),
-        _acks_final().alias("acks_final"),
+        _is_acks_final().alias("acks_final"),
         "ordinary_mask",
     )
 
@@ -174,21 +183,26 @@ def _columns(**given: Column) -> list[Column]:
     return [given.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in kinds.items()]
 
 
-def _once(name: str) -> Column:
-    """Whether a source has one row an offset."""
+def _has_one_row_an_offset(name: str) -> Column:
+    """Return whether a source has one row an offset."""
     return F.coalesce(F.col(f"{name}.rows") == F.bit_count(f"{name}.mask").cast("bigint"), F.lit(True))
 
 
-def _acks_final() -> Column:
-    """See `compared`. A sum that is null is no sum: it equals nothing."""
+def _is_acks_final() -> Column:
+    """Return `acks_final` of `compare_blocks`.
+
+    A null sum equals nothing.
+    """
     same = (F.col("acks") == F.col("final")) & F.col("acks.sum").isNotNull()
     return F.coalesce(same, F.lit(False)) & F.col("acks_once") & (F.col("finals") == 1)
 
 
-def _agree(runs: Sequence[Facts]) -> Column:
-    """See `compared`. Without a final read of the block there is nothing to agree with, but below the log start.
+def _do_sources_agree(runs: Sequence[Facts]) -> Column:
+    """Return `agree` of `compare_blocks`.
 
-    A block that has no acks agrees only if no log start moved: its values may have been acked at offsets gone since.
+    Without a final read of the block there is nothing to agree with, except below the log start. A
+    block without acks agrees only if no log start moved: its values may have been acked at offsets
+    removed since.
     """
     once = F.col("one_epoch") & F.col("acks_once") & F.col("open_once") & F.col("committed_once")
     alike = reduce(
@@ -210,14 +224,14 @@ def _agree(runs: Sequence[Facts]) -> Column:
     return F.coalesce(F.col("final_read") & once & alike & counted & (read | removed), F.lit(False))
 
 
-def readable(blocks: DataFrame, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame:
-    """The offsets of the final read by block: `open_mask`, and of those that read_committed lets through, `shown_mask`.
+def readable_blocks(blocks: DataFrame, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame:
+    """Return the offsets of the final read by block.
 
-    `agreed_mask` is `open_mask` where the block agrees, else null; `returned` are the offsets that any ordinary
-    consumer returned.
-
-    Where acks and final read are the same, the acks say which offsets hold values of transactions that may be
-    hidden; elsewhere each value of the final read is looked up in sends.
+    `open_mask` has all of them, `shown_mask` those that read_committed lets through. `agreed_mask`
+    is `open_mask` where the block agrees, else null; `returned` has the offsets that any ordinary
+    consumer returned. Where acks and final read are the same, the acks say which offsets hold
+    values of transactions that may be hidden. Elsewhere each value of the final read is looked up
+    in sends.
     """
     read = blocks.where("final_mask IS NOT NULL")
     told = runs_where(runs, lambda facts: facts.final_read_committed or not facts.has_transactions)
@@ -238,7 +252,7 @@ def readable(blocks: DataFrame, tables: RecordTables, runs: Sequence[Facts]) -> 
     rows = rows.join(looked_up, BLOCK, "left_semi").select(*BLOCK, "offset", "value")
     shown = F.lit(False)
     if tables.sends is not None:
-        of_value = tables.sends.groupBy("run", "value").agg(F.bool_or(may_be_hidden()).alias("hidden"))
+        of_value = tables.sends.groupBy("run", "value").agg(F.bool_or(can_be_hidden()).alias("hidden"))
         rows = rows.join(of_value, ["run", "value"], "left")
         shown = ~F.coalesce("hidden", F.lit(True))
     seen = rows.groupBy(*BLOCK).agg(F.bit_or(F.when(shown, bit_of("offset"))).alias("looked_up"))

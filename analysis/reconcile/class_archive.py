@@ -1,10 +1,11 @@
-"""An archive of Spark's loaded classes (JVM class data sharing), so that only the first start on a host is slow.
+"""Archives Spark's loaded classes (JVM CDS): only a host's first start is slow.
 
-The JVM that is told to write one does so when it exits, under a name of its own, and `finish` puts it in place.
-A JVM checks an archive against itself and the jars before it maps it, and goes on without when it does not fit.
+A JVM with the right flags writes the archive as it exits, under a name of its own, and `finish`
+moves it to its place. A JVM checks an archive against itself and the jars before it maps it, and
+does without it if it does not fit.
 
-Each Java and each virtual environment has one of its own. Those used last are kept; a process that has mapped one
-that is removed keeps it.
+Each Java and each virtual environment has its own archive. The last used ones are kept; a process
+that has mapped a removed archive keeps it.
 """
 
 from __future__ import annotations
@@ -23,21 +24,25 @@ from ebbtide.places import cache_dir
 KEPT_MAX = 3
 """Archives take about 170 MB each."""
 _PART_MAX_S = 3600.0
-"""A JVM writes its archive in some seconds; what is older was left by one that was killed."""
+"""A JVM writes its archive in some seconds; an older part was left by a killed JVM."""
 _QUIET = "-Xlog:disable -Xlog:all=off"
 
 
 class ClassArchive(msgspec.Struct, frozen=True, kw_only=True):
-    """JVM flags. `part`: where the JVM writes the archive as it exits, which takes some seconds; null: it does not."""
+    """JVM flags for the archive.
+
+    `part`: where the JVM writes the archive as it exits, which takes some seconds; null: it does
+    not.
+    """
 
     flags: str = ""
     archive: Path | None = None
     part: Path | None = None
 
     def finish(self) -> None:
-        """Put a written archive in its place, and remove those used the longest ago; the JVM has exited.
+        """Put a written archive in its place, and remove those used the longest ago.
 
-        Two that were written at once are the same.
+        The JVM has exited. Two archives that were written at once are the same.
         """
         if self.part is not None and self.archive is not None:
             with contextlib.suppress(OSError):
@@ -46,7 +51,10 @@ class ClassArchive(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _prune(folder: Path) -> None:
-    """Other processes may do the same at the same time."""
+    """Remove the archives used the longest ago.
+
+    Another process may do the same at once.
+    """
     archives = sorted(folder.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
     left = [part for part in folder.glob("*.part") if part.stat().st_mtime < time.time() - _PART_MAX_S]
     for path in (*archives[KEPT_MAX:], *left):
@@ -54,14 +62,17 @@ def _prune(folder: Path) -> None:
 
 
 def class_archive(java: Java, jars: Path) -> ClassArchive:
-    """The flags that make `java` map the archive for `jars`, or write it; none when the cache cannot be written."""
+    """Return the flags that make `java` map the archive for `jars`, or write it.
+
+    No flags when the cache cannot be written.
+    """
     folder = cache_dir() / "spark"
     if any(character.isspace() or character in "\"'" for character in str(folder)):
         return ClassArchive()
     key = hashlib.sha256(f"{java.executable.resolve()}\n{java.version}\n{jars}".encode()).hexdigest()[:16]
     archive = folder / f"{key}.jsa"
     if archive.is_file():
-        with contextlib.suppress(OSError):  # it may be another user's, or on a medium that is read only
+        with contextlib.suppress(OSError):  # it may be another user's, or on a read-only medium
             os.utime(archive)
         return ClassArchive(flags=f"-XX:SharedArchiveFile={archive} {_QUIET}", archive=archive)
     try:

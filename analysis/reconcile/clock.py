@@ -1,11 +1,13 @@
-"""Whether the clock that gave the HW observations their times was set back while they were made.
+"""Finds whether the clock of the HW observations was set back in between.
 
-The data: watermarks of source list_offsets with a leader epoch, in the order of their rows. One thread asks one broker,
-again and again, and writes each answer down before it asks again; so a broker's answers for a partition lie in a file
-in the order in which they came, and their times can go down there only if the clock did.
+The data: watermarks of source list_offsets with a leader epoch, in the order of their rows. One
+thread asks one broker again and again, and writes each answer down before it asks again. So a
+broker's answers for a partition are in a file in the order in which they came. Their times can
+decrease there only if the clock did.
 
-When it cannot tell: a step forward, or one back that is shorter than the time between two answers, leaves no trace. Nor
-does it change which of a broker's answers comes first. A table whose rows are in another order looks like a step.
+When it cannot tell: a step forward, or a step back that is shorter than the time between two
+answers, leaves no trace. Neither changes which of a broker's answers comes first. A table whose
+rows are in another order looks like a step.
 """
 
 from __future__ import annotations
@@ -24,12 +26,15 @@ _WHERE = ("topic", "partition", "broker")
 _JUDGED = (pc.field("source") == "list_offsets") & pc.field("leader_epoch").is_valid()
 
 
-def went_back(watermarks: Sequence[TableFile]) -> bool:
-    """Whether any of a table's files tells of a step back. Raises `UsageError` when one is damaged."""
-    return any(_goes_back(file) for file in watermarks if file.rows)
+def has_gone_back(watermarks: Sequence[TableFile]) -> bool:
+    """Return whether any of a table's files shows a step back.
+
+    Raises `UsageError` when a file is damaged.
+    """
+    return any(_has_decrease(file) for file in watermarks if file.rows)
 
 
-def _goes_back(file: TableFile) -> bool:
+def _has_decrease(file: TableFile) -> bool:
     try:
         rows = ds.dataset([str(file.path)], format="parquet", schema=TABLES["watermarks"]).to_table(
             columns=[*_WHERE, "asked_ns", "at_ns"], filter=_JUDGED

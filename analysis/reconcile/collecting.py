@@ -1,4 +1,7 @@
-"""Collects the facts of some runs in one job, from blocks of their sends and polls and from their small tables."""
+"""Collects the facts of some runs in one job.
+
+They come from blocks of the runs' sends and polls, and from their small tables.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from analysis.reconcile.blocks import PARTITION
-from analysis.reconcile.checks import flaw, misfit, refuse_count, refuse_flaw
-from analysis.reconcile.clock import went_back
+from analysis.reconcile.checks import flaw_number, misfit_error, refuse_count, refuse_flaw
+from analysis.reconcile.clock import has_gone_back
 from analysis.reconcile.damaged_logs import damaged_logs, unread_replicas
 from analysis.reconcile.facts import (
     CheckpointFacts,
@@ -22,7 +25,7 @@ from analysis.reconcile.facts import (
     SendFacts,
     ServedFacts,
 )
-from analysis.reconcile.policies import PolicyFacts, compacted, default_policy
+from analysis.reconcile.policies import PolicyFacts, compacted_topics, default_policy
 from analysis.reconcile.tables import RecordTables, RunFiles
 
 _SHAPES: dict[str, type[msgspec.Struct]] = {
@@ -48,9 +51,10 @@ _COUNTED = ("sends", "polls", "served")
 def collect_facts(
     tables: RecordTables, sends: DataFrame | None, polls: DataFrame | None, runs: Sequence[RunFiles]
 ) -> list[Facts]:
-    """The facts of each run, in their order. `sends` and `polls` are `blocks.send_blocks` and `blocks.poll_blocks`.
+    """Return the facts of each run, in their order.
 
-    Raises `UsageError` for values that the record format does not have, and for rows that were not read.
+    `sends` and `polls` are `blocks.send_blocks` and `blocks.poll_blocks`. Raises `UsageError` for
+    values that the record format does not have, and for rows that were not read.
     """
     sections = []
     if sends is not None:
@@ -58,9 +62,9 @@ def collect_facts(
     if polls is not None:
         sections.append(_polls(polls))
     if tables.watermarks is not None:
-        sections += [_served(tables.watermarks, flaw(tables, "watermarks")), _checkpoints(tables.watermarks)]
+        sections += [_served(tables.watermarks, flaw_number(tables, "watermarks")), _checkpoints(tables.watermarks)]
     if tables.partitions is not None:
-        sections.append(_epochs(tables.partitions, flaw(tables, "partitions")))
+        sections.append(_epochs(tables.partitions, flaw_number(tables, "partitions")))
     if tables.configs is not None:
         sections.append(_policies(tables.configs))
     found: list[dict[str, list[Any]]] = [{name: [] for name in _SHAPES} for _ in runs]
@@ -71,7 +75,7 @@ def collect_facts(
             try:
                 found[run][section].append(msgspec.convert(values, _SHAPES[section]))
             except msgspec.ValidationError as error:
-                raise misfit(runs[run], table, error) from None
+                raise misfit_error(runs[run], table, error) from None
     for number, record in enumerate(runs):
         for section in _COUNTED:
             refuse_count(record, _TABLES[section], sum(one.rows for one in found[number][section]))
@@ -79,7 +83,7 @@ def collect_facts(
 
 
 def facts_of(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
-    """The facts of one run, of the rows `found` of each section."""
+    """Return the facts of one run from the rows `found` of each section."""
     manifest = run.manifest
     named = {
         f"{one.topic}-{one.partition}" for one in (*found["sends"], *found["polls"])
@@ -87,7 +91,7 @@ def facts_of(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
     policies, by_default = found.pop("policies"), default_policy(run.record)
     used = {name.rpartition("-")[0] for name in named}
     logged = used | {one.topic for one in found["checkpoints"]}
-    with_holes = {one.topic for one in compacted(logged, policies, by_default)}
+    with_holes = {one.topic for one in compacted_topics(logged, policies, by_default)}
     return Facts(
         run=number,
         rows=run.rows,
@@ -97,11 +101,11 @@ def facts_of(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
         complete=manifest.status == "complete",
         idempotent=tuple(int(name) for name, producer in manifest.producers.items() if producer.idempotent),
         transactional=any(producer.transactional for producer in manifest.producers.values()),
-        clock_went_back=went_back(run.files["watermarks"]),
+        clock_went_back=has_gone_back(run.files["watermarks"]),
         gaps=run.gaps,
         damaged_logs=damaged_logs(run.record, found["checkpoints"], with_holes),
         unread_replicas=unread_replicas(run.record),
-        compacted=compacted(used, policies, by_default),
+        compacted=compacted_topics(used, policies, by_default),
         **found,
     )
 
@@ -145,7 +149,10 @@ def _served(watermarks: DataFrame, flaw: Column) -> DataFrame:
 
 
 def _checkpoints(watermarks: DataFrame) -> DataFrame:
-    """Two last rows at one time: the lower HW is the one that both agree on."""
+    """Return the last checkpoint of each replica.
+
+    Of two last rows at one time, the lower HW counts: both agree on it.
+    """
     rows = (
         watermarks.where("source = 'checkpoint'")
         .groupBy(*PARTITION, "broker")
@@ -174,7 +181,10 @@ def _epochs(partitions: DataFrame, flaw: Column) -> DataFrame:
 
 
 def _policies(configs: DataFrame) -> DataFrame:
-    """A broker's default has another name than a topic's own."""
+    """Return the cleanup policies.
+
+    A broker's default has another name than a topic's own policy.
+    """
     rows = configs.where(F.col("name").isin("cleanup.policy", "log.cleanup.policy"))
     return _section("policies", rows.select("run", "resource", "value").distinct())
 

@@ -1,35 +1,41 @@
-"""Where one value stood, and what stood at one offset: as much of it as the kinds of anomaly need, and no more.
+"""Adds to a row where else its value was, and what else was at its offset.
 
-A value may stand at any number of offsets, and an offset may have held any number of values, in a record that a
-broken producer or somebody else wrote. So no row carries all of the others: what decides is taken from them as
-extremes and counts, which are exact, and what is only shown is a list of at most `LISTED`. All of it is in windows
-that are sorted, never in lists as long as the windows: the work is that of sorting the rows, times the partition's
+Only as much as the kinds of anomaly need. A value may be at any number of offsets, and an offset
+may have held any number of values, in a record that a broken producer or somebody else wrote. So no
+row carries all of the others. What decides is taken from them as extremes and counts, which are
+exact; what is only shown is a list of at most `LISTED`. All of it is computed in sorted windows,
+never in lists as long as the windows: the work is that of sorting the rows, times the partition's
 leader epochs.
 
-`with_places` adds, of a row's value:
+`with_places` adds, for a row's value:
 
-- `stands_in_partition`, `read_in_partition`: whether it stands, or an ordinary consumer got it, anywhere in the
-  partition of the row;
-- at its lowest place that is evidenced: `places`, the lowest of those places as structs (topic, partition, offset),
-  `places_in_all`, how many there are, `standing`, at how many of them it stands, and `unreadable`, at how many nobody
-  can read any more: below the log start, or in a partition whose final offsets are not known; else null;
-- at the lowest place where it was got though it never should have been (`aborted_read.forbidden`): `got_places`
-  and `got_in_all`, likewise; else null.
+- `stands_in_partition`, `read_in_partition`: whether it stands, or an ordinary consumer got it,
+  anywhere in the partition of the row.
+- At its lowest place that is evidenced: `places`, the lowest of those places as structs (topic,
+  partition, offset); `places_in_all`, how many there are; `standing`, at how many of them it
+  stands; and `unreadable`, at how many nobody can read any more, because they are below the log
+  start or in a partition whose final offsets are not known. Else null.
+- At the lowest place where it was got although it never should have been
+  (`aborted_read.is_forbidden_read`): `got_places` and `got_in_all`, likewise. Else null.
 
-`with_others` adds, of a row's offset:
+`with_others` adds, for a row's offset:
 
-- `others`: the lowest other values, those that are evidenced first, as structs (value, polled_ns, epoch, evidenced,
-  final_ns); `others_in_all`: how many there are, those without a value counted as one, if more than `LISTED`;
-- at the lowest value that is evidenced: `values`, the lowest of those values, and `values_in_all`, how many there
-  are; else null;
-- `last_final`: what the final read returned there last, as a struct (final_ns, value, polled_ns), perhaps the row's;
-- `rival`: the last that a consumer got of another value, one of an older leader epoch apart, as a struct (polled_ns,
-  value);
-- `near_epochs`: structs (epoch, value) of values that do not stand: of each stretch between two elections the two of
-  the lowest leader epochs, so that the lowest not older than a given election is among them, whichever value is left
-  out; and two whose epoch is not known. Null for a row that was not acked.
+- `others`: the lowest other values, those that are evidenced first, as structs (value, polled_ns,
+  epoch, evidenced, final_ns). `others_in_all`: how many there are, if more than `LISTED`; all rows
+  without a value count as one.
+- At the lowest value that is evidenced: `values`, the lowest of those values, and `values_in_all`,
+  how many there are. Else null.
+- `last_final`: what the final read returned there last, perhaps the row's value, as a struct
+  (final_ns, value, polled_ns).
+- `rival`: the last other value that a consumer got, without those of an older leader epoch, as a
+  struct (polled_ns, value).
+- `near_epochs`: structs (epoch, value) of values that do not stand. Of each stretch between two
+  elections these are the two of the lowest leader epochs; so the lowest that is not older than a
+  given election is among them, whichever value is left out. Two whose epoch is not known are added.
+  Null for a row that was not acked.
 
-`polled_ns` is the last time that any consumer got it, `epoch` the lowest leader epoch that is known of it there.
+`polled_ns` is the last time that any consumer got it, `epoch` the lowest leader epoch that is known
+of it there.
 """
 
 from __future__ import annotations
@@ -40,7 +46,7 @@ from pyspark.sql import functions as F
 from analysis.reconcile import aborted_read
 
 LISTED = 20
-"""How many places of a value, values of an offset, or rows of replicas at an offset are shown."""
+"""How many places of a value, values of an offset, or replica rows of an offset are shown."""
 
 PLACE = ["run", "topic", "partition", "offset"]
 
@@ -49,7 +55,10 @@ _EPOCH_UNKNOWN, _BEFORE_ALL = -(2**31), -(2**31) + 1
 
 
 def with_places(rows: DataFrame) -> DataFrame:
-    """See the module. `rows` are all places of their values that matter, and are partitioned by `run` and `value`."""
+    """Add the columns on a row's value that the module describes.
+
+    `rows` are all places of their values that matter, and are partitioned by `run` and `value`.
+    """
     of_value = Window.partitionBy("run", "value")
     in_partition = Window.partitionBy("run", "value", "topic", "partition")
     so_far = of_value.orderBy("topic", "partition", "offset").rowsBetween(_FIRST, _HERE)
@@ -61,7 +70,7 @@ def with_places(rows: DataFrame) -> DataFrame:
     def at_lowest(which: str, aggregate: Column) -> Column:
         return F.when(F.col(which) & (F.col(f"{which}_so_far") == 1), aggregate.over(of_value))
 
-    rows = rows.withColumn("got", aborted_read.forbidden()).withColumns(
+    rows = rows.withColumn("got", aborted_read.is_forbidden_read()).withColumns(
         {
             "stands_in_partition": F.bool_or("stands").over(in_partition),
             "read_in_partition": F.bool_or(F.col("read_ns").isNotNull()).over(in_partition),
@@ -84,9 +93,10 @@ def with_places(rows: DataFrame) -> DataFrame:
 
 
 def with_others(rows: DataFrame) -> DataFrame:
-    """See the module. `rows` are all of their offsets that have a value.
+    """Add the columns on a row's offset that the module describes.
 
-    They have `at_offset`, how many there are with those that have none, and `epoch_group`: see `epoch_group`.
+    `rows` are all rows of their offsets that have a value. They have `at_offset`, the number of
+    rows at the offset with those that have no value, and `epoch_group`: see `epoch_group`.
     """
     of_offset = Window.partitionBy(*PLACE)
     polled = F.when(F.col("polled_ns").isNotNull(), F.struct("polled_ns", "value"))
@@ -129,7 +139,11 @@ def with_others(rows: DataFrame) -> DataFrame:
 
 
 def _rival() -> Column:
-    """Of the rows in order: those before, the next if it is of the same leader epoch; any, if its own is not known."""
+    """Return the column `rival`, from rows in order.
+
+    It looks at the rows before, and at the next row if it has the same leader epoch. If the row's
+    own epoch is not known, any row counts.
+    """
     peer = F.col("next.epoch").eqNullSafe(F.col("epoch")) & F.col("next.polled_ns").isNotNull()
     return F.array_max(
         F.array(
@@ -141,7 +155,10 @@ def _rival() -> Column:
 
 
 def epoch_group() -> Column:
-    """What `near_epochs` are grouped by: the last leader epoch of `elections` that is not newer than the row's."""
+    """Return what `near_epochs` are grouped by.
+
+    It is the last leader epoch of `elections` that is not newer than the row's.
+    """
     older = F.filter("elections", lambda election: election["leader_epoch"] <= F.col("epoch"))
     last = F.coalesce(F.array_max(F.transform(older, lambda election: election["leader_epoch"])), F.lit(_BEFORE_ALL))
     known = F.when(F.col("epoch").isNull(), F.lit(_EPOCH_UNKNOWN)).otherwise(last)

@@ -1,12 +1,14 @@
-"""damaged: a record that came back, but not as this run wrote it.
+"""damaged: a record came back, but not as this run wrote it.
 
-The rule: a consumer returned a record whose CRC or run id is wrong, which polls shows as a null value. One item a
-(partition, offset), whoever returned it and however often.
+The rule: a consumer returned a record whose CRC or run id is wrong, which polls shows as a null
+value. One item a (partition, offset), whoever returned it and however often.
 
-The data: polls of every consumer, the final read's too. Control records are never returned to a consumer.
+The data: polls of every consumer, the final read's too. Control records are never returned to a
+consumer.
 
-Why it is sound: each payload carries its own checksum and the run's id, so a record that passes is one of the
-run's, and one that does not pass was written by somebody else or changed on the way.
+Why it is sound: each payload carries its own checksum and the run's id. So a record that passes is
+one of the run's, and a record that does not pass was written by somebody else or changed on the
+way.
 
 When it cannot tell: without polls.
 """
@@ -26,12 +28,12 @@ KIND = "damaged"
 
 
 def why_unknown(facts: Facts) -> str | None:
-    """Why nothing, or not everything, could be judged."""
+    """Return why nothing, or not everything, could be judged."""
     return facts.without("polls")
 
 
 def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """One row an item; None: there are none."""
+    """Return one row an item; None: there are none."""
     if tables.polls is None or not any(polls.damaged for facts in runs for polls in facts.polls):
         return None
     places = (

@@ -1,11 +1,12 @@
-"""Which replicas' logs are damaged where committed records stand: below the HW that the replica checkpointed.
+"""Finds the replicas' logs that are damaged below the HW they checkpointed.
 
-The data: evidence.json, which says of each damage from which offset on the log cannot be read, and the checkpointed
-HWs (watermarks of source checkpoint). A torn tail above the HW is what a power loss leaves, and says nothing. Offsets
-that a compacted topic lacks between two segments are what compaction leaves, and say nothing either.
+The data: evidence.json, which says for each damage from which offset on the log cannot be read, and
+the checkpointed HWs (watermarks of source checkpoint). A torn tail above the HW is what a power
+loss leaves, and says nothing. Compaction leaves gaps between two segments of a compacted topic;
+these say nothing either.
 
-Why it matters: a batch that cannot be read has no row in replicas. A row that is missing there counts as no
-divergence, so that without this a log that nobody can read would agree with every other.
+Why it matters: a batch that cannot be read has no row in replicas. A missing row there counts as no
+divergence. Without this check, a log that nobody can read would agree with every other log.
 """
 
 from __future__ import annotations
@@ -20,23 +21,27 @@ from analysis.reconcile.facts import CheckpointFacts, DamagedLog
 def damaged_logs(
     record: Path, checkpoints: Sequence[CheckpointFacts], compacted: Collection[str]
 ) -> tuple[DamagedLog, ...]:
-    """The replicas with damage below their HW; a replica without a checkpoint has the highest of its partition.
+    """Return the replicas with damage below their HW.
 
-    `compacted` are the topics that were compacted at some time of the run.
+    A replica without a checkpoint has the highest checkpoint of its partition. `compacted` are the
+    topics that were compacted at some time of the run.
     """
     report = report_of(record, "replicas", ReplicasReport)
-    return tuple(_damaged(report.logs, checkpoints, compacted)) if report is not None else ()
+    return tuple(_first_damage(report.logs, checkpoints, compacted)) if report is not None else ()
 
 
 def unread_replicas(record: Path) -> tuple[str, ...]:
-    """The replicas' logs and checkpoints that were not there or could not be read: what they hold is not compared."""
+    """Return the replicas' logs and checkpoints that are missing or unreadable.
+
+    What they hold is not compared.
+    """
     replicas = report_of(record, "replicas", ReplicasReport)
     checkpoints = report_of(record, "checkpoints", CheckpointsReport)
     logs = replicas.missing if replicas is not None else ()
     return (*logs, *((*checkpoints.missing, *checkpoints.problems) if checkpoints is not None else ()))
 
 
-def _damaged(
+def _first_damage(
     logs: Sequence[ReplicaLog], checkpoints: Sequence[CheckpointFacts], compacted: Collection[str]
 ) -> Iterator[DamagedLog]:
     own = {(one.topic, one.partition, one.broker): one.high_watermark for one in checkpoints}
@@ -46,15 +51,15 @@ def _damaged(
         others = [hw for (topic, partition, _), hw in own.items() if (topic, partition) == (log.topic, log.partition)]
         high_watermark = own.get((log.topic, log.partition, log.broker), max(others, default=0))
         damages = [one for one in log.damages if one.damage.kind != "hole" or log.topic not in compacted]
-        below = [one for one in damages if _from(one, log) < high_watermark]
+        below = [one for one in damages if _start_offset(one, log) < high_watermark]
         if below:
-            first = min(below, key=lambda one: _from(one, log))
+            first = min(below, key=lambda one: _start_offset(one, log))
             why = (
-                f"{first.file}: {first.damage.detail}, from offset {_from(first, log)} on, "
+                f"{first.file}: {first.damage.detail}, from offset {_start_offset(first, log)} on, "
                 f"below the checkpointed HW {high_watermark}"
             )
             yield DamagedLog(log.topic, log.partition, log.broker, why)
 
 
-def _from(damage: LogFileDamage, log: ReplicaLog) -> int:
+def _start_offset(damage: LogFileDamage, log: ReplicaLog) -> int:
     return damage.from_offset if damage.from_offset is not None else log.log_end_offset

@@ -1,17 +1,19 @@
-"""dirty-order: the records of one producer stand in another order than it sent them.
+"""dirty-order: a producer's records are in another order than it sent them.
 
-The rule: a producer's acked values of one partition, by `sequence`; one item a value whose offset is below that of
-the value before it.
+The rule: a producer's acked values of one partition, by `sequence`; one item a value whose offset
+is below that of the value before it.
 
 The data: sends with status acked and an offset; the final read and the last leader's own log.
 
-Why it is sound: a producer sends a partition's records in the order of their sequence, and an offset given later
-is higher, unless the log was cut in between. So only a pair counts whose first value still stands at its offset:
-then nothing was cut at or below it, and the second value got a lower offset although it was sent later.
-Without idempotence, retries with several requests under way may rightly do that; the details say.
+Why it is sound: a producer sends a partition's records in the order of their sequence, and an
+offset given later is higher, unless the log was cut in between. So only a pair counts whose first
+value still stands at its offset. Then nothing was cut at or below it, and the second value got a
+lower offset although it was sent later. Without idempotence, retries with several requests in
+flight may rightly do that; the details say so.
 
-When it cannot tell: without sends or a final read of each partition; for acked records without an offset; where the
-first value is not known to stand, be it lost, hidden, or below the log start.
+When it cannot tell: without sends or a final read of each partition; for acked records without an
+offset; where the first value is not known to stand, because it is lost, hidden, or below the log
+start.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from analysis.reconcile.blocks import PARTITION, block_of
-from analysis.reconcile.duplicate import idempotent
+from analysis.reconcile.duplicate import is_idempotent
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.tables import RecordTables
@@ -31,7 +33,7 @@ KIND = "dirty-order"
 
 
 def why_unknown(facts: Facts) -> str | None:
-    """Why nothing, or not everything, could be judged."""
+    """Return why nothing, or not everything, could be judged."""
     lacking = facts.without("sends", "polls")
     if lacking is not None:
         return lacking
@@ -39,7 +41,10 @@ def why_unknown(facts: Facts) -> str | None:
 
 
 def inversions(tables: RecordTables) -> DataFrame | None:
-    """The acked values whose offset is below that of the one before (`before`), whether that one stands or not."""
+    """Return the acked values whose offset is below that of the value before.
+
+    `before` is that value, whether it stands or not.
+    """
     if tables.sends is None or tables.polls is None:
         return None
     acked = tables.sends.where("status = 'acked' AND offset IS NOT NULL")
@@ -53,14 +58,17 @@ def inversions(tables: RecordTables) -> DataFrame | None:
 
 
 def blocks_before(inverted: DataFrame) -> DataFrame:
-    """The blocks of offsets where the first values of the pairs are looked for."""
+    """Return the blocks of offsets where the first values of the pairs are looked for."""
     return inverted.select(*PARTITION, block_of("before.offset").alias("block"))
 
 
 def items(
     inverted: DataFrame | None, tables: RecordTables, leaders: DataFrame | None, runs: Sequence[Facts]
 ) -> DataFrame | None:
-    """One row an item; None: there are none. `inverted` is `inversions`, `leaders` is `history.leader_logs`."""
+    """Return one row an item; None: there are none.
+
+    `inverted` is `inversions`, `leaders` is `history.leader_logs`.
+    """
     if inverted is None or tables.polls is None:
         return None
     stands = tables.polls.where("final AND value IS NOT NULL").select(*PARTITION, "offset", "value")
@@ -77,7 +85,7 @@ def items(
             "producer": F.col("producer"),
             "sequence": F.col("sequence"),
             "before": F.col("before"),
-            "idempotent": idempotent(runs),
+            "idempotent": is_idempotent(runs),
         },
     )
     return found.select(row.alias("item")).select("item.*")

@@ -1,6 +1,7 @@
-"""What is known of a run before any record is looked at: the manifest's word, and facts by partition.
+"""Holds what is known of a run before any record is looked at.
 
-These facts are as many as partitions, leader elections, brokers and falls of the HW, never as many as records.
+That is what the manifest says, and facts by partition. There are as many facts as partitions,
+leader elections, brokers and HW regressions, never as many as records.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ _LISTED_MAX = 5
 
 
 class SendFacts(msgspec.Struct, frozen=True):
-    """Sends of one status: `placed` of them have an offset, `aborted` an aborted transaction, `in_txn` any.
+    """Sends of one status: `placed` of them have an offset.
 
-    `first_offset` is the lowest of the offsets, null where there is none;
-    `unplaced` are acked by a broker, that is not with acks=0, and have no offset.
+    `aborted` belong to an aborted transaction, `in_txn` to any. `first_offset` is the lowest of the
+    offsets, null where there is none. `unplaced` were acked by a broker (not with acks=0) and have
+    no offset.
     """
 
     topic: str
@@ -64,9 +66,10 @@ class Peak(msgspec.Struct, frozen=True):
 
 
 class ServedFacts(msgspec.Struct, frozen=True):
-    """HW observations of one source and leader epoch: the `peaks` say of each time how high the HW was seen since.
+    """HW observations of one source and leader epoch.
 
-    There is one peak where the HW never went back, and one more for each level to which it fell for good.
+    The `peaks` say for each time how high the HW was seen since. There is one peak where the HW
+    never went back, and one more for each level to which it went back for good.
     """
 
     topic: str
@@ -88,7 +91,7 @@ class CheckpointFacts(msgspec.Struct, frozen=True):
 
 
 class EpochFacts(msgspec.Struct, frozen=True):
-    """One leader epoch in the metadata log: when it began, and who led in its last record."""
+    """One leader epoch in the metadata log: its start, and its last leader."""
 
     topic: str
     partition: int
@@ -99,13 +102,19 @@ class EpochFacts(msgspec.Struct, frozen=True):
 
 
 class CompactedFacts(msgspec.Struct, frozen=True):
-    """A topic that was compacted at some time of the run: records may go, though nobody lost them."""
+    """A topic that was compacted at some time of the run.
+
+    Its records may be missing although nothing lost them.
+    """
 
     topic: str
 
 
 class DamagedLog(msgspec.Struct, frozen=True):
-    """One replica whose log is damaged below the HW that it checkpointed; `why` says how, and from which offset on."""
+    """A replica whose log is damaged below the HW that it checkpointed.
+
+    `why` says how, and from which offset on.
+    """
 
     topic: str
     partition: int
@@ -114,10 +123,11 @@ class DamagedLog(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """All facts of one run, and what its manifest says of its end. `run` is its index among those read together.
+    """All facts of one run, and what its manifest says of its end.
 
-    `clock_went_back`: see the module clock. `gaps`: what of the record is not as the run left it. `damaged_logs`: the
-    replicas whose log is damaged below its checkpointed HW.
+    `run` is its index among the runs read together. `clock_went_back`: see the module clock.
+    `gaps`: the parts of the record that are not as the run left them. `damaged_logs`: the replicas
+    whose log is damaged below its checkpointed HW.
     """
 
     run: int = 0
@@ -155,55 +165,63 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unread(self) -> frozenset[str]:
-        """Partitions (`topic-partition`) whose final log is said not to be empty, and of which polls has no final row.
+        """Partitions (`topic-partition`) with a final log that polls has no final row of.
 
-        Each client's rows are a file of their own, so that the final read may be gone while others' polls are there.
-        A log that has nothing but control records looks the same: that cannot be told apart from here.
+        The final offsets say that the log is not empty. Each client's rows are a file of their own,
+        so the final read may be missing while others' polls are there. A log that has nothing but
+        control records looks the same: the facts cannot distinguish them.
         """
         read = {f"{one.topic}-{one.partition}" for one in self.polls if one.final}
         full = {name for name, ends in self.final_offsets.items() if ends.high_watermark > ends.log_start}
         return frozenset(full - read)
 
     def without_final_read(self) -> str | None:
-        """What there is no final read of, as a sentence; None when it covers all that was acked or read."""
+        """Say which partitions have no final read; None when all that matter have one.
+
+        All that was acked or read must be covered.
+        """
         if self.final_consumer is None:
             return "there was no final read"
         acked = {f"{one.topic}-{one.partition}" for one in self.sends if one.status == "acked" and one.placed}
         named = acked | {f"{one.topic}-{one.partition}" for one in self.polls}
         if uncovered := named - self.final_offsets.keys():
-            return f"the final read does not cover {_listed(uncovered)}"
+            return f"the final read does not cover {_short_list(uncovered)}"
         if self.unread:
-            return f"polls has no row of the final read of {_listed(self.unread)}, whose log is not empty"
+            return f"polls has no row of the final read of {_short_list(self.unread)}, whose log is not empty"
         return None
 
     def without_offsets(self) -> str | None:
-        """How many acked records have no offset, as a sentence; None when all have one."""
+        """Say how many acked records have no offset; None when all have one."""
         unplaced = sum(one.unplaced for one in self.sends if one.status == "acked")
         return f"{unplaced:,} acked record{'s have' if unplaced != 1 else ' has'} no offset" if unplaced else None
 
     def not_whole(self) -> str | None:
-        """What is missing of what anomalies are found in, as a sentence; None when nothing is."""
+        """Say what the record lacks for finding anomalies; None when nothing."""
         return "; ".join(one.why for one in self.gaps if one.part in OF_LOSSES) or None
 
     def with_damage(self) -> str | None:
-        """Which replicas are damaged below their HW, as a sentence; None when none is known to be."""
+        """Say which replicas are damaged below their HW; None when none is known to be."""
         if not self.damaged_logs:
             return None
         named = {f"{one.topic}-{one.partition} of broker {one.broker}" for one in self.damaged_logs}
         first = self.damaged_logs[0]
         return (
             f"committed records cannot be read in {len(named)} replica{'s' if len(named) != 1 else ''}: "
-            f"{_listed(named)} ({first.why})"
+            f"{_short_list(named)} ({first.why})"
         )
 
     def with_unread_replicas(self) -> str | None:
-        """Which replicas' logs or checkpoints could not be read, as a sentence; None when all could."""
+        """Say which replicas' logs or checkpoints could not be read; None when all could."""
         if not self.unread_replicas:
             return None
-        return f"of some replicas nothing is compared: {_listed(frozenset(self.unread_replicas))} is missing or damaged"
+        replicas = _short_list(frozenset(self.unread_replicas))
+        return f"nothing is compared for {replicas}: the log or checkpoint is missing or damaged"
 
     def without_log(self) -> str | None:
-        """Of which acked offsets the final log says nothing, since it begins above them; None: of none."""
+        """Say which partitions' final log begins above acked offsets; None when none does.
+
+        The final log says nothing of those offsets.
+        """
         acked = [
             (f"{one.topic}-{one.partition}", one.first_offset)
             for one in self.sends
@@ -213,7 +231,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         below = {name for name, first in acked if name in ends and first < ends[name].log_start}
         if not below:
             return None
-        return f"what was acked below the final log start is not known to have been there: {_listed(below)}"
+        return f"what was acked below the final log start is not known to have been there: {_short_list(below)}"
 
     @property
     def final_read_committed(self) -> bool:
@@ -226,7 +244,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         return self.transactional or any(one.in_txn for one in self.sends)
 
     def without(self, *tables: str) -> str | None:
-        """Which of the tables are missing or empty, as a sentence; None when all have rows, or have none to have."""
+        """Say which of the tables are missing or empty; None when all are as they should be."""
         lacking = [
             f"{table} is {'missing' if table in self.missing else 'empty'}"
             for table in tables
@@ -236,18 +254,18 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _nothing_was_read(self) -> bool:
-        """Whether polls is empty because every log was in the end, and no consumer got what stood there before."""
+        """Return whether polls is rightly empty: every final log is, and no consumer read."""
         ends = self.final_offsets.values()
         empty = bool(ends) and all(one.log_start == one.high_watermark for one in ends)
         return "polls" not in self.missing and empty and self.without_final_read() is None
 
 
-def _listed(names: Collection[str]) -> str:
+def _short_list(names: Collection[str]) -> str:
     return ", ".join(sorted(names)[:_LISTED_MAX]) + (" and more" if len(names) > _LISTED_MAX else "")
 
 
 def runs_where(runs: Sequence[Facts], holds: Callable[[Facts], bool]) -> Column:
-    """Whether a row is of a run for which `holds`."""
+    """Return whether a row is of a run for which `holds`."""
     chosen = [facts.run for facts in runs if holds(facts)]
     if len(chosen) in (0, len(runs)):
         return F.lit(bool(chosen))
@@ -274,11 +292,11 @@ _PARTITION_FACTS = pa.schema(
 
 
 def partition_facts(spark: SparkSession, runs: Sequence[Facts]) -> DataFrame:
-    """One row a partition, small enough to broadcast.
+    """Return one row a partition, small enough to broadcast.
 
-    `final_read` (whether there is one of the partition), `log_start`, `final_hw` and `final_last` (the last offset
-    that it returned) are of the final read; `elections` holds when each leader epoch began, `served` the
-    peaks of the HW under each.
+    `final_read` (whether there is one of the partition), `log_start`, `final_hw` and `final_last`
+    (the last offset that it returned) are of the final read. `elections` holds when each leader
+    epoch began, `served` the peaks of the HW under each.
     """
     rows = [row for facts in runs for row in _partition_rows(facts)]
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=_PARTITION_FACTS))
@@ -328,7 +346,10 @@ def _partition_rows(facts: Facts) -> list[dict[str, Any]]:
 
 
 def final_leaders(facts: Facts) -> dict[tuple[str, int], int]:
-    """Who leads each partition in its last metadata record; partitions without a leader are left out."""
+    """Return the leader of each partition in its last metadata record.
+
+    Partitions without a leader are left out.
+    """
     last: dict[tuple[str, int], EpochFacts] = {}
     for epoch in facts.epochs:
         key = (epoch.topic, epoch.partition)

@@ -1,8 +1,8 @@
 """Checks a record's Parquet files by their footers, before Spark reads a row.
 
-Spark meets a damaged file or a column of another type in the middle of a job, one at a time and in its own
-words. A footer tells all of it up front: what cannot be read, what is missing, what is of another type, and
-whether the values fit.
+Spark meets a damaged file or a column of another type in the middle of a job, one at a time and in
+its own words. The footers say all of it first: what cannot be read, what is missing, what is of
+another type, and whether the values fit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ebbtide.record.manifest import MANIFEST, Manifest
 from ebbtide.record.tables import TABLES, table_files, unreadable_file
 
 _DIGITS_MAX = 10
-"""Of the largest int32; Python makes no number of very many."""
+"""The digits of the largest int32; Python refuses to parse very long numbers."""
 _SHOWN_MAX = 60
 
 _INTEGERS = {
@@ -38,9 +38,10 @@ _INTEGERS = {
 
 
 class TableFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file that can be read: its rows, and the Spark type in the file of each known column that it has.
+    """One file that can be read, with its rows and its known columns.
 
-    `untold`: the columns without nulls of which the footer does not tell whether they have any.
+    Each column has the Spark type that it has in the file. `untold`: the columns without nulls of
+    which the footer does not say whether they have any.
     """
 
     path: Path
@@ -66,7 +67,7 @@ def check_files(record: Path, manifest: Manifest | None = None) -> dict[str, lis
 
 
 def rows_of(records: Iterable[Path]) -> int:
-    """About how many rows some records have; a file that cannot be read counts as none."""
+    """Return about how many rows some records have; an unreadable file counts as none."""
     rows = 0
     for record in records:
         # Opening a pipe would wait for its other end.
@@ -77,28 +78,31 @@ def rows_of(records: Iterable[Path]) -> int:
 
 
 def check_manifest(record: Path, manifest: Manifest) -> list[EbbtideError]:
-    """What is wrong with the final offsets and the clients' ids: partitions, offsets and ids that are none."""
+    """Return what is wrong with the manifest's final offsets and client ids."""
     problems: list[EbbtideError] = []
     where = f"{record / MANIFEST}: final_offsets"
     for name, ends in manifest.final_offsets.items():
         topic, _, partition = name.rpartition("-")
         if not (topic and _is_number(partition)):
-            problems.append(UsageError("no partition", where=where, got=_short(name), allowed="topic-partition"))
+            problems.append(UsageError("not a partition", where=where, got=_short(name), allowed="topic-partition"))
         if not (0 <= ends.log_start < 2**63 and 0 <= ends.high_watermark < 2**63):
             got = f"{name}: log_start {ends.log_start}, high_watermark {ends.high_watermark}"
             allowed = "0 to 2^63 - 1"
-            problems.append(UsageError("these are no offsets", where=where, got=got, allowed=allowed))
+            problems.append(UsageError("not valid offsets", where=where, got=got, allowed=allowed))
     final = manifest.final_consumer
     ids = [("producers", name) for name in manifest.producers]
     for key, name in [*ids, *([("final_consumer", str(final))] if final is not None else [])]:
         if not _is_number(name):
             where = f"{record / MANIFEST}: {key}"
-            problems.append(UsageError("no id of a client", where=where, got=_short(name), allowed="0 to 2^31 - 1"))
+            problems.append(UsageError("not a client's id", where=where, got=_short(name), allowed="0 to 2^31 - 1"))
     return problems
 
 
 def _is_number(text: str) -> bool:
-    """Whether it is a non-negative int32 as it is written; also of a text that is too long to be made a number."""
+    """Return whether the text is a non-negative int32.
+
+    The text may be too long to be made a number.
+    """
     return (
         text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and text == str(int(text)) and int(text) < 2**31
     )
@@ -127,7 +131,7 @@ def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFi
     if footer.num_rows == 0:
         return TableFile(path=path, rows=0, columns={})
     columns = {}
-    # Spark does not tell upper from lower case.
+    # Spark does not distinguish upper from lower case.
     spelled = [name.lower() for name in found.names]
     for field in TABLES[table]:
         wrong = None
@@ -154,7 +158,10 @@ def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFi
 
 
 def _spark_type(found: pa.DataType, wanted: pa.DataType) -> str | None:
-    """The Spark type to read a column of type `found` with, if its values can be cast to `wanted`."""
+    """Return the Spark type to read a column of type `found` with.
+
+    None: its values cannot be cast to `wanted`.
+    """
     if pt.is_dictionary(found):
         found = found.value_type
     if pt.is_integer(wanted) and pt.is_integer(found):
@@ -172,7 +179,7 @@ def _spark_type(found: pa.DataType, wanted: pa.DataType) -> str | None:
 
 
 def _values_problem(footer: pq.FileMetaData, field: pa.Field) -> UsageError | None:
-    """Nulls where none may be, and integers out of range, as far as the statistics in the footer tell."""
+    """Return forbidden nulls and integers out of range, as far as the footer shows."""
     for statistics in _statistics(footer, field.name):
         if not field.nullable and statistics.has_null_count and statistics.null_count > 0:
             return UsageError("a column has nulls", got=f"{statistics.null_count} nulls")
@@ -185,7 +192,7 @@ def _values_problem(footer: pq.FileMetaData, field: pa.Field) -> UsageError | No
 
 
 def _is_untold(footer: pq.FileMetaData, column: str) -> bool:
-    """Whether a row group does not tell how many nulls the column has; false for lists."""
+    """Return whether a row group omits how many nulls the column has; false for lists."""
     chunks: int = footer.num_row_groups * sum(
         footer.schema.column(at).path == column for at in range(footer.num_columns)
     )
@@ -193,7 +200,10 @@ def _is_untold(footer: pq.FileMetaData, column: str) -> bool:
 
 
 def _statistics(footer: pq.FileMetaData, column: str) -> Iterator[Any]:
-    """A column's statistics, one a row group; none for lists, whose own nulls statistics do not count."""
+    """Yield a column's statistics, one a row group; none for lists.
+
+    Statistics do not count the nulls of lists themselves.
+    """
     indexes = [index for index in range(footer.num_columns) if footer.schema.column(index).path == column]
     for index in indexes:
         for group in range(footer.num_row_groups):

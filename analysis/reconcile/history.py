@@ -1,11 +1,14 @@
-"""The history of values: one row for each value that was sent, read or found at an offset, and what else is known.
+"""The history of values: one row for each value at an offset, with all evidence.
 
-The data: acknowledgements (sends), what consumers returned (polls), and the log of the last leader after the
-run (replicas). Two views of the same rows are needed, by offset (what else stood there) and by value (where else
-it stood); each is one shuffle, and the rows that may be in an anomaly, mostly few, are shuffled by offset once more,
-to be compared with the rest of theirs. Every kind of anomaly that compares values reads the result in one pass.
+A row is a value that was sent, read or found at an offset. The data: acknowledgements (sends), what
+consumers returned (polls), and the log of the last leader after the run (replicas). Two views of
+the same rows are needed, by offset (what else was there) and by value (where else it was); each is
+one shuffle. The rows that may be in an anomaly, mostly few, are shuffled by offset once more, to be
+compared with the rest of theirs. Every kind of anomaly that compares values reads the result in one
+pass.
 
-Columns of a row: `topic`, `partition`, `offset` (null: sent, and no offset is known) and `value`, and
+Columns of a row: `topic`, `partition`, `offset` (null: sent, and no offset is known) and `value`,
+and
 
 - of its acknowledgement there: `acked`, `acks`, `sequence`, `sent_ns`, `done_ns`;
 - of the ordinary consumers that returned it there: `read_ns` (first time), `reader`;
@@ -14,17 +17,20 @@ Columns of a row: `topic`, `partition`, `offset` (null: sent, and no offset is k
 - `evidenced`: acked or polled there; `damaged`: a consumer returned a null value at that offset;
 - `epoch`: the lowest leader epoch that it is known to have been appended under there;
 - `stands`: `in_final` or `in_leader`;
-- of its acknowledgement and the metadata log: `era`, the leader epoch in force when it came (null: not known);
-- of the HWs above its offset that were observed since it was sent: `hw_seen`, whether there are any, and `hw_epoch`,
-  the lowest leader epoch of one;
-- of its offset: `at_offset`, how many values stood there, none (a control record, a damaged one) counted as one, which
-  `nameless` says; `standing_epoch`: the lowest leader epoch of what stands there, 0 if one is not known;
-- of its value: `producer` (null: no row in sends), `in_transaction`, `in_committed`, `in_aborted`, `failed`; `placed`,
-  at how many offsets it was seen;
-- what else stood at that offset, and where else the value: see the module crowds;
-- of its partition: the columns of `facts.partition_facts` that are no lists.
+- of its acknowledgement and the metadata log: `era`, the leader epoch in force when it came (null:
+  not known);
+- of the HWs above its offset that were observed since it was sent: `hw_seen`, whether there are
+  any, and `hw_epoch`, the lowest leader epoch of one;
+- of its offset: `at_offset`, how many values were there; rows without a value (a control record, a
+  damaged one) count as one, and `nameless` says whether there are any; `standing_epoch`: the lowest
+  leader epoch of what stands there, 0 if an epoch is not known;
+- of its value: `producer` (null: no row in sends), `in_transaction`, `in_committed`, `in_aborted`,
+  `failed`; `placed`, at how many offsets it was seen;
+- what else was at that offset, and where else the value was: see the module crowds;
+- of its partition: the columns of `facts.partition_facts` that are not lists.
 
-A row that stands where it was acked or read, alone and nowhere else, is in no anomaly and is left out.
+A row that stands where it was acked or read, alone and nowhere else, is in no anomaly and is left
+out.
 """
 
 from __future__ import annotations
@@ -37,7 +43,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from analysis.reconcile import aborted_read, crowds
-from analysis.reconcile.blocks import in_transaction
+from analysis.reconcile.blocks import is_transactional
 from analysis.reconcile.crowds import PLACE
 from analysis.reconcile.facts import Facts, final_leaders, runs_where
 from analysis.reconcile.tables import RecordTables
@@ -82,29 +88,29 @@ _LEADERS = pa.schema(
 def suspicious_history(
     tables: RecordTables, leaders: DataFrame | None, runs: Sequence[Facts], partitions: DataFrame
 ) -> DataFrame | None:
-    """The rows that may be part of an anomaly; None when there is nothing to compare.
+    """Return the rows that may be part of an anomaly; None without rows to compare.
 
     `leaders` is `leader_logs`, `partitions` is `facts.partition_facts`.
     """
-    placed = [part for part in (_acked(tables), _polled(tables), leaders) if part is not None]
+    placed = [part for part in (_placed_acks(tables), _placed_polls(tables), leaders) if part is not None]
     if not placed:
         return None
-    rows = _by_value(_by_offset(reduce(DataFrame.union, placed)), _unplaced(tables)).where(_suspicious(runs))
-    # Only what is left, mostly little, is compared with the rest of its offset and value.
-    told = _told_of_partition(rows.join(F.broadcast(partitions), ["run", "topic", "partition"], "left"))
+    rows = _by_value(_by_offset(reduce(DataFrame.union, placed)), _unplaced_sends(tables)).where(_is_suspicious(runs))
+    # Only the remaining rows, mostly few, are compared with the rest of their offset and value.
+    told = _with_partition_facts(rows.join(F.broadcast(partitions), ["run", "topic", "partition"], "left"))
     return crowds.with_others(crowds.with_places(told))
 
 
-def _acked(tables: RecordTables) -> DataFrame | None:
-    """Acknowledgements whose offset is known."""
+def _placed_acks(tables: RecordTables) -> DataFrame | None:
+    """Return the acknowledgements whose offset is known."""
     if tables.sends is None:
         return None
     sends = tables.sends.where("status = 'acked' AND offset IS NOT NULL")
     return _evidence(sends, **_of_sends(), offset=F.col("offset"), acked=F.lit(True))
 
 
-def _unplaced(tables: RecordTables) -> DataFrame | None:
-    """All other sends: what they say of a value counts, but they put it at no offset."""
+def _unplaced_sends(tables: RecordTables) -> DataFrame | None:
+    """Return all other sends: they say something of a value, but give no offset."""
     if tables.sends is None:
         return None
     return _evidence(tables.sends.where("status <> 'acked' OR offset IS NULL"), **_of_sends())
@@ -114,14 +120,14 @@ def _of_sends() -> dict[str, Column]:
     same = {name: F.col(name) for name in ("acks", "sequence", "sent_ns", "done_ns", "producer")}
     return {
         **same,
-        "in_transaction": in_transaction(),
+        "in_transaction": is_transactional(),
         "in_committed": F.col("txn_outcome") == "committed",
         "in_aborted": F.col("txn_outcome") == "aborted",
         "failed": F.col("status") == "failed",
     }
 
 
-def _polled(tables: RecordTables) -> DataFrame | None:
+def _placed_polls(tables: RecordTables) -> DataFrame | None:
     if tables.polls is None:
         return None
     return _evidence(
@@ -138,7 +144,10 @@ def _polled(tables: RecordTables) -> DataFrame | None:
 
 
 def leader_logs(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """The log of each partition's last leader after the run, control records included (their value is null)."""
+    """Return the log of each partition's last leader after the run.
+
+    Control records are included; their value is null.
+    """
     leaders = [
         {"run": facts.run, "topic": topic, "partition": partition, "broker": broker}
         for facts in runs
@@ -152,13 +161,19 @@ def leader_logs(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]
 
 
 def _evidence(rows: DataFrame, **columns: Column) -> DataFrame:
-    """Rows with the columns `_EVIDENCE`: the partition and value as they are, what is not given is null."""
+    """Return rows with the columns `_EVIDENCE`.
+
+    The partition and value stay as they are; columns that are not given are null.
+    """
     columns = {name: F.col(name) for name in ("run", "topic", "partition", "value")} | columns
     return rows.select(*(columns.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in _EVIDENCE.items()))
 
 
 def _by_offset(evidence: DataFrame) -> DataFrame:
-    """One row a value and offset, with what all rows of that offset say of it; values that are null end here."""
+    """Return one row a value and offset, with what all rows of that offset say of it.
+
+    Rows without a value are dropped here.
+    """
     facts = [
         (F.min if name in _LOWEST else F.max)(name).alias(name)
         for name in _EVIDENCE
@@ -185,7 +200,7 @@ def _by_offset(evidence: DataFrame) -> DataFrame:
 
 
 def _by_value(rows: DataFrame, unplaced: DataFrame | None) -> DataFrame:
-    """The same rows, with what is known of their value wherever it stands."""
+    """Return the same rows, with what is known of their value wherever it stands."""
     if unplaced is not None:
         rows = rows.unionByName(unplaced, allowMissingColumns=True)
     value = Window.partitionBy("run", "value")
@@ -194,20 +209,20 @@ def _by_value(rows: DataFrame, unplaced: DataFrame | None) -> DataFrame:
     )
 
 
-def _suspicious(runs: Sequence[Facts]) -> Column:
-    """Whether a row may be in an anomaly, or tells of one that may: where this is false, neither surely is so.
+def _is_suspicious(runs: Sequence[Facts]) -> Column:
+    """Return whether a row may be in an anomaly, or is evidence for one.
 
-    With one row of an offset that had several values, all are taken; likewise of a value at several offsets.
-    `with_places` and `with_others` rely on it.
+    Where this is false, it surely is neither. Of an offset that had several values, all rows are
+    taken; likewise of a value at several offsets. `with_places` and `with_others` rely on it.
     """
     gone = F.col("evidenced") & ~F.coalesce("in_final", F.lit(False))
     gone &= runs_where(runs, lambda facts: facts.final_consumer is not None)
-    forbidden = aborted_read.forbidden()
+    forbidden = aborted_read.is_forbidden_read()
     return F.col("offset").isNotNull() & ((F.col("at_offset") > 1) | (F.col("placed") > 1) | gone | forbidden)
 
 
-def _told_of_partition(rows: DataFrame) -> DataFrame:
-    """The rows with what the lists of `facts.partition_facts` say of each, in place of the lists."""
+def _with_partition_facts(rows: DataFrame) -> DataFrame:
+    """Replace the lists of `facts.partition_facts` by what they say of each row."""
     acked_ns = F.coalesce("done_ns", "sent_ns")
     begun = F.filter("elections", lambda election: election["since_ns"] <= acked_ns)
     above = F.filter(

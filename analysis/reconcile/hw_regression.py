@@ -1,29 +1,32 @@
 """hw-regression: the HW that a leader served went below one served before.
 
-The rule: one item an observation that is below an earlier one of the same or an older leader epoch. *Earlier*
-means answered before the other was asked.
+The rule: one item an observation that is below an earlier one of the same or an older leader epoch.
+*Earlier* means answered before the other was asked.
 
-The data: watermarks of source list_offsets with a leader epoch. The HW in fetch responses and in checkpoints may
-rightly lag, so those are not used.
+The data: watermarks of source list_offsets with a leader epoch. The HW in fetch responses and in
+checkpoints may rightly lag, so those are not used.
 
-Why it is sound: only the leader answers ListOffsets, under its epoch, and it answers OFFSET_NOT_AVAILABLE while
-its HW is below the start of its epoch; so across leaders that kept the log the answers do not go down, but for
-a first one that tells of a HW from before (docs/findings/stale-latest-offset.md): served all the same. Answers
-that were under way at the same time are in no order, hence `asked_ns`; a deposed leader's late answer carries
-its old epoch, and is compared with nothing newer.
+Why it is sound: only the leader answers ListOffsets, under its epoch, and it answers
+OFFSET_NOT_AVAILABLE while its HW is below the start of its epoch. So across leaders that kept the
+log the answers do not go down. The exception is a first answer with a HW from before
+(docs/findings/stale-latest-offset.md): it was served all the same. Answers that were in flight at
+the same time have no order, so `asked_ns` is needed. A deposed leader's late answer carries its old
+epoch, and is not compared with a newer epoch.
 
-One drop is named once, as `earlier` of the items that began it: against the leader's own epoch or the one before,
-or else, unless a drop that is named already passed that level since, against the highest HW before.
+One drop is named once, as `earlier` of the items that began it. The earlier HW is that of the
+leader's own epoch or the epoch before; otherwise it is the highest HW before, unless a drop that is
+already named has passed that level since.
 
-When it cannot tell: an observation without a leader epoch is not judged; one without `asked_ns` is compared only
-as the earlier of two, for which its answer's time is enough. Where the clock that gave the times was set back
-(the module clock), no two observations are in an order.
+When it cannot tell: an observation without a leader epoch is not judged. An observation without
+`asked_ns` is compared only as the earlier of two, for which its answer's time is enough. Where the
+clock was set back (the module clock), no two observations have an order.
 
-How: an observation has to find the highest HW among all with an epoch up to its own and a time before its own:
-two orders at once. Epochs are ranked, and cut into blocks of 1, 2, 4, ... ranks. An observation that was
-answered stands in the one block of each size that holds its rank; one that was asked looks into the few blocks
-that make up all ranks below its own, and into its own rank. In each block one running maximum over time is the
-answer: n log n in all, with a window and no join.
+How: an observation must find the highest HW among all with an epoch up to its own and a time before
+its own: two orders at once. Epochs are ranked, and cut into blocks of 1, 2, 4, ... ranks. An
+observation that was answered is in the one block of each size that holds its rank. An observation
+that was asked looks into the few blocks that make up all ranks below its own, and into its own
+rank. In each block one running maximum over time is the answer: n log n in all, with a window and
+no join.
 """
 
 from __future__ import annotations
@@ -45,18 +48,18 @@ _OBSERVED = ("high_watermark", "leader_epoch", "broker", "asked_ns", "at_ns")
 
 
 def why_unknown(facts: Facts) -> str | None:
-    """Why nothing, or not everything, could be judged."""
+    """Return why nothing, or not everything, could be judged."""
     lacking = facts.without("watermarks")
     if lacking is not None:
         return lacking
     served = [one for one in facts.served if one.source == _SOURCE]
     if not served:
-        return "nobody asked a leader for its HW (watermarks of source list_offsets)"
+        return "no leader was asked for its HW (watermarks of source list_offsets)"
     judged = [one for one in served if one.leader_epoch is not None]
     if not judged:
-        return "the HWs that leaders served carry no leader epoch"
+        return "the HWs that leaders served have no leader epoch"
     if not any(one.asked for one in judged):
-        return "when the leaders were asked for their HW is not known (asked_ns)"
+        return "it is not known when the leaders were asked for their HW (asked_ns)"
     if facts.clock_went_back:
         return (
             "the clock was set back while leaders were asked for their HW, so the order of their answers is not known"
@@ -65,13 +68,13 @@ def why_unknown(facts: Facts) -> str | None:
 
 
 def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """One row an item; None: nothing can be judged."""
+    """Return one row an item; None: nothing can be judged."""
     if tables.watermarks is None or all(why_unknown(facts) for facts in runs):
         return None
     judged = runs_where(runs, lambda facts: why_unknown(facts) is None)
     observed = tables.watermarks.where((F.col("source") == _SOURCE) & F.col("leader_epoch").isNotNull() & judged)
     by_epoch = Window.partitionBy(*_WHERE).orderBy("leader_epoch")
-    ranked = _suspected(observed.repartition(*_WHERE)).select(
+    ranked = _with_suspects(observed.repartition(*_WHERE)).select(
         *_WHERE,
         *_OBSERVED,
         "suspect",
@@ -93,10 +96,11 @@ def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
     return _with_drop(found).select(row.alias("item")).select("item.*")
 
 
-def _suspected(observed: DataFrame) -> DataFrame:
-    """The partitions in which any HW is below one answered before, whatever the epochs: seldom any.
+def _with_suspects(observed: DataFrame) -> DataFrame:
+    """Return the partitions in which any HW is below an earlier one, seldom any.
 
-    Only such observations (`suspect`) can be items, and only those need to look.
+    Epochs do not matter here. Only such observations (`suspect`) can be items, and only those need
+    to look.
     """
     by_time = Window.partitionBy(*_WHERE).orderBy("at_ns").rowsBetween(Window.unboundedPreceding, -1)
     suspect = F.coalesce(F.max("high_watermark").over(by_time) > F.col("high_watermark"), F.lit(False))
@@ -109,7 +113,7 @@ def _suspected(observed: DataFrame) -> DataFrame:
 
 
 def _with_earlier(ranked: DataFrame) -> DataFrame:
-    """Each suspect, with the highest earlier observation of each place it looks at."""
+    """Return each suspect with the highest earlier observation where it looks."""
     highest = F.max("rank").over(Window.partitionBy(*_WHERE))
     events = ranked.withColumn("highest", highest).withColumn("event", F.explode(_events())).select("*", "event.*")
     block = Window.partitionBy(*_WHERE, "size", "block").orderBy("time", F.col("looks").isNull())
@@ -122,9 +126,10 @@ def _with_earlier(ranked: DataFrame) -> DataFrame:
 
 
 def _with_drop(found: DataFrame) -> DataFrame:
-    """The items, with what each went back from (`drop`); null where it stays low after a drop that is named.
+    """Return the items, with the HW that each went back from (`drop`).
 
-    Each is so between the two HWs of a drop that is named, be it its own or one before it.
+    `drop` is null where the HW only stays low after a drop that is named. It does between the two
+    HWs of a named drop, be it its own or an earlier one.
     """
     near = F.greatest("own", "previous")
     anew = F.coalesce(near["high_watermark"] > F.col("high_watermark"), F.lit(False))
@@ -138,9 +143,9 @@ def _with_drop(found: DataFrame) -> DataFrame:
         F.max("drop.leader_epoch").over(group).alias("since"),
     )
     falls = F.array_sort(F.collect_set("fall").over(Window.partitionBy(*_WHERE)))
-    named = _named("falls")
+    named = _named_drops("falls")
     own = F.exists(named, lambda one: one["stays"] & (one["leader_epoch"] == F.col("leader_epoch")))
-    passed = _passed(named, F.col("high_watermark"), F.col("drop.leader_epoch"))
+    passed = _has_passed(named, F.col("high_watermark"), F.col("drop.leader_epoch"))
     return (
         found.withColumn("anew", anew)
         .withColumn("drop", F.when(F.col("anew"), near).otherwise(F.col("older")))
@@ -150,11 +155,11 @@ def _with_drop(found: DataFrame) -> DataFrame:
     )
 
 
-def _named(falls: str) -> Column:
-    """Those of a partition's falls, by epoch, that are drops of their own."""
+def _named_drops(falls: str) -> Column:
+    """Return those of a partition's falls, by epoch, that are drops of their own."""
 
     def stays_low(named: Column, one: Column) -> Column:
-        lowest, highest = (_passed(named, one[name], one["since"]) for name in ("lowest", "highest"))
+        lowest, highest = (_has_passed(named, one[name], one["since"]) for name in ("lowest", "highest"))
         return one["stays"] & lowest & highest
 
     return F.aggregate(
@@ -164,8 +169,8 @@ def _named(falls: str) -> Column:
     )
 
 
-def _passed(falls: Column, high_watermark: Column, since: Column) -> Column:
-    """Whether one of the falls, under a later epoch than `since`, went past a HW."""
+def _has_passed(falls: Column, high_watermark: Column, since: Column) -> Column:
+    """Return whether a fall under a later epoch than `since` went past a HW."""
     return F.exists(
         falls,
         lambda one: (one["leader_epoch"] > since) & (one["lowest"] <= high_watermark) & (one["from"] > high_watermark),
@@ -173,7 +178,10 @@ def _passed(falls: Column, high_watermark: Column, since: Column) -> Column:
 
 
 def _events() -> Column:
-    """What an observation does in which block, and when: it is there to be found (`looks` null), or looks."""
+    """Return what an observation does in which block, and when.
+
+    It is there to be found (`looks` null), or it looks.
+    """
     sizes = F.sequence(F.lit(0), F.floor(F.log2(F.col("highest") + 1)).cast("int"))
     answers = F.transform(sizes, lambda size: _event(size, _shift("rank", size), "at_ns", None))
     # The ranks below `below` are, for each binary digit of it that is set, the block that ends at that digit.
@@ -195,5 +203,5 @@ def _event(size: Column, block: Column, time: str, looks: str | None) -> Column:
 
 
 def _shift(value: Column | str, digits: Column) -> Column:
-    """`value` without its lowest binary digits."""
+    """Return `value` without its lowest binary digits."""
     return F.call_function("shiftright", F.col(value) if isinstance(value, str) else value, digits)

@@ -2,13 +2,15 @@
 
 The rule: an offset is given to one record, once. One item an offset.
 
-The data: acked sends with an offset, and polls with a value, the final read's too. Never unknown or failed
-sends, whose offset nobody vouched for, and never replicas: copies may differ above the HW while they converge.
+The data: acked sends with an offset, and polls with a value, the final read's too. Never unknown or
+failed sends, whose offset nobody vouched for. Never replicas: copies may differ above the HW while
+they converge.
 
-Why it is sound: an acknowledgement and a poll each say of one value that it stood at that offset at some time.
+Why it is sound: an acknowledgement and a poll each say of one value that it was at that offset at
+some time.
 
-When it cannot tell: without sends or polls half of the evidence is missing, as it is of acked records without an
-offset; what the other half shows stands.
+When it cannot tell: without sends or polls half of the evidence is missing. It is also missing for
+acked records without an offset. What the other half shows stays true.
 """
 
 from __future__ import annotations
@@ -23,12 +25,15 @@ KIND = "inconsistent-offset"
 
 
 def why_unknown(facts: Facts) -> str | None:
-    """Why nothing, or not everything, could be judged."""
+    """Return why nothing, or not everything, could be judged."""
     return facts.without("sends", "polls") or facts.without_offsets()
 
 
 def items() -> Column:
-    """The item of a row of the history, at the lowest value of the offset; null when it is none."""
+    """Return the item of a row of the history, or null.
+
+    It is at the lowest value of the offset.
+    """
     stood = F.when(F.col("values_in_all") > F.size("values"), F.col("values_in_all"))
     details = {"values": F.col("values"), "stood": stood}
     return F.when(F.col("values_in_all") > 1, item(KIND, offset=F.col("offset"), details=details))

@@ -1,7 +1,7 @@
-"""The common shape of anomalies: one row an item, whatever its kind.
+"""Gives anomalies their common shape: one row an item, whatever its kind.
 
-`kind`, `topic`, `partition`, `offset`, `value` and `details` (JSON) are what anomalies/ holds. The rest is what
-items are grouped by for the judge.
+`kind`, `topic`, `partition`, `offset`, `value` and `details` (JSON) are the columns of anomalies/.
+The judge groups items by the rest.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def item(
     details: dict[str, Column],
     **grouping: Column,
 ) -> Column:
-    """A struct of type `ITEM` for the row at hand, whose partition is in the columns `run`, `topic` and `partition`.
+    """Return a struct of type `ITEM` for the current row.
 
-    A detail that is null is left out of the JSON.
+    The row's partition is in the columns `run`, `topic` and `partition`. A null detail is left out
+    of the JSON.
     """
     columns = {
         "run": F.col("run"),

@@ -1,4 +1,7 @@
-"""What reconciling a run yields: anomalies to show, and groups of all items, from which the judge decides."""
+"""The result of reconciling a run, from which the judge decides.
+
+It has anomalies to show, and groups of all items.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,13 @@ from ebbtide.record.verdict import AnomalyCount, Counts
 
 
 class LostRange(msgspec.Struct, frozen=True, kw_only=True):
-    """Lost records of one partition that share acks, commitment and the leader epoch in force when acked.
+    """Lost records of one partition that share acks, commitment and leader epoch.
 
-    `count` may be less than the offsets from first to last: lost records need not be adjacent. Times are those
-    of their acknowledgements, or of sending where that is not known; `last_sent_ns` is when the last of them was sent.
-    `acked_after_epoch` is by the controller's clock; null when the metadata log has no election before.
+    The epoch is the one in force when they were acked. `count` may be less than the offsets from
+    first to last: lost records need not be adjacent. Times are those of their acknowledgements, or
+    of sending where that is not known; `last_sent_ns` is when the last of them was sent.
+    `acked_after_epoch` is by the controller's clock; null when the metadata log has no election
+    before.
     """
 
     topic: str
@@ -32,12 +37,16 @@ class LostRange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VanishedRange(msgspec.Struct, frozen=True, kw_only=True):
-    """Items of one partition that show committed records gone, of which no lost range tells: their kind says how.
+    """Items of one partition that show committed records missing, lost ranges apart.
 
-    `vanished`: a consumer had read them, the first at `read_ns`; they were written under `leader_epoch` (null: not
-    known). `committed`: no place of the partition has them any more; false: only their place was cut off, or their
-    transaction is not known to be committed. `replica-divergence`: `leader_epoch` is that of the oldest record at each
-    of those offsets; null: all are of one. `count` may be less than the offsets from first to last.
+    `kind` is one of two:
+    - `vanished`: a consumer had read them, the first at `read_ns`; they were written under
+      `leader_epoch` (null: not known). `committed`: no place of the partition has them any more. If
+      false, only their place was cut off, or their transaction is not known to be committed.
+    - `replica-divergence`: `leader_epoch` is that of the oldest record at each of those offsets;
+      null: all have the same epoch.
+
+    `count` may be less than the offsets from first to last.
     """
 
     kind: str
@@ -54,8 +63,8 @@ class VanishedRange(msgspec.Struct, frozen=True, kw_only=True):
 class HwRegression(msgspec.Struct, frozen=True, kw_only=True):
     """One drop of the HW that leaders served, however many observations show it.
 
-    From the highest HW served before to the lowest under `leader_epoch`; `broker` served it. A HW that stays low
-    under the epochs after is no drop of theirs.
+    It goes from the highest HW served before to the lowest under `leader_epoch`; `broker` served
+    it. A HW that stays low under later epochs is not a drop of those epochs.
     """
 
     topic: str
@@ -70,10 +79,11 @@ class HwRegression(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
-    """All duplicates of one partition that are alike in what the judge asks of them.
+    """All duplicates of one partition that the judge treats alike.
 
-    `idempotent`: their producers were; `stands_twice`: each stands at two places or more in the end; `unreadable`: each
-    was at a place that nobody can read any more. `first` is the one at the lowest offset, as anomalies/ has it.
+    `idempotent`: their producers were; `stands_twice`: each stands at two places or more in the
+    end; `unreadable`: each was at a place that nobody can read any more. `first` is the duplicate
+    at the lowest offset, as anomalies/ has it.
     """
 
     topic: str
@@ -86,7 +96,10 @@ class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AbortedReads(msgspec.Struct, frozen=True, kw_only=True):
-    """All aborted reads of one partition; `first` is the one at the lowest offset, as anomalies/ has it."""
+    """All aborted reads of one partition.
+
+    `first` is the one at the lowest offset, as anomalies/ has it.
+    """
 
     topic: str
     partition: int
@@ -95,11 +108,12 @@ class AbortedReads(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything at once.
+    """All results of reconciling a run.
 
-    `unknown` says, per kind, why it could not be judged, or not everywhere: what was found of it stands, what
-    was not found proves nothing. `anomalies` have examples, which are only shown. `lost`, `regressions`, `vanished`,
-    `duplicates` and `aborted_reads` stand for every item. `gaps`: what of the record is not as the run left it.
+    `unknown` says, per kind, why it could not be judged, or not everywhere: what was found of it is
+    certain, what was not found proves nothing. `anomalies` have examples, which are only shown.
+    `lost`, `regressions`, `vanished`, `duplicates` and `aborted_reads` stand for every item.
+    `gaps`: the parts of the record that are not as the run left them.
     """
 
     counts: Counts

@@ -1,14 +1,16 @@
 """Leaves out the rows that surely are in no anomaly, before any of them is moved.
 
-A row of sends, polls or replicas counts if its block of offsets differs (see `differing`), or if its value is one of
-a block of 64 values of which any may be in an anomaly: one that stands at two offsets, that failed or was aborted
-and was read, or that was acked or read in a block that differs. All rows of such a value count, wherever they stand,
-so what is concluded from them is what would have been concluded from all rows. A poll that jumped, went back or is
-damaged is kept besides, but what is concluded from values does not look at it.
+A row of sends, polls or replicas counts in two cases. Its block of offsets differs (see
+`differing`), or its value is in a block of 64 values of which any may be in an anomaly. Such a
+value stands at two offsets, failed or was aborted and was read, or was acked or read in a block
+that differs. All rows of such a value count, wherever they are, so the conclusions are those from
+all rows. A poll that jumped, went back or is damaged is also kept, but conclusions from values do
+not look at it.
 
-Why that is sound: in blocks that do not differ, acks, final read and consumers hold the same values at the same
-offsets. So nothing there is lost, vanished or replaced. A value that stands at two offsets in such blocks stands
-twice in the acks or in the final read, which the masks of values show: more rows than bits.
+Why that is sound: in blocks that do not differ, acks, final read and consumers hold the same values
+at the same offsets. So nothing there is lost, vanished or replaced. A value that stands at two
+offsets in such blocks stands twice in the acks or in the final read, which the masks of values
+show: more rows than bits.
 """
 
 from __future__ import annotations
@@ -19,27 +21,31 @@ import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from analysis.reconcile.blocks import BLOCK, bit_of, block_of, may_be_hidden
-from analysis.reconcile.keeping import Kept
+from analysis.reconcile.blocks import BLOCK, bit_of, block_of, can_be_hidden
+from analysis.reconcile.keeping import FrameKeeper
 from analysis.reconcile.tables import RecordTables
 
 BLOCKS_MAX = 300_000
-"""Above so many blocks that differ nothing is left out: finding rows in them costs as much as moving all."""
+"""Above so many blocks that differ nothing is left out.
+
+Finding rows in them then costs as much as moving all.
+"""
 
 _VALUES = ["run", "values"]
 
 
-class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
+class NarrowedTables(msgspec.Struct, frozen=True, kw_only=True):
     """The rows that count, and how many they are."""
 
     tables: RecordTables
     rows: int
 
 
-def narrow(tables: RecordTables, differing: DataFrame, kept: Kept) -> Narrowed | None:
-    """The rows of `tables` that count; None: too many may.
+def narrow(tables: RecordTables, differing: DataFrame, kept: FrameKeeper) -> NarrowedTables | None:
+    """Return the rows of `tables` that count; None: too many may.
 
-    `differing` has the columns `BLOCK`, also more than once. What is found is kept as long as `kept` keeps.
+    `differing` has the columns `BLOCK`, also more than once. The result is kept as long as `kept`
+    keeps.
     """
     offsets = kept.keep(differing.distinct())
     differs = offsets.count()
@@ -51,8 +57,8 @@ def narrow(tables: RecordTables, differing: DataFrame, kept: Kept) -> Narrowed |
         return None
     chosen: dict[str, DataFrame | None] = {"sends": None, "polls": None, "replicas": None}
     for name, of_offset, needed in (
-        ("sends", F.when(_placed(), block_of("offset")), F.lit(False)),
-        ("polls", block_of("offset"), _noteworthy()),
+        ("sends", F.when(_is_placed(), block_of("offset")), F.lit(False)),
+        ("polls", block_of("offset"), _is_noteworthy()),
         ("replicas", block_of("offset"), F.lit(False)),
     ):
         rows = getattr(tables, name)
@@ -74,23 +80,26 @@ def narrow(tables: RecordTables, differing: DataFrame, kept: Kept) -> Narrowed |
         chosen[name] = kept.keep(rows)
     counted = [frame.select(F.lit(1)) for frame in chosen.values() if frame is not None]
     found = reduce(DataFrame.union, counted).count() if counted else 0
-    return Narrowed(tables=msgspec.structs.replace(tables, **chosen), rows=found)
+    return NarrowedTables(tables=msgspec.structs.replace(tables, **chosen), rows=found)
 
 
-def _placed() -> Column:
-    """Whether a row of sends puts its value at an offset."""
+def _is_placed() -> Column:
+    """Return whether a row of sends puts its value at an offset."""
     return (F.col("status") == "acked") & F.col("offset").isNotNull()
 
 
-def _noteworthy() -> Column:
-    """Whether a row of polls is in an anomaly, or may be, whatever its value."""
+def _is_noteworthy() -> Column:
+    """Return whether a row of polls is or may be in an anomaly, whatever its value."""
     before = F.col("prev_offset")
     moved = (F.col("offset") <= before) | (F.col("offset") - 1 > before)
     return F.col("value").isNull() | F.coalesce(moved, F.lit(False))
 
 
 def _suspect_values(tables: RecordTables, offsets: DataFrame | None) -> DataFrame:
-    """Blocks of values that stand twice in acks or final read, that never should have been read, or that differ."""
+    """Return the blocks of values that may be in an anomaly.
+
+    Their values stand twice in acks or final read, never should have been read, or differ.
+    """
     bit = bit_of("value")
     group = (F.col("run"), block_of("value").alias("values"))
     names = ("acks", "acks_mask", "failed", "hidden", "finals", "finals_mask", "read", "read_committed", "differ")
@@ -106,7 +115,7 @@ def _suspect_values(tables: RecordTables, offsets: DataFrame | None) -> DataFram
 
     parts = []
     if tables.sends is not None:
-        acked = _placed()
+        acked = _is_placed()
         sends = (
             marked(tables.sends, F.when(acked, block_of("offset")))
             .groupBy(*group)
@@ -114,7 +123,7 @@ def _suspect_values(tables: RecordTables, offsets: DataFrame | None) -> DataFram
                 F.count(F.when(acked, 1)).alias("acks"),
                 F.bit_or(F.when(acked, bit)).alias("acks_mask"),
                 F.bit_or(F.when(F.col("status") == "failed", bit)).alias("failed"),
-                F.bit_or(F.when(may_be_hidden(), bit)).alias("hidden"),
+                F.bit_or(F.when(can_be_hidden(), bit)).alias("hidden"),
                 F.max("differs").alias("differ"),
             )
         )

@@ -1,6 +1,7 @@
-"""Which topics of a run may have been compacted: by their own cleanup policy, or by the brokers' default.
+"""Finds the topics of a run that may have been compacted.
 
-Compaction removes records that nobody lost, so what such a topic lacks proves nothing.
+Their own cleanup policy decides, or the brokers' default. Compaction removes records that nothing
+lost, so what such a topic lacks proves nothing.
 """
 
 from __future__ import annotations
@@ -20,26 +21,30 @@ _INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 
 
 class PolicyFacts(msgspec.Struct, frozen=True):
-    """A cleanup policy that the metadata log sets; null: it is taken away again."""
+    """A cleanup policy that the metadata log sets; null: it is deleted again."""
 
     resource: str
     value: str | None
 
 
 def default_policy(record: Path) -> str:
-    """log.cleanup.policy as the run's brokers were started with; Kafka's own default where the scenario is silent."""
+    """Return the log.cleanup.policy that the run's brokers were started with.
+
+    It is Kafka's default where the scenario does not set it.
+    """
     path = record / SCENARIO
-    # A scenario that cannot be read is told of where it is compared with; here it sets nothing.
+    # An unreadable scenario is reported where the run is compared with it; here it sets nothing.
     with contextlib.suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
         if path.is_file():
             return str(tomllib.loads(path.read_text())["cluster"]["broker_properties"]["log.cleanup.policy"])
     return "delete"
 
 
-def compacted(topics: Collection[str], policies: Sequence[PolicyFacts], default: str) -> list[CompactedFacts]:
-    """The topics that were compacted at some time of the run, sorted; `topics` are those that its clients used.
+def compacted_topics(topics: Collection[str], policies: Sequence[PolicyFacts], default: str) -> list[CompactedFacts]:
+    """Return the topics that were compacted at some time of the run, sorted.
 
-    A topic's own policy outdoes the default, unless it was taken away at some time.
+    `topics` are those that its clients used. A topic's own policy overrides the default, unless it
+    was deleted at some time.
     """
     own: dict[str, set[str | None]] = {}
     defaults = {default}

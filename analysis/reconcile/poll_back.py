@@ -1,12 +1,14 @@
 """poll-back: within one session, a consumer's position went back, or stood still.
 
-The rule: one item a row whose offset is not above the offset that was returned before it in its session.
+The rule: one item a row whose offset is not above the offset that was returned before it in its
+session.
 
-The data: polls with a `prev_offset`, of every consumer. A session ends whenever the position is set (a start, a
-seek, a reset, a rebalance), so nothing but the broker or the client can move it within one.
+The data: polls with a `prev_offset`, of every consumer. A session ends whenever the position is set
+(a start, a seek, a reset, a rebalance), so only the broker or the client can move it within a
+session.
 
-Why it is sound: a fetch response holds records in the order of their offsets, and the position after it is the
-last offset plus one.
+Why it is sound: a fetch response holds records in the order of their offsets, and the position
+after it is the last offset plus one.
 
 When it cannot tell: without polls, or when no row says what was returned before it.
 """
@@ -26,7 +28,10 @@ KIND = "poll-back"
 
 
 def why_unknown(facts: Facts) -> str | None:
-    """Why nothing, or not everything, could be judged. One row a partition has no other before it."""
+    """Return why nothing, or not everything, could be judged.
+
+    One row a partition has no row before it.
+    """
     lacking = facts.without("polls")
     if lacking is not None:
         return lacking
@@ -36,7 +41,7 @@ def why_unknown(facts: Facts) -> str | None:
 
 
 def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """One row an item; None: there are none."""
+    """Return one row an item; None: there are none."""
     if tables.polls is None or not any(polls.back for facts in runs for polls in facts.polls):
         return None
     details = {name: F.col(name) for name in ("consumer", "session", "prev_offset", "polled_ns")}

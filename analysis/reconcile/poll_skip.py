@@ -1,24 +1,27 @@
 """poll-skip: within one session, a consumer jumped over an offset that exists.
 
-The rule: one item a row, however many offsets it jumped over; they must stand in the final log, as must the row
-itself (the final read has the same offset, value and leader epoch), and be such as the consumer may see.
+The rule: one item a row, however many offsets it jumped over. They must stand in the final log, as
+must the row itself (the final read has the same offset, value and leader epoch). The consumer must
+be allowed to see them.
 
-The data: polls with a `prev_offset`, of every consumer; the final read. For a read_committed consumer also sends:
-a value of a transaction that is not known to be committed may rightly be hidden from it, and so may, where there
-are transactions, a value without a row in sends.
+The data: polls with a `prev_offset`, of every consumer; the final read. For a read_committed
+consumer also sends: a value of a transaction that is not known to be committed may rightly be
+hidden from it. So may, where there are transactions, a value without a row in sends.
 
-Why it is sound: between two offsets that one session returned one after the other, every record should have been
-returned. Only what exists counts: holes of lost records, control records, and below the log start are none. And
-only what existed then: the row that ended the jump stands in the final log, and logs that hold the same record hold
-the same below it (see the module standing). A jump over aborted or control records whose end was cut off since is
-none, whatever was put at those offsets later.
+Why it is sound: between two offsets that one session returned one after the other, every record
+should have been returned. Only what exists counts: holes of lost records, control records, and
+offsets below the log start do not. And only what existed then counts: the row that ended the jump
+stands in the final log, and logs that hold the same record hold the same below it (see the module
+standing). A jump over aborted or control records does not count if its end was cut off since,
+whatever was put at those offsets later.
 
-When it cannot tell: without polls or a final read, or when no row says what was returned before it; for a row that
-the final read does not have, be it cut off, deleted, or hidden from a read_committed final read. Where the run
-is not complete the final read may have stopped anywhere: what it did not reach is not known.
+When it cannot tell: without polls or a final read, or when no row says what was returned before it;
+for a row that the final read does not have, because it was cut off, deleted, or hidden from a
+read_committed final read. Where the run is not complete the final read may have stopped anywhere:
+what it did not reach is not known.
 
-How: the final read's offsets are counted up block by block, and each end of a jump looks up how many lie below
-it. A jump over many offsets costs what a jump over one costs.
+How: the final read's offsets are counted up block by block, and each end of a jump looks up how
+many are below it. A jump over many offsets costs what a jump over one costs.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from pyspark.sql import functions as F
 from analysis.reconcile.blocks import BITS, BLOCK, PARTITION, block_of
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-from analysis.reconcile.standing import standing
+from analysis.reconcile.standing import with_standing
 from analysis.reconcile.tables import RecordTables
 
 KIND = "poll-skip"
@@ -40,7 +43,7 @@ _JUMP = ["offset", "value", "prev_offset", "consumer", "session", "polled_ns"]
 
 
 def why_unknown(facts: Facts) -> str | None:
-    """Why nothing, or not everything, could be judged."""
+    """Return why nothing, or not everything, could be judged."""
     lacking = facts.without("polls")
     if lacking is not None:
         return lacking
@@ -54,13 +57,13 @@ def why_unknown(facts: Facts) -> str | None:
 
 
 def items(tables: RecordTables, runs: Sequence[Facts], readable: DataFrame | None) -> DataFrame | None:
-    """One row an item; None: there are none. `readable` is `blocks.readable`."""
+    """Return one row an item; None: there are none. `readable` is `blocks.readable_blocks`."""
     if tables.polls is None or readable is None:
         return None
     if not any(polls.jumped for facts in runs for polls in facts.polls):
         return None
     committed = F.col("isolation") == "read_committed"
-    jumps = standing(tables.polls).where("offset - 1 > prev_offset")
+    jumps = with_standing(tables.polls).where("offset - 1 > prev_offset")
     jumps = jumps.select(
         *PARTITION, *_JUMP, committed.alias("committed"), "stands", F.monotonically_increasing_id().alias("jump")
     )

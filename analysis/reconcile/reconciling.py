@@ -1,7 +1,8 @@
-"""Reconciles run records, any number of them in the same jobs: from their tables to anomalies.
+"""Reconciles run records, any number in the same jobs: from tables to anomalies.
 
-The order: blocks of sends and polls, and the facts (one job); where there are many rows, which of them may be in an
-anomaly at all; the items of every kind from those, kept while they are counted and stored.
+The order is: blocks of sends and polls, and the facts (one job); where there are many rows, which
+of them may be in an anomaly at all; then the items of every kind, kept while they are counted and
+stored.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from analysis.reconcile import (
     unseen,
     vanished,
 )
-from analysis.reconcile.blocks import BLOCK, compared, poll_blocks, readable, send_blocks
+from analysis.reconcile.blocks import BLOCK, compare_blocks, poll_blocks, readable_blocks, send_blocks
 from analysis.reconcile.collecting import collect_facts
 from analysis.reconcile.facts import Facts, partition_facts
 from analysis.reconcile.history import leader_logs, suspicious_history
-from analysis.reconcile.keeping import Kept
+from analysis.reconcile.keeping import FrameKeeper
 from analysis.reconcile.model import Reconciliation
 from analysis.reconcile.narrowing import narrow
-from analysis.reconcile.session import is_small, planned_for
+from analysis.reconcile.session import is_small, plans_for
 from analysis.reconcile.standing import session_ranges
 from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import AnomalySummary, summarize
@@ -76,17 +77,20 @@ def reconcile_all(
     stage: Callable[[str], None] = lambda _: None,
     remote: Copies = NO_COPIES,
 ) -> list[Reconciliation]:
-    """`reconcile` for each record, all in the same jobs; `stage` hears what is being done.
+    """Reconcile several records in the same jobs; `stage` is called with each stage.
 
-    `remote`: what those folders are copies of that are copies; their anomalies/ is then in the copy.
-    Raises as `reconcile` does: for any of the records, and then none is done.
+    `remote` says which of the folders are copies, and of what; their anomalies/ is then in the
+    copy. Raises as `reconcile` does: for any of the records, and then none is done.
     """
     runs = [checked_run(record, manifest, remote.get(record)) for record, manifest in records]
     return reconcile_runs(spark, runs, stage)
 
 
 def checked_run(record: Path, manifest: Manifest, remote: RemoteRecord | None = None) -> RunFiles:
-    """A run that `reconcile_runs` takes. Raises as `reconcile` does, for all that shows before rows are read."""
+    """Return a run that `reconcile_runs` accepts.
+
+    Raises as `reconcile` does, for all that shows before rows are read.
+    """
     if remote is not None:
         remote.check_writable()
     else:
@@ -97,20 +101,23 @@ def checked_run(record: Path, manifest: Manifest, remote: RemoteRecord | None = 
 def reconcile_runs(
     spark: SparkSession, runs: Sequence[RunFiles], stage: Callable[[str], None] = lambda _: None
 ) -> list[Reconciliation]:
-    """`reconcile` for each run, all in the same jobs. Raises for rows of any of them, and then none is done."""
+    """Reconcile several runs in the same jobs.
+
+    Raises for rows of any of them, and then none is done.
+    """
     try:
-        with Kept(spark) as kept, planned_for(spark, sum(sum(run.rows.values()) for run in runs)):
-            return _reconciled(spark, runs, kept, stage)
+        with FrameKeeper(spark) as kept, plans_for(spark, sum(sum(run.rows.values()) for run in runs)):
+            return _reconcile_runs(spark, runs, kept, stage)
     except (Py4JJavaError, PySparkException) as error:
-        # A file system that went away looks like a damaged file to Spark.
+        # To Spark, a file system that went away looks like a damaged file.
         for run in runs:
             if run.remote is not None:
                 run.remote.check_answers()
-        raise _explained(error, [run.record for run in runs]) from None
+        raise _as_usage_error(error, [run.record for run in runs]) from None
 
 
-def _reconciled(
-    spark: SparkSession, runs: Sequence[RunFiles], kept: Kept, stage: Callable[[str], None]
+def _reconcile_runs(
+    spark: SparkSession, runs: Sequence[RunFiles], kept: FrameKeeper, stage: Callable[[str], None]
 ) -> list[Reconciliation]:
     stage("summing up")
     tables = load(spark, runs)
@@ -118,13 +125,13 @@ def _reconciled(
     facts = collect_facts(tables, sends, polls, runs)
     rows = sum(sum(run.rows.values()) for run in runs)
     partitions = partition_facts(spark, facts)
-    blocks = compared(sends, polls, partitions, facts)
-    seen = readable(blocks, tables, facts) if blocks is not None else None
+    blocks = compare_blocks(sends, polls, partitions, facts)
+    seen = readable_blocks(blocks, tables, facts) if blocks is not None else None
     inverted = dirty_order.inversions(tables)
     if not is_small(rows):
         stage("comparing blocks")
         blocks, seen, inverted = kept.keep(blocks), kept.keep(seen), kept.keep(inverted)
-        differing = _differing(spark, tables, blocks, inverted, facts)
+        differing = _differing_blocks(spark, tables, blocks, inverted, facts)
         narrowed = narrow(tables, differing, kept) if differing is not None else None
         if narrowed is not None:
             tables, rows = narrowed.tables, narrowed.rows
@@ -132,7 +139,7 @@ def _reconciled(
     if polls is not None and seen is not None and tables.polls is not None:
         sessions = session_ranges(polls, seen, tables.polls)
     stage("comparing records")
-    with planned_for(spark, rows):
+    with plans_for(spark, rows):
         found = [unseen.items(seen, sessions), poll_skip.items(tables, facts, seen)]
         found += _items(spark, tables, inverted, partitions, facts)
         summaries = [AnomalySummary() for _ in runs]
@@ -160,14 +167,17 @@ def _reconciled(
     ]
 
 
-def _differing(
+def _differing_blocks(
     spark: SparkSession,
     tables: RecordTables,
     blocks: DataFrame | None,
     inverted: DataFrame | None,
     runs: Sequence[Facts],
 ) -> DataFrame | None:
-    """The blocks of offsets with rows that must be looked at one by one, some more than once; None: no rows."""
+    """Return the blocks of offsets with rows that must be looked at one by one.
+
+    Some blocks are there more than once; None: there are no rows.
+    """
     found = [
         blocks.where("NOT agree").select(*BLOCK) if blocks is not None else None,
         dirty_order.blocks_before(inverted) if inverted is not None else None,
@@ -184,7 +194,7 @@ def _items(
     partitions: DataFrame,
     runs: Sequence[Facts],
 ) -> list[DataFrame | None]:
-    """The items of the kinds that look at rows one by one."""
+    """Return the items of the kinds that look at rows one by one."""
     leaders = leader_logs(spark, tables, runs)
     history = suspicious_history(tables, leaders, runs, partitions)
     return [
@@ -193,12 +203,12 @@ def _items(
         damaged.items(tables, runs),
         poll_back.items(tables, runs),
         dirty_order.items(inverted, tables, leaders, runs),
-        _of_values(history, runs) if history is not None else None,
+        _items_of_values(history, runs) if history is not None else None,
     ]
 
 
-def _of_values(history: DataFrame, runs: Sequence[Facts]) -> DataFrame:
-    """The kinds that compare values, all from one pass over their history."""
+def _items_of_values(history: DataFrame, runs: Sequence[Facts]) -> DataFrame:
+    """Return the items of the kinds that compare values, from one pass."""
     kinds = [
         lost.items(runs),
         vanished.items(runs),
@@ -212,8 +222,11 @@ def _of_values(history: DataFrame, runs: Sequence[Facts]) -> DataFrame:
 _OF_THE_RECORD = ("FAILED_READ_FILE", "CAST_OVERFLOW", "ARITHMETIC_OVERFLOW")
 
 
-def _explained(error: Exception, records: Sequence[Path]) -> Exception:
-    """A file that is damaged behind its footer, as a `UsageError`; any other error as it is."""
+def _as_usage_error(error: Exception, records: Sequence[Path]) -> Exception:
+    """Return a `UsageError` for a file that is damaged behind its footer.
+
+    Any other error stays as it is.
+    """
     said = next((line for line in str(error).splitlines() if any(word in line for word in _OF_THE_RECORD)), None)
     if said is None:
         return error

@@ -1,22 +1,23 @@
-"""replica-divergence: two replicas hold different batches at one offset below both their HWs.
+"""replica-divergence: two replicas differ at an offset below both their HWs.
 
-The rule: one item an offset at which two replicas hold different values or leader epochs. Both must be below
-the HW that each last checkpointed; a row that is missing in one is none.
+The rule: one item an offset at which two replicas hold different values or leader epochs. Both must
+be below the HW that each last checkpointed; a row that is missing in one replica does not count.
 
 The data: replicas, and each replica's last row of source checkpoint in watermarks.
 
-Why it is sound: what is below a replica's HW was below the leader's, and committed records are the same in every
-log. The checkpoint lags behind, which only leaves offsets out. A record without a value (a control record)
-differs from one with a value.
+Why it is sound: what is below a replica's HW was below the leader's, and committed records are the
+same in every log. The checkpoint lags behind, which only leaves offsets out. A record without a
+value (a control record) differs from a record with a value.
 
-When it cannot tell: without replicas or checkpoints; where a replica's log is damaged below its HW (the module
-damaged_logs). A replica without a checkpoint row is not compared.
+When it cannot tell: without replicas or checkpoints; where a replica's log is damaged below its HW
+(the module damaged_logs). A replica without a checkpoint row is not compared.
 
-How: of many rows, blocks of offsets are compared first, by how many records each replica has in them and by the
-records' hashes taken together, as `xor` and `sum` (see the module blocks); only the blocks that differ are compared
-record by record. A log that holds a record twice at one offset (a batch appended again) has a `xor` that says nothing
-of that record; the `sum` does. The different records at one offset are in memory together: one a replica, more only
-where a log holds an offset again.
+How: of many rows, blocks of offsets are compared first, by how many records each replica has in
+them and by the records' hashes taken together, as `xor` and `sum` (see the module blocks). Only the
+blocks that differ are compared record by record. A log that holds a record twice at one offset (a
+batch appended again) has a `xor` that says nothing of that record; the `sum` does. The different
+records at one offset are in memory together: one a replica, more only where a log holds an offset
+again.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _CHECKPOINTS = pa.schema(
 
 
 def why_unknown(facts: Facts) -> str | None:
-    """Why nothing, or not everything, could be judged."""
+    """Return why nothing, or not everything, could be judged."""
     lacking = facts.without("replicas", "watermarks")
     if lacking is not None:
         return lacking
@@ -57,8 +58,11 @@ def why_unknown(facts: Facts) -> str | None:
 
 
 def differing_blocks(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """The blocks of offsets in which the replicas' committed rows differ; None: nothing can be judged."""
-    committed = _committed(spark, tables, runs)
+    """Return the blocks of offsets in which the replicas' committed rows differ.
+
+    None: nothing can be judged.
+    """
+    committed = _committed_rows(spark, tables, runs)
     if committed is None:
         return None
     hashed = F.xxhash64("offset", "value", "leader_epoch")
@@ -73,8 +77,11 @@ def differing_blocks(spark: SparkSession, tables: RecordTables, runs: Sequence[F
     )
 
 
-def _committed(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """The rows below each replica's last checkpointed HW; None: nothing can be judged."""
+def _committed_rows(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+    """Return the rows below each replica's last checkpointed HW.
+
+    None: nothing can be judged.
+    """
     if tables.replicas is None or not any(facts.checkpoints for facts in runs):
         return None
     checkpoints = [
@@ -94,17 +101,18 @@ def _committed(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts])
 
 
 def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """One row an item; None: nothing can be judged, or nothing differs."""
-    committed = _committed(spark, tables, runs)
+    """Return one row an item; None: nothing can be judged, or nothing differs."""
+    committed = _committed_rows(spark, tables, runs)
     if committed is None:
         return None
     record = F.struct("leader_epoch", "value")
-    # Where an offset has two brokers and two records, some two of its rows differ in both: none need be compared.
+    # Where an offset has two brokers and two records, some two of its rows differ in both. So not
+    # all pairs need comparing.
     differs = (F.min("broker") != F.max("broker")) & ~F.min(record).eqNullSafe(F.max(record))
     one = F.struct("broker", "leader_epoch", "value")
     by_record = F.struct(record.alias("record"), "broker")
-    # Two such rows are among these four: the lowest and the highest record, if they are not of one broker; if they
-    # are, any row of another broker differs from one of the two.
+    # Two such rows are among these four: the lowest and the highest record, if they are not of one
+    # broker. If they are, any row of another broker differs from one of the two.
     proof = F.array(F.min_by(one, by_record), F.max_by(one, by_record), F.min(one), F.max(one))
     held = F.array_sort(F.collect_set(one))
     oldest, newest = F.min("leader_epoch"), F.max("leader_epoch")

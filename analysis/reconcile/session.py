@@ -1,7 +1,7 @@
-"""The Spark session: small, quiet and quick to start on one machine; any other master by its URL.
+"""Starts Spark: small and quick on one machine; any other master by its URL.
 
-A local session listens on loopback only, has no UI, no catalog and no warehouse, and keeps its scratch files in
-one temporary folder that goes with it.
+A local session listens on loopback only, has no UI, no catalog and no warehouse, and keeps its
+scratch files in one temporary folder that is removed with it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ LOCAL_MASTER = "local[2]"
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _INTERPRETED_ROWS_MAX = 400_000
-"""Above so many rows, compiled plans save what compiling them costs."""
+"""Above so many rows, compiled plans save more than compiling them costs."""
 _SMALL_ROWS_MAX = 1_000_000
-"""Up to so many rows, leaving rows out (`narrowing`) takes more jobs than it saves."""
+"""Up to so many rows, leaving rows out (`narrowing`) costs more jobs than it saves."""
 _ROWS_OF_A_PART = 5_000_000
 _PARTS_MIN, _PARTS_MAX = 2, 200
 
@@ -51,9 +51,15 @@ _LATE_COMPILER = " ".join(
     f"-XX:Tier4{name}Threshold={at}"
     for name, at in (("Invocation", 50_000), ("MinInvocation", 6_000), ("Compile", 150_000), ("BackEdge", 400_000))
 )
-"""Ten times the defaults: the slow compiler then takes the loops over rows, and leaves planning alone."""
+"""Ten times the defaults.
+
+The slow compiler then compiles the loops over rows, and leaves planning alone.
+"""
 _QUICK_ROWS_MAX = 3_000_000
-"""From so many rows on, the slow compiler's code repays its making: at 20 million it halves the work."""
+"""From so many rows on, the slow compiler's code is worth its compile time.
+
+At 20 million rows it halves the work.
+"""
 _LOGGING = {
     "status": "off",
     "rootLogger.level": "error",
@@ -67,10 +73,10 @@ _LOGGING = {
 
 
 def spark_session(master: str | None = None) -> SparkSession:
-    """The Spark session of this process, started if there is none; it ends with the process.
+    """Return the Spark session of this process, which ends with the process.
 
-    `master` is a Spark master URL, by default two threads of this machine. Raises `HarnessError` when there is
-    no Java 17 or newer, or Spark does not start.
+    It is started if there is none. `master` is a Spark master URL, by default two threads of this
+    machine. Raises `HarnessError` when there is no Java 17 or newer, or Spark does not start.
     """
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()
@@ -81,9 +87,10 @@ def spark_session(master: str | None = None) -> SparkSession:
 
 @contextmanager
 def session(master: str | None = None, *, rows: int = 0, jars: Sequence[Path] = ()) -> Iterator[SparkSession]:
-    """A Spark session for the length of a block; one that was there already goes on. Raises as `spark_session`.
+    """Open a Spark session for a block; a session that was there already goes on.
 
-    `rows`: about how many there will be to read; `jars`: more than Spark's own.
+    `rows`: about how many rows will be read; `jars`: more than Spark's own. Raises as
+    `spark_session`.
     """
     if SparkContext._active_spark_context is not None:
         yield SparkSession.builder.getOrCreate()
@@ -96,25 +103,31 @@ def session(master: str | None = None, *, rows: int = 0, jars: Sequence[Path] = 
 
 
 def is_first_session() -> bool:
-    """Whether a session takes longer here, since it is to write its class archive: the first one of this host does."""
-    with contextlib.suppress(HarnessError):  # starting the session tells it
+    """Return whether this host's next session is its first one.
+
+    A first session takes longer, because it writes its class archive.
+    """
+    with contextlib.suppress(HarnessError):  # starting the session reports it
         return class_archive(require_java(), _jars()).part is not None
     return False
 
 
 def suits_quick_start(rows: int) -> bool:
-    """Whether a session that was started for few rows is the right one for so many."""
+    """Return whether a session that was started for few rows suits so many."""
     return rows <= _QUICK_ROWS_MAX
 
 
 def is_small(rows: int) -> bool:
-    """Whether tables of so many rows are so few that a job's own cost is what counts."""
+    """Return whether the tables have so few rows that a job's own cost dominates."""
     return rows <= _SMALL_ROWS_MAX
 
 
 @contextmanager
-def planned_for(spark: SparkSession, rows: int) -> Iterator[None]:
-    """Plans of the block suit tables of so many rows: with few, compiling a plan takes longer than running it."""
+def plans_for(spark: SparkSession, rows: int) -> Iterator[None]:
+    """Make the plans of the block suit tables of so many rows.
+
+    With few rows, compiling a plan takes longer than running it.
+    """
     parts = min(_PARTS_MAX, max(_PARTS_MIN, rows // _ROWS_OF_A_PART))
     settings = {"spark.sql.shuffle.partitions": str(parts)} | (_INTERPRETED if rows <= _INTERPRETED_ROWS_MAX else {})
     before = {key: spark.conf.get(key) for key in settings}
@@ -128,10 +141,11 @@ def planned_for(spark: SparkSession, rows: int) -> Iterator[None]:
 
 
 class Jvm:
-    """A Java process with a Spark session, and its scratch folder; both end with `close`."""
+    """A Java process with a Spark session and a scratch folder; `close` ends both."""
 
     def __init__(self, master: str, *, rows: int = 0, jars: Sequence[Path] = ()) -> None:
-        # py4j logs the traceback of every call that an interrupt cut short, to the root logger, which would print it.
+        # py4j logs the traceback of every call that an interrupt cut short to the root logger,
+        # which would print it.
         logging.getLogger().addHandler(logging.NullHandler())
         java = require_java()
         jars_of_spark = _jars()
@@ -148,8 +162,9 @@ class Jvm:
         (self._scratch.path / "log4j2.properties").write_text(render(_LOGGING), "ascii")
         said = self._scratch.path / "stderr.log"
         try:
-            # A Ctrl-C in the middle would leave a JVM that nobody knows of. In the main thread SparkContext takes it
-            # for itself, and what it cuts short looks like a failed start; in another thread it leaves signals alone.
+            # A Ctrl-C in the middle would leave a JVM that nobody knows of. In the main thread
+            # SparkContext handles it itself, and what it cuts short looks like a failed start; in
+            # another thread it leaves signals alone.
             with (
                 held_back(),
                 said.open("wb") as stderr,
@@ -171,7 +186,7 @@ class Jvm:
             raise HarnessError(
                 "Spark does not start",
                 where=f"master {master}, {java.executable} ({java.version})",
-                got="\n           ".join([_said_by(error), *last]),
+                got="\n           ".join([_first_line(error), *last]),
                 next="ebbtide analyze --help    (--master names another Spark master)",
             ) from (None if isinstance(error, PySparkException) else error)
 
@@ -181,15 +196,19 @@ class Jvm:
         return SparkSession(SparkContext(gateway=self._gateway, conf=conf))
 
     def close(self) -> None:
-        """Stop Spark, end the Java process and remove the scratch folder. Again: nothing happens."""
-        with held_back():  # what sent one SIGTERM, such as timeout(1), may send a second
+        """Stop Spark, end the Java process and remove the scratch folder.
+
+        A second call does nothing.
+        """
+        with held_back():  # a sender of one SIGTERM, such as timeout(1), may send a second
             gateway, self._gateway = self._gateway, None
             if gateway is not None:
                 self._end(gateway)
             self._scratch.remove()
 
     def _end(self, gateway: Any) -> None:
-        # After an interrupted call the connection may be of no use; the process then ends by its empty stdin.
+        # After an interrupted call the connection may be of no use; the process then ends because
+        # its stdin is empty.
         with contextlib.suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if SparkContext._active_spark_context is not None:
@@ -204,17 +223,20 @@ class Jvm:
         except subprocess.TimeoutExpired:
             gateway.proc.kill()
             gateway.proc.wait()
-        if gateway.proc.returncode == 0:  # one that was killed has not loaded all that the next ones need
+        if gateway.proc.returncode == 0:  # a killed JVM has not loaded all classes that later ones need
             self._archive.finish()
 
 
 def _jars() -> Path:
-    """Spark's own."""
+    """Return the folder of Spark's own jars."""
     return Path(pyspark.__file__).parent / "jars"
 
 
-def _said_by(error: Exception) -> str:
-    """The first line of an error; one of a JVM that has exited since can no longer be asked."""
+def _first_line(error: Exception) -> str:
+    """Return the first line of an error.
+
+    An error of a JVM that has exited since can no longer be read.
+    """
     try:
         return str(error).partition("\n")[0]
     except Exception:
@@ -226,7 +248,10 @@ def _is_local(master: str) -> bool:
 
 
 def _conf(master: str, scratch: Path, jvm_flags: str) -> SparkConf:
-    """Settings of a session; those for one machine trade Spark's adaptive planning for fewer, smaller jobs."""
+    """Return the settings of a session.
+
+    Those for one machine trade Spark's adaptive planning for fewer, smaller jobs.
+    """
     heap_mib = min(_HEAP_MIB_MAX, max(_HEAP_MIB_MIN, psutil.virtual_memory().total // 4 // 2**20))
     settings = {
         "spark.master": master,
@@ -258,7 +283,7 @@ def _conf(master: str, scratch: Path, jvm_flags: str) -> SparkConf:
 
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables for the block only: Spark's launcher takes these in no other way."""
+    """Set environment variables for the block only: Spark's launcher reads these."""
     before = {key: os.environ.get(key) for key in changes}
     os.environ.update(changes)
     try:

@@ -1,12 +1,13 @@
-"""Which rows of a consumer stand in the final log: what a session passed over counts only below one of those.
+"""Finds the rows of a consumer that stand in the final log.
 
-A row stands if the final read returned the same offset, value and leader epoch (null is the same as null). By log
-matching, two logs that hold the same record at an offset hold the same records below it: what the final log has
-below such a row was there when the consumer read the row. Below a row that does not stand the log may have been
+What a session passed over counts only below such a row. A row stands if the final read returned the
+same offset, value and leader epoch (null is the same as null). By log matching, two logs that hold
+the same record at an offset hold the same records below it. So what the final log has below such a
+row was there when the consumer read the row. Below a row that does not stand the log may have been
 cut off since, and filled with records that nobody could have read then.
 
-How: in a block that agrees (see the module blocks) a row stands if the final read has its offset, which masks
-say. Rows of the other blocks are put together with those of the final read.
+How: in a block that agrees (see the module blocks) a row stands if the final read has its offset,
+which masks say. Rows of the other blocks are put together with those of the final read.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ from analysis.reconcile.blocks import BITS, BLOCK, PARTITION
 _SESSION = [*PARTITION, "consumer", "session", "read_committed"]
 
 
-def standing(polls: DataFrame) -> DataFrame:
-    """The rows of polls, with `stands`: true if they are known to stand from these rows alone."""
+def with_standing(polls: DataFrame) -> DataFrame:
+    """Return the rows of polls with `stands`: true if these rows alone show it."""
     same = Window.partitionBy(*PARTITION, "offset", "value", "leader_epoch")
     return polls.withColumn("stands", F.max("final").over(same))
 
 
 def session_ranges(blocks: DataFrame, readable: DataFrame, polls: DataFrame) -> DataFrame:
-    """How far each session of an ordinary consumer is judged, as a list a partition: `sessions`.
+    """Return how far each session of an ordinary consumer is judged: `sessions`.
 
-    From its `first` row to its `last` that stands. `blocks` and `readable` are `poll_blocks` and `readable` of the
-    module blocks; `polls` has at least the rows of blocks that do not agree.
+    It is a list a partition. A session is judged from its `first` row to its `last` that stands.
+    `blocks` and `readable` are `poll_blocks` and `readable` of the module blocks; `polls` has at
+    least the rows of blocks that do not agree.
     """
     shared = F.col("all.mask").bitwiseAND(F.col("agreed_mask"))
     highest = F.shiftleft("block", BITS) + F.length(F.bin(shared)) - 1
@@ -39,7 +41,7 @@ def session_ranges(blocks: DataFrame, readable: DataFrame, polls: DataFrame) -> 
         .select(*_SESSION, "first", F.when(shared != 0, highest).alias("last"))
     )
     by_row = (
-        standing(polls)
+        with_standing(polls)
         .where("stands AND NOT final")
         .withColumn("read_committed", F.col("isolation") == "read_committed")
         .select(*_SESSION, F.lit(None).cast("bigint").alias("first"), F.col("offset").alias("last"))

@@ -1,4 +1,7 @@
-"""anomalies/: every anomaly of a run as Parquet, written for many runs at once and replaced in one step each."""
+"""Writes anomalies/: every anomaly of a run as Parquet.
+
+Many runs are written at once, and each is replaced in one step.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,13 @@ def check_writable(record: Path) -> None:
 def store(
     records: Sequence[Path], items: DataFrame | None, some: Sequence[bool], remote: RemoteRecord | None = None
 ) -> None:
-    """Replace anomalies/ of each record with its items; `some`: which records have any. `run` is a record's index.
+    """Replace anomalies/ of each record with its items.
 
-    `remote`: what the first of them is a copy of; Spark's executors, which cannot write to the copy, write there.
-    Raises `HarnessError` when that cannot be done.
+    `some`: which records have any. The column `run` is a record's index. `remote`: what the first
+    of them is a copy of; Spark's executors, which cannot write to the copy, write there. Raises
+    `HarnessError` when that cannot be done.
     """
-    # Not to be foreseen: what lies in a record that somebody else made may be a link to anywhere.
+    # This cannot be foreseen: a record that somebody else made may hold a link to anywhere.
     hidden = f".{ANOMALIES_DIR}.{secrets.token_hex(8)}"
     written = records[0] / f"{hidden}.all"
     try:
@@ -57,7 +61,10 @@ def store(
 
 
 def _replace(hidden: Path, target: Path, rows: Path | None) -> None:
-    """Put the folder `rows` in the place of `target`; None: a table without rows. `hidden` names what is on the way."""
+    """Put the folder `rows` in the place of `target`; None: a table without rows.
+
+    `hidden` is the name of the folder that is being replaced.
+    """
     part, old = hidden.with_name(f"{hidden.name}.part"), hidden.with_name(f"{hidden.name}.old")
     try:
         if rows is not None:

@@ -1,4 +1,4 @@
-"""One pass over the items: counts, examples, and the groups that the judge looks at."""
+"""Counts the items in one pass, with examples and the groups that the judge needs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Kind(NamedTuple):
 
 
 class AnomalySummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What the items come to."""
+    """The summary of one run's items."""
 
     anomalies: list[AnomalyCount] = []
     lost: list[LostRange] = []
@@ -70,9 +70,9 @@ _VANISHED = (vanished.KIND, replica_divergence.KIND)
 
 
 def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
-    """Count the items, and group them if there are any; collects groups and examples, never all items.
+    """Count the items, and group them if there are any.
 
-    One summary a run, in the order of `run`.
+    It collects groups and examples, never all items. One summary a run, in the order of `run`.
     """
     counts: list[dict[_Kind, int]] = [{} for _ in range(runs)]
     for run, *kind, count in items.groupBy("run", *_KIND).agg(F.count("*")).collect():
@@ -111,15 +111,18 @@ def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
             lost=sorted(one["lost"], key=lambda one: (one.topic, one.partition, one.first_offset, one.acks)),
             regressions=_regressions(one["drop"]),
             vanished=sorted(one["vanished"], key=lambda one: (one.topic, one.partition, one.first_offset, one.kind)),
-            duplicates=sorted(map(_shown, one["duplicate"]), key=_place),
-            aborted_reads=sorted(map(_shown, one["aborted"]), key=_place),
+            duplicates=sorted(map(_as_shown, one["duplicate"]), key=_place),
+            aborted_reads=sorted(map(_as_shown, one["aborted"]), key=_place),
         )
         for of_run, one in zip(counts, found, strict=True)
     ]
 
 
 def _lost_ranges(items: DataFrame) -> DataFrame:
-    """Lost records by what decides their cause: acks, commitment, and the leader epoch in force when acked."""
+    """Group lost records by what decides their cause.
+
+    That is acks, commitment, and the leader epoch in force when they were acked.
+    """
     return (
         items.where(F.col("kind") == lost.KIND)
         .groupBy(*_PARTITION, "acks", "committed", F.col("leader_epoch").alias("acked_after_epoch"))
@@ -135,7 +138,10 @@ def _lost_ranges(items: DataFrame) -> DataFrame:
 
 
 def _vanished_ranges(items: DataFrame) -> DataFrame:
-    """What else shows that committed records are gone, by what decides its cause."""
+    """Group the other items that show committed records missing, by cause criteria.
+
+    These are what decides their cause.
+    """
     return (
         items.where(F.col("kind").isin(*_VANISHED) & ~F.coalesce("also_lost", F.lit(False)))
         .groupBy(*_PARTITION, "kind", "leader_epoch", "committed")
@@ -149,7 +155,10 @@ def _vanished_ranges(items: DataFrame) -> DataFrame:
 
 
 def _drops(items: DataFrame) -> DataFrame:
-    """The lowest HW under each leader epoch that began a drop, and the highest HW before."""
+    """Return the lowest HW under each leader epoch that began a drop.
+
+    It comes with the highest HW before.
+    """
     later = F.struct(F.col("offset").alias("high_watermark"), "at_ns", "leader_epoch", "broker")
     return (
         items.where((F.col("kind") == hw_regression.KIND) & F.col("earlier").isNotNull())
@@ -160,7 +169,7 @@ def _drops(items: DataFrame) -> DataFrame:
 
 
 def _with_first(items: DataFrame, kind: str, *by: str) -> DataFrame:
-    """All items of a kind whose items have an offset and a value, a group a partition and what is `by`."""
+    """Group all items of a kind with an offset and a value, by partition and `by`."""
     first = F.min(F.struct("offset", "value", "details"))
     return (
         items.where(F.col("kind") == kind)
@@ -169,8 +178,8 @@ def _with_first(items: DataFrame, kind: str, *by: str) -> DataFrame:
     )
 
 
-def _shown(group: _G) -> _G:
-    """The group with its first item as anomalies/ has it."""
+def _as_shown(group: _G) -> _G:
+    """Return the group with its first item as anomalies/ has it."""
     first = dict(group.first)
     return msgspec.structs.replace(group, first=first | msgspec.json.decode(first.pop("details")))
 

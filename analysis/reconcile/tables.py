@@ -1,4 +1,7 @@
-"""Run records' tables as DataFrames of the record format's columns and types, those of several runs as one."""
+"""Reads run records' tables as DataFrames, those of several runs as one.
+
+They have the columns and types of the record format.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,10 @@ _RUN_OF_FILE = pa.schema([pa.field("path", pa.string()), pa.field("run", pa.int3
 
 
 class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """A run whose files have been checked: its folder, its manifest, and the files of each table.
+    """A run with checked files: its folder, its manifest, its tables' files.
 
-    `remote`: the record that the folder is a copy of, which Spark reads in its place. `gaps`: what is missing of it.
+    `remote`: the record that the folder is a copy of; Spark reads that instead. `gaps`: what it
+    lacks.
     """
 
     record: Path
@@ -47,18 +51,24 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(table for table in TABLES if not self.files[table])
 
     def named(self, file: TableFile) -> str:
-        """A file as Spark is told of it: a path of this host, or an address."""
+        """Return a file as Spark needs it: a path of this host, or an address."""
         return str(file.path.absolute()) if self.remote is None else self.remote.address_of(file.path)
 
 
 def run_files(record: Path, manifest: Manifest, remote: RemoteRecord | None = None) -> RunFiles:
-    """The files of a run, by their footers. Raises `Problems` (a `UsageError`) with all that is wrong with them."""
+    """Return the files of a run, checked by their footers.
+
+    Raises `Problems` (a `UsageError`) with all that is wrong with them.
+    """
     files = check_files(record, manifest)
     return RunFiles(record=record, manifest=manifest, files=files, remote=remote, gaps=gaps(record, manifest))
 
 
 def has_unreadable_rows(run: RunFiles) -> bool:
-    """Whether a table's file that differs from SHA256SUMS has rows that cannot be read; no other file is read."""
+    """Return whether a file that differs from SHA256SUMS has unreadable rows.
+
+    No other file is read.
+    """
     changed = {one.what for one in run.gaps}
     files = [file.path for files in run.files.values() for file in files]
     return any(str(path.relative_to(run.record)) in changed and not _can_read_rows(path) for path in files)
@@ -75,10 +85,11 @@ def _can_read_rows(path: Path) -> bool:
 
 
 class RecordTables(msgspec.Struct, frozen=True, kw_only=True):
-    """One DataFrame a table, None when no run has rows of it; `untold`: see `TableFile`, by table.
+    """One DataFrame a table, None when no run has rows of it.
 
-    Each has the columns of the record format and `run`, the index of the run; polls also has `final`, whether
-    the row is of the final read, and `counts`, whether it puts its value at its offset (see the module narrowing).
+    Each has the columns of the record format and `run`, the index of the run. polls also has
+    `final`, whether the row is of the final read, and `counts`, whether it puts its value at its
+    offset (see the module narrowing). `untold`: see `TableFile`, by table.
     """
 
     sends: DataFrame | None
@@ -94,9 +105,9 @@ _READ = ("sends", "polls", "watermarks", "partitions", "configs", "replicas")
 
 
 def load(spark: SparkSession, runs: Sequence[RunFiles]) -> RecordTables:
-    """The tables of some runs, read from nowhere yet.
+    """Return the tables of some runs; nothing is read yet.
 
-    A missing nullable column reads as null, an unknown one is ignored.
+    A missing nullable column reads as null, an unknown column is ignored.
     """
     untold = {
         table: frozenset(column for run in runs for file in run.files[table] for column in file.untold)
@@ -106,16 +117,17 @@ def load(spark: SparkSession, runs: Sequence[RunFiles]) -> RecordTables:
 
 
 def spark_type(kind: pa.DataType) -> str:
-    """The Spark name of a column type of the record format."""
+    """Return the Spark name of a column type of the record format."""
     if pt.is_list(kind):
         return f"array<{spark_type(kind.value_type)}>"
     return _SPARK_TYPES.get(str(kind), str(kind))
 
 
 def _read(spark: SparkSession, table: str, runs: Sequence[RunFiles]) -> DataFrame | None:
-    """All files of a table; those that differ in columns, or in who the final consumer is, are read apart.
+    """Return all files of a table as one DataFrame.
 
-    So is each file whose path has a backslash: Spark 4.0 reads each of several such files as often as there are files.
+    Files that differ in columns or in their final consumer are read apart. So is each file whose
+    path has a backslash: Spark 4.0 reads each of several such files as often as there are files.
     """
     wanted = {field.name: spark_type(field.type) for field in TABLES[table]}
     shapes: dict[tuple[int | None, tuple[tuple[str, str], ...], str | None], list[tuple[str, int]]] = {}
@@ -144,13 +156,16 @@ def _read(spark: SparkSession, table: str, runs: Sequence[RunFiles]) -> DataFram
 
 
 def _run_of(spark: SparkSession, part: DataFrame, paths: Sequence[tuple[str, int]]) -> tuple[DataFrame, Column]:
-    """Which run a row is of: a constant where all files are of one run, else by the file's name."""
+    """Return which run a row is of.
+
+    It is a constant where all files are of one run, else it follows from the file's name.
+    """
     runs = {run for _, run in paths}
     if len(runs) == 1:
         return part, F.lit(runs.pop()).alias("run")
     jvm = spark.sparkContext._jvm
     assert jvm is not None
-    # Spark names a file by its URI, in which Java's own escapes stand.
+    # Spark names a file by its URI, which has Java's own escapes.
     named = [{"path": jvm.org.apache.hadoop.fs.Path(path).toUri().toString(), "run": run} for path, run in paths]
     runs_of = spark.createDataFrame(pa.Table.from_pylist(named, schema=_RUN_OF_FILE))
     path = F.regexp_replace("_metadata.file_path", "^file:/+", "/")

@@ -1,21 +1,23 @@
-"""unseen: a record of the final log that consumers passed by, and none of them ever got.
+"""unseen: a record of the final log that consumers passed by and never got.
 
-The rule: one item an offset of the final read that one session of an ordinary consumer passed over, with a row
-below it and above it one that stands in the final log (the final read has the same offset, value and leader
-epoch), and that no ordinary consumer returned.
+The rule: one item an offset of the final read that one session of an ordinary consumer passed over,
+and that no ordinary consumer returned. The session has a row below the offset, and above it a row
+that stands in the final log (the final read has the same offset, value and leader epoch).
 
-The data: polls, the final read among them. For sessions of read_committed consumers also sends: a value of a
-transaction that is not known to be committed may rightly be hidden from them, and so may, where there are
-transactions, a value without a row in sends.
+The data: polls, the final read among them. For sessions of read_committed consumers also sends: a
+value of a transaction that is not known to be committed may rightly be hidden from them. So may,
+where there are transactions, a value without a row in sends.
 
-Why it is sound: the record exists, for the final read got it. It was there when the session read the row above, for
-that row stands in the final log, and logs that hold the same record hold the same below it (see the module
-standing). So the session that went on behind it should have returned it. Below a row that was cut off since, the
-record may have been put there after the session had passed over aborted or control records. Between two sessions
-the position may have been set anywhere; that is not judged.
+Why it is sound: the record exists, because the final read got it. It was there when the session
+read the row above, because that row stands in the final log, and logs that hold the same record
+hold the same below it (see the module standing). So the session should have returned it. Below a
+row that was cut off since, the record may have been put there after the session had passed over
+aborted or control records. Between two sessions the position may have been set anywhere; that is
+not judged.
 
-When it cannot tell: without polls or a final read; above a session's last row that stands. Where the run is not
-complete the final read may have stopped anywhere: what it did not reach is not known.
+When it cannot tell: without polls or a final read; above a session's last row that stands. Where
+the run is not complete the final read may have stopped anywhere: what it did not reach is not
+known.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ KIND = "unseen"
 
 
 def why_unknown(facts: Facts) -> str | None:
-    """Why nothing, or not everything, could be judged."""
+    """Return why nothing, or not everything, could be judged."""
     lacking = facts.without("polls")
     if lacking is not None:
         return lacking
@@ -43,9 +45,9 @@ def why_unknown(facts: Facts) -> str | None:
 
 
 def items(readable: DataFrame | None, sessions: DataFrame | None) -> DataFrame | None:
-    """One row an item; None: nothing can be judged.
+    """Return one row an item; None: nothing can be judged.
 
-    `readable` is `blocks.readable`, `sessions` is `standing.session_ranges`.
+    `readable` is `blocks.readable_blocks`, `sessions` is `standing.session_ranges`.
     """
     if readable is None or sessions is None:
         return None

@@ -1,26 +1,31 @@
-"""vanished: a consumer read a value, and later it was gone from that offset or another value stood there.
+"""vanished: a consumer read a value that later was missing or replaced there.
 
 The rule: what was returned once must stay where it was. One item a (partition, offset, value).
 
-The data: polls of ordinary consumers with a value; later polls of the same offset, the final read among them;
-the final log's absence of it. Sends only for what a read_committed final read hides.
+The data: polls of ordinary consumers with a value; later polls of the same offset, the final read
+among them; the value's absence from the final log. Sends only for what a read_committed final read
+hides.
 
-Why it is sound: an offset is given once; a later answer with another value there, or a final read that passed
-the offset by, shows that the log was cut. When poll() returned says little of when the log was asked: a slow
-consumer hands out of its buffer what was cut off since. So a poll of a record of an older leader epoch shows
-nothing, and what stands in the final log was replaced only if the final read itself, whose rows come in order, had
-another value there later. Below the final log start nothing vanishes. Nothing is gone that
-stands in the last leader's own log, that is damaged (a null value came back), or that a read_committed final
-read hides: a value of a transaction that is not known to be committed, and, where the run had transactions, a
-value without a row in sends.
+Why it is sound: an offset is given once. A later answer with another value there, or a final read
+that passed the offset by, shows that the log was cut. The time at which poll() returned says little
+of when the log was asked: a slow consumer returns from its buffer what was cut off since. So a poll
+of a record of an older leader epoch shows nothing. A value that stands in the final log was
+replaced only if the final read itself, whose rows come in order, had another value there later. Not
+vanished is
+- what is below the final log start,
+- what stands in the last leader's own log,
+- what is damaged (a null value came back),
+- what a read_committed final read hides: a value of a transaction that is not known to be
+  committed, and, where the run had transactions, a value without a row in sends.
 
-For the judge, an item is *committed* unless its value stands elsewhere in the partition, or is of a transaction that
-is not known to be committed: then its place was cut off, and no record is gone. `lost` tells of those that it has too.
+For the judge, an item is *committed* unless its value stands elsewhere in the partition, or is of a
+transaction that is not known to be committed. In these cases its place was cut off, but no record
+is lost. Items that are also lost are reported by `lost`.
 
-When it cannot tell: without a final read, or of a partition without one, only later polls are compared, which show
-what was replaced, not what is gone, and if leader epochs are not known, the one of two values that was polled first
-counts as the one that was replaced; a final read of a run that is not complete shows only what it passed by, and what
-lies above its HW.
+When it cannot tell: without a final read, or for a partition without one, only later polls are
+compared. They show what was replaced, not what is missing. If leader epochs are not known, the
+value that was polled first counts as the replaced one. A final read of a run that is not complete
+shows only what it passed by, and what lies above its HW.
 """
 
 from __future__ import annotations
@@ -38,22 +43,22 @@ KIND = "vanished"
 
 
 def why_unknown(facts: Facts) -> str | None:
-    """Why nothing, or not everything, could be judged."""
+    """Return why nothing, or not everything, could be judged."""
     lacking = facts.without("polls")
     if lacking is not None:
         return lacking
     if facts.final_consumer is None:
         return "there was no final read: only what a later poll shows replaced is known"
     if facts.compacted:
-        return f"topic {facts.compacted[0].topic} is compacted: what it lacks may be compacted away"
+        return f"topic {facts.compacted[0].topic} is compacted: missing records may be compacted away"
     if not facts.complete:
         return "the run is not complete: what the final read did not reach is not known"
     return facts.without_final_read()
 
 
 def items(runs: Sequence[Facts]) -> Column:
-    """The item of a row of the history; null when it is none."""
-    replaced = _in_final_read(F.col("last_final.final_ns")) | _later(F.col("rival.polled_ns"))
+    """Return the item of a row of the history, or null."""
+    replaced = _is_replaced_in_final_read(F.col("last_final.final_ns")) | _is_replaced_later(F.col("rival.polled_ns"))
     reached = runs_where(runs, lambda facts: facts.complete) | F.coalesce(
         (F.col("offset") < F.col("final_last")) | (F.col("offset") >= F.col("final_hw")), F.lit(False)
     )
@@ -64,7 +69,7 @@ def items(runs: Sequence[Facts]) -> Column:
         & ~F.coalesce("in_leader", F.lit(False))
         & ~F.col("damaged")
         & ~F.coalesce("compacted", F.lit(False))
-        & ~_hidden(runs)
+        & ~_can_be_hidden(runs)
     )
     below = F.col("offset") < F.col("log_start")
     also_lost = F.coalesce(lost.is_lost(runs), F.lit(False))
@@ -84,7 +89,7 @@ def items(runs: Sequence[Facts]) -> Column:
                 "consumer": F.col("reader"),
                 "polled_ns": F.col("read_ns"),
                 "in_final_read": F.coalesce("in_final", F.lit(False)),
-                "replaced_by": F.when(replaced, _replacing()),
+                "replaced_by": F.when(replaced, _replacing_values()),
                 "others_in_all": F.when(replaced, F.col("others_in_all")),
             },
             committed=committed,
@@ -95,33 +100,42 @@ def items(runs: Sequence[Facts]) -> Column:
     )
 
 
-def _in_final_read(other_ns: Column) -> Column:
-    """Whether the final read returned another value at the offset, last at `other_ns`, after this one."""
+def _is_replaced_in_final_read(other_ns: Column) -> Column:
+    """Return whether the final read later returned another value at the offset.
+
+    `other_ns` is when it did so last.
+    """
     return F.coalesce(other_ns > F.coalesce("final_ns", "read_ns"), F.lit(False))
 
 
-def _later(other_ns: Column) -> Column:
-    """Whether this value does not stand and a consumer got another one, last at `other_ns`, after this one."""
+def _is_replaced_later(other_ns: Column) -> Column:
+    """Return whether a consumer later got another value, and this one does not stand.
+
+    `other_ns` is when it did so last.
+    """
     return ~F.col("stands") & F.coalesce(other_ns > F.col("read_ns"), F.lit(False))
 
 
-def _replacing() -> Column:
-    """The listed values that were at the offset after this one, or one more where none of those is listed."""
+def _replacing_values() -> Column:
+    """Return the listed values that were at the offset after this one.
+
+    If none of the listed values was, it is one other value.
+    """
 
     def shown(one: Column) -> Column:
         return F.struct(one["value"].alias("value"), one["polled_ns"].alias("polled_ns"))
 
     def replaces(other: Column) -> Column:
         older = F.coalesce(other["epoch"] < F.col("epoch"), F.lit(False))
-        return _in_final_read(other["final_ns"]) | (_later(other["polled_ns"]) & ~older)
+        return _is_replaced_in_final_read(other["final_ns"]) | (_is_replaced_later(other["polled_ns"]) & ~older)
 
     listed = F.transform(F.filter("others", replaces), shown)
-    last = F.when(_in_final_read(F.col("last_final.final_ns")), shown(F.col("last_final")))
+    last = F.when(_is_replaced_in_final_read(F.col("last_final.final_ns")), shown(F.col("last_final")))
     return F.when(F.size(listed) > 0, F.array_sort(listed)).otherwise(F.array(last.otherwise(shown(F.col("rival")))))
 
 
-def _hidden(runs: Sequence[Facts]) -> Column:
-    """Whether a read_committed final read may have hidden the value."""
+def _can_be_hidden(runs: Sequence[Facts]) -> Column:
+    """Return whether a read_committed final read may have hidden the value."""
     hides = runs_where(runs, lambda facts: facts.final_read_committed)
     transactional = runs_where(runs, lambda facts: facts.transactional)
     uncommitted = F.col("in_transaction") & ~F.coalesce("in_committed", F.lit(False))

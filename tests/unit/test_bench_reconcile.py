@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 import pytest
 from benches import ROOT, assert_ended_well, run_bench
 
-from analysis.reconcile.clock import went_back
+from analysis.reconcile.clock import has_gone_back
 from analysis.reconcile.files import TableFile, check_files
 from bench import made_record
 from bench.made_record import ITEMS, make_record
@@ -237,7 +237,7 @@ def test_a_made_record_has_the_answers_of_a_broker_in_the_order_in_which_they_ca
 ) -> None:
     monkeypatch.setattr(made_record, "_CHUNK", 2_000)
     make_record(tmp_path / "record", asked)
-    assert not went_back(served(tmp_path / "record"))
+    assert not has_gone_back(served(tmp_path / "record"))
 
 
 @pytest.mark.parametrize("asked", [200, 20_000])

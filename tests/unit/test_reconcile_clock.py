@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from records import RecordBuilder
 
 from analysis.reconcile import reconcile
-from analysis.reconcile.clock import went_back
+from analysis.reconcile.clock import has_gone_back
 from analysis.reconcile.files import check_files
 
 S = 1_000_000_000
@@ -25,7 +25,7 @@ def rose(builder: RecordBuilder, *at_s: float, broker: int = 1, epoch: int | Non
 
 
 def stepped(builder: RecordBuilder, folder: Path) -> bool:
-    return went_back(check_files(builder.write(folder / "run"))["watermarks"])
+    return has_gone_back(check_files(builder.write(folder / "run"))["watermarks"])
 
 
 def test_answers_in_the_order_of_their_times_tell_of_no_step(tmp_path: Path) -> None:

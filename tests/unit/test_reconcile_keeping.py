@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from analysis.reconcile.keeping import Kept
+from analysis.reconcile.keeping import FrameKeeper
 
 pytestmark = pytest.mark.spark
 
 
 def test_a_kept_frame_is_a_leaf_of_the_plans_that_are_built_on_it(spark: SparkSession) -> None:
     frame = spark.range(3).where("id > 0")
-    with Kept(spark) as kept:
+    with FrameKeeper(spark) as kept:
         leaf = kept.keep(frame)
         plan = leaf._jdf.queryExecution().logical()
         assert (plan.nodeName(), plan.children().isEmpty()) == ("InMemoryRelation", True)

@@ -92,7 +92,7 @@ def lines(trace: Trace, protocol: Protocol) -> Iterator[str]:
         yield f"{number:>3}. {who} {what}  [{clause_of(step.kind, protocol)}]"
         yield "     " + state_line(step.shared, step.data, step.words)
         if step.lost:
-            yield f"     LOST: the new leader lacks {_records(step.lost)}"
+            yield f"     LOST: the new leader does not have {_records(step.lost)}"
 
 
 def clause_of(kind: str, protocol: Protocol) -> str:
