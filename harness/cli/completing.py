@@ -83,9 +83,9 @@ def record(incomplete: str) -> list[CompletionItem[str]]:
 
 def step_kinds(incomplete: str) -> list[CompletionItem[str]]:
     """A list of kinds of step that can be drawn, separated by commas."""
-    from harness.random.table import DRAWINGS
+    from harness.random.table import GENERATORS
 
-    return _last(incomplete, lambda word: _items(sorted(DRAWINGS), word))
+    return _last(incomplete, lambda word: _items(sorted(GENERATORS), word))
 
 
 def cluster(incomplete: str) -> list[CompletionItem[str]]:

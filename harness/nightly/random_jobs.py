@@ -33,7 +33,7 @@ class RandomJobs:
         """Draw the next `ROUND` jobs on `target`."""
         for _ in range(ROUND):
             job = random_job(target, runtime, new_seed())
-            self._drawn[job.key] = self._guide(target).next(job.number)
+            self._drawn[job.key] = self._guide(target).next_schedule(job.number)
             yield job
 
     def scenario_of(self, job: Job) -> Scenario:
@@ -43,7 +43,7 @@ class RandomJobs:
     def learn(self, finished: Iterable[FinishedJob]) -> None:
         """Add jobs that ran to the corpus; a failed job adds its schedule without coverage."""
         for done in finished:
-            self._guide(done.job.target).told(self._drawn.pop(done.job.key), done.coverage)
+            self._guide(done.job.target).add(self._drawn.pop(done.job.key), done.coverage)
 
     def catch_up(self, finished: Iterable[FinishedJob], runs: Path) -> None:
         """Add the random jobs of a killed night that the corpus lacks; `runs` holds their records."""
@@ -51,14 +51,14 @@ class RandomJobs:
             if (
                 done.job.origin != "random"
                 or done.run_id is None
-                or self._guide(done.job.target).knows(done.job.scenario)
+                or self._guide(done.job.target).has_run(done.job.scenario)
             ):
                 continue
             try:
                 scenario = load(runs / done.run_id / SCENARIO, to_run=True)
             except UsageError:
                 continue
-            self._guide(done.job.target).told(scenario, done.coverage)
+            self._guide(done.job.target).add(scenario, done.coverage)
 
     def _guide(self, target: ReleaseTarget) -> Guide:
         name = str(target)

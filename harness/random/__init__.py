@@ -1,1 +1,1 @@
-"""Random schedules: drawn from a seed, valid by construction, and bred from those that reached what few reach."""
+"""Random schedules: drawn from a seed or mutated from rare ones, and always valid."""

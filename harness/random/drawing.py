@@ -1,4 +1,4 @@
-"""Draws a whole scenario from a seed: cluster, topic, clients, and a schedule that is valid and ends healed."""
+"""Draws a whole scenario from a seed: cluster, topic, clients and a valid schedule that ends healed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ebbtide.scenario.model import (
     TopicSpec,
 )
 from ebbtide.scenario.steps.table import HEALED_BY, StepKind
-from harness.random.replication import first_replication
+from harness.random.replication import healthy_replication
 from harness.random.requests import SPARE_TOPIC, TOPIC
-from harness.random.schedule import build
-from harness.random.world import World, first_world
+from harness.random.schedule import build_steps
+from harness.random.world import World, healthy_world
 
 STEPS = 12
 STEPS_MAX = 200
@@ -31,8 +31,8 @@ _ISOLATIONS: tuple[Isolation, ...] = ("read_uncommitted", "read_uncommitted", "r
 _PREDICTIONS = (
     Prediction(
         kafka=">=3.3",
-        clause="KIP-966, KIP-704, KIP-903: whatever fails, no committed record is lost and no transition of a "
-        "partition happens but as the protocol allows",
+        clause="KIP-966, KIP-704, KIP-903: whatever fails, no committed record is lost, and the protocol allows every "
+        "transition of a partition",
     ),
 )
 
@@ -45,22 +45,21 @@ def draw(
     steps: int = STEPS,
     without: Collection[StepKind] = (),
 ) -> Scenario:
-    """A scenario for one release, all of it drawn from `seed`: the same arguments give the same scenario.
+    """Draw a scenario for one release from `seed`; the same arguments give the same scenario.
 
-    `features`: levels to format with. `steps`: how many are drawn; the wait that comes first and
-    those that heal come on top. `without`: kinds of step that the host cannot do.
-    Raises `UsageError` for what is no release.
+    `features`: the feature levels to format with. `steps`: how many steps are drawn; the first wait and the healing
+    steps at the end come on top. `without`: kinds of step not to draw. Raises `UsageError` for an unknown release.
     """
     random = Random(seed)
-    setting = _setting(random, seed, kafka, features or {})
+    setting = _draw_setting(random, seed, kafka, features or {})
     return with_steps(setting, [None] * steps, random, without=without)
 
 
 def with_steps(
-    setting: Scenario, genes: list[StepSpec | None], random: Random, *, without: Collection[StepKind] = ()
+    setting: Scenario, slots: list[StepSpec | None], random: Random, *, without: Collection[StepKind] = ()
 ) -> Scenario:
-    """`setting` with the steps that are valid of `genes`; see `harness.random.schedule.build`."""
-    steps = build(world_of(setting, without), genes, random)
+    """Return `setting` with the valid steps of `slots`; see `harness.random.schedule.build_steps`."""
+    steps = build_steps(world_of(setting, without), slots, random)
     topics = {TOPIC: setting.topics[TOPIC]}
     if any(step.step == "delete-topic" for step in steps):
         topics[SPARE_TOPIC] = TopicSpec(replication_factor=1, min_isr=1)
@@ -68,9 +67,9 @@ def with_steps(
 
 
 def world_of(setting: Scenario, without: Collection[StepKind] = ()) -> World:
-    """The healthy cluster of a random scenario."""
+    """Return the healthy cluster of a random scenario, before its first step."""
     topic = setting.topics[TOPIC]
-    replication = first_replication(
+    replication = healthy_replication(
         {f"{TOPIC}-{number}": replicas for number, replicas in enumerate(topic.assignment)},
         brokers=setting.cluster.brokers,
         kafka=setting.kafka[0],
@@ -78,20 +77,20 @@ def world_of(setting: Scenario, without: Collection[StepKind] = ()) -> World:
         min_isr=topic.min_isr,
         unclean=topic.config.get("unclean.leader.election.enable") == "true",
     )
-    return first_world(
+    return healthy_world(
         replication,
         without=frozenset(without) | {kind for kind, healer in HEALED_BY.items() if healer in without},
     )
 
 
-def _setting(random: Random, seed: int, kafka: str, features: Mapping[str, int]) -> Scenario:
+def _draw_setting(random: Random, seed: int, kafka: str, features: Mapping[str, int]) -> Scenario:
     brokers = 3 if random.random() < 0.85 else 4
     partitions = random.choice((1, 1, 2))
     assignment = tuple(tuple(random.sample(range(1, brokers + 1), 3)) for _ in range(partitions))
     return Scenario(
         name=f"random-{seed}",
         title=f"A random schedule, drawn from seed {seed}",
-        description=f"All of it drawn from seed {seed}. No loss in particular is sought: the run is held to the rules.",
+        description=f"Everything is drawn from seed {seed}. The run is checked against the protocol's rules.",
         kafka=(str(parse_version(kafka)),),
         cluster=ClusterSpec(
             controllers=1 if random.random() < 0.9 else 3,
@@ -109,15 +108,15 @@ def _setting(random: Random, seed: int, kafka: str, features: Mapping[str, int])
                 config={"unclean.leader.election.enable": "true"} if random.random() < 0.1 else {},
             )
         },
-        producers=_producers(random),
-        consumers=_consumers(random),
+        producers=_draw_producers(random),
+        consumers=_draw_consumers(random),
         predictions=_PREDICTIONS,
         settle_s=90.0,
     )
 
 
-def _producers(random: Random) -> tuple[ProducerSpec, ...]:
-    """One whose records must not be lost, and sometimes a second one that asks for less."""
+def _draw_producers(random: Random) -> tuple[ProducerSpec, ...]:
+    """Draw a producer with acks=all, and sometimes a second one with acks=0 or acks=1."""
 
     def producer(id: int, acks: Acks = "all") -> ProducerSpec:
         return ProducerSpec(id=id, topic=TOPIC, acks=acks, rate_per_s=random.choice((100.0, 300.0)))
@@ -127,11 +126,11 @@ def _producers(random: Random) -> tuple[ProducerSpec, ...]:
         first = msgspec.structs.replace(first, idempotent=True)
     elif kind < 0.25:
         first = msgspec.structs.replace(first, transactional=True, txn_records=20, abort_every=5)
-    lesser: tuple[Acks, ...] = ("0", "1", "1")
-    return (first, producer(2, random.choice(lesser))) if random.random() < 0.4 else (first,)
+    weaker: tuple[Acks, ...] = ("0", "1", "1")
+    return (first, producer(2, random.choice(weaker))) if random.random() < 0.4 else (first,)
 
 
-def _consumers(random: Random) -> tuple[ConsumerSpec, ...]:
+def _draw_consumers(random: Random) -> tuple[ConsumerSpec, ...]:
     isolation = random.choice(_ISOLATIONS)
     if random.random() < 0.5:
         return ()

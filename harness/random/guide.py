@@ -1,4 +1,4 @@
-"""Guides a campaign of random schedules by what their runs reached: rare states breed the next schedules."""
+"""Chooses the next random schedule: drawn anew, or mutated from one that reached rare states."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ebbtide.record.json_files import append_line, read_lines
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain import read_text, write_text
 from ebbtide.scenario.steps.table import StepKind
-from harness.random.breeding import breed
 from harness.random.drawing import STEPS, draw
+from harness.random.mutation import mutate
 
 CORPUS = "corpus.jsonl"
 _FRESH_SHARE = 0.4
-"""So many schedules are drawn anew all the same: what nobody has reached is in no parent."""
-_PARENTS_MIN = 4
-_NO_STATES = (
+"""The share of schedules that are drawn anew: a state that no run has reached is in no schedule of the corpus."""
+_CORPUS_MIN = 4
+_NOT_STATES = (
     "acked-",
     "not-acked-",
     "described-",
@@ -37,28 +37,28 @@ _NO_STATES = (
     "brokers-fenced",
     "transitions-explained",
 )
-"""How coverage facts begin that count what the schedule did, or how much there was, and no state that came about."""
+"""Prefixes of coverage facts that count what the schedule did or how much there was, not a state of the cluster."""
 _MANY = (1, 2, 4)
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the corpus: a schedule that ran, and what its run reached (`coverage` of verdict.json)."""
+class CorpusEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the corpus: a schedule that ran, and the `coverage` of its verdict.json."""
 
     scenario: Scenario
     coverage: dict[str, int]
 
 
-def marks(coverage: Mapping[str, int]) -> Iterator[str]:
-    """What a run reached, as marks that it shares with others or not: `recovering`, `recovering x2`, ..."""
+def coverage_marks(coverage: Mapping[str, int]) -> Iterator[str]:
+    """Yield the states that a run reached, and how often, as marks: `recovering`, `recovering x2`, `recovering x4`."""
     for fact, count in coverage.items():
-        if not fact.startswith(_NO_STATES):
+        if not fact.startswith(_NOT_STATES):
             yield from (fact if many == 1 else f"{fact} x{many}" for many in _MANY if count >= many)
 
 
 class Guide:
-    """Says what to run next. What it was told is kept in `folder`/corpus.jsonl, so that a killed campaign goes on.
+    """Chooses the next schedule from the corpus in `folder`/corpus.jsonl, so that a killed night can continue.
 
-    Schedules that ran on another release or with other feature levels are kept, and are nobody's parents here.
+    Schedules that ran on another release or with other feature levels stay in the corpus but are not mutated here.
     """
 
     def __init__(
@@ -71,7 +71,10 @@ class Guide:
         without: Collection[StepKind] = (),
         guided: bool = True,
     ) -> None:
-        """`guided` false draws every schedule anew, for comparison. Raises `UsageError` for a damaged corpus."""
+        """Read the corpus. `guided` false draws every schedule anew, for comparison.
+
+        Raises `UsageError` for a damaged corpus.
+        """
         self._path = folder / CORPUS
         self._kafka = kafka
         self._features = dict(features or {})
@@ -79,35 +82,35 @@ class Guide:
         self._without = without
         self._guided = guided
         folder.mkdir(parents=True, exist_ok=True)
-        remedy = "take the line out, or begin another folder"
-        all_told = read_lines(self._path, Told, what="corpus", next=remedy, dec_hook=read_text)
-        self._told = [one for one in all_told if self._is_akin(one.scenario)]
+        remedy = "remove the line, or use another folder"
+        entries = read_lines(self._path, CorpusEntry, what="corpus", next=remedy, dec_hook=read_text)
+        self._entries = [one for one in entries if self._has_same_target(one.scenario)]
 
-    def next(self, seed: int) -> Scenario:
-        """The schedule of `seed`: bred from those that reached rare marks, as far as was told; or drawn anew."""
+    def next_schedule(self, seed: int) -> Scenario:
+        """Return the schedule of `seed`: mutated from runs that reached rare marks, or drawn anew."""
         random = Random(seed)
-        parents = [one for one in self._told if one.coverage]
-        if not self._guided or len(parents) < _PARENTS_MIN or random.random() < _FRESH_SHARE:
+        known = [one for one in self._entries if one.coverage]
+        if not self._guided or len(known) < _CORPUS_MIN or random.random() < _FRESH_SHARE:
             return draw(seed, kafka=self._kafka, features=self._features, steps=self._steps, without=self._without)
-        seen = self.reached()
-        weights = [sum(seen[mark] ** -2 for mark in marks(one.coverage)) or 1e-9 for one in parents]
-        mother, father = random.choices(parents, weights, k=2)
-        return breed(mother.scenario, father.scenario, random, seed=seed, steps=self._steps, without=self._without)
+        seen = self.runs_by_mark()
+        weights = [sum(seen[mark] ** -2 for mark in coverage_marks(one.coverage)) or 1e-9 for one in known]
+        base, other = random.choices(known, weights, k=2)
+        return mutate(base.scenario, other.scenario, random, seed=seed, steps=self._steps, without=self._without)
 
-    def told(self, scenario: Scenario, coverage: Mapping[str, int]) -> None:
-        """Keep what the run of `scenario` reached; empty: nothing is known of it."""
-        told = Told(scenario=scenario, coverage=dict(coverage))
-        append_line(self._path, msgspec.json.encode(told, enc_hook=write_text) + b"\n")
-        if self._is_akin(scenario):
-            self._told.append(told)
+    def add(self, scenario: Scenario, coverage: Mapping[str, int]) -> None:
+        """Add a run of `scenario` to the corpus; empty `coverage` says that the run was not judged."""
+        entry = CorpusEntry(scenario=scenario, coverage=dict(coverage))
+        append_line(self._path, msgspec.json.encode(entry, enc_hook=write_text) + b"\n")
+        if self._has_same_target(scenario):
+            self._entries.append(entry)
 
-    def knows(self, name: str) -> bool:
-        """Whether it was told of the schedule of this name."""
-        return any(one.scenario.name == name for one in self._told)
+    def has_run(self, name: str) -> bool:
+        """Whether the corpus has the schedule of this name."""
+        return any(one.scenario.name == name for one in self._entries)
 
-    def reached(self) -> Counter[str]:
-        """How many runs reached each mark."""
-        return Counter(mark for one in self._told for mark in marks(one.coverage))
+    def runs_by_mark(self) -> Counter[str]:
+        """Count the runs that reached each mark."""
+        return Counter(mark for one in self._entries for mark in coverage_marks(one.coverage))
 
-    def _is_akin(self, scenario: Scenario) -> bool:
+    def _has_same_target(self, scenario: Scenario) -> bool:
         return scenario.kafka == (self._kafka,) and scenario.cluster.features == self._features

@@ -1,4 +1,4 @@
-"""What the generator knows of one kind of step, and the words that all kinds share."""
+"""How one kind of step is generated, and the helpers that all kinds share."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Fit = Callable[[World, StepSpec], StepSpec | None]
 Apply = Callable[[World, StepSpec], float]
 
 
-class DrawnKind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of step.
+class StepGenerator(msgspec.Struct, frozen=True, kw_only=True):
+    """Generates steps of one kind.
 
-    `propose` draws one that makes sense now, or None. `fit`: the step, from wherever it comes, as it is valid now;
-    None: not at all. `apply` makes its effect on the world, and returns for how many seconds it may last, its
-    trigger apart.
+    - `propose` draws a step that makes sense in the world as it is, or returns None.
+    - `fit` changes a given step so that it is valid now, or returns None if it cannot be.
+    - `apply` changes the world as the step does, and returns how many seconds the step may take without its trigger.
     """
 
     propose: Propose
@@ -31,41 +31,45 @@ class DrawnKind(msgspec.Struct, frozen=True, kw_only=True):
     apply: Apply
 
 
-def pause_before(random: Random) -> Trigger | None:
-    """A while until a step fires; often none, so that it falls into the middle of what the last one set going."""
+def draw_delay(random: Random) -> Trigger | None:
+    """Draw how long a step waits; often it does not, so that it hits what the last step set going."""
     if random.random() < 0.35:
         return None
     return Trigger(after=Duration(random.choice(("200ms", "500ms", "1s", "1.5s", "2s", "3s"))))
 
 
 def waiting_s(step: StepSpec) -> float:
-    """For how long a step's trigger may keep the schedule."""
+    """Return for how many seconds a step's trigger may hold up the schedule."""
     if step.trigger is None:
         return 0.0
     return step.trigger.after.seconds if step.trigger.after is not None else min(step.deadline_s, 6.0)
 
 
-def after_only(step: StepSpec) -> StepSpec:
-    """The step with no other trigger than a time: one that must come whatever the cluster does."""
+def with_time_trigger(step: StepSpec) -> StepSpec:
+    """Return the step with a trigger that fires whatever the cluster does: a time, or none."""
     if step.trigger is None or step.trigger.after is not None:
         return step
     return msgspec.structs.replace(step, trigger=Trigger(after=Duration("2s")), deadline_s=30.0)
 
 
-def drawn_keys(kind: StepKind, random: Random) -> dict[str, Duration]:
-    """Durations for the keys of a kind that are drawn freely; where there is one only, nothing is drawn."""
+def draw_durations(kind: StepKind, random: Random) -> dict[str, Duration]:
+    """Draw the durations of a kind's free keys; a key with one allowed value draws nothing."""
     drawn = KINDS[kind].drawn.items()
     return {key: Duration(random.choice(values) if values[1:] else values[0]) for key, values in drawn}
 
 
-def some_partition(world: World, random: Random) -> tuple[str, Partition]:
-    """A partition that clients use."""
+def draw_partition(world: World, random: Random) -> tuple[str, Partition]:
+    """Draw a partition that clients use."""
     name = random.choice(sorted(world.partitions))
     return name, world.partitions[name]
 
 
-def some_broker(world: World, random: Random, among: Sequence[int]) -> int | None:
-    """One of `among`, leaders before ISR and ELR members before the others: there the protocol decides most."""
+def draw_broker(world: World, random: Random, among: Sequence[int]) -> int | None:
+    """Draw one of the brokers `among`; None if there is none.
+
+    Leaders are likelier than members of ISR and ELR, and these likelier than others: a fault there makes the protocol
+    decide more.
+    """
     if not among:
         return None
 
@@ -81,15 +85,15 @@ def some_broker(world: World, random: Random, among: Sequence[int]) -> int | Non
 
 
 def broker_role(broker: int) -> str:
-    """The role that always stands for it."""
+    """Return the role that always names this broker."""
     return f"broker({broker})"
 
 
 def controller_name(world: World) -> str:
-    """A name of its own for a step whose target a later step heals."""
+    """Return a unique name for a step on a controller; the step that heals it refers to this name."""
     return f"controller-{world.steps}"
 
 
-def at_controller(world: World, step: StepSpec) -> bool:
-    """Whether the step is about a controller."""
+def is_at_controller(world: World, step: StepSpec) -> bool:
+    """Whether the step's target is a controller."""
     return step.target is not None and world.id_of(step.target) == CONTROLLER

@@ -1,4 +1,4 @@
-"""Kinds of step that cut or slow connections, and the one that heals them."""
+"""Generates steps that cut or slow connections, and steps that heal them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import msgspec
 from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.words import Duration, Rate
-from harness.random.kind import DrawnKind, after_only, broker_role, pause_before, some_broker
+from harness.random.kind import StepGenerator, broker_role, draw_broker, draw_delay, with_time_trigger
 from harness.random.world import CLIENTS, CONTROLLER, World
 
 _ROLES = {CONTROLLER: "controllers", CLIENTS: "clients"}
 _CUTS_MAX = 5
-"""Pairs cut in both directions after which another cut would change little."""
+"""No further cut is drawn after so many pairs are cut in both directions: it would change little."""
 
 
-def _role(one: int) -> str:
+def _role_of(one: int) -> str:
     return _ROLES.get(one) or broker_role(one)
 
 
 def pairs_of(world: World, step: StepSpec) -> set[tuple[int, int]]:
-    """The one-way pairs that a step of this family is about."""
+    """Return the pairs (sender, receiver) that a step of this family cuts or slows."""
     if step.step == "isolate":
         target = world.ids_of((step.target or "",))
-        others = world.ids_of(step.from_) if step.from_ else set(world.everyone())
+        others = world.ids_of(step.from_) if step.from_ else set(world.all_nodes())
         groups = [target, others - target]
     elif step.groups:
         groups = [world.ids_of(group) for group in step.groups]
@@ -37,15 +37,15 @@ def pairs_of(world: World, step: StepSpec) -> set[tuple[int, int]]:
         for here, there in permutations(groups, 2)
         for one in here
         for other in there
-        # The controllers are one here; what is cut between them, or from itself, is nobody's.
+        # All controllers count as one node here, so a cut among them is no pair.
         if one != other
     }
 
 
-def _some_groups(world: World, random: Random) -> tuple[tuple[str, ...], ...]:
-    """One or two brokers on one side; the others, and perhaps controllers and clients, on the other."""
+def _draw_groups(world: World, random: Random) -> tuple[tuple[str, ...], ...]:
+    """Draw two sides: one or two brokers, and the other brokers with perhaps controllers and clients."""
     brokers = sorted(world.brokers)
-    first = some_broker(world, random, brokers) or brokers[0]
+    first = draw_broker(world, random, brokers) or brokers[0]
     here = {first}
     if len(brokers) > 2 and random.random() < 0.3:
         here.add(random.choice([one for one in brokers if one != first]))
@@ -53,51 +53,51 @@ def _some_groups(world: World, random: Random) -> tuple[tuple[str, ...], ...]:
     for other, share in ((CONTROLLER, 0.5), (CLIENTS, 0.4)):
         if random.random() < share:
             there.append(other)
-    return (tuple(map(_role, sorted(here))), tuple(map(_role, there)))
+    return (tuple(map(_role_of, sorted(here))), tuple(map(_role_of, there)))
 
 
-def _some_sides(world: World, random: Random) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """One broker's packets to another, to the controllers or from the clients: one way."""
-    broker = some_broker(world, random, sorted(world.brokers)) or 1
-    other = random.choice([one for one in world.everyone() if one != broker])
-    sides = (_role(broker),), (_role(other),)
+def _draw_sides(world: World, random: Random) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Draw a one-way cut between a broker and another node: the senders and the receivers."""
+    broker = draw_broker(world, random, sorted(world.brokers)) or 1
+    other = random.choice([one for one in world.all_nodes() if one != broker])
+    sides = (_role_of(broker),), (_role_of(other),)
     return sides if random.random() < 0.5 else sides[::-1]
 
 
-def _between(step: StepSpec, world: World, random: Random) -> StepSpec:
+def _with_sides(step: StepSpec, world: World, random: Random) -> StepSpec:
     if random.random() < 0.7:
-        return msgspec.structs.replace(step, groups=_some_groups(world, random))
-    one, other = _some_sides(world, random)
+        return msgspec.structs.replace(step, groups=_draw_groups(world, random))
+    one, other = _draw_sides(world, random)
     return msgspec.structs.replace(step, from_=one, to=other)
 
 
-def _room(world: World) -> bool:
+def _has_room_for_cut(world: World) -> bool:
     return len(world.cut) < 2 * _CUTS_MAX and not world.slowed
 
 
 def _propose_partition(world: World, random: Random) -> StepSpec | None:
-    if not _room(world):
+    if not _has_room_for_cut(world):
         return None
-    return _between(StepSpec(step="partition", trigger=pause_before(random)), world, random)
+    return _with_sides(StepSpec(step="partition", trigger=draw_delay(random)), world, random)
 
 
 def _propose_isolate(world: World, random: Random) -> StepSpec | None:
-    if not _room(world):
+    if not _has_room_for_cut(world):
         return None
-    broker = some_broker(world, random, sorted(world.brokers)) or 1
+    broker = draw_broker(world, random, sorted(world.brokers)) or 1
     others = tuple(broker_role(one) for one in sorted(world.brokers) if one != broker)
     from_ = random.choice(((), (), ("controllers",), ("controllers",), others, ("clients",)))
-    return StepSpec(step="isolate", target=broker_role(broker), from_=from_, trigger=pause_before(random))
+    return StepSpec(step="isolate", target=broker_role(broker), from_=from_, trigger=draw_delay(random))
 
 
 def _fit_cut(world: World, step: StepSpec) -> StepSpec | None:
-    """A cut that cuts something new, and names no broker that there is not."""
+    """Return the cut if it cuts a new pair and all its nodes exist."""
     pairs = pairs_of(world, step)
     named = [*step.from_, *step.to, *(role for group in step.groups for role in group)]
     if step.target is not None:
         named.append(step.target)
     known = all(world.id_of(role) is not None for role in named)
-    return after_only(step) if known and _room(world) and pairs - world.cut else None
+    return with_time_trigger(step) if known and _has_room_for_cut(world) and pairs - world.cut else None
 
 
 def _cut(world: World, step: StepSpec) -> float:
@@ -112,9 +112,9 @@ def _propose_flap(world: World, random: Random) -> StepSpec | None:
         step="flap",
         times=random.randint(1, 3),
         period=Duration(random.choice(("1s", "2s", "4s"))),
-        trigger=pause_before(random),
+        trigger=draw_delay(random),
     )
-    return _between(step, world, random)
+    return _with_sides(step, world, random)
 
 
 def _fit_flap(world: World, step: StepSpec) -> StepSpec | None:
@@ -129,7 +129,7 @@ def _propose_limit(world: World, random: Random) -> StepSpec | None:
     if world.cut or world.slowed:
         return None
     rate = Rate(random.choice(("64kbit", "256kbit", "1mbit")))
-    return _between(StepSpec(step="limit-bandwidth", rate=rate, trigger=pause_before(random)), world, random)
+    return _with_sides(StepSpec(step="limit-bandwidth", rate=rate, trigger=draw_delay(random)), world, random)
 
 
 def _limit(world: World, step: StepSpec) -> float:
@@ -144,7 +144,7 @@ def _propose_heal(world: World, random: Random) -> StepSpec | None:
 
 
 def _fit_heal(world: World, step: StepSpec) -> StepSpec | None:
-    return after_only(step) if world.cut or world.slowed else None
+    return with_time_trigger(step) if world.cut or world.slowed else None
 
 
 def _heal(world: World, step: StepSpec) -> float:
@@ -153,10 +153,10 @@ def _heal(world: World, step: StepSpec) -> float:
     return 1.0
 
 
-LINK_KINDS: dict[StepKind, DrawnKind] = {
-    "partition": DrawnKind(propose=_propose_partition, fit=_fit_cut, apply=_cut),
-    "isolate": DrawnKind(propose=_propose_isolate, fit=_fit_cut, apply=_cut),
-    "flap": DrawnKind(propose=_propose_flap, fit=_fit_flap, apply=_flap),
-    "limit-bandwidth": DrawnKind(propose=_propose_limit, fit=_fit_flap, apply=_limit),
-    "heal": DrawnKind(propose=_propose_heal, fit=_fit_heal, apply=_heal),
+LINK_KINDS: dict[StepKind, StepGenerator] = {
+    "partition": StepGenerator(propose=_propose_partition, fit=_fit_cut, apply=_cut),
+    "isolate": StepGenerator(propose=_propose_isolate, fit=_fit_cut, apply=_cut),
+    "flap": StepGenerator(propose=_propose_flap, fit=_fit_flap, apply=_flap),
+    "limit-bandwidth": StepGenerator(propose=_propose_limit, fit=_fit_flap, apply=_limit),
+    "heal": StepGenerator(propose=_propose_heal, fit=_fit_heal, apply=_heal),
 }

@@ -1,4 +1,4 @@
-"""Kinds of step that act on processes: kill, stop, pause, resume, start, restart, rolling, power loss, a new disk."""
+"""Generates steps on processes: kill, stop, pause, resume, start, restart, rolling, power loss."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ import msgspec
 from ebbtide.scenario.model import BrokerTrigger, StepSpec, Trigger
 from ebbtide.scenario.steps.table import KINDS, TAKES_DOWN, StepKind
 from harness.random.kind import (
-    DrawnKind,
     Fit,
     Propose,
-    after_only,
-    at_controller,
+    StepGenerator,
     broker_role,
     controller_name,
-    pause_before,
-    some_broker,
+    draw_broker,
+    draw_delay,
+    is_at_controller,
+    with_time_trigger,
 )
 from harness.random.world import CONTROLLER, Broker, World
 
 _SHARE_OF_CONTROLLERS = 0.08
 
 
-def _running(world: World, broker: int) -> bool:
+def _is_running(world: World, broker: int) -> bool:
     state = world.brokers[broker]
     return state.process == "up" and state.sick is None
 
 
-def _stoppable(world: World, broker: int) -> bool:
-    """A controlled shutdown needs the controller, and a broker that has been let in."""
-    return _running(world, broker) and world.brokers[broker].joined and world.calm
+def _can_stop(world: World, broker: int) -> bool:
+    """Whether a broker can shut down cleanly: that needs the controller, and a broker that was unfenced."""
+    return _is_running(world, broker) and world.brokers[broker].joined and world.is_calm
 
 
-def _able(world: World, kind: StepKind, broker: int) -> bool:
-    return _stoppable(world, broker) if KINDS[kind].clean else _running(world, broker)
+def _can_act_on(world: World, kind: StepKind, broker: int) -> bool:
+    return _can_stop(world, broker) if KINDS[kind].clean else _is_running(world, broker)
 
 
-def _controller_able(world: World, kind: StepKind) -> bool:
+def _can_act_on_controller(world: World, kind: StepKind) -> bool:
     held = any(at == CONTROLLER for at, _ in world.rules)
     return KINDS[kind].at_controllers and world.controller == "up" and not held
 
 
 def _propose(kind: StepKind) -> Propose:
     def propose(world: World, random: Random) -> StepSpec | None:
-        trigger = pause_before(random)
-        if random.random() < _SHARE_OF_CONTROLLERS and _controller_able(world, kind):
+        trigger = draw_delay(random)
+        if random.random() < _SHARE_OF_CONTROLLERS and _can_act_on_controller(world, kind):
             return StepSpec(step=kind, target="controller", trigger=trigger)
-        broker = some_broker(world, random, [one for one in world.brokers if _able(world, kind, one)])
+        broker = draw_broker(world, random, [one for one in world.brokers if _can_act_on(world, kind, one)])
         return None if broker is None else StepSpec(step=kind, target=broker_role(broker), trigger=trigger)
 
     return propose
@@ -57,52 +57,52 @@ def _propose(kind: StepKind) -> Propose:
 
 def _fit(kind: StepKind) -> Fit:
     def fit(world: World, step: StepSpec) -> StepSpec | None:
-        step = after_only(step)
+        step = with_time_trigger(step)
         who = world.id_of(step.target)
         if who == CONTROLLER:
             named = msgspec.structs.replace(step, name=controller_name(world), target="controller")
-            return named if _controller_able(world, kind) else None
-        if who not in world.brokers or not _able(world, kind, who):
+            return named if _can_act_on_controller(world, kind) else None
+        if who not in world.brokers or not _can_act_on(world, kind, who):
             return None
         return step
 
     return fit
 
 
-def _broker(world: World, step: StepSpec) -> Broker:
+def _broker_of(world: World, step: StepSpec) -> Broker:
     who = world.id_of(step.target)
     assert who is not None, "a step of an unknown broker is never fitted"
     return world.brokers[who]
 
 
 def _take_down(world: World, step: StepSpec) -> float:
-    if at_controller(world, step):
+    if is_at_controller(world, step):
         world.controller, world.controller_step = "down", step.name
         return 1.0
-    broker = _broker(world, step)
+    broker = _broker_of(world, step)
     broker.process, broker.fencing = "down", broker.joined
     broker.joined = broker.returning = False
-    _end(world, step)
+    _mark_ended(world, step)
     return KINDS[step.step].lasts_s
 
 
-def _end(world: World, step: StepSpec) -> None:
-    """The process ends; only a stop and a restart leave a clean-shutdown file."""
+def _mark_ended(world: World, step: StepSpec) -> None:
+    """Mark the broker's process as ended; only a stop and a restart leave a clean-shutdown file."""
     broker = world.id_of(step.target)
     assert broker is not None, "a step of an unknown broker is never fitted"
     world.replication.ended[broker] = KINDS[step.step].clean
 
 
 def _pause(world: World, step: StepSpec) -> float:
-    if at_controller(world, step):
+    if is_at_controller(world, step):
         world.controller, world.controller_step = "paused", step.name
     else:
-        _broker(world, step).process = "paused"
+        _broker_of(world, step).process = "paused"
     return KINDS[step.step].lasts_s
 
 
-def _in_state(world: World, process: Literal["down", "paused"]) -> list[str]:
-    """Roles of nodes in a state that a step put them into."""
+def _roles_in_state(world: World, process: Literal["down", "paused"]) -> list[str]:
+    """Return the roles of the nodes that a step put into this state."""
     found = [broker_role(one) for one, state in world.brokers.items() if state.process == process and not state.sick]
     if world.controller == process:
         found.insert(0, f"step({world.controller_step})")
@@ -110,52 +110,52 @@ def _in_state(world: World, process: Literal["down", "paused"]) -> list[str]:
 
 
 def _propose_resume(world: World, random: Random) -> StepSpec | None:
-    frozen = _in_state(world, "paused")
-    return StepSpec(step="resume", target=random.choice(frozen), trigger=pause_before(random)) if frozen else None
+    frozen = _roles_in_state(world, "paused")
+    return StepSpec(step="resume", target=random.choice(frozen), trigger=draw_delay(random)) if frozen else None
 
 
 def _fit_healer(process: Literal["down", "paused"]) -> Fit:
     def fit(world: World, step: StepSpec) -> StepSpec | None:
-        if at_controller(world, step):
+        if is_at_controller(world, step):
             step = msgspec.structs.replace(step, target=f"step({world.controller_step})")
-        return after_only(step) if step.target in _in_state(world, process) else None
+        return with_time_trigger(step) if step.target in _roles_in_state(world, process) else None
 
     return fit
 
 
 def _resume(world: World, step: StepSpec) -> float:
-    if at_controller(world, step):
+    if is_at_controller(world, step):
         world.controller, world.controller_step = "up", None
     else:
-        _broker(world, step).process = "up"
+        _broker_of(world, step).process = "up"
     return KINDS[step.step].lasts_s
 
 
 def _reaches_controller(world: World, role: str) -> bool:
-    """A broker that starts without a controller gives up after a while."""
+    """Whether a node can start: a broker that cannot reach the controller gives up after a while."""
     broker = world.id_of(role)
     return broker == CONTROLLER or (world.controller == "up" and not any(CONTROLLER in pair for pair in world.cut))
 
 
 def _propose_start(world: World, random: Random) -> StepSpec | None:
-    down = [role for role in _in_state(world, "down") if _reaches_controller(world, role)]
+    down = [role for role in _roles_in_state(world, "down") if _reaches_controller(world, role)]
     if not down:
         return None
     role = random.choice(down)
     broker = world.id_of(role)
     fenced = Trigger(broker_is=BrokerTrigger(broker=role, state="fenced"))
-    trigger = fenced if broker in world.brokers and random.random() < 0.7 else pause_before(random)
+    trigger = fenced if broker in world.brokers and random.random() < 0.7 else draw_delay(random)
     return StepSpec(step="start", target=role, trigger=trigger)
 
 
 def _fit_start(world: World, step: StepSpec) -> StepSpec | None:
-    """Where its fencing must come, it may be waited for; a broker that is started sooner has to wait for it itself."""
+    """Return the start, after a wait for the broker's fencing only if that fencing is certain to come."""
     asked = step.trigger
     fitted = _fit_healer("down")(world, step)
     if fitted is None or fitted.target is None or not _reaches_controller(world, fitted.target):
         return None
     broker = world.brokers.get(world.id_of(fitted.target) or CONTROLLER)
-    if asked is not None and asked.broker_is is not None and broker is not None and broker.fencing and world.calm:
+    if asked is not None and asked.broker_is is not None and broker is not None and broker.fencing and world.is_calm:
         return msgspec.structs.replace(
             fitted, trigger=Trigger(broker_is=BrokerTrigger(broker=fitted.target, state="fenced")), deadline_s=30.0
         )
@@ -163,52 +163,52 @@ def _fit_start(world: World, step: StepSpec) -> StepSpec | None:
 
 
 def _start(world: World, step: StepSpec) -> float:
-    if at_controller(world, step):
+    if is_at_controller(world, step):
         world.controller, world.controller_step = "up", None
         return 2.0
-    broker = _broker(world, step)
+    broker = _broker_of(world, step)
     broker.process, broker.fencing = "up", False
     broker.returning = step.trigger is not None and step.trigger.broker_is is not None
     return 1.0
 
 
 def _restart(world: World, step: StepSpec) -> float:
-    broker = _broker(world, step)
+    broker = _broker_of(world, step)
     broker.joined, broker.returning = False, True
-    _end(world, step)
+    _mark_ended(world, step)
     return KINDS[step.step].lasts_s
 
 
-def _whole(world: World) -> bool:
-    """Every broker is in, and nothing keeps the ISR of any partition from being whole soon."""
-    return world.calm and not world.moving and all(_stoppable(world, one) for one in world.brokers)
+def _is_whole(world: World) -> bool:
+    """Whether every broker is unfenced and nothing prevents every partition from having its full ISR soon."""
+    return world.is_calm and not world.moving and all(_can_stop(world, one) for one in world.brokers)
 
 
 def _propose_rolling(world: World, random: Random) -> StepSpec | None:
-    if not _whole(world):
+    if not _is_whole(world):
         return None
     modes: tuple[Literal["restart", "kill", "power-loss"], ...] = ("restart", "kill", "power-loss")
     mode = random.choice(modes)
     broker = random.choice(sorted(world.brokers))
-    return StepSpec(step="rolling", mode=mode, target=broker_role(broker), trigger=pause_before(random))
+    return StepSpec(step="rolling", mode=mode, target=broker_role(broker), trigger=draw_delay(random))
 
 
 def _fit_rolling(world: World, step: StepSpec) -> StepSpec | None:
     known = world.id_of(step.target) in world.brokers
-    return msgspec.structs.replace(after_only(step), deadline_s=60.0) if known and _whole(world) else None
+    return msgspec.structs.replace(with_time_trigger(step), deadline_s=60.0) if known and _is_whole(world) else None
 
 
-NODE_KINDS: dict[StepKind, DrawnKind] = {
+NODE_KINDS: dict[StepKind, StepGenerator] = {
     **{
-        kind: DrawnKind(propose=_propose(kind), fit=_fit(kind), apply=_take_down)
+        kind: StepGenerator(propose=_propose(kind), fit=_fit(kind), apply=_take_down)
         for kind in TAKES_DOWN
         if KINDS[kind].weight
     },
-    "pause": DrawnKind(propose=_propose("pause"), fit=_fit("pause"), apply=_pause),
-    "resume": DrawnKind(propose=_propose_resume, fit=_fit_healer("paused"), apply=_resume),
-    "start": DrawnKind(propose=_propose_start, fit=_fit_start, apply=_start),
-    "restart": DrawnKind(propose=_propose("restart"), fit=_fit("restart"), apply=_restart),
-    "rolling": DrawnKind(
+    "pause": StepGenerator(propose=_propose("pause"), fit=_fit("pause"), apply=_pause),
+    "resume": StepGenerator(propose=_propose_resume, fit=_fit_healer("paused"), apply=_resume),
+    "start": StepGenerator(propose=_propose_start, fit=_fit_start, apply=_start),
+    "restart": StepGenerator(propose=_propose("restart"), fit=_fit("restart"), apply=_restart),
+    "rolling": StepGenerator(
         propose=_propose_rolling, fit=_fit_rolling, apply=lambda _world, step: KINDS[step.step].lasts_s
     ),
 }

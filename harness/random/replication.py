@@ -1,4 +1,4 @@
-"""Who probably leads, and who stands in ISR and ELR: the specification's answers to what a schedule does."""
+"""Predicts leader, ISR and ELR of each partition from the specification while a schedule is drawn."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NEWEST = next(name for name in reversed(VARIANTS) if name != "kip966")
 
 @dataclass
 class Replication:
-    """The controller's records as a schedule goes on, with all the time in the world after each step.
+    """The controller's state of each partition after each step, as if every step had time to take full effect.
 
-    The brokers' part is guessed: which of them the controller hears, and which fetch. What the controller makes of
-    that is for `protocol`, the variant that the release runs.
+    The caller guesses which brokers the controller hears and which fetch. `protocol`, the variant of the release,
+    decides what the controller does then.
     """
 
     protocol: Protocol
@@ -29,21 +29,22 @@ class Replication:
     ended: dict[int, bool] = field(default_factory=dict)
     """Brokers whose process ended since they last registered, and whether it was stopped cleanly."""
 
-    def everywhere(self, event: Callable[[Partition, Cluster], Outcome]) -> None:
-        """An event of the cluster, which every partition sees."""
+    def apply_to_all(self, event: Callable[[Partition, Cluster], Outcome]) -> None:
+        """Apply an event of the cluster to every partition."""
         before = self.cluster
         for name in self.partitions:
             after = event(self.partitions[name], before)
             self.partitions[name], self.cluster = after.partition, after.cluster
 
-    def at(self, name: str, event: Callable[[Partition, Cluster], Outcome]) -> None:
-        """An event of one partition; it changes nothing where the controller refuses it."""
+    def apply_to(self, name: str, event: Callable[[Partition, Cluster], Outcome]) -> None:
+        """Apply an event to one partition; it changes nothing if the controller refuses it."""
         self.partitions[name] = event(self.partitions[name], self.cluster).partition
 
-    def follow(self, heard: Set[int], fetches: Callable[[int, int], bool]) -> None:
-        """Sessions expire, brokers come back, and leaders ask for the ISR of those that fetch.
+    def settle(self, heard: Set[int], fetches: Callable[[int, int], bool]) -> None:
+        """Expire sessions, let brokers come back, and let leaders ask for the ISR of the replicas that fetch.
 
-        `heard`: the brokers whose heartbeats arrive. `fetches(follower, leader)`: whether its requests arrive.
+        `heard`: the brokers whose heartbeats arrive. `fetches(follower, leader)`: whether the follower's fetches
+        reach the leader.
         """
         for broker in sorted(self.cluster.unfenced):
             if broker not in heard or broker in self.ended:
@@ -53,27 +54,27 @@ class Replication:
                 self._register(broker, clean=self.ended.pop(broker))
             self._unfence(broker)
         for name, partition in self.partitions.items():
-            self.at(name, self._asked_by_leader(partition, heard, fetches))
+            self.apply_to(name, self._leader_request(partition, heard, fetches))
 
     def _fence(self, broker: int) -> None:
-        self.everywhere(lambda partition, cluster: self.protocol.fence(partition, cluster, broker))
+        self.apply_to_all(lambda partition, cluster: self.protocol.fence(partition, cluster, broker))
 
     def _unfence(self, broker: int) -> None:
-        self.everywhere(lambda partition, cluster: self.protocol.unfence(partition, cluster, broker))
+        self.apply_to_all(lambda partition, cluster: self.protocol.unfence(partition, cluster, broker))
 
     def _register(self, broker: int, *, clean: bool) -> None:
         epoch = max(self.cluster.epochs) + 1
         previous = self.cluster.epoch(broker) if clean else NO_EPOCH
-        self.everywhere(
+        self.apply_to_all(
             lambda partition, cluster: self.protocol.register(
                 partition, cluster, broker, epoch=epoch, previous_epoch=previous
             )
         )
 
-    def _asked_by_leader(
+    def _leader_request(
         self, partition: Partition, heard: Set[int], fetches: Callable[[int, int], bool]
     ) -> Callable[[Partition, Cluster], Outcome]:
-        """What the leader asks for: the ISR of the replicas that fetch from it."""
+        """Return the leader's AlterPartition request for the replicas that fetch from it; no change if none is due."""
         leader = partition.leader
         following = {one for one in partition.replicas if one in heard and fetches(one, leader)}
         isr = following | {leader}
@@ -90,11 +91,11 @@ class Replication:
 
 
 def final_replicas(partition: Partition) -> tuple[int, ...]:
-    """The replicas that a reassignment under way leaves."""
+    """Return the replicas that remain when the reassignment under way is complete."""
     return tuple(one for one in partition.replicas if one not in partition.removing)
 
 
-def first_replication(
+def healthy_replication(
     assignments: Mapping[str, tuple[int, ...]],
     *,
     brokers: int,
@@ -103,7 +104,10 @@ def first_replication(
     min_isr: int,
     unclean: bool = False,
 ) -> Replication:
-    """A healthy cluster of a release; `assignments`: the replicas of each partition, the preferred leader first."""
+    """Return a healthy cluster of a release.
+
+    `assignments`: the replicas of each partition, preferred leader first.
+    """
     try:
         protocol = protocol_for(kafka, features)
     except UsageError:

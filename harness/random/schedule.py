@@ -1,4 +1,4 @@
-"""Builds valid step lists: draws new steps, fits given ones, and heals at the end whatever is still broken."""
+"""Builds valid lists of steps: draws new steps, fits given ones, and heals everything at the end."""
 
 from __future__ import annotations
 
@@ -10,61 +10,61 @@ import msgspec
 from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.steps.table import HEALERS, KINDS, StepKind
 from harness.random.kind import broker_role, waiting_s
-from harness.random.table import DRAWINGS
+from harness.random.table import GENERATORS
 from harness.random.world import World
 
 FIRST_ACKED = 200
 _HEAL_EARLIER_S = 10.0
-"""After so long in trouble, healing is drawn as often again as harming."""
+"""After an outage of this length, healing steps are drawn twice as often."""
 
 
-def build(world: World, genes: Iterable[StepSpec | None], random: Random) -> tuple[StepSpec, ...]:
-    """The steps of `genes` that are valid where they come to stand, fitted; None: one is drawn there.
+def build_steps(world: World, slots: Iterable[StepSpec | None], random: Random) -> tuple[StepSpec, ...]:
+    """Return the valid steps of `slots`, fitted to the state they fall into; None draws a step.
 
-    Leads with a wait until clients are at work, and ends with everything healed. `world` is used up.
+    The schedule begins with a wait until clients are at work, and ends with everything healed. Changes `world`.
     """
     steps = [StepSpec(step="wait", trigger=Trigger(acked=FIRST_ACKED), deadline_s=60.0)]
-    for gene in genes:
-        if world.weary:
-            _take(world, steps, _healing(world)[:1])
-        step = _fitted(world, gene) if gene is not None else _drawn(world, random)
+    for slot in slots:
+        if world.is_outage_long:
+            _append(world, steps, _healing_steps(world)[:1])
+        step = _fit(world, slot) if slot is not None else _draw_step(world, random)
         if step is not None:
-            _take(world, steps, [step])
-    while healing := _healing(world):
-        _take(world, steps, healing[:1])
+            _append(world, steps, [step])
+    while healing := _healing_steps(world):
+        _append(world, steps, healing[:1])
     return tuple(steps)
 
 
 def without_frame(steps: Iterable[StepSpec]) -> list[StepSpec]:
-    """The steps as genes: without the wait that leads every schedule, and the healing that ends it."""
-    genes = [step for step in steps if step.trigger is None or step.trigger.acked is None]
-    while genes and genes[-1].step in HEALERS:
-        genes.pop()
-    return genes
+    """Return the steps without the first wait and without the healing steps at the end."""
+    slots = [step for step in steps if step.trigger is None or step.trigger.acked is None]
+    while slots and slots[-1].step in HEALERS:
+        slots.pop()
+    return slots
 
 
-def _take(world: World, steps: list[StepSpec], taken: Iterable[StepSpec]) -> None:
+def _append(world: World, steps: list[StepSpec], taken: Iterable[StepSpec]) -> None:
     for step in taken:
-        fitted = _fitted(world, step)
-        assert fitted is not None, f"a {step.step} that is not valid was about to be taken"
-        lasts_s = waiting_s(fitted) + DRAWINGS[fitted.step].apply(world, fitted)
+        fitted = _fit(world, step)
+        assert fitted is not None, f"an invalid {step.step} was about to be added to the schedule"
+        lasts_s = waiting_s(fitted) + GENERATORS[fitted.step].apply(world, fitted)
         world.pass_time(lasts_s)
         steps.append(fitted)
 
 
-def _fitted(world: World, step: StepSpec) -> StepSpec | None:
+def _fit(world: World, step: StepSpec) -> StepSpec | None:
     if step.step in world.without:
         return None
     bare = msgspec.structs.replace(step, name=None) if step.name is not None else step
-    return DRAWINGS[step.step].fit(world, bare)
+    return GENERATORS[step.step].fit(world, bare)
 
 
-def _drawn(world: World, random: Random) -> StepSpec | None:
-    kinds: list[StepKind] = sorted(DRAWINGS)
+def _draw_step(world: World, random: Random) -> StepSpec | None:
+    kinds: list[StepKind] = sorted(GENERATORS)
     for _ in range(20):
         kind = random.choices(kinds, [_weight(world, one) for one in kinds])[0]
-        step = DRAWINGS[kind].propose(world, random)
-        fitted = _fitted(world, step) if step is not None else None
+        step = GENERATORS[kind].propose(world, random)
+        fitted = _fit(world, step) if step is not None else None
         if fitted is not None:
             return fitted
     return None
@@ -76,8 +76,8 @@ def _weight(world: World, kind: StepKind) -> float:
     return KINDS[kind].weight * (2.0 if kind in HEALERS and long_broken else 1.0)
 
 
-def _healing(world: World) -> list[StepSpec]:
-    """What would heal everything, in the order in which it can: connections before nodes, volumes before starts."""
+def _healing_steps(world: World) -> list[StepSpec]:
+    """Return the steps that heal everything, in order: connections before nodes, volumes before starts."""
     steps = []
     if world.rules:
         steps.append(StepSpec(step="release", optional=True))

@@ -1,9 +1,9 @@
-"""How the generator draws each kind of step; how often it does is said in `ebbtide.scenario.steps`."""
+"""The generator of each kind of step; `ebbtide.scenario.steps` says how often each kind is drawn."""
 
 from __future__ import annotations
 
 from ebbtide.scenario.steps.table import StepKind
-from harness.random.kind import DrawnKind
+from harness.random.kind import StepGenerator
 from harness.random.links import LINK_KINDS
 from harness.random.nodes import NODE_KINDS
 from harness.random.requests import REQUEST_KINDS
@@ -11,7 +11,7 @@ from harness.random.volumes import VOLUME_KINDS
 from harness.random.waits import WAIT
 from harness.random.wires import RULE_KINDS
 
-DRAWINGS: dict[StepKind, DrawnKind] = {
+GENERATORS: dict[StepKind, StepGenerator] = {
     **NODE_KINDS,
     **VOLUME_KINDS,
     **LINK_KINDS,

@@ -1,4 +1,4 @@
-"""Kinds of step that trouble a running broker's volume, and the one that mends it."""
+"""Generates steps that damage or slow a running broker's volume, and steps that repair it."""
 
 from __future__ import annotations
 
@@ -9,32 +9,41 @@ import msgspec
 from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.steps.table import DISK_TROUBLES, KINDS, StepKind
 from ebbtide.scenario.words import Duration
-from harness.random.kind import DrawnKind, Fit, Propose, after_only, broker_role, drawn_keys, pause_before, some_broker
+from harness.random.kind import (
+    Fit,
+    Propose,
+    StepGenerator,
+    broker_role,
+    draw_broker,
+    draw_delay,
+    draw_durations,
+    with_time_trigger,
+)
 from harness.random.world import World
 
 
-def _sound(world: World) -> list[int]:
+def _healthy_brokers(world: World) -> list[int]:
     return [one for one, state in world.brokers.items() if state.process == "up" and not state.sick]
 
 
 def _propose(kind: StepKind) -> Propose:
     def propose(world: World, random: Random) -> StepSpec | None:
-        broker = some_broker(world, random, _sound(world))
+        broker = draw_broker(world, random, _healthy_brokers(world))
         if broker is None:
             return None
-        step = StepSpec(step=kind, target=broker_role(broker), trigger=pause_before(random))
-        return msgspec.structs.replace(step, **drawn_keys(kind, random))
+        step = StepSpec(step=kind, target=broker_role(broker), trigger=draw_delay(random))
+        return msgspec.structs.replace(step, **draw_durations(kind, random))
 
     return propose
 
 
 def _fit(world: World, step: StepSpec) -> StepSpec | None:
-    """What needs a start once it is mended is no step where nothing is to be started."""
+    """Return the step; None if the volume's repair needs a start and starts are excluded."""
     healable = KINDS[step.step].volume != "dead" or "start" not in world.without
-    return after_only(step) if healable and world.id_of(step.target) in _sound(world) else None
+    return with_time_trigger(step) if healable and world.id_of(step.target) in _healthy_brokers(world) else None
 
 
-def _trouble(world: World, step: StepSpec) -> float:
+def _apply_trouble(world: World, step: StepSpec) -> float:
     number = world.id_of(step.target) or 0
     broker = world.brokers[number]
     broker.sick = KINDS[step.step].volume
@@ -44,26 +53,26 @@ def _trouble(world: World, step: StepSpec) -> float:
     return 1.0
 
 
-def _sick(world: World) -> list[int]:
+def _sick_brokers(world: World) -> list[int]:
     return [one for one, state in world.brokers.items() if state.sick]
 
 
 def _propose_mend(world: World, random: Random) -> StepSpec | None:
-    sick = _sick(world)
+    sick = _sick_brokers(world)
     if not sick:
         return None
     return StepSpec(step="mend-disk", target=broker_role(random.choice(sick)), trigger=Trigger(after=Duration("3s")))
 
 
 def _fit_mend(world: World, step: StepSpec) -> StepSpec | None:
-    """Not too soon: a broker that is about to end of it would end after it, and nobody would know why."""
-    if world.id_of(step.target) not in _sick(world):
+    """Return the repair after a wait of 3 s: a broker that is about to end must end before its volume is repaired."""
+    if world.id_of(step.target) not in _sick_brokers(world):
         return None
     return msgspec.structs.replace(step, trigger=Trigger(after=Duration("3s")), deadline_s=30.0)
 
 
 def _mend(world: World, step: StepSpec) -> float:
-    """A node on a volume that died is taken down to mend it; what became of one whose volume was full is not known."""
+    """Repair a volume: a broker on a dead volume is down then; after a full volume its state is not known."""
     broker = world.brokers[world.id_of(step.target) or 0]
     if broker.sick == "full":
         broker.process = "unsure"
@@ -74,11 +83,11 @@ def _mend(world: World, step: StepSpec) -> float:
 
 
 _FIT: Fit = _fit
-VOLUME_KINDS: dict[StepKind, DrawnKind] = {
+VOLUME_KINDS: dict[StepKind, StepGenerator] = {
     **{
-        kind: DrawnKind(propose=_propose(kind), fit=_FIT, apply=_trouble)
+        kind: StepGenerator(propose=_propose(kind), fit=_FIT, apply=_apply_trouble)
         for kind in DISK_TROUBLES
         if KINDS[kind].weight
     },
-    "mend-disk": DrawnKind(propose=_propose_mend, fit=_fit_mend, apply=_mend),
+    "mend-disk": StepGenerator(propose=_propose_mend, fit=_fit_mend, apply=_mend),
 }

@@ -1,6 +1,6 @@
-"""Kinds of step that arm rules on the wire, and the one that ends them.
+"""Generates steps that arm wire rules, and steps that release them.
 
-All are optional: whether such a request comes by hangs on what the cluster makes of everything else.
+All are optional: whether a matching request is sent depends on the steps before.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.steps.table import KINDS, WIRE_KINDS, StepKind
 from ebbtide.scenario.words import Duration
-from harness.random.kind import DrawnKind, Fit, Propose, after_only, broker_role, pause_before, some_broker
+from harness.random.kind import Fit, Propose, StepGenerator, broker_role, draw_broker, draw_delay, with_time_trigger
 from harness.random.world import CLIENTS, CONTROLLER, World
 
 _RULES_MAX = 2
@@ -27,13 +27,13 @@ def _propose(kind: StepKind) -> Propose:
         if len(world.rules) >= _RULES_MAX or not running:
             return None
         at_clients = random.random() < 0.15
-        broker = some_broker(world, random, running)
+        broker = draw_broker(world, random, running)
         assert broker is not None, "somebody runs"
         step = StepSpec(
             step=kind,
             target="clients" if at_clients else broker_role(broker),
             api=random.choice(_OF_CLIENTS if at_clients else _OF_BROKERS),
-            trigger=pause_before(random),
+            trigger=draw_delay(random),
             optional=True,
         )
         if kind != "duplicate-request" and random.random() < 0.3:
@@ -57,12 +57,12 @@ def _fit(world: World, step: StepSpec) -> StepSpec | None:
         return None
     if who not in (CLIENTS, CONTROLLER) and world.brokers[who].process != "up":
         return None
-    return msgspec.structs.replace(after_only(step), optional=True)
+    return msgspec.structs.replace(with_time_trigger(step), optional=True)
 
 
 def _arm(world: World, step: StepSpec) -> float:
     who = world.id_of(step.target)
-    # What only delays, or drops a few, keeps nobody away; it still may keep the controller waiting.
+    # A rule that only delays or drops a few requests cuts no node off, but it can hold up the controller.
     api = step.api or ""
     world.rules.append((who if who is not None else CLIENTS, api if step.step in _STOPS else f"some {api}"))
     return 0.5
@@ -77,7 +77,7 @@ def _propose_release(world: World, random: Random) -> StepSpec | None:
 
 
 def _fit_release(world: World, step: StepSpec) -> StepSpec | None:
-    return msgspec.structs.replace(after_only(step), target=None, optional=True) if world.rules else None
+    return msgspec.structs.replace(with_time_trigger(step), target=None, optional=True) if world.rules else None
 
 
 def _release(world: World, step: StepSpec) -> float:
@@ -86,7 +86,7 @@ def _release(world: World, step: StepSpec) -> float:
 
 
 _FIT: Fit = _fit
-RULE_KINDS: dict[StepKind, DrawnKind] = {
-    **{kind: DrawnKind(propose=_propose(kind), fit=_FIT, apply=_arm) for kind in WIRE_KINDS if KINDS[kind].weight},
-    "release": DrawnKind(propose=_propose_release, fit=_fit_release, apply=_release),
+RULE_KINDS: dict[StepKind, StepGenerator] = {
+    **{kind: StepGenerator(propose=_propose(kind), fit=_FIT, apply=_arm) for kind in WIRE_KINDS if KINDS[kind].weight},
+    "release": StepGenerator(propose=_propose_release, fit=_fit_release, apply=_release),
 }

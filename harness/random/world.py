@@ -1,8 +1,11 @@
-"""A cluster in miniature, while a schedule is drawn: who is up, cut off, in the ISR.
+"""A model of the cluster while a schedule is drawn: which nodes are up, cut off, in the ISR.
 
-Two kinds of knowledge, kept apart. What the steps alone decide (a process that was killed is down) is certain, and
-the validity of a schedule rests on nothing else. Who leads and stands in the ISR is a guess, for which the
-specification is asked (`harness.random.replication`); it only says whom to hit and what is worth waiting for.
+It keeps two kinds of knowledge apart:
+
+- What the steps alone decide is certain: a process that was killed is down. The validity of a schedule depends on
+  this alone.
+- Leader, ISR and ELR are a prediction by the specification (`harness.random.replication`). It only guides which
+  broker to hit and what to wait for.
 """
 
 from __future__ import annotations
@@ -16,73 +19,74 @@ from ebbtide.scenario.roles import Role, parse_role
 from harness.random.replication import Replication
 
 CONTROLLER = 0
-"""Stands for the controllers, as one."""
+"""The node id that stands for all controllers."""
 CLIENTS = -1
+"""The node id that stands for all clients."""
 
 OUTAGE_MAX_S = 25.0
-"""How long brokers may be without a controller: one that is starting gives up after 60 s."""
+"""How long brokers can be without a controller: a starting broker gives up after 60 s."""
 
 
 @dataclass
 class Broker:
-    """One broker. `unsure`: nobody can tell from the steps whether its process runs."""
+    """One broker. `unsure`: the steps do not say whether its process runs."""
 
     process: Literal["up", "down", "paused", "unsure"] = "up"
     sick: Literal["full", "dead", "slow"] | None = None
-    """What ails its volume; unless it is only slow, its process may end at any moment."""
+    """The state of its volume; on a full or dead volume its process can end at any moment."""
     joined: bool = True
-    """The process that runs, or ran last, surely had been unfenced."""
+    """The process that runs, or ran last, had certainly been unfenced."""
     fencing: bool = False
-    """It is down, and the record that fences it must come."""
+    """The broker is down, and the record that fences it is certain to come."""
     returning: bool = False
-    """It was started after that record: the next one that unfences it is its own."""
+    """The broker was started after it was fenced: the next record that unfences it is of this process."""
 
 
 @dataclass
 class World:
-    """What the steps so far have made of the cluster."""
+    """The cluster after the steps so far."""
 
     brokers: dict[int, Broker]
     replication: Replication
     without: frozenset[str] = frozenset()
-    """Kinds of step that are not to be used."""
+    """Kinds of step not to draw."""
     spare_topic: bool = True
     controller: Literal["up", "down", "paused"] = "up"
     controller_step: str | None = None
     """The step whose target is the controller that is down or paused."""
     cut: set[tuple[int, int]] = field(default_factory=set)
-    """Pairs between which nothing passes, one way each."""
+    """Pairs (sender, receiver) whose packets are dropped."""
     slowed: bool = False
     rules: list[tuple[int, str]] = field(default_factory=list)
-    """Rules on the wire: at whom, and for which API."""
+    """Armed wire rules: the node, and the API; `some API` for a rule that does not stop all its requests."""
     moving: bool = False
-    """A reassignment may be under way."""
+    """Whether a reassignment may be under way."""
     steps: int = 0
     used_s: float = 0.0
-    """How long the steps took so far, if every wait that may be in vain was."""
+    """How long the steps took so far, if every soft wait lasted to its deadline."""
     outage_since_s: float | None = None
 
     @property
     def partitions(self) -> Mapping[str, Partition]:
-        """The partitions as they probably are."""
+        """The predicted state of each partition."""
         return self.replication.partitions
 
     @property
-    def calm(self) -> bool:
-        """Nothing stands between a broker and the controller: what they are to tell each other, they do."""
+    def is_calm(self) -> bool:
+        """Whether the controller is up and no fault delays or cuts any connection."""
         return self.controller == "up" and not self.cut and not self.rules and not self.slowed
 
     @property
-    def weary(self) -> bool:
-        """The brokers have been without a controller, or some of their connections, for as long as is safe."""
+    def is_outage_long(self) -> bool:
+        """Whether the cluster has not been calm for longer than is safe."""
         return self.outage_since_s is not None and self.used_s - self.outage_since_s > OUTAGE_MAX_S
 
-    def everyone(self) -> tuple[int, ...]:
-        """Brokers, controllers and clients."""
+    def all_nodes(self) -> tuple[int, ...]:
+        """Return the ids of all brokers, the controllers and the clients."""
         return (*self.brokers, CONTROLLER, CLIENTS)
 
-    def alive(self, broker: int) -> bool:
-        """Whether the controller hears it, by what the steps say."""
+    def is_alive(self, broker: int) -> bool:
+        """Whether the controller hears the broker's heartbeats, as far as the steps decide that."""
         apart = (broker, CONTROLLER) in self.cut or (CONTROLLER, broker) in self.cut
         held = (broker, "BrokerHeartbeat") in self.rules
         return (
@@ -93,7 +97,7 @@ class World:
         )
 
     def id_of(self, role: str | None) -> int | None:
-        """Whom a role of a random schedule stands for; None for all brokers, or one that no such schedule has."""
+        """Return the id of the node that a role names; None for all brokers and for unknown roles."""
         parsed = parse_role(role) if role is not None else Role(kind="brokers")
         match parsed.kind:
             case "broker":
@@ -106,28 +110,28 @@ class World:
         return None
 
     def ids_of(self, roles: Iterable[str]) -> set[int]:
-        """Whom roles stand for."""
+        """Return the ids of the nodes that roles name."""
         return {one for role in roles if (one := self.id_of(role)) is not None}
 
     def pass_time(self, seconds: float) -> None:
-        """Let the cluster follow, as it probably does."""
+        """Count a step that took `seconds`, and let the cluster settle as it probably does."""
         self.steps += 1
         self.used_s += seconds
-        if self.calm:
+        if self.is_calm:
             self.outage_since_s = None
         elif self.outage_since_s is None:
             self.outage_since_s = self.used_s - seconds
         if self.controller == "up":
-            heard = {broker for broker in self.brokers if self.alive(broker)}
-            self.replication.follow(heard, self._fetches)
+            heard = {broker for broker in self.brokers if self.is_alive(broker)}
+            self.replication.settle(heard, self._fetches)
 
     def _fetches(self, follower: int, leader: int) -> bool:
-        """Whether a follower's requests reach the leader and are answered, by what the steps say."""
+        """Whether a follower's fetches reach the leader and are answered, as far as the steps decide that."""
         cut = (follower, leader) in self.cut or (leader, follower) in self.cut
         return not cut and (follower, "Fetch") not in self.rules
 
 
-def first_world(replication: Replication, *, without: frozenset[str] = frozenset()) -> World:
-    """A healthy cluster."""
+def healthy_world(replication: Replication, *, without: frozenset[str] = frozenset()) -> World:
+    """Return the world of a healthy cluster."""
     brokers = {broker: Broker() for broker in sorted(replication.cluster.registered)}
     return World(brokers=brokers, replication=replication, without=without)

@@ -1,4 +1,4 @@
-"""bench.chance plays guided and unguided schedules of the same seeds, in rounds that go on where they ended."""
+"""bench.random_guidance runs guided and unguided schedules of the same seeds, and continues after a kill."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import msgspec
 import pytest
 from replay_records import LOST
 
-from bench import chance
+from bench import random_guidance
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.record.verdict import Verdict, read_verdict
 from ebbtide.scenario.model import Scenario
 from harness.cli.judging import JudgeTogether
 from harness.runner.run import RunRequest
 
-Key = tuple[chance.Arm, Scenario]
+Key = tuple[random_guidance.Arm, Scenario]
 REACHED = {"elr-of-two": 2, "kills": 5}
 
 
@@ -43,45 +43,48 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     def together() -> nullcontext[JudgeTogether]:
         return nullcontext(judge)
 
-    monkeypatch.setattr(chance, "run_side_by_side", carry_out)
-    monkeypatch.setattr(chance, "judging_together", together)
-    monkeypatch.setattr(chance, "check", lambda *_: None)
-    monkeypatch.setattr(chance, "prepare", lambda *_: SimpleNamespace(request=lambda *_: None))
+    monkeypatch.setattr(random_guidance, "run_side_by_side", carry_out)
+    monkeypatch.setattr(random_guidance, "judging_together", together)
+    monkeypatch.setattr(random_guidance, "check", lambda *_: None)
+    monkeypatch.setattr(random_guidance, "prepare", lambda *_: SimpleNamespace(request=lambda *_: None))
     return seen
 
 
-def compared(store: Path, monkeypatch: pytest.MonkeyPatch, *flags: str) -> None:
-    monkeypatch.setattr("sys.argv", ["chance", str(store), "--seed", "7", *flags])
-    assert chance.main() == 0
+def compare_arms(store: Path, monkeypatch: pytest.MonkeyPatch, *flags: str) -> None:
+    monkeypatch.setattr("sys.argv", ["random_guidance", str(store), "--seed", "7", *flags])
+    assert random_guidance.main() == 0
 
 
 def test_each_round_is_a_run_of_each_arm_of_one_seed_and_the_next_command_goes_on(
     tmp_path: Path, played: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compared(tmp_path, monkeypatch, "--rounds", "1")
-    compared(tmp_path, monkeypatch, "--rounds", "2")
-    compared(tmp_path, monkeypatch, "--rounds", "2")
-    compared(tmp_path, monkeypatch, "--rounds", "3", "--budget-s", "0")
+    compare_arms(tmp_path, monkeypatch, "--rounds", "1")
+    compare_arms(tmp_path, monkeypatch, "--rounds", "2")
+    compare_arms(tmp_path, monkeypatch, "--rounds", "2")
+    compare_arms(tmp_path, monkeypatch, "--rounds", "3", "--budget-s", "0")
     assert played == [("guided", 7), ("unguided", 7), ("guided", 8), ("unguided", 8)]
 
 
 def test_a_round_that_was_killed_between_its_arms_goes_on_with_the_one_that_is_missing(
     tmp_path: Path, played: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged = chance.judged
+    judge_or_explain = random_guidance.judge_or_explain
     killed = iter([False, True])
 
     def kill(record: Path | EbbtideError, judge: JudgeTogether) -> tuple[Verdict | None, str]:
         if next(killed, False):
             raise KeyboardInterrupt
-        return judged(record, judge)
+        return judge_or_explain(record, judge)
 
-    monkeypatch.setattr(chance, "judged", kill)
+    monkeypatch.setattr(random_guidance, "judge_or_explain", kill)
     with pytest.raises(KeyboardInterrupt):
-        compared(tmp_path, monkeypatch, "--rounds", "1")
-    compared(tmp_path, monkeypatch, "--rounds", "2")
+        compare_arms(tmp_path, monkeypatch, "--rounds", "1")
+    compare_arms(tmp_path, monkeypatch, "--rounds", "2")
     assert played == [("guided", 7), ("unguided", 7), ("unguided", 7), ("guided", 8), ("unguided", 8)]
-    runs = [msgspec.json.decode(line, type=chance.Run) for line in (tmp_path / "runs.jsonl").read_bytes().splitlines()]
+    runs = [
+        msgspec.json.decode(line, type=random_guidance.Run)
+        for line in (tmp_path / "runs.jsonl").read_bytes().splitlines()
+    ]
     assert [(one.arm, one.round) for one in runs] == [
         ("guided", 1),
         ("unguided", 1),
@@ -91,13 +94,16 @@ def test_a_round_that_was_killed_between_its_arms_goes_on_with_the_one_that_is_m
 
 
 def test_a_record_that_cannot_be_judged_says_why_and_ends_no_round() -> None:
-    assert chance.judged(LOST, lambda _: {LOST: HarnessError("no space")}) == (None, "not judged: no space")
+    assert random_guidance.judge_or_explain(LOST, lambda _: {LOST: HarnessError("no space")}) == (
+        None,
+        "not judged: no space",
+    )
 
 
 def test_what_each_arm_reached_is_told_side_by_side_and_a_run_that_failed_reached_nothing(
     tmp_path: Path, played: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    compared(tmp_path, monkeypatch, "--rounds", "2")
+    compare_arms(tmp_path, monkeypatch, "--rounds", "2")
     out = capsys.readouterr().out
     assert "round 1 unguided: failed, " in out
     assert "no space" in out
@@ -107,7 +113,10 @@ def test_what_each_arm_reached_is_told_side_by_side_and_a_run_that_failed_reache
     ]
     assert "guided: 2 runs, 2 states and multiples of them reached" in out
     assert "unguided: 2 runs, 0 states" in out
-    runs = [msgspec.json.decode(line, type=chance.Run) for line in (tmp_path / "runs.jsonl").read_bytes().splitlines()]
+    runs = [
+        msgspec.json.decode(line, type=random_guidance.Run)
+        for line in (tmp_path / "runs.jsonl").read_bytes().splitlines()
+    ]
     assert [(one.arm, one.round, one.outcome, one.record != "") for one in runs] == [
         ("guided", 1, "as-predicted", True),
         ("unguided", 1, "failed", False),

@@ -1,7 +1,7 @@
 """Each benchmark runs in the tests, small; those that start clusters are in tests/live/test_benches_live.py.
 
 Three take minutes, and what they measure is replaced here: bench.demos and bench.runtimes get two recorded runs instead
-of commands, bench.chance (test_bench_chance.py) gets runs that were judged before.
+of commands, bench.random_guidance (test_bench_chance.py) gets runs that were judged before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 from benches import ROOT, assert_ended_well, run_bench
 from replay_records import LOST, SAVED
 
-from bench import chance_model, demos, runtimes
+from bench import demos, random_guidance_model, runtimes
 from ebbtide.record.manifest import read_manifest, write_manifest
 
 BENCHES = [path.stem for path in sorted((ROOT / "bench").glob("*.py")) if "__main__" in path.read_text()]
@@ -46,8 +46,8 @@ def test_a_search_that_misses_a_target_ends_with_one() -> None:
 def test_one_campaign_of_each_kind_plays_on_the_stand_in(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["chance_model", "1"])
-    assert chance_model.main() == 0
+    monkeypatch.setattr(sys, "argv", ["random_guidance_model", "1"])
+    assert random_guidance_model.main() == 0
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()[:3]] == [
         "guided",
         "unguided",

@@ -1,4 +1,4 @@
-"""Random schedules: valid, healed at the end, waiting hard for nothing that may not come; and what breeds the next."""
+"""Random schedules are valid, end healed, and wait hard only for states that are certain to come."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from ebbtide.scenario.steps.table import KINDS, StepKind
 from ebbtide.scenario.write import brief_text_of, text_of
 from harness.cli import random
 from harness.cli.main import main
-from harness.random.breeding import breed, renamed
 from harness.random.drawing import STEPS, draw
-from harness.random.guide import CORPUS, Guide, marks
-from harness.random.replication import first_replication
-from harness.random.schedule import build
-from harness.random.table import DRAWINGS
-from harness.random.world import first_world
+from harness.random.guide import CORPUS, Guide, coverage_marks
+from harness.random.mutation import mutate, rename_brokers
+from harness.random.replication import healthy_replication
+from harness.random.schedule import build_steps
+from harness.random.table import GENERATORS
+from harness.random.world import healthy_world
 
 RELEASES = ("3.4.1", "3.9.1", "4.0.2", "4.3.1")
 SEEDS = st.integers(0, 2**31 - 1)
 
 
-def sound(scenario: Scenario) -> None:
-    """It is what a file of it says, every step can be carried out, and nothing is broken at the end."""
+def assert_valid(scenario: Scenario) -> None:
+    """Check that its file reads back the same, every step can be carried out, and nothing is broken at the end."""
     oracle = Oracle(scenario)
     assert oracle.wrong == [], brief_text_of(scenario)
     assert oracle.left_broken() == []
@@ -48,46 +48,46 @@ def sound(scenario: Scenario) -> None:
 
 
 def test_the_generator_knows_every_kind_of_step() -> None:
-    assert set(DRAWINGS) == {kind for kind in get_args(StepKind) if KINDS[kind].weight}
+    assert set(GENERATORS) == {kind for kind in get_args(StepKind) if KINDS[kind].weight}
 
 
 def test_every_kind_of_step_is_drawn() -> None:
     drawn = Counter(step.step for seed in range(700) for step in draw(seed, kafka="4.3.1").steps)
-    assert set(drawn) == set(DRAWINGS)
+    assert set(drawn) == set(GENERATORS)
 
 
 @settings(max_examples=120)
 @given(SEEDS, st.sampled_from(RELEASES), st.integers(1, 40))
-def test_what_is_drawn_is_valid_and_ends_healed(seed: int, kafka: str, steps: int) -> None:
-    sound(draw(seed, kafka=kafka, steps=steps))
+def test_a_drawn_schedule_is_valid_and_ends_healed(seed: int, kafka: str, steps: int) -> None:
+    assert_valid(draw(seed, kafka=kafka, steps=steps))
 
 
 @settings(max_examples=80)
 @given(SEEDS, SEEDS, SEEDS)
-def test_children_are_as_valid_as_their_parents(mother: int, father: int, seed: int) -> None:
-    parents = [draw(one, kafka="4.3.1", steps=20) for one in (mother, father)]
-    child = breed(*parents, Random(seed), seed=seed, steps=12)
-    sound(child)
+def test_a_mutated_schedule_is_as_valid_as_its_sources(base: int, other: int, seed: int) -> None:
+    sources = [draw(one, kafka="4.3.1", steps=20) for one in (base, other)]
+    mutated = mutate(*sources, Random(seed), seed=seed, steps=12)
+    assert_valid(mutated)
     # Twelve, half as many again, a heal forced in now and then, and those at the end.
-    assert len(child.steps) <= 1 + 2 * 18 + 12
+    assert len(mutated.steps) <= 1 + 2 * 18 + 12
 
 
 @settings(max_examples=60)
 @given(SEEDS, st.lists(SEEDS, min_size=1, max_size=6))
-def test_steps_of_anywhere_in_any_order_become_valid_or_are_left_out(seed: int, others: list[int]) -> None:
-    genes = [step for one in others for step in draw(one, kafka="4.3.1").steps]
-    Random(seed).shuffle(genes)
+def test_shuffled_steps_of_other_schedules_become_valid_or_are_left_out(seed: int, others: list[int]) -> None:
+    slots = [step for one in others for step in draw(one, kafka="4.3.1").steps]
+    Random(seed).shuffle(slots)
     scenario = draw(seed, kafka="4.3.1")
     topic = scenario.topics["t"]
-    replication = first_replication(
+    replication = healthy_replication(
         {f"t-{at}": replicas for at, replicas in enumerate(topic.assignment)},
         brokers=scenario.cluster.brokers,
         kafka="4.3.1",
         features={ELR_VERSION: 1},
         min_isr=2,
     )
-    steps = build(first_world(replication), [one for one in genes if one.step != "delete-topic"], Random(seed))
-    sound(msgspec.structs.replace(scenario, steps=steps))
+    steps = build_steps(healthy_world(replication), [one for one in slots if one.step != "delete-topic"], Random(seed))
+    assert_valid(msgspec.structs.replace(scenario, steps=steps))
 
 
 def test_a_seed_draws_the_same_again_and_another_one_something_else() -> None:
@@ -95,7 +95,7 @@ def test_a_seed_draws_the_same_again_and_another_one_something_else() -> None:
     assert draw(7, kafka="4.3.1").steps != draw(8, kafka="4.3.1").steps
 
 
-def test_kinds_that_the_host_cannot_do_are_not_drawn() -> None:
+def test_excluded_kinds_are_not_drawn() -> None:
     without: tuple[StepKind, ...] = ("fill-disk", "read-only", "fail-disk", "slow-disk", "mend-disk", "power-loss")
     drawn = {step.step for seed in range(200) for step in draw(seed, kafka="4.3.1", without=without).steps}
     assert drawn.isdisjoint(without)
@@ -103,9 +103,9 @@ def test_kinds_that_the_host_cannot_do_are_not_drawn() -> None:
 
 
 @pytest.mark.parametrize("healer", ["start", "resume", "mend-disk", "heal", "release"])
-def test_what_could_not_be_healed_is_not_drawn_either(healer: StepKind) -> None:
+def test_a_fault_that_no_step_could_heal_is_not_drawn(healer: StepKind) -> None:
     for seed in range(25):
-        sound(draw(seed, kafka="4.3.1", steps=25, without=[healer]))
+        assert_valid(draw(seed, kafka="4.3.1", steps=25, without=[healer]))
 
 
 def test_the_elr_is_switched_only_where_the_release_can() -> None:
@@ -116,19 +116,21 @@ def test_the_elr_is_switched_only_where_the_release_can() -> None:
     assert switched("4.3.1") > 0
 
 
-def test_another_broker_plays_the_part_wherever_the_step_names_one() -> None:
+def test_brokers_are_renamed_wherever_a_step_names_one() -> None:
     step = StepSpec(
         step="partition",
         groups=(("broker(1)",), ("broker(2)", "controllers")),
         trigger=Trigger(leader_is=MemberTrigger(partition="t-0", broker="broker(1)")),
     )
-    other = renamed(step, {1: 3, 2: 1, 3: 2})
+    other = rename_brokers(step, {1: 3, 2: 1, 3: 2})
     assert other.groups == (("broker(3)",), ("broker(1)", "controllers"))
     assert other.trigger == Trigger(leader_is=MemberTrigger(partition="t-0", broker="broker(3)"))
 
 
 @pytest.mark.parametrize(("setup", "outcome"), [({}, "as-predicted"), ({"elr": True}, "contradicted")])
-def test_a_random_run_is_held_to_the_protocol_alone(tmp_path: Path, setup: dict[str, bool], outcome: str) -> None:
+def test_a_random_run_is_checked_against_the_protocol_alone(
+    tmp_path: Path, setup: dict[str, bool], outcome: str
+) -> None:
     elr = {"kafka": "4.1.0", "features": ELR_ON} if setup else {}
     story = last_replica_standing(tmp_path, **elr)
     (tmp_path / "scenario.toml").write_text(
@@ -142,52 +144,52 @@ def coverage(**facts: int) -> dict[str, int]:
     return {"elections": 3, "kills": 2, **{name.replace("_", "-"): count for name, count in facts.items()}}
 
 
-def told(guide: Guide, *, rare: int = 3, runs: int = 20) -> None:
-    """Runs of which one reached what no other did."""
+def fill_corpus(guide: Guide, *, rare: int = 3, runs: int = 20) -> None:
+    """Add runs to the corpus; only the run of seed `rare` reached a rare state."""
     for seed in range(runs):
-        guide.told(draw(seed, kafka="4.3.1"), coverage(recovering=1 if seed == rare else 0))
+        guide.add(draw(seed, kafka="4.3.1"), coverage(recovering=1 if seed == rare else 0))
 
 
-def test_what_reached_a_rare_state_breeds_most_of_the_next_schedules(tmp_path: Path) -> None:
+def test_most_next_schedules_are_mutated_from_runs_that_reached_a_rare_state(tmp_path: Path) -> None:
     guide = Guide(tmp_path, kafka="4.3.1")
-    told(guide)
-    bred = [guide.next(seed).description for seed in range(100, 200)]
-    of_the_rare = sum("random-3," in one or "random-3 and" in one for one in bred)
-    assert of_the_rare > 40
-    assert sum("All of it drawn" in one for one in bred) > 10
+    fill_corpus(guide)
+    descriptions = [guide.next_schedule(seed).description for seed in range(100, 200)]
+    of_rare = sum("random-3," in one or "random-3 and" in one for one in descriptions)
+    assert of_rare > 40
+    assert sum("Everything is drawn" in one for one in descriptions) > 10
 
 
 def test_without_guidance_every_schedule_is_drawn_anew(tmp_path: Path) -> None:
     guide = Guide(tmp_path, kafka="4.3.1", guided=False)
-    told(guide)
-    assert all(guide.next(seed) == draw(seed, kafka="4.3.1") for seed in range(100, 120))
+    fill_corpus(guide)
+    assert all(guide.next_schedule(seed) == draw(seed, kafka="4.3.1") for seed in range(100, 120))
 
 
-def test_what_a_schedule_did_itself_is_no_mark_and_many_are_more_than_one() -> None:
-    assert set(marks({"kills": 9, "recovering": 0, "elections": 3})) == {"elections", "elections x2"}
+def test_marks_count_states_and_not_the_steps_of_the_schedule() -> None:
+    assert set(coverage_marks({"kills": 9, "recovering": 0, "elections": 3})) == {"elections", "elections x2"}
 
 
-def test_a_killed_campaign_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_the_guide_of_a_killed_night_continues_with_the_same_corpus(tmp_path: Path) -> None:
     first = Guide(tmp_path, kafka="4.3.1")
-    told(first)
+    fill_corpus(first)
     with (tmp_path / CORPUS).open("ab") as file:
         file.write(b'{"scenario": {"na')
     again = Guide(tmp_path, kafka="4.3.1")
-    assert again.reached() == first.reached()
-    assert [again.next(seed) for seed in range(5)] == [first.next(seed) for seed in range(5)]
-    again.told(draw(50, kafka="4.3.1"), coverage(recovering=1))
-    assert Guide(tmp_path, kafka="4.3.1").reached()["recovering"] == 2
+    assert again.runs_by_mark() == first.runs_by_mark()
+    assert [again.next_schedule(seed) for seed in range(5)] == [first.next_schedule(seed) for seed in range(5)]
+    again.add(draw(50, kafka="4.3.1"), coverage(recovering=1))
+    assert Guide(tmp_path, kafka="4.3.1").runs_by_mark()["recovering"] == 2
 
 
-def test_runs_of_another_release_breed_nothing_here(tmp_path: Path) -> None:
-    told(Guide(tmp_path, kafka="4.3.1"))
+def test_runs_of_another_release_are_not_mutated(tmp_path: Path) -> None:
+    fill_corpus(Guide(tmp_path, kafka="4.3.1"))
     other = Guide(tmp_path, kafka="3.9.1")
-    assert other.reached() == Counter()
-    assert other.next(1) == draw(1, kafka="3.9.1")
+    assert other.runs_by_mark() == Counter()
+    assert other.next_schedule(1) == draw(1, kafka="3.9.1")
 
 
 def test_a_damaged_corpus_is_refused_by_its_line(tmp_path: Path) -> None:
-    told(Guide(tmp_path, kafka="4.3.1"), runs=2)
+    fill_corpus(Guide(tmp_path, kafka="4.3.1"), runs=2)
     with (tmp_path / CORPUS).open("ab") as file:
         file.write(b"nothing\n")
     with pytest.raises(UsageError, match=r"corpus\.jsonl:3"):

@@ -10,19 +10,19 @@ from analysis.spec.invariants import invariants_of
 from analysis.spec.partition import NO_LEADER
 from harness.random.drawing import draw, world_of
 from harness.random.kind import waiting_s
-from harness.random.replication import Replication, final_replicas, first_replication
-from harness.random.table import DRAWINGS
+from harness.random.replication import Replication, final_replicas, healthy_replication
+from harness.random.table import GENERATORS
 
 ALL = frozenset({1, 2, 3})
 
 
 def healthy(kafka: str, *, min_isr: int = 2, brokers: int = 3, **features: int) -> Replication:
-    return first_replication({"t-0": (1, 2, 3)}, brokers=brokers, kafka=kafka, features=features, min_isr=min_isr)
+    return healthy_replication({"t-0": (1, 2, 3)}, brokers=brokers, kafka=kafka, features=features, min_isr=min_isr)
 
 
-def follow(replication: Replication, heard: Set[int], *, apart: Set[int] = frozenset()) -> None:
+def settle(replication: Replication, heard: Set[int], *, apart: Set[int] = frozenset()) -> None:
     """`apart`: followers whose requests do not reach their leader."""
-    replication.follow(heard, lambda follower, _leader: follower not in apart)
+    replication.settle(heard, lambda follower, _leader: follower not in apart)
 
 
 def state(replication: Replication) -> tuple[int, set[int], set[int]]:
@@ -38,10 +38,10 @@ def test_the_last_isr_member_stays_in_the_isr_or_goes_into_the_elr(
     kafka: str, alone: tuple[int, set[int], set[int]], nobody: tuple[int, set[int], set[int]]
 ) -> None:
     replication = healthy(kafka)
-    follow(replication, ALL, apart={2})
-    follow(replication, ALL, apart={2, 3})
+    settle(replication, ALL, apart={2})
+    settle(replication, ALL, apart={2, 3})
     assert state(replication) == alone
-    follow(replication, frozenset())
+    settle(replication, frozenset())
     assert state(replication) == nobody
 
 
@@ -49,30 +49,30 @@ def test_the_last_isr_member_stays_in_the_isr_or_goes_into_the_elr(
 def test_only_a_clean_stop_keeps_a_broker_in_the_elr_when_it_registers(clean: bool, elr: set[int]) -> None:
     replication = healthy("4.3.1", min_isr=3)
     replication.ended[2] = clean
-    follow(replication, ALL - {2})
+    settle(replication, ALL - {2})
     assert state(replication) == (1, {1, 3}, {2})
-    follow(replication, ALL, apart={2})
+    settle(replication, ALL, apart={2})
     assert state(replication) == (1, {1, 3}, elr)
-    follow(replication, ALL)
+    settle(replication, ALL)
     assert state(replication) == (1, {1, 2, 3}, set())
 
 
 def test_a_restart_moves_the_leader_and_a_preferred_election_moves_it_back() -> None:
     replication = healthy("4.3.1")
     replication.ended[1] = True
-    follow(replication, ALL)
+    settle(replication, ALL)
     assert state(replication) == (2, {1, 2, 3}, set())
-    replication.at("t-0", replication.protocol.balance)
+    replication.apply_to("t-0", replication.protocol.balance)
     assert state(replication) == (1, {1, 2, 3}, set())
 
 
 def test_a_reassignment_ends_when_what_it_adds_is_in_the_isr() -> None:
     replication = healthy("4.3.1", brokers=4)
-    replication.at("t-0", lambda partition, cluster: replication.protocol.reassign(partition, cluster, (4, 1, 2)))
+    replication.apply_to("t-0", lambda partition, cluster: replication.protocol.reassign(partition, cluster, (4, 1, 2)))
     assert final_replicas(replication.partitions["t-0"]) == (4, 1, 2)
-    follow(replication, ALL)
+    settle(replication, ALL)
     assert replication.partitions["t-0"].replicas == (4, 1, 2, 3)
-    follow(replication, ALL | {4})
+    settle(replication, ALL | {4})
     assert replication.partitions["t-0"].replicas == (4, 1, 2)
 
 
@@ -101,7 +101,7 @@ def test_no_schedule_leads_to_a_state_that_the_variant_forbids(kafka: str) -> No
         rules = invariants_of(world.replication.protocol.name)
         switched = False
         for step in scenario.steps[1:]:
-            world.pass_time(waiting_s(step) + DRAWINGS[step.step].apply(world, step))
+            world.pass_time(waiting_s(step) + GENERATORS[step.step].apply(world, step))
             switched |= step.step == "set-feature"
             for partition in world.partitions.values():
                 broken = [

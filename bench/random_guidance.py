@@ -1,8 +1,8 @@
-"""Guided against unguided random schedules: `python -m bench.chance [STORE]`, as root; the same command goes on.
+"""Compares guided with unguided random schedules on real clusters: `python -m bench.random_guidance [STORE]`, as root.
 
-One round is one run of each, of the same seed and so many steps, side by side on the host; the guide is told what
-its runs reached. STORE keeps the records and both corpora: round after round until `--rounds` are there, or
-`--budget-s` is over. Prints the states that the runs of each have reached, side by side.
+A round runs one guided and one unguided schedule at the same time, of the same seed and number of steps, and adds
+what they reached to the corpus of each. STORE keeps the records and both corpora; the same command continues there
+until it has `--rounds` rounds or `--budget-s` is over. Prints how many runs of each arm reached each state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain import read_text
 from harness.cli.judging import JudgeTogether, judging_together
-from harness.random.guide import CORPUS, Guide, Told, marks
+from harness.random.guide import CORPUS, CorpusEntry, Guide, coverage_marks
 from harness.runner.launch import Launch, Wanted, check, prepare
 from harness.runner.run import RunRequest
 from harness.runner.side_by_side import run_side_by_side
@@ -42,7 +42,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Arm:
-    """One way to draw: its guide, and its place in the store."""
+    """One way to draw schedules: its guide, and its folder in the store."""
 
     def __init__(self, store: Path, name: str, kafka: str, steps: int) -> None:
         self.name = name
@@ -50,26 +50,26 @@ class Arm:
         self.guide = Guide(self.folder, kafka=kafka, steps=steps, guided=_ARMS[name])
 
     def request(self, seed: int, launch: Launch, wanted: Wanted) -> tuple[Scenario, RunRequest]:
-        """What is run next."""
-        scenario = self.guide.next(seed)
+        """Draw the next schedule; return it, and the request that runs it."""
+        scenario = self.guide.next_schedule(seed)
         check(wanted, scenario, scenario.kafka)
         return scenario, launch.request(scenario, scenario.kafka[0], seed)
 
-    def told(self) -> list[Told]:
-        """What its runs reached, in order."""
-        remedy = "take the line out, or begin another store"
-        return read_lines(self.folder / CORPUS, Told, what="corpus", next=remedy, dec_hook=read_text)
+    def corpus(self) -> list[CorpusEntry]:
+        """Return the entries of this arm's corpus, oldest first."""
+        remedy = "remove the line, or use another store"
+        return read_lines(self.folder / CORPUS, CorpusEntry, what="corpus", next=remedy, dec_hook=read_text)
 
 
 def play_round(
     number: int, seed: int, arms: list[Arm], launch: Launch, wanted: Wanted, store: Path, judge: JudgeTogether
 ) -> None:
-    """One run of each arm, both at once, judged, and written down; not of one that a killed call had judged."""
-    asked = [(arm, *arm.request(seed, launch, wanted)) for arm in arms if not arm.guide.knows(f"random-{seed}")]
+    """Run, judge and write down one run of each arm, both at once; skip an arm that already has this seed."""
+    asked = [(arm, *arm.request(seed, launch, wanted)) for arm in arms if not arm.guide.has_run(f"random-{seed}")]
     log = store / "runs.log"
     ran = list(run_side_by_side((((arm, scenario), request) for arm, scenario, request in asked), at_once=2, log=log))
     for (arm, scenario), record in ran:
-        verdict, failure = judged(record, judge)
+        verdict, failure = judge_or_explain(record, judge)
         run = Run(
             arm=arm.name,
             round=number,
@@ -79,56 +79,60 @@ def play_round(
             why=verdict.why if verdict is not None else [failure],
         )
         append_line(store / "runs.jsonl", msgspec.json.encode(run) + b"\n")
-        arm.guide.told(scenario, verdict.coverage if verdict is not None else {})
+        arm.guide.add(scenario, verdict.coverage if verdict is not None else {})
         print(f"round {number} {run.arm}: {run.outcome}, {run.scenario}{failure and f': {failure}'}", flush=True)
 
 
-def judged(record: Path | EbbtideError, judge: JudgeTogether) -> tuple[Verdict | None, str]:
-    """The verdict, or None and why there is none: the next round is played all the same."""
+def judge_or_explain(record: Path | EbbtideError, judge: JudgeTogether) -> tuple[Verdict | None, str]:
+    """Return the verdict, or None and the reason; a failure does not end the next rounds."""
     if isinstance(record, EbbtideError):
         return None, record.render()
     try:
         end = judge([record])[record]
-    except Exception as error:  # a bug of the judge would end every next call at this round too
+    except Exception as error:  # raised, a bug of the judge would end every later call at this round
         return None, f"not judged: {error}"
     return (None, f"not judged: {end}") if isinstance(end, EbbtideError) else (end, "")
 
 
-def tell(arms: list[Arm]) -> None:
-    """The marks of each arm side by side: in how many runs each was reached, and since which."""
-    told = {arm.name: arm.told() for arm in arms}
-    reached = {name: Counter(mark for one in runs for mark in marks(one.coverage)) for name, runs in told.items()}
-    print(f"\n{'state':52}" + "".join(f"{name:>18}" for name in told))
+def print_reached(arms: list[Arm]) -> None:
+    """Print how many runs of each arm reached each mark, and which run was the first."""
+    corpora = {arm.name: arm.corpus() for arm in arms}
+    reached = {
+        name: Counter(mark for one in runs for mark in coverage_marks(one.coverage)) for name, runs in corpora.items()
+    }
+    print(f"\n{'state':52}" + "".join(f"{name:>18}" for name in corpora))
     for mark in sorted(set().union(*reached.values())):
         cells = []
-        for name, runs in told.items():
-            first = next((at for at, one in enumerate(runs, 1) if mark in marks(one.coverage)), None)
+        for name, runs in corpora.items():
+            first = next((at for at, one in enumerate(runs, 1) if mark in coverage_marks(one.coverage)), None)
             cells.append(f"{reached[name][mark]:>7} (from {first:>2})" if first is not None else f"{'-':>7}" + " " * 10)
         print(f"{mark:52}" + "".join(f"{cell:>18}" for cell in cells))
-    for name, runs in told.items():
+    for name, runs in corpora.items():
         print(f"{name}: {len(runs)} runs, {len(reached[name])} states and multiples of them reached")
 
 
 def main() -> int:
-    """Play rounds, then tell."""
+    """Play the missing rounds, then print what each arm reached."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("store", nargs="?", type=Path, help="default: a temporary folder, with which nothing goes on")
+    parser.add_argument(
+        "store", nargs="?", type=Path, help="default: a temporary folder, which no later call continues"
+    )
     parser.add_argument("--kafka", default="4.3.1")
     parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--seed", type=int, default=1, help="of the first round; the next ones count on")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first round; each later round adds one")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--budget-s", type=float, default=float("inf"), help="begin no round after it")
+    parser.add_argument("--budget-s", type=float, default=float("inf"), help="start no round after this time")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="ebbtide-chance-") as folder:
+    with tempfile.TemporaryDirectory(prefix="ebbtide-random-") as folder:
         return compare(args, args.store or Path(folder))
 
 
 def compare(args: argparse.Namespace, store: Path) -> int:
-    """Go on with the rounds of `store`."""
+    """Play the missing rounds of `store`, and print what each arm reached; return the exit code."""
     store.mkdir(parents=True, exist_ok=True)
     arms = [Arm(store, name, args.kafka, args.steps) for name in _ARMS]
     wanted = Wanted(runs=store / "runs", runtime="local")
-    done = min(len(arm.told()) for arm in arms)
+    done = min(len(arm.corpus()) for arm in arms)
     until = time.monotonic() + args.budget_s
     if done < args.rounds:
         launch = prepare(wanted, [args.kafka], print)
@@ -137,7 +141,7 @@ def compare(args: argparse.Namespace, store: Path) -> int:
                 if time.monotonic() >= until:
                     break
                 play_round(number, args.seed + number - 1, arms, launch, wanted, store, judge)
-    tell(arms)
+    print_reached(arms)
     return 0
 
 

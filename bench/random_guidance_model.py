@@ -1,8 +1,8 @@
-"""Guided against unguided random schedules on a stand-in for Kafka, in seconds: `python -m bench.chance_model`.
+"""Compares guided with unguided random schedules on a model, in seconds: `python -m bench.random_guidance_model`.
 
-The stand-in is the small model that the generator draws with, taken as the truth; its facts are up to four states
-at once (`cut&elr-of-two&moving`), most of which few schedules reach. What it says of guidance is about the search,
-not about Kafka: for that there is `bench.chance`.
+The generator's own model stands in for Kafka. Its facts are sets of up to four states that held at once
+(`cut&elr-of-two&moving`), most of which few schedules reach. The result is about the search, not about Kafka;
+`bench.random_guidance` compares on real clusters.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ebbtide.scenario.model import Scenario
 from harness.random.drawing import world_of
 from harness.random.guide import Guide
 from harness.random.kind import waiting_s
-from harness.random.table import DRAWINGS
+from harness.random.table import GENERATORS
 from harness.random.world import World
 
 _AT_ONCE_MAX = 4
@@ -30,12 +30,12 @@ _AFTER = (20, 50, 100)
 
 
 def coverage(scenario: Scenario) -> dict[str, int]:
-    """Every set of up to four states that held at once after some step."""
+    """Return every set of up to four states that held at once after some step."""
     world = world_of(scenario)
     found: set[str] = set()
     for step in scenario.steps[1:]:
         eligible = {name: set(partition.elr) for name, partition in world.partitions.items()}
-        world.pass_time(waiting_s(step) + DRAWINGS[step.step].apply(world, step))
+        world.pass_time(waiting_s(step) + GENERATORS[step.step].apply(world, step))
         states = sorted(set(_states(world, eligible)))
         for size in range(1, _AT_ONCE_MAX + 1):
             found.update(map("&".join, itertools.combinations(states, size)))
@@ -61,16 +61,19 @@ def _states(world: World, eligible: dict[str, set[int]]) -> Iterator[str]:
         yield from [state] * holds
 
 
-def campaign(first_seed: int, *, guided: bool, hits: Counter[str]) -> list[int]:
-    """How many facts were reached after so many runs; `hits` counts in how many runs each was."""
+def play_series(first_seed: int, *, guided: bool, hits: Counter[str]) -> list[int]:
+    """Return how many facts a series of runs had reached after each of `_AFTER` runs.
+
+    `hits` counts the runs that reached each fact.
+    """
     reached: set[str] = set()
     after = []
     with tempfile.TemporaryDirectory() as folder:
         guide = Guide(Path(folder), kafka="4.3.1", guided=guided)
         for number in range(1, max(_AFTER) + 1):
-            scenario = guide.next(first_seed + number)
+            scenario = guide.next_schedule(first_seed + number)
             facts = coverage(scenario)
-            guide.told(scenario, facts)
+            guide.add(scenario, facts)
             hits.update(facts.keys())
             reached |= facts.keys()
             if number in _AFTER:
@@ -79,17 +82,17 @@ def campaign(first_seed: int, *, guided: bool, hits: Counter[str]) -> list[int]:
 
 
 def main() -> int:
-    """Some campaigns of each kind, and their means."""
+    """Play some series of each kind, and print their means."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("campaigns", nargs="?", type=int, default=12)
-    count = parser.parse_args().campaigns
+    parser.add_argument("series", nargs="?", type=int, default=12, help="how many series of each kind")
+    count = parser.parse_args().series
     hits = {arm: Counter[str]() for arm in ("guided", "unguided", "reference")}
     for arm, counted in hits.items():
-        # What is rare is asked of campaigns of their own: those compared would favour the other kind.
+        # Separate series say which facts are rare: taken from one compared kind, they would favour the other.
         first = 1_000_000 if arm == "reference" else 0
-        ended = [campaign(first + 1_000 * at, guided=arm == "guided", hits=counted) for at in range(count)]
+        ended = [play_series(first + 1_000 * at, guided=arm == "guided", hits=counted) for at in range(count)]
         after = [f"{mean(one[at] for one in ended):.0f} after {runs}" for at, runs in enumerate(_AFTER)]
-        print(f"{arm}: {', '.join(after)} runs (facts reached, mean of {count} campaigns)")
+        print(f"{arm}: {', '.join(after)} runs (facts reached, mean of {count} series)")
     limit = _RARE_SHARE * count * max(_AFTER)
     rare = [fact for fact, seen in hits["reference"].items() if seen <= limit]
     reached = ", ".join(f"{sum(hits[arm][fact] for fact in rare)} times {arm}" for arm in ("guided", "unguided"))
