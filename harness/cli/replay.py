@@ -15,8 +15,8 @@ from harness.cli.progress import judging_told
 from harness.cli.run_flow import check_runs, report_records_left, screen_for
 
 if TYPE_CHECKING:
-    from harness.replay.recorded import Recorded
-    from harness.replay.replaying import Ran, Replay, ReplaySummary
+    from harness.replay.recorded import RecordedRun
+    from harness.replay.replaying import Replay, ReplaySummary, UnjudgedReplay
 
 _DEPARTURES_MAX = 5
 
@@ -58,21 +58,27 @@ def powers(args: Args) -> PrivilegeRequest:
 def run(args: Args) -> ExitCode:
     """Replay, judge, compare, tell."""
     from harness.cli.judging import judging_together
-    from harness.replay.replaying import as_recorded, judged_together, otherwise, run_replays, summaries
+    from harness.replay.replaying import (
+        judge_replays,
+        launch_differences,
+        run_replays,
+        summarize,
+        with_recorded_power_loss,
+    )
 
     if args.times < 1:
         raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
     jobs = jobs_of(args)
     original = _recorded(args.run)
     releases = [original.manifest.kafka] if args.kafka is None else releases_of(args.kafka)
-    runs = check_runs(as_recorded(original, wanted_of(args)), original.scenario, releases)
-    done: list[Ran] = []
+    runs = check_runs(with_recorded_power_loss(original, wanted_of(args)), original.scenario, releases)
+    done: list[UnjudgedReplay] = []
     with report_records_left(
         "replayed before, and not compared", lambda: [one.record for one in done if one.record is not None], _note
     ):
         with screen_for(as_json=args.json) as display:
             launch = runs.prepare(display)
-            if (differs := otherwise(original, launch)) is not None:
+            if (differs := launch_differences(original, launch)) is not None:
                 display.note(differs)
             ran = run_replays(
                 original, releases, times=args.times, seed=args.seed, launch=launch, display=display, jobs=jobs
@@ -81,8 +87,8 @@ def run(args: Args) -> ExitCode:
                 done.append(one)
             display.note(judging_told())
         with judging_together() as judge:
-            original, replays = judged_together(original, done, judge, _note)
-    found = summaries(original, replays)
+            original, replays = judge_replays(original, done, judge, _note)
+    found = summarize(original, replays)
     if args.json:
         _print_json(original, replays, found)
     else:
@@ -90,11 +96,11 @@ def run(args: Args) -> ExitCode:
     return ExitCode.worst(one.exit_code for one in found)
 
 
-def _recorded(folder: Path) -> Recorded:
-    from harness.replay.recorded import load_recorded, refuse_unbegun
+def _recorded(folder: Path) -> RecordedRun:
+    from harness.replay.recorded import load_recorded, refuse_empty_run
 
     recorded = load_recorded(folder)
-    refuse_unbegun(recorded)
+    refuse_empty_run(recorded)
     return recorded
 
 
@@ -102,7 +108,7 @@ def _note(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def _tell(original: Recorded, replays: list[Replay], found: list[ReplaySummary]) -> None:
+def _tell(original: RecordedRun, replays: list[Replay], found: list[ReplaySummary]) -> None:
     from analysis.report.summary import judged, summary_table, summary_text
     from harness.replay.finding import finding
 
@@ -115,7 +121,7 @@ def _tell(original: Recorded, replays: list[Replay], found: list[ReplaySummary])
             Console().print(summary_table(columns))
         else:
             print(summary_text(columns))
-    recorded = finding(original.verdict).told() if original.verdict is not None else "not judged"
+    recorded = finding(original.verdict).describe() if original.verdict is not None else "not judged"
     print(f"\nrecorded on Kafka {original.manifest.kafka}: {recorded}")
     for summary in found:
         mine = [one for one in replays if one.kafka == summary.kafka]
@@ -124,7 +130,7 @@ def _tell(original: Recorded, replays: list[Replay], found: list[ReplaySummary])
         print(f"replayed on Kafka {summary.kafka}: {share}{fidelity}")
         if ignored := {name for one in mine if one.run for name in one.run.manifest.ignored_properties}:
             print(f"  without effect, since Kafka {summary.kafka} does not know them: {', '.join(sorted(ignored))}")
-        for one in mine if len(mine) == 1 else [one for one in mine if not one.same]:
+        for one in mine if len(mine) == 1 else [one for one in mine if not one.is_same]:
             _tell_one(one)
         if summary.answer is not None:
             print(f"  would Kafka {summary.kafka} have saved them? {summary.answer.saved}: {summary.answer.why}")
@@ -134,28 +140,28 @@ def _tell(original: Recorded, replays: list[Replay], found: list[ReplaySummary])
 
 def _tell_one(replay: Replay) -> None:
     from harness.replay.finding import finding
-    from harness.replay.replaying import unreached
+    from harness.replay.replaying import missed_gate
 
     if replay.run is None or replay.repetition is None:
         print(f"  - the harness failed: {replay.failure}")
         return
     repetition, verdict = replay.repetition, replay.run.verdict
-    told = finding(verdict).told() if verdict is not None else "not judged"
+    told = finding(verdict).describe() if verdict is not None else "not judged"
     verdicts = f"{repetition.verdict:.2f}" if repetition.verdict is not None else "?"
     print(f"  - {replay.run.folder}: {told}")
     print(f"    states {repetition.states:.2f}, effects {repetition.effects:.2f}, verdict {verdicts}")
     renamed = {one: other for one, other in repetition.naming.items() if one != other}
     if renamed:
         print("    renamed: " + ", ".join(f"{one} is now {other}" for one, other in renamed.items()))
-    if (gate := unreached(replay.run)) is not None:
+    if (gate := missed_gate(replay.run)) is not None:
         print(f"    {gate}")
     for word, departure in zip(("first departed", *["then"] * _DEPARTURES_MAX), repetition.departures, strict=False):
-        print(f"    {word} {departure.told()}")
+        print(f"    {word} {departure.describe()}")
     if not repetition.departures:
         print("    no departure")
 
 
-def _print_json(original: Recorded, replays: list[Replay], found: list[ReplaySummary]) -> None:
+def _print_json(original: RecordedRun, replays: list[Replay], found: list[ReplaySummary]) -> None:
     import msgspec
 
     from harness.replay.finding import finding

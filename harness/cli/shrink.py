@@ -63,7 +63,7 @@ def run(args: Args) -> ExitCode:
 
     from harness.cli.judging import judging
     from harness.replay.recorded import load_recorded
-    from harness.replay.replaying import as_recorded
+    from harness.replay.replaying import with_recorded_power_loss
     from harness.shrink.goal import goal_from
     from harness.shrink.shrinking import shrink
     from harness.shrink.writing import is_from
@@ -78,7 +78,7 @@ def run(args: Args) -> ExitCode:
     if not is_from(out, recorded.manifest.run_id):
         refuse_existing(out)
     kafka = recorded.manifest.kafka
-    wanted = as_recorded(recorded, wanted_of(args))
+    wanted = with_recorded_power_loss(recorded, wanted_of(args))
     runs = check_runs(wanted, recorded.scenario, [kafka])
     with (
         _telling_that_it_goes_on(),

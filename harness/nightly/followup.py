@@ -16,8 +16,8 @@ from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import Verdict
 from harness.nightly.store import FinishedJob, Followup, NightPlan, Store
 from harness.replay.plan import plan
-from harness.replay.recorded import Recorded, load_recorded
-from harness.replay.replaying import Ran, judged, run_replays, summaries
+from harness.replay.recorded import RecordedRun, load_recorded
+from harness.replay.replaying import UnjudgedReplay, judge_replay, run_replays, summarize
 from harness.runner.display import Display
 from harness.runner.launch import Launch
 from harness.shrink.search import NotReproduced
@@ -153,8 +153,8 @@ def follow_up(
         ran = list(_replays(store, recorded, launch, display, jobs, log, until_s))
         if len(ran) < REPLAYS:
             return msgspec.structs.replace(found, failure="the time ended before all replays had run")
-        replays = [judged(recorded, one, judge) for one in ran]
-        [summary] = summaries(recorded, replays)
+        replays = [judge_replay(recorded, one, judge) for one in ran]
+        [summary] = summarize(recorded, replays)
         found = msgspec.structs.replace(found, times=summary.times, same=summary.same)
         failures = [one.failure for one in replays if one.failure is not None]
         left_s = until_s - time.time()
@@ -186,13 +186,13 @@ def follow_up(
 
 
 def _replays(
-    store: Store, recorded: Recorded, launch: Launch, display: Display, jobs: int, log: Path, until_s: float
-) -> Iterator[Ran]:
+    store: Store, recorded: RecordedRun, launch: Launch, display: Display, jobs: int, log: Path, until_s: float
+) -> Iterator[UnjudgedReplay]:
     """Yield the replays of an earlier, interrupted follow-up, then run the missing ones while there is time."""
     run_id, kafka = recorded.manifest.run_id, recorded.manifest.kafka
     left = list(complete_replays_of(run_id, kafka, store.runs))[:REPLAYS]
     planned = plan(recorded, kafka=kafka)
-    yield from (Ran(kafka=kafka, plan=planned, record=record) for record in left)
+    yield from (UnjudgedReplay(kafka=kafka, plan=planned, record=record) for record in left)
     if len(left) < REPLAYS:
         times = REPLAYS - len(left)
         yield from run_replays(

@@ -1,4 +1,4 @@
-"""Would another release have saved the records? The answer of replays on it, in a sentence, with what it stands on."""
+"""Answers from replays whether another release would have saved the lost records."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from ebbtide.record.predicted import fitting
 from ebbtide.record.properties import NO_COMMITTED_LOSS
 from ebbtide.record.verdict import Verdict, acked_by_brokers
 from ebbtide.scenario.steps.table import ADMIN_KINDS
-from harness.replay.recorded import Recorded
+from harness.replay.recorded import RecordedRun
 
 _NO_FAULTS = frozenset({"wait", *ADMIN_KINDS})
-"""Steps that break nothing."""
+"""Kinds of step that are not faults."""
 
 
 class ReplayAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`saved`: yes only where every replay that was asked for proved that it lost nothing; no where one lost something.
+    """Whether `kafka` would have saved the records.
 
-    `clauses`: what the verdicts stand on, release by release.
+    `saved` is yes only if every requested replay proved that it lost nothing, and no if one lost something.
+    `clauses` are the clauses that explain the verdicts, release by release.
     """
 
     kafka: str
@@ -31,36 +32,38 @@ class ReplayAnswer(msgspec.Struct, frozen=True, kw_only=True):
     clauses: tuple[str, ...]
 
 
-def answer(original: Recorded, kafka: str, replays: Sequence[Recorded], *, failed: Sequence[str] = ()) -> ReplayAnswer:
-    """What the replays on `kafka` say to the one who lost records in `original`.
+def answer(
+    original: RecordedRun, kafka: str, replays: Sequence[RecordedRun], *, failed: Sequence[str] = ()
+) -> ReplayAnswer:
+    """Answer whether `kafka` would have saved the records that `original` lost.
 
-    `failed`: why others never finished, or could not be judged.
+    `failed`: the reasons why other replays did not finish or could not be judged.
     """
     lost = committed_lost(original)
     losing = [one for one in replays if committed_lost(one)]
-    open_ = [reason for one in replays if (reason := why_undecided(one) or _why_another(one)) is not None]
+    open_ = [reason for one in replays if (reason := why_inconclusive(one) or _why_not_comparable(one)) is not None]
     open_ += [f"{len(failed)} of {len(failed) + len(replays)} have no verdict: {failed[0]}"] if failed else []
     clauses = tuple(dict.fromkeys(clause(one) for one in (original, *replays)))
-    here = f"Kafka {original.manifest.kafka} lost {_counted(lost)} ({_causes([original])})"
+    here = f"Kafka {original.manifest.kafka} lost {_count_text(lost)} ({_cause_names([original])})"
     saved: Literal["yes", "no", "cannot tell", "nothing to save"]
     if losing:
         saved = "no" if lost else "nothing to save"
         many = f" in {len(losing)} of {len(replays)} replays" if len(replays) > 1 else ""
         count = max(committed_lost(one) for one in losing)
-        there = f"{kafka} lost {_counted(count)}{many} ({_causes(losing)})"
+        there = f"{kafka} lost {_count_text(count)}{many} ({_cause_names(losing)})"
         why = f"{here}; {there}" if lost else f"{there}, Kafka {original.manifest.kafka} none that was found"
     elif open_ or not replays:
-        saved, why = "cannot tell", f"the run on {kafka} proved nothing: {open_[0] if open_ else 'none was finished'}"
+        saved, why = "cannot tell", f"{kafka} is inconclusive: {open_[0] if open_ else 'no replay was finished'}"
     elif not lost:
-        saved, why = "nothing to save", f"neither lost a committed record that was found, {kafka} none"
+        saved, why = "nothing to save", f"{kafka} lost no committed record, and none is known to be lost in the record"
     else:
         acked = sum(acked_by_brokers(one.verdict.counts, one.verdict.coverage) for one in replays if one.verdict)
         saved, why = "yes", f"{here}; {kafka} lost none of {acked:,} acked"
     return ReplayAnswer(kafka=kafka, saved=saved, why=why, clauses=clauses)
 
 
-def committed_lost(run: Recorded) -> int:
-    """Committed records that are known to be lost, those without a known cause included."""
+def committed_lost(run: RecordedRun) -> int:
+    """Count the committed records known to be lost, including those without a known cause."""
     verdict = run.verdict
     if verdict is None:
         return 0
@@ -69,31 +72,34 @@ def committed_lost(run: Recorded) -> int:
     return sum(one.count for one in verdict.losses if one.committed) + max(0, found - attributed)
 
 
-def why_undecided(run: Recorded) -> str | None:
-    """Why a run in which nothing is known to be lost does not prove that nothing was."""
+def why_inconclusive(run: RecordedRun) -> str | None:
+    """Say why a run without a known loss does not prove that nothing was lost; None if it does."""
     if run.verdict is None:
-        return "it has not been judged"
+        return "it was not judged"
     open_ = unproven_reasons(run.manifest, run.scenario, run.steps)
     if open_:
         return open_[0]
     if run.manifest.final_consumer is None:
         return "there was no final read"
-    return None if _loss_is_decided(run.verdict) else "what was lost could not be decided"
+    return None if _is_loss_decided(run.verdict) else "the judge could not decide whether committed records were lost"
 
 
-def _why_another(run: Recorded) -> str | None:
-    """Why a run that lost nothing did not ask what the record asks: its faults met another cluster, or no records."""
+def _why_not_comparable(run: RecordedRun) -> str | None:
+    """Say why a run that lost nothing is not comparable with the record; None if it is.
+
+    Its faults met a cluster in another state, or no record was acked.
+    """
     if run.verdict is not None and not acked_by_brokers(run.verdict.counts, run.verdict.coverage):
-        return "nothing was acked"
+        return "no record was acked"
     faults = [entry.index for entry in run.steps if entry.step not in _NO_FAULTS]
     for entry in run.steps:
         if entry.state.get("reached") is False and entry.index <= min(faults, default=-1):
-            return f"the recorded state did not come about before its first fault, step {min(faults)}"
+            return f"it did not reach the recorded state before its first fault, step {min(faults)}"
     return None
 
 
-def clause(run: Recorded) -> str:
-    """What the run's verdict stands on: the meaning of its causes, else its prediction's clause."""
+def clause(run: RecordedRun) -> str:
+    """Return the clause that explains the run's verdict: the meaning of its causes, or its prediction's clause."""
     kafka = run.manifest.kafka
     causes = sorted({one.cause for one in run.verdict.losses if one.committed}) if run.verdict is not None else []
     if causes:
@@ -102,14 +108,14 @@ def clause(run: Recorded) -> str:
     return f"{kafka}: " + (prediction.clause if prediction is not None else "the scenario predicts nothing for it")
 
 
-def _loss_is_decided(verdict: Verdict) -> bool:
+def _is_loss_decided(verdict: Verdict) -> bool:
     return any(one.name == NO_COMMITTED_LOSS and one.status in ("holds", "violated") for one in verdict.properties)
 
 
-def _counted(count: int) -> str:
+def _count_text(count: int) -> str:
     return f"{count:,} committed record{'s' if count != 1 else ''}"
 
 
-def _causes(runs: Sequence[Recorded]) -> str:
+def _cause_names(runs: Sequence[RecordedRun]) -> str:
     found = {one.cause for run in runs if run.verdict is not None for one in run.verdict.losses if one.committed}
     return ", ".join(sorted(found)) or "cause not known"

@@ -1,7 +1,7 @@
-"""Two records side by side: how far the second repeats the first, and where they part.
+"""Compares two records: how far the second repeats the first, and where they depart.
 
-Compared are the states of the partitions up to a renaming of the brokers, what each step did, and the verdicts. What
-each figure counts is in docs/replay.md.
+It compares the states of the partitions up to a renaming of the brokers, the effect of each step, and the verdicts.
+docs/replay.md says what each figure counts.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import msgspec
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.table import CUT_KINDS
 from harness.replay.finding import facts_of, finding
-from harness.replay.recorded import Recorded
-from harness.replay.sequences import Sequences, best_naming, matched, renamed, sequences_of
+from harness.replay.recorded import RecordedRun
+from harness.replay.sequences import Sequences, best_naming, count_common, rename_brokers, sequences_of
 from harness.runner.gates import sides_of
 
 
 class Departure(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the second run first did something else; `at_ns` and `after_step` are the first run's.
+    """The first place where the second run differs; `at_ns` and `after_step` are of the first run.
 
-    `what` is `states of t-0`, `step 3` or `verdict`. `after_step` None: before the first step.
+    `what` is `states of t-0`, `step 3` or `verdict`. `after_step` is None before the first step.
     """
 
     what: str
@@ -31,16 +31,17 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True):
     recorded: str
     replayed: str
 
-    def told(self) -> str:
-        """As one sentence."""
+    def describe(self) -> str:
+        """Describe the departure in one line."""
         when = "before the first step" if self.after_step is None else f"after step {self.after_step}"
         return f"{when}, {self.what}: recorded {self.recorded}; replayed {self.replayed}"
 
 
 class Repetition(msgspec.Struct, frozen=True, kw_only=True):
-    """The shares lie between 0 and 1. `departures` are in the order of the first run; the first is where they part.
+    """How far one run repeats another; the shares lie between 0 and 1.
 
-    `same`: the first one's finding came again in the second. None: one of the two has not been judged.
+    `departures` are in the order of the first run. `same`: the second run has the finding of the first; None if one of
+    the two was not judged. `naming` maps the first run's node ids to the second's.
     """
 
     states: float
@@ -52,23 +53,23 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fidelity(self) -> float:
-        """The mean of the shares that are known."""
+        """The mean of the known shares."""
         known = [share for share in (self.states, self.effects, self.verdict) if share is not None]
         return sum(known) / len(known)
 
 
-def compare(one: Recorded, other: Recorded, planned: Mapping[int, int] | None = None) -> Repetition:
-    """How far `other` repeats `one`; `planned` is the renaming of brokers that `other` was run with."""
+def compare(one: RecordedRun, other: RecordedRun, planned: Mapping[int, int] | None = None) -> Repetition:
+    """Compare `other` with `one`; `planned` is the renaming of brokers that `other` was run with."""
     topics = tuple(one.scenario.topics)
     recorded, replayed = sequences_of(one.timeline, topics), sequences_of(other.timeline, topics)
     brokers = one.manifest.topology.brokers
     naming: dict[int, int] = dict(planned or {broker: broker for broker in brokers})
     if sorted(brokers) == sorted(other.manifest.topology.brokers):
-        naming = best_naming(recorded, replayed, brokers, naming, lambda named: sum(_agreed(one, other, named)))
-    naming |= _controllers(one, other)
-    recorded = renamed(recorded, naming)
-    common, total = matched(recorded, replayed)
-    agreed = _agreed(one, other, naming)
+        naming = best_naming(recorded, replayed, brokers, naming, lambda named: sum(_steps_agree(one, other, named)))
+    naming |= _controller_naming(one, other)
+    recorded = rename_brokers(recorded, naming)
+    common, total = count_common(recorded, replayed)
+    agreed = _steps_agree(one, other, naming)
     departures = [
         *_state_departures(one, recorded, replayed),
         *_step_departures(one, other, naming, agreed),
@@ -78,14 +79,14 @@ def compare(one: Recorded, other: Recorded, planned: Mapping[int, int] | None = 
         states=common / total if total else 1.0,
         effects=sum(agreed) / len(agreed) if agreed else 1.0,
         verdict=_verdicts_agree(one, other),
-        same=_same(one, other),
+        same=_has_same_finding(one, other),
         naming=naming,
         departures=tuple(sorted(departures, key=lambda found: found.at_ns)),
     )
 
 
-def _controllers(one: Recorded, other: Recorded) -> dict[int, int]:
-    """The renaming of controllers under which most steps acted on the same ones."""
+def _controller_naming(one: RecordedRun, other: RecordedRun) -> dict[int, int]:
+    """Return the renaming of controllers under which most steps acted on the same ones."""
     ids = one.manifest.topology.controllers
     if sorted(ids) != sorted(other.manifest.topology.controllers):
         return {}
@@ -100,16 +101,16 @@ def _controllers(one: Recorded, other: Recorded) -> dict[int, int]:
     return max((dict(zip(ids, order, strict=True)) for order in permutations(ids)), key=agreeing)
 
 
-def _agreed(one: Recorded, other: Recorded, naming: Mapping[int, int]) -> list[bool]:
-    """For each step, whether it did the same."""
+def _steps_agree(one: RecordedRun, other: RecordedRun, naming: Mapping[int, int]) -> list[bool]:
+    """For each step, return whether it had the same effect in both runs."""
     both = zip_longest(one.steps, other.steps)
-    return [_did(left, naming, right) == _did(right, {}, left) for left, right in both]
+    return [_describe_step(left, naming, right) == _describe_step(right, {}, left) for left, right in both]
 
 
-def _did(entry: StepEntry | None, naming: Mapping[int, int], beside: StepEntry | None) -> str:
-    """What a step did, without times and figures: to whom, whether with proof, and which logs lost something.
+def _describe_step(entry: StepEntry | None, naming: Mapping[int, int], beside: StepEntry | None) -> str:
+    """Describe a step without times and figures: its nodes, whether it has proof, and which logs lost something.
 
-    Of a cut the sides are told, where `beside`, the same step of the other run, tells its own: old records have none.
+    A cut is described by its sides if `beside`, the same step of the other run, has them too: old records do not.
     """
     if entry is None:
         return "no such step"
@@ -125,7 +126,7 @@ def _did(entry: StepEntry | None, naming: Mapping[int, int], beside: StepEntry |
 
 
 def _sides(entry: StepEntry, naming: Mapping[int, int]) -> str | None:
-    """The sides of a cut; which is named first means something only where the cut is one way. None: no cut."""
+    """Return the sides of a cut, sorted unless the cut is one way; None for a step that is not a cut."""
     if entry.step not in CUT_KINDS:
         return None
     sides = [str(sorted(naming.get(node, node) for node in side)) for side in sides_of(entry)]
@@ -134,7 +135,7 @@ def _sides(entry: StepEntry, naming: Mapping[int, int]) -> str | None:
 
 
 def _lost_logs(entry: StepEntry, naming: Mapping[int, int]) -> Iterator[str]:
-    """`t-0 on 1` for each partition's log of which the step took something."""
+    """Yield `t-0 on 1` for each partition's log that lost something to the step."""
     proofs = {str(node): entry.proof for node in entry.nodes[:1]} | dict(entry.proof.get("nodes") or {})
     for node, proof in proofs.items():
         logs = proof.get("logs") if isinstance(proof, dict) else None
@@ -143,8 +144,8 @@ def _lost_logs(entry: StepEntry, naming: Mapping[int, int]) -> Iterator[str]:
                 yield f"{name} on {naming.get(int(node), int(node))}"
 
 
-def _state_departures(one: Recorded, recorded: Sequences, replayed: Sequences) -> Iterator[Departure]:
-    """Of each partition, the first state that is another."""
+def _state_departures(one: RecordedRun, recorded: Sequences, replayed: Sequences) -> Iterator[Departure]:
+    """Yield the first state of each partition that differs."""
     for name in recorded.keys() | replayed.keys():
         pairs = zip_longest(recorded.get(name, ()), replayed.get(name, ()))
         last_ns = one.manifest.start_ns or 0
@@ -155,15 +156,15 @@ def _state_departures(one: Recorded, recorded: Sequences, replayed: Sequences) -
                     what=f"states of {name}",
                     at_ns=at_ns,
                     after_step=_step_before(one, at_ns),
-                    recorded=left.shape.told() if left is not None else "no further state",
-                    replayed=right.shape.told() if right is not None else "no further state",
+                    recorded=left.shape.describe() if left is not None else "no further state",
+                    replayed=right.shape.describe() if right is not None else "no further state",
                 )
                 break
             last_ns = left.at_ns
 
 
 def _step_departures(
-    one: Recorded, other: Recorded, naming: Mapping[int, int], agreed: Sequence[bool]
+    one: RecordedRun, other: RecordedRun, naming: Mapping[int, int], agreed: Sequence[bool]
 ) -> Iterator[Departure]:
     for at, same in enumerate(agreed):
         if same:
@@ -175,36 +176,36 @@ def _step_departures(
             what=f"step {at}",
             at_ns=at_ns,
             after_step=at - 1 if at else None,
-            recorded=_did(left, naming, right),
-            replayed=_did(right, {}, left),
+            recorded=_describe_step(left, naming, right),
+            replayed=_describe_step(right, {}, left),
         )
 
 
-def _verdict_departure(one: Recorded, other: Recorded) -> Iterator[Departure]:
-    if one.verdict is not None and other.verdict is not None and not _same(one, other):
+def _verdict_departure(one: RecordedRun, other: RecordedRun) -> Iterator[Departure]:
+    if one.verdict is not None and other.verdict is not None and not _has_same_finding(one, other):
         at_ns = one.manifest.end_ns or 0
         yield Departure(
             what="verdict",
             at_ns=at_ns,
             after_step=_step_before(one, at_ns),
-            recorded=finding(one.verdict).told(),
-            replayed=finding(other.verdict).told(),
+            recorded=finding(one.verdict).describe(),
+            replayed=finding(other.verdict).describe(),
         )
 
 
-def _step_before(one: Recorded, at_ns: int) -> int | None:
+def _step_before(one: RecordedRun, at_ns: int) -> int | None:
     before = [entry.index for entry in one.steps if entry.fired_ns is not None and entry.fired_ns <= at_ns]
     return before[-1] if before else None
 
 
-def _verdicts_agree(one: Recorded, other: Recorded) -> float | None:
+def _verdicts_agree(one: RecordedRun, other: RecordedRun) -> float | None:
     if one.verdict is None or other.verdict is None:
         return None
     left, right = facts_of(one.verdict), facts_of(other.verdict)
     return len(left & right) / len(left | right)
 
 
-def _same(one: Recorded, other: Recorded) -> bool | None:
+def _has_same_finding(one: RecordedRun, other: RecordedRun) -> bool | None:
     if one.verdict is None or other.verdict is None:
         return None
-    return finding(one.verdict).again_in(finding(other.verdict))
+    return finding(one.verdict).is_repeated_in(finding(other.verdict))

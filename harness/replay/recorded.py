@@ -1,4 +1,4 @@
-"""A run record as a replay needs it: what was run, what was true when each step fired, and how it was judged."""
+"""Reads a run record for a replay: the scenario, the state when each step fired, and the verdict."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from ebbtide.scenario.write import SCENARIO
 from harness.runner.gates import standing
 
 
-class Recorded(msgspec.Struct, frozen=True, kw_only=True):
-    """One record. `verdict` None: it has not been judged."""
+class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run record; `verdict` is None if it was not judged."""
 
     folder: Path
     manifest: Manifest
@@ -37,16 +37,16 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict | None
 
     def partitions_at(self, at_ns: int) -> list[PartitionState]:
-        """The scenario's partitions that existed then, as they were, in the order of their names."""
+        """Return the state at this time of the scenario's partitions that existed then, sorted by name."""
         found = []
         for (topic, _), states in sorted(self.timeline.partitions.items()):
             before = [state for state in states if state.at_ns <= at_ns]
-            if topic in self.scenario.topics and before and not self._deleted(before, at_ns):
+            if topic in self.scenario.topics and before and not self._is_deleted(before, at_ns):
                 found.append(before[-1])
         return found
 
-    def _deleted(self, states: list[PartitionState], at_ns: int) -> bool:
-        """Whether a step had deleted the partition with these states: the timeline has no row for that."""
+    def _is_deleted(self, states: list[PartitionState], at_ns: int) -> bool:
+        """Whether a step had deleted the partition with these states; the timeline has no row for a deletion."""
         topic = states[0].topic
         deletions = [
             step.fired_ns
@@ -61,11 +61,11 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
         return bool(deletions) and made_ns <= max(deletions)
 
     def brokers_at(self, at_ns: int) -> dict[int, str]:
-        """How each broker stood then, by its newest registration event."""
+        """Return the standing of each broker at this time, from its newest registration event."""
         return {event.broker: standing(event.event) for event in self.timeline.brokers if event.at_ns <= at_ns}
 
-    def acked_by(self, times_ns: list[int]) -> list[int]:
-        """How many records had been acked at each of these times; 0 where the record has no sends."""
+    def acked_at(self, times_ns: list[int]) -> list[int]:
+        """Count the records acked until each of these times; 0 if the record has no table of sends."""
         files = table_files(self.folder, "sends")
         if not files or not times_ns:
             return [0] * len(times_ns)
@@ -78,14 +78,14 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
         return [pc.sum(pc.less_equal(done, at_ns)).as_py() or 0 for at_ns in times_ns]
 
 
-def refuse_unbegun(recorded: Recorded) -> None:
-    """Raise `UsageError` where a run failed before any client was at work: nothing came about that could come again."""
+def refuse_empty_run(recorded: RecordedRun) -> None:
+    """Raise `UsageError` for a run that failed before its first step and before any record was acked."""
     manifest, folder = recorded.manifest, recorded.folder
     if (
         manifest.status != "failed"
         or any(step.fired_ns is not None for step in recorded.steps)
         or any((folder / JOURNAL_DIR).glob(f"*{JOURNAL_SUFFIX}"))
-        or recorded.acked_by([sys.maxsize]) != [0]
+        or recorded.acked_at([sys.maxsize]) != [0]
     ):
         return
     raise UsageError(
@@ -96,10 +96,11 @@ def refuse_unbegun(recorded: Recorded) -> None:
     )
 
 
-def load_recorded(folder: Path) -> Recorded:
-    """Read a record of a run.
+def load_recorded(folder: Path) -> RecordedRun:
+    """Read a run record.
 
-    Raises `UsageError` when it is none, is damaged, does not say what was run, or has a run id that names no folder.
+    Raises `UsageError` for a folder that is not a record, for a damaged record, for one without scenario.toml, and for
+    one whose run id is not the name of its folder.
     """
     manifest = read_run(folder)
     check_run_id(folder, manifest)
@@ -110,7 +111,7 @@ def load_recorded(folder: Path) -> Recorded:
             next=LIST_RECORDS,
         )
     verdict = read_verdict(folder)
-    return Recorded(
+    return RecordedRun(
         folder=folder,
         manifest=manifest,
         scenario=load(folder / SCENARIO, next=f"ebbtide validate {shlex.quote(str(folder / SCENARIO))}", to_run=True),

@@ -1,4 +1,4 @@
-"""Replays: runs the plan of a record, any number of times, has each judged, and compares each with the record."""
+"""Runs the plan of a record any number of times, judges each replay, and compares it with the record."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from ebbtide.scratch import Scratch
 from harness.replay.answer import ReplayAnswer, answer
 from harness.replay.compare import Repetition, compare
 from harness.replay.plan import ReplayPlan, plan
-from harness.replay.recorded import Recorded, load_recorded
+from harness.replay.recorded import RecordedRun, load_recorded
 from harness.runner.display import Display
 from harness.runner.launch import Launch, Wanted
 from harness.runner.run import RunRequest, new_seed
 from harness.runner.side_by_side import run_in_turn, run_side_by_side
 
 Judge = Callable[[Path], Verdict | EbbtideError]
-"""Judges a record, and writes its verdict into it; raises or returns why it could not."""
+"""Judges a record and writes its verdict into it; raises or returns the error that prevented it."""
 JudgeAll = Callable[[Sequence[Path]], Mapping[Path, Verdict | EbbtideError]]
-"""The same for many records at once; it returns what it could not judge."""
+"""Judges many records at once; returns an error for each record that it could not judge."""
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """One replay, judged and compared; or, without `run`, why the harness could not carry it out or judge it."""
+    """One replay, judged and compared with its record; without `run`, `failure` says what prevented that."""
 
     kafka: str
-    run: Recorded | None = None
+    run: RecordedRun | None = None
     repetition: Repetition | None = None
     failure: str | None = None
 
     @property
-    def same(self) -> bool:
-        """Whether the same outcome and finding came again."""
+    def is_same(self) -> bool:
+        """Whether the replay has the outcome and finding of the record."""
         return self.repetition is not None and self.repetition.same is True
 
 
-class Ran(msgspec.Struct, frozen=True, kw_only=True):
-    """One replay that was run and not yet judged; without `record`, why the harness could not carry it out."""
+class UnjudgedReplay(msgspec.Struct, frozen=True, kw_only=True):
+    """One replay that was run and not yet judged; without `record`, `failure` says why it could not run."""
 
     kafka: str
     plan: ReplayPlan
@@ -57,30 +57,30 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     failure: str | None = None
 
 
-def as_recorded(original: Recorded, wanted: Wanted) -> Wanted:
-    """What was asked for, with power lost as in the record where nothing else was asked.
+def with_recorded_power_loss(original: RecordedRun, wanted: Wanted) -> Wanted:
+    """Return `wanted` with the record's power-loss method, unless the user chose one.
 
-    Of itself the host does it for real where it can, so that only a record of truncate needs a word.
+    The default is a real power loss where the host can do it, so only a record with `truncate` changes `wanted`.
     """
     if wanted.power_loss == "auto" and original.manifest.power_loss_method == "truncate":
         return msgspec.structs.replace(wanted, power_loss="truncate")
     return wanted
 
 
-def otherwise(original: Recorded, launch: Launch) -> str | None:
-    """In what the runs of a launch are not made as the record was; None: in nothing that the record tells."""
+def launch_differences(original: RecordedRun, launch: Launch) -> str | None:
+    """Describe the settings in which the replays differ from the record; None if none do."""
     manifest, found = original.manifest, []
     loses_power = not LOSES_POWER.isdisjoint({kind for one in original.scenario.steps for kind in (one.step, one.mode)})
     if loses_power and manifest.power_loss_method not in (None, launch.power_loss_method):
-        found.append(f"power is lost by {launch.power_loss_method}, there by {manifest.power_loss_method}")
+        found.append(f"power loss by {launch.power_loss_method}, recorded by {manifest.power_loss_method}")
     runtimes = sorted({choice.name for choice in launch.runtimes.values()} - {manifest.runtime})
     if manifest.runtime and runtimes:
-        found.append(f"the runtime is {', '.join(runtimes)}, there {manifest.runtime}")
-    return f"not as in the record: {'; '.join(found)}" if found else None
+        found.append(f"runtime {', '.join(runtimes)}, recorded {manifest.runtime}")
+    return f"the replays differ from the record: {'; '.join(found)}" if found else None
 
 
 def run_replays(
-    original: Recorded,
+    original: RecordedRun,
     releases: Sequence[str],
     *,
     times: int,
@@ -90,16 +90,19 @@ def run_replays(
     jobs: int = 1,
     log: Path | None = None,
     until_s: float = math.inf,
-) -> Iterator[Ran]:
-    """Run the record's plan `times` on each release, `jobs` at once. `seed` draws the brokers' ids, each from the next.
+) -> Iterator[UnjudgedReplay]:
+    """Run the record's plan `times` times on each release, `jobs` at once.
 
-    `log` is where those go on that run in processes of their own: several at once, and all where it is given. None: a
-    file among the records. No replay is begun after `until_s`, seconds since the epoch.
-    A failure of the harness ends it only where a single replay was asked for: then it is raised.
+    - `seed` draws the brokers' ids; each further replay adds one to it. None keeps the recorded ids.
+    - With several jobs, or with a `log`, each replay runs in its own process and writes its output to `log`; None is a
+      file among the records.
+    - No replay starts after `until_s`, in seconds since the Unix epoch.
+
+    A failure of the harness is raised if only one replay was asked for; otherwise it is the result of that replay.
     """
     run_seed = original.manifest.seed if original.manifest.seed is not None else new_seed()
 
-    def wanted() -> Iterator[tuple[tuple[str, ReplayPlan], RunRequest]]:
+    def requests() -> Iterator[tuple[tuple[str, ReplayPlan], RunRequest]]:
         for kafka in releases:
             for number in range(times):
                 if time.time() >= until_s:
@@ -117,25 +120,25 @@ def run_replays(
                 yield (kafka, planned), request
 
     if jobs == 1 and log is None:
-        ends = run_in_turn(wanted(), display)
+        ends = run_in_turn(requests(), display)
     else:
         launch.runs.mkdir(parents=True, exist_ok=True)
         log = log or launch.runs / f"replays-of-{original.manifest.run_id}.log"
-        display.note(f"{jobs} at once; what they say goes to {log}")
-        ends = run_side_by_side(wanted(), at_once=jobs, log=log)
+        display.note(f"running {jobs} replays at once; their output goes to {log}")
+        ends = run_side_by_side(requests(), at_once=jobs, log=log)
     with contextlib.closing(ends):
         for (kafka, planned), end in ends:
             if isinstance(end, Path):
-                yield Ran(kafka=kafka, plan=planned, record=end)
+                yield UnjudgedReplay(kafka=kafka, plan=planned, record=end)
             elif times == len(releases) == 1:
                 raise end
             else:
-                display.note(f"this replay failed: {end.what}")
-                yield Ran(kafka=kafka, plan=planned, failure=end.what)
+                display.note(f"a replay on Kafka {kafka} failed: {end.what}")
+                yield UnjudgedReplay(kafka=kafka, plan=planned, failure=end.what)
 
 
-def judged(original: Recorded, ran: Ran, judge: Judge) -> Replay:
-    """The replay judged, and compared with the record. One that cannot be judged has failed, and stops no other."""
+def judge_replay(original: RecordedRun, ran: UnjudgedReplay, judge: Judge) -> Replay:
+    """Judge a replay and compare it with the record; a replay that cannot be judged has failed."""
     if ran.record is None:
         return Replay(kafka=ran.kafka, failure=ran.failure)
     try:
@@ -148,59 +151,65 @@ def judged(original: Recorded, ran: Ran, judge: Judge) -> Replay:
     return Replay(kafka=ran.kafka, run=run, repetition=compare(original, run, ran.plan.naming))
 
 
-def judged_together(
-    original: Recorded, done: Sequence[Ran], judge: JudgeAll, note: Callable[[str], None], *, anew: bool = True
-) -> tuple[Recorded, list[Replay]]:
-    """The replays judged and compared, and with `anew` the record too: by the same rules, whatever made its verdict.
+def judge_replays(
+    original: RecordedRun,
+    done: Sequence[UnjudgedReplay],
+    judge: JudgeAll,
+    note: Callable[[str], None],
+    *,
+    anew: bool = True,
+) -> tuple[RecordedRun, list[Replay]]:
+    """Judge replays and compare them with the record; with `anew`, judge the record again by the same rules.
 
-    Where that cannot be, its stored verdict has to do, which `note` is told. Raises `EbbtideError` where it has none.
+    A record that cannot be judged again keeps its stored verdict, and `note` gets the reason. Raises `EbbtideError` if
+    such a record has no stored verdict.
     """
     records = [one.record for one in done if one.record is not None]
-    if not records:  # nothing is compared, and no session needed
+    if not records:  # nothing to compare, so no Spark session is needed
         return original, [Replay(kafka=one.kafka, failure=one.failure) for one in done]
     again = anew or original.verdict is None
-    # One that cannot be written would fail the jobs of all, which are then done again by halves.
+    # A record that cannot be written would fail the whole batch, which would then be judged again by halves.
     judged_too = again and os.access(original.folder, os.W_OK)
-    with stored(original.folder) if judged_too else contextlib.nullcontext(lambda: None) as put_back:
+    with verdict_backup(original.folder) if judged_too else contextlib.nullcontext(lambda: None) as restore:
         ends = judge([*([original.folder] if judged_too else []), *records])
         if again:
             no_right = UsageError("no permission to write", where=str(original.folder))
-            original = _with(original, ends[original.folder] if judged_too else no_right, put_back, note)
-    return original, [judged(original, one, ends.__getitem__) for one in done]
+            original = _with_new_verdict(original, ends[original.folder] if judged_too else no_right, restore, note)
+    return original, [judge_replay(original, one, ends.__getitem__) for one in done]
 
 
-def _with(
-    original: Recorded, end: Verdict | EbbtideError, put_back: Callable[[], None], note: Callable[[str], None]
-) -> Recorded:
-    """The record with its new verdict, or with the one that it had, which then is `put_back`.
+def _with_new_verdict(
+    original: RecordedRun, end: Verdict | EbbtideError, restore: Callable[[], None], note: Callable[[str], None]
+) -> RecordedRun:
+    """Return the record with its new verdict, or call `restore` and return it with its stored verdict.
 
-    One that proves nothing takes the place of none that did: the tables that it lacks may have been there then.
+    An inconclusive verdict does not replace a conclusive one: the record may have lost tables since.
     """
     before = original.verdict
     if isinstance(end, Verdict):
         if before is None or end.outcome != "inconclusive" or before.outcome == "inconclusive":
             return msgspec.structs.replace(original, verdict=end)
-        why = f"proves nothing any more, judged anew ({'; '.join(end.why[:1])})"
+        why = f"is inconclusive when judged again ({'; '.join(end.why[:1])})"
     elif before is None:
         raise end
     else:
-        why = f"could not be judged anew ({end.what})"
-    put_back()
-    note(f"the record {why}: the replays are compared with its stored verdict, which other rules may have made")
+        why = f"could not be judged again ({end.what})"
+    restore()
+    note(f"the record {why}: the replays are compared with its stored verdict, which older rules may have made")
     return original
 
 
-def unreached(run: Recorded) -> str | None:
-    """The gate at which the run departed: what was seen at the end of the wait, and awaited; None: it never did."""
+def missed_gate(run: RecordedRun) -> str | None:
+    """Describe the first gate whose state did not come, with the state that came instead; None if all came."""
     for entry in run.steps:
         if entry.state.get("reached") is False:
             waited, seen = entry.state.get("waited_s"), entry.state.get("seen")
-            return f"the recorded state before step {entry.index} ({entry.step}) did not come in {waited} s: {seen}"
+            return f"the recorded state before step {entry.index} ({entry.step}) did not come within {waited} s: {seen}"
     return None
 
 
 class ReplaySummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What replays on one release come to. `same` of `times` had the record's outcome and finding."""
+    """The result of all replays on one release; `same` of `times` have the record's outcome and finding."""
 
     kafka: str
     times: int
@@ -210,15 +219,15 @@ class ReplaySummary(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: ExitCode
 
 
-def summaries(original: Recorded, replays: Sequence[Replay]) -> list[ReplaySummary]:
-    """Release by release, in the order in which they ran."""
+def summarize(original: RecordedRun, replays: Sequence[Replay]) -> list[ReplaySummary]:
+    """Summarize the replays of each release, in the order in which the releases ran."""
     return [
         _summary(original, kafka, [one for one in replays if one.kafka == kafka])
         for kafka in dict.fromkeys(one.kafka for one in replays)
     ]
 
 
-def _summary(original: Recorded, kafka: str, replays: Sequence[Replay]) -> ReplaySummary:
+def _summary(original: RecordedRun, kafka: str, replays: Sequence[Replay]) -> ReplaySummary:
     compared = [one.repetition.fidelity for one in replays if one.repetition is not None]
     elsewhere = kafka != original.manifest.kafka
     runs = [one.run for one in replays if one.run is not None]
@@ -226,12 +235,12 @@ def _summary(original: Recorded, kafka: str, replays: Sequence[Replay]) -> Repla
     told = answer(original, kafka, runs, failed=failed) if elsewhere else None
     codes = [_exit_code(one, elsewhere=elsewhere) for one in replays]
     if told is not None and told.saved == "cannot tell":
-        # As predicted there, but of another situation than the recorded one.
+        # The replay is as predicted, but it does not answer the question about the record.
         codes.append(ExitCode.INCONCLUSIVE)
     return ReplaySummary(
         kafka=kafka,
         times=len(replays),
-        same=sum(one.same for one in replays),
+        same=sum(one.is_same for one in replays),
         fidelity=sum(compared) / len(compared) if compared else None,
         answer=told,
         exit_code=ExitCode.worst(codes),
@@ -239,18 +248,18 @@ def _summary(original: Recorded, kafka: str, replays: Sequence[Replay]) -> Repla
 
 
 def _exit_code(replay: Replay, *, elsewhere: bool) -> ExitCode:
-    """On the record's own release, whether its finding came again; on another, how that run ended."""
+    """Return 0 or 1 for the record's own release, as the finding came again; for another, the run's own code."""
     if replay.run is None or replay.run.verdict is None:
         return ExitCode.HARNESS_FAILED
     outcome = replay.run.verdict.outcome
     if elsewhere or outcome == "inconclusive":
         return EXIT_OF_OUTCOME[outcome]
-    return ExitCode.AS_PREDICTED if replay.same else ExitCode.CONTRADICTED
+    return ExitCode.AS_PREDICTED if replay.is_same else ExitCode.CONTRADICTED
 
 
 @contextmanager
-def stored(record: Path) -> Iterator[Callable[[], None]]:
-    """A function that makes the record's verdict, report and anomalies what they were at the start of the block."""
+def verdict_backup(record: Path) -> Iterator[Callable[[], None]]:
+    """Keep copies of the record's verdict, report and anomalies; yields a function that restores them."""
     scratch = Scratch()
     try:
         for name in (VERDICT, REPORT):
@@ -258,12 +267,12 @@ def stored(record: Path) -> Iterator[Callable[[], None]]:
                 shutil.copyfile(record / name, scratch.path / name)
         if (record / ANOMALIES_DIR).is_dir():
             shutil.copytree(record / ANOMALIES_DIR, scratch.path / ANOMALIES_DIR)
-        yield lambda: _put_back(scratch.path, record)
+        yield lambda: _restore(scratch.path, record)
     finally:
         scratch.remove()
 
 
-def _put_back(aside: Path, record: Path) -> None:
+def _restore(aside: Path, record: Path) -> None:
     for name in (VERDICT, REPORT):
         if (aside / name).exists():
             write_atomically(record / name, (aside / name).read_bytes())
@@ -271,7 +280,7 @@ def _put_back(aside: Path, record: Path) -> None:
             (record / name).unlink(missing_ok=True)
     anomalies = record / ANOMALIES_DIR
     if anomalies.is_symlink():
-        return  # judging replaces it: nothing was written
+        return  # judging replaces a link, so this one was not written to
     shutil.rmtree(anomalies, ignore_errors=True)
     if (aside / ANOMALIES_DIR).exists():
         shutil.copytree(aside / ANOMALIES_DIR, anomalies)

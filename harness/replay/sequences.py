@@ -1,7 +1,7 @@
-"""Sequences of partition states: what of a state is compared, how two sequences are matched, and renaming brokers.
+"""Compares sequences of partition states, up to a renaming of the brokers.
 
-Epochs, offsets and times are left out, and a state that differs from the one before in nothing else is not counted
-anew: releases before 3.6 raise the leader epoch when the ISR shrinks (KAFKA-15021).
+Epochs, offsets and times are left out. A state that differs from the one before only in these is not counted again:
+releases before 3.6 raise the leader epoch when the ISR shrinks (KAFKA-15021).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ebbtide.record.rows import PartitionState
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a partition state is compared; leader -1 is none. `preferred`: the first of the replicas."""
+    """The compared part of a partition state; leader -1 is none, `preferred` is the first of the replicas."""
 
     leader: int
     preferred: int
@@ -28,25 +28,25 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     removing: frozenset[int] = frozenset()
     recovering: bool = False
 
-    def renamed(self, naming: Mapping[int, int]) -> Shape:
-        """The same state with the brokers by other ids."""
+    def rename_brokers(self, naming: Mapping[int, int]) -> Shape:
+        """Return the same state with the broker ids replaced by `naming`."""
 
-        def named(brokers: frozenset[int]) -> frozenset[int]:
+        def rename(brokers: frozenset[int]) -> frozenset[int]:
             return frozenset(naming.get(broker, broker) for broker in brokers)
 
         return Shape(
             leader=naming.get(self.leader, self.leader),
             preferred=naming.get(self.preferred, self.preferred),
-            replicas=named(self.replicas),
-            isr=named(self.isr),
-            elr=named(self.elr),
-            adding=named(self.adding),
-            removing=named(self.removing),
+            replicas=rename(self.replicas),
+            isr=rename(self.isr),
+            elr=rename(self.elr),
+            adding=rename(self.adding),
+            removing=rename(self.removing),
             recovering=self.recovering,
         )
 
-    def told(self) -> str:
-        """`leader 1 ISR [1] ELR [2]`."""
+    def describe(self) -> str:
+        """Describe the state, such as `leader 1 ISR [1] ELR [2]`."""
         text = f"leader {self.leader if self.leader >= 0 else 'none'} ISR {sorted(self.isr)}"
         for word in ("elr", "adding", "removing"):
             if brokers := getattr(self, word):
@@ -54,27 +54,27 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         return text + (" RECOVERING" if self.recovering else "")
 
 
-class Timed(msgspec.Struct, frozen=True, kw_only=True):
-    """A state and when it began."""
+class TimedShape(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition state and when it began."""
 
     shape: Shape
     at_ns: int
 
 
-Sequences = dict[str, tuple[Timed, ...]]
+Sequences = dict[str, tuple[TimedShape, ...]]
 """The states of each partition, `topic-partition`, in order."""
 
 
 def sequences_of(timeline: Timeline, topics: Sequence[str]) -> Sequences:
-    """The states of the partitions of these topics."""
+    """Return the sequences of states of the partitions of these topics."""
     return {
-        f"{topic}-{partition}": tuple(_distinct(states))
+        f"{topic}-{partition}": tuple(_distinct_shapes(states))
         for (topic, partition), states in sorted(timeline.partitions.items())
         if topic in topics
     }
 
 
-def _distinct(states: Sequence[PartitionState]) -> Iterator[Timed]:
+def _distinct_shapes(states: Sequence[PartitionState]) -> Iterator[TimedShape]:
     last: Shape | None = None
     for state in states:
         shape = Shape(
@@ -88,22 +88,22 @@ def _distinct(states: Sequence[PartitionState]) -> Iterator[Timed]:
             recovering=state.recovering,
         )
         if shape != last:
-            yield Timed(shape=shape, at_ns=state.at_ns)
+            yield TimedShape(shape=shape, at_ns=state.at_ns)
         last = shape
 
 
-def renamed(sequences: Sequences, naming: Mapping[int, int]) -> Sequences:
-    """The same sequences with the brokers by other ids."""
+def rename_brokers(sequences: Sequences, naming: Mapping[int, int]) -> Sequences:
+    """Return the same sequences with the broker ids replaced by `naming`."""
     return {
-        name: tuple(Timed(shape=one.shape.renamed(naming), at_ns=one.at_ns) for one in states)
+        name: tuple(TimedShape(shape=one.shape.rename_brokers(naming), at_ns=one.at_ns) for one in states)
         for name, states in sequences.items()
     }
 
 
-def matched(one: Sequences, other: Sequences) -> tuple[int, int]:
-    """How many states stand in both in the same order, and how many there are in the longer of the two.
+def count_common(one: Sequences, other: Sequences) -> tuple[int, int]:
+    """Count the states that both have in the same order, and the states of the longer of the two.
 
-    Both are summed over the partitions: in which order two partitions change is chance.
+    Both counts are sums over the partitions: the order in which two partitions change varies from run to run.
     """
     common = total = 0
     for name in one.keys() | other.keys():
@@ -114,9 +114,9 @@ def matched(one: Sequences, other: Sequences) -> tuple[int, int]:
 
 
 def _longest_common(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
-    """The length of the longest common subsequence.
+    """Return the length of the longest common subsequence.
 
-    A row of the usual table is one number: its bits at 0 are where the length grows along `other` (Hyyrö 2004).
+    A row of the usual table is one integer: its zero bits are where the length grows along `other` (Hyyrö 2004).
     """
     places: dict[Hashable, int] = {}
     for at, right in enumerate(other):
@@ -136,14 +136,15 @@ def best_naming(
     planned: Mapping[int, int],
     steps_agreed: Callable[[Mapping[int, int]], int],
 ) -> dict[int, int]:
-    """The renaming of `brokers` under which the most states and steps of `one` and `other` agree.
+    """Return the renaming of `brokers` under which the most states and steps of `one` and `other` agree.
 
-    `planned` among equals. `steps_agreed`: how many steps do under a renaming; it is asked once for each.
+    Among equals, `planned` wins. `steps_agreed` counts the steps that agree under a renaming; it is called once for
+    each renaming.
     """
     named = [dict(zip(brokers, order, strict=True)) for order in permutations(brokers)]
     if dict(planned) in named:
         named.insert(0, named.pop(named.index(dict(planned))))
-    # States are compared as numbers: of the 720 renamings of six brokers, each renames each different state once.
+    # States are compared as numbers, so that each of the 720 renamings of six brokers renames each distinct state once.
     numbers = {shape: at for at, shape in enumerate({state.shape for states in other.values() for state in states})}
     kinds = {shape: at for at, shape in enumerate({state.shape for states in one.values() for state in states})}
     both = [
@@ -154,12 +155,12 @@ def best_naming(
     counted = [(Counter(left), Counter(right)) for left, right in both]
     bounds = []
     for naming in named:
-        renamed_to = [numbers.get(shape.renamed(naming), -1) for shape in kinds]
+        renamed_to = [numbers.get(shape.rename_brokers(naming), -1) for shape in kinds]
         in_any_order = sum(
             min(times, right[renamed_to[kind]]) for left, right in counted for kind, times in left.items()
         )
         bounds.append((in_any_order, steps_agreed(naming), naming, renamed_to))
-    # What is in common in any order is at least what is in common in this order: the rest need not be matched.
+    # The count in any order is an upper bound of the count in order, so the rest need no matching.
     best, most = named[0], (-1, False)
     for in_any_order, steps, naming, renamed_to in sorted(bounds, key=lambda bound: -(bound[0] + bound[1])):
         if in_any_order + steps < most[0]:

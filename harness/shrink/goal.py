@@ -11,7 +11,7 @@ from ebbtide.errors import UsageError
 from ebbtide.record.verdict import Outcome, Verdict
 from ebbtide.scenario.model import LossExpectation, Prediction
 from harness.replay.finding import RunFinding, finding
-from harness.replay.recorded import Recorded
+from harness.replay.recorded import RecordedRun
 
 COMMITTED = "committed loss by "
 UNCOMMITTED = "uncommitted loss by "
@@ -35,7 +35,7 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
         return any(fact.startswith((COMMITTED, UNCOMMITTED)) for fact in self.facts)
 
 
-def goal_from(recorded: Recorded, *, keep_all: bool = False) -> Goal:
+def goal_from(recorded: RecordedRun, *, keep_all: bool = False) -> Goal:
     """The gravest of the record, or everything. Raises `UsageError` for a record that shows nothing."""
     found = finding(recorded.verdict) if recorded.verdict is not None else None
     if recorded.verdict is None or found is None or not found.facts:

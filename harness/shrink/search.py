@@ -14,7 +14,7 @@ from ebbtide.scenario.references import nothing_wrong
 from harness.shrink.asking import Asking, Candidate, Decide, OutOfBudget, Refute
 from harness.shrink.ddmin import Items, Subset, ddmin
 from harness.shrink.journal import Journal
-from harness.shrink.states import Was
+from harness.shrink.states import RecordedStep
 from harness.shrink.steps import acked_at_first, described, meaningful, with_steps
 from harness.shrink.topology import LostPartition, Reduction, merged_waits, reductions
 
@@ -47,7 +47,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule to shrink, and what its steps were in the record; `was` is empty, or as long as the steps."""
 
     scenario: Scenario
-    was: tuple[Was, ...] = ()
+    was: tuple[RecordedStep, ...] = ()
 
     def part(self, kept: Sequence[int], *, patient: bool = False) -> Start:
         """With these of its steps only."""

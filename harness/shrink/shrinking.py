@@ -13,8 +13,8 @@ from ebbtide.errors import EbbtideError
 from ebbtide.record.manifest import ACKS_SPELLED, read_manifest
 from ebbtide.record.verdict import Verdict
 from harness.replay.plan import plan
-from harness.replay.recorded import Recorded
-from harness.replay.replaying import otherwise
+from harness.replay.recorded import RecordedRun
+from harness.replay.replaying import launch_differences
 from harness.runner.display import Display, RunState
 from harness.runner.launch import Launch
 from harness.runner.run import new_seed
@@ -22,7 +22,7 @@ from harness.shrink.goal import COMMITTED, UNCOMMITTED, Goal, goal_from
 from harness.shrink.journal import Journal, held
 from harness.shrink.refute import Refuter
 from harness.shrink.search import Search, Smaller, Start
-from harness.shrink.states import as_recorded, by_state
+from harness.shrink.states import recorded_steps, with_state_triggers
 from harness.shrink.steps import guesses
 from harness.shrink.topology import LostPartition
 from harness.shrink.trying import LOG, Trying
@@ -43,7 +43,7 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shrink(
-    recorded: Recorded,
+    recorded: RecordedRun,
     *,
     launch: Launch,
     judge: Callable[[Path], Verdict],
@@ -65,7 +65,7 @@ def shrink(
     goal = goal_from(recorded, keep_all=keep_all)
     if goal.besides:
         display.note(f"keeping {', '.join(goal.facts)}; the record also shows {', '.join(goal.besides)}")
-    if (differs := otherwise(recorded, launch)) is not None:
+    if (differs := launch_differences(recorded, launch)) is not None:
         display.note(differs)
     folder = launch.runs / STATE_DIR / recorded.manifest.run_id
     if keep_all and len(goal.facts) > 1:
@@ -81,7 +81,7 @@ def shrink(
         refuter = Refuter(recorded.manifest.kafka, recorded.manifest.features)
         runs = folder / "runs"
         if jobs > 1 or apart:
-            display.note(f"{jobs} at once; what they say goes to {runs / LOG}")
+            display.note(f"running {jobs} candidates at once; their output goes to {runs / LOG}")
         search = Search(
             decide=Trying(
                 goal=goal,
@@ -100,8 +100,8 @@ def shrink(
             jobs=jobs,
         )
         blamed = _blamed(recorded, goal)
-        by_clock = Start(scenario=starting_point(plan(recorded).scenario, recorded, goal), was=as_recorded(recorded))
-        waiting = by_state(by_clock.scenario, recorded, blamed.partition if blamed is not None else None)
+        by_clock = Start(scenario=starting_point(plan(recorded).scenario, recorded, goal), was=recorded_steps(recorded))
+        waiting = with_state_triggers(by_clock.scenario, recorded, blamed.partition if blamed is not None else None)
         starts = [by_clock] if waiting is None else [Start(scenario=waiting[0], was=waiting[1]), by_clock]
         display.note(
             f"running parts of the {len(by_clock.scenario.steps)} steps, then all, on Kafka {recorded.manifest.kafka}: "
@@ -130,7 +130,7 @@ def _without_ignored(smaller: Smaller, records: Iterable[Path]) -> Smaller:
     return msgspec.structs.replace(smaller, scenario=scenario)
 
 
-def _blamed(recorded: Recorded, goal: Goal) -> LostPartition | None:
+def _blamed(recorded: RecordedRun, goal: Goal) -> LostPartition | None:
     """The partition that lost the most in the way that is to be kept; else that shows anything else of it."""
     verdict = recorded.verdict
     if verdict is None:

@@ -14,13 +14,13 @@ from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import BrokerTrigger, IsrTrigger, MemberTrigger, Scenario, Trigger
 from ebbtide.scenario.words import Duration
-from harness.replay.recorded import Recorded
+from harness.replay.recorded import RecordedRun
 
 _AWAITABLE = ("fenced", "unfenced", "unregistered")
 """How a broker may stand at the end: others are passed through."""
 
 
-class Was(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step in the record: its place, and when it fired.
 
     `after`: the time that gave way to a state; `needs`: the steps that brought the state about.
@@ -31,7 +31,7 @@ class Was(msgspec.Struct, frozen=True, kw_only=True):
     after: Duration | None = None
     needs: frozenset[int] = frozenset()
 
-    def since_s(self, before: Was) -> float | None:
+    def since_s(self, before: RecordedStep) -> float | None:
         """How long after another step it fired; None: one of them never did."""
         if self.fired_ns is None or before.fired_ns is None:
             return None
@@ -45,36 +45,38 @@ class _AwaitedState(msgspec.Struct, frozen=True, kw_only=True):
     of: frozenset[int]
 
 
-def as_recorded(recorded: Recorded) -> tuple[Was, ...]:
+def recorded_steps(recorded: RecordedRun) -> tuple[RecordedStep, ...]:
     """What each step of the scenario was; as many as the scenario has."""
     fired = {entry.index: entry.fired_ns for entry in recorded.steps}
-    return tuple(Was(index=at, fired_ns=fired.get(at)) for at in range(len(recorded.scenario.steps)))
+    return tuple(RecordedStep(index=at, fired_ns=fired.get(at)) for at in range(len(recorded.scenario.steps)))
 
 
-def by_state(scenario: Scenario, recorded: Recorded, blamed: str | None) -> tuple[Scenario, tuple[Was, ...]] | None:
+def with_state_triggers(
+    scenario: Scenario, recorded: RecordedRun, blamed: str | None
+) -> tuple[Scenario, tuple[RecordedStep, ...]] | None:
     """The recorded scenario with states for times, of the partition `blamed` where one is; None: there are none.
 
     `scenario` has the record's steps and brokers.
     """
-    was = list(as_recorded(recorded))
+    was = list(recorded_steps(recorded))
     steps = list(scenario.steps)
     entries = {entry.index: entry for entry in recorded.steps}
     for at in range(1, len(steps)):
         trigger, since, until = steps[at].trigger, was[at - 1].fired_ns, was[at].fired_ns
         if trigger is None or trigger.after is None or since is None or until is None:
             continue
-        state = _came(recorded, blamed, since, until)
+        state = _awaited_state(recorded, blamed, since, until)
         if state is None:
             continue
         before = [entries[index] for index in range(at) if index in entries]
-        needs = frozenset(entry.index for broker in state.of for entry in _last_on(broker, before))
+        needs = frozenset(entry.index for broker in state.of for entry in _last_step_on(broker, before))
         was[at] = msgspec.structs.replace(was[at], after=trigger.after, needs=needs)
         steps[at] = msgspec.structs.replace(steps[at], trigger=state.trigger)
     found = msgspec.structs.replace(scenario, steps=tuple(steps))
     return None if found == scenario else (found, tuple(was))
 
 
-def _came(recorded: Recorded, blamed: str | None, since_ns: int, until_ns: int) -> _AwaitedState | None:
+def _awaited_state(recorded: RecordedRun, blamed: str | None, since_ns: int, until_ns: int) -> _AwaitedState | None:
     """What is true at the end and was not at the start, the rarest first: no leader, the ISR, a broker, a leader."""
     then = {f"{state.topic}-{state.partition}": state for state in recorded.partitions_at(since_ns)}
     now = {f"{state.topic}-{state.partition}": state for state in recorded.partitions_at(until_ns)}
@@ -83,11 +85,11 @@ def _came(recorded: Recorded, blamed: str | None, since_ns: int, until_ns: int) 
     for name, before, after in changes:
         if after.leader < 0 <= before.leader:
             none = MemberTrigger(partition=name, broker="none")
-            return _AwaitedState(trigger=Trigger(leader_is=none), of=_concerned(before, after))
+            return _AwaitedState(trigger=Trigger(leader_is=none), of=_affected_brokers(before, after))
     for name, before, after in changes:
         if len(before.isr) != len(after.isr):
             size = IsrTrigger(partition=name, size=len(after.isr))
-            return _AwaitedState(trigger=Trigger(isr=size), of=_concerned(before, after))
+            return _AwaitedState(trigger=Trigger(isr=size), of=_affected_brokers(before, after))
     stood, stands = _newest_events(recorded, since_ns), _newest_events(recorded, until_ns)
     for broker, event in sorted(stands.items()):
         if event in _AWAITABLE and stood.get(broker) != event:
@@ -96,22 +98,22 @@ def _came(recorded: Recorded, blamed: str | None, since_ns: int, until_ns: int) 
     for name, before, after in changes:
         if after.leader != before.leader:
             leads = MemberTrigger(partition=name, broker=f"broker({after.leader})")
-            return _AwaitedState(trigger=Trigger(leader_is=leads), of=_concerned(before, after))
+            return _AwaitedState(trigger=Trigger(leader_is=leads), of=_affected_brokers(before, after))
     return None
 
 
-def _newest_events(recorded: Recorded, at_ns: int) -> dict[int, str]:
+def _newest_events(recorded: RecordedRun, at_ns: int) -> dict[int, str]:
     """Of each broker, as its trigger names them."""
     return {event.broker: event.event for event in recorded.timeline.brokers if event.at_ns <= at_ns}
 
 
-def _concerned(before: PartitionState, after: PartitionState) -> frozenset[int]:
+def _affected_brokers(before: PartitionState, after: PartitionState) -> frozenset[int]:
     """The brokers that came to the ISR or left it, that led, or that are out of it."""
     led = {before.leader, after.leader} if before.leader != after.leader else set()
     return frozenset((set(before.isr) ^ set(after.isr) | led | set(after.replicas) - set(after.isr)) - {-1})
 
 
-def _last_on(broker: int, entries: Sequence[StepEntry]) -> list[StepEntry]:
+def _last_step_on(broker: int, entries: Sequence[StepEntry]) -> list[StepEntry]:
     """The last step, if any, that acted on the broker; a heal acts on all that were cut."""
     fired = [entry for entry in entries if entry.fired_ns is not None]
     return [entry for entry in fired if entry.step in ("heal", "release") or broker in entry.nodes][-1:]

@@ -15,8 +15,8 @@ from ebbtide.scenario.model import Scenario, StepSpec, Trigger
 from ebbtide.scenario.references import nothing_wrong
 from ebbtide.scenario.steps.table import OPTIONAL_KINDS
 from ebbtide.scenario.words import Duration
-from harness.replay.recorded import Recorded
-from harness.shrink.states import Was
+from harness.replay.recorded import RecordedRun
+from harness.shrink.states import RecordedStep
 
 _STEP = re.compile(r"steps\[(\d+)\]")
 _ACKED_MAX = 500
@@ -25,7 +25,7 @@ _DEADLINE_SLACK_S = 5.0
 
 
 def with_steps(
-    scenario: Scenario, kept: Sequence[int], acked: int, *, was: Sequence[Was] = (), patient: bool = False
+    scenario: Scenario, kept: Sequence[int], acked: int, *, was: Sequence[RecordedStep] = (), patient: bool = False
 ) -> Scenario:
     """The scenario with these of its steps only.
 
@@ -74,7 +74,7 @@ def acked_at_first(scenario: Scenario) -> int:
     return max(1, min(_ACKED_MAX, sent))
 
 
-def guesses(recorded: Recorded) -> list[tuple[int, ...]]:
+def guesses(recorded: RecordedRun) -> list[tuple[int, ...]]:
     """Steps to try before any search, the fewest first: those since the cluster was last whole, and all until then.
 
     Up to the guilty election, or the violation, that is: what came after it cannot have caused it. Then all; steps
@@ -102,7 +102,7 @@ def _counts(trigger: Trigger | None) -> bool:
     return trigger is not None and (trigger.acked is not None or trigger.hw_at_least is not None)
 
 
-def _last_blamed_ns(recorded: Recorded) -> int | None:
+def _last_blamed_ns(recorded: RecordedRun) -> int | None:
     """When the last election was that is guilty of the gravest that was found; else the last violation."""
     verdict = recorded.verdict
     if verdict is None:
@@ -115,7 +115,7 @@ def _last_blamed_ns(recorded: Recorded) -> int | None:
     return max(times_ns or _violations_ns(recorded, verdict), default=None)
 
 
-def _violations_ns(recorded: Recorded, verdict: Verdict) -> list[int]:
+def _violations_ns(recorded: RecordedRun, verdict: Verdict) -> list[int]:
     """When the metadata records were made that a violation points at."""
     evidence = [one for found in verdict.properties if found.status == "violated" for one in found.evidence]
     offsets = {offset for one in evidence for offset in _metadata_offsets(one)}
@@ -138,7 +138,7 @@ def _metadata_offsets(evidence: object) -> Iterator[int]:
             yield from _metadata_offsets(one)
 
 
-def _last_whole_ns(recorded: Recorded, before_ns: int) -> int:
+def _last_whole_ns(recorded: RecordedRun, before_ns: int) -> int:
     """The last moment at which a step fired and every ISR was whole and every broker unfenced; 0: never."""
     moments = [entry.fired_ns for entry in recorded.steps if entry.fired_ns is not None and entry.fired_ns <= before_ns]
     for at_ns in reversed(moments):

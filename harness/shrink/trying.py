@@ -120,7 +120,7 @@ class Trying:
         found = finding(verdict)
         shown = set(self._goal.facts) <= set(found.facts)
         if not shown or found.outcome != self._goal.outcome:
-            return f"{found.told()}{_reason(verdict) if shown else ''}"
+            return f"{found.describe()}{_reason(verdict) if shown else ''}"
         return None
 
 

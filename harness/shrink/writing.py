@@ -10,7 +10,7 @@ import msgspec
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import brief_text_of
-from harness.replay.recorded import Recorded
+from harness.replay.recorded import RecordedRun
 from harness.shrink.goal import Goal
 from harness.shrink.search import Smaller
 from harness.shrink.steps import described
@@ -19,7 +19,7 @@ _NAME_MAX = 64
 _SUFFIX = "-shrunk"
 
 
-def starting_point(pinned: Scenario, recorded: Recorded, goal: Goal) -> Scenario:
+def starting_point(pinned: Scenario, recorded: RecordedRun, goal: Goal) -> Scenario:
     """What is shrunk: the recorded scenario, its replicas `pinned`, predicting the finding on the record's release."""
     scenario = recorded.scenario
     name = scenario.name.removesuffix(_SUFFIX)[: _NAME_MAX - len(_SUFFIX)] + _SUFFIX
@@ -33,7 +33,7 @@ def starting_point(pinned: Scenario, recorded: Recorded, goal: Goal) -> Scenario
     )
 
 
-def file_text(smaller: Smaller, recorded: Recorded, goal: Goal) -> str:
+def file_text(smaller: Smaller, recorded: RecordedRun, goal: Goal) -> str:
     """The TOML file, with comments at its head; parsing it yields the scenario again."""
     scenario, before = smaller.scenario, recorded.scenario
     lines = [

@@ -15,7 +15,7 @@ from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.tables import TABLES
 from ebbtide.record.verdict import read_verdict, write_verdict
-from harness.replay.recorded import Recorded, load_recorded
+from harness.replay.recorded import RecordedRun, load_recorded
 
 RUNS = Path(__file__).resolve().parents[1] / "data" / "runs"
 LOST = RUNS / "last-replica-standing-3.9.1"
@@ -24,7 +24,7 @@ SAVED = RUNS / "last-replica-standing-4.3.1"
 Rows = list[dict[str, Any]]
 
 
-def changed(record: Path, folder: Path, **tables: Callable[[Rows], Rows]) -> Recorded:
+def changed(record: Path, folder: Path, **tables: Callable[[Rows], Rows]) -> RecordedRun:
     """A copy of a record with tables changed; `folder` is made."""
     shutil.copytree(record, folder)
     for name, change in tables.items():
@@ -34,7 +34,7 @@ def changed(record: Path, folder: Path, **tables: Callable[[Rows], Rows]) -> Rec
     return load_recorded(folder)
 
 
-def renamed(record: Path, folder: Path, naming: Mapping[int, int]) -> Recorded:
+def renamed(record: Path, folder: Path, naming: Mapping[int, int]) -> RecordedRun:
     """The same run on brokers of other ids."""
 
     def brokers(ids: list[int]) -> list[int]:
@@ -60,7 +60,7 @@ def renamed(record: Path, folder: Path, naming: Mapping[int, int]) -> Recorded:
     return load_recorded(folder)
 
 
-def judged_otherwise(tmp_path: Path, **changes: object) -> Recorded:
+def judged_otherwise(tmp_path: Path, **changes: object) -> RecordedRun:
     """The run that lost, with these keys of its verdict changed."""
     folder = Path(shutil.copytree(LOST, tmp_path / "run"))
     verdict = read_verdict(folder)

@@ -21,7 +21,7 @@ from harness.nightly.followup import FollowupRunner, follow_up, pending_contradi
 from harness.nightly.job import parse_target, random_job
 from harness.nightly.night import BATCH
 from harness.nightly.store import FinishedJob, Followup
-from harness.replay.replaying import Ran
+from harness.replay.replaying import UnjudgedReplay
 from harness.shrink.search import NotReproduced
 
 
@@ -162,7 +162,7 @@ class Replayed:
         self.in_time: int | None = None
         self.shrunk: EbbtideError | bool = True
         self.damaged = False
-        for name in ("load_recorded", "plan", "run_replays", "judged", "summaries", "shrink"):
+        for name in ("load_recorded", "plan", "run_replays", "judge_replay", "summarize", "shrink"):
             monkeypatch.setattr(followup, name, getattr(self, name))
 
     def load_recorded(self, folder: Path) -> Any:
@@ -175,18 +175,18 @@ class Replayed:
 
     def run_replays(
         self, _recorded: Any, releases: Sequence[str], *, times: int, jobs: int, log: Path, until_s: float, **_: Any
-    ) -> Iterator[Ran]:
+    ) -> Iterator[UnjudgedReplay]:
         self.run.append(times)
         self.until_s = until_s
         self.at_once["replay"], self.log = jobs, log
         for number in range(times if self.in_time is None else self.in_time):
             failure = "no room" if number < self.failures else None
-            yield Ran(kafka=releases[0], plan=None, record=None if failure else Path("r"), failure=failure)  # type: ignore[arg-type]
+            yield UnjudgedReplay(kafka=releases[0], plan=None, record=None if failure else Path("r"), failure=failure)  # type: ignore[arg-type]
 
-    def judged(self, _recorded: Any, ran: Ran, _judge: Any) -> Ran:
+    def judge_replay(self, _recorded: Any, ran: UnjudgedReplay, _judge: Any) -> UnjudgedReplay:
         return msgspec.structs.replace(ran, failure="damaged") if self.damaged else ran
 
-    def summaries(self, _recorded: Any, ran: Sequence[Ran]) -> list[Any]:
+    def summarize(self, _recorded: Any, ran: Sequence[UnjudgedReplay]) -> list[Any]:
         there = [one for one in ran if one.record is not None]
         return [SimpleNamespace(times=len(ran), same=len(there) if self.same else 0)]
 

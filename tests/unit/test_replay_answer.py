@@ -14,8 +14,8 @@ from ebbtide.errors import ExitCode
 from ebbtide.record.steps import read_steps, write_steps
 from harness.replay.answer import answer
 from harness.replay.compare import compare
-from harness.replay.recorded import Recorded, load_recorded
-from harness.replay.replaying import Replay, as_recorded, otherwise, summaries, unreached
+from harness.replay.recorded import RecordedRun, load_recorded
+from harness.replay.replaying import Replay, launch_differences, missed_gate, summarize, with_recorded_power_loss
 from harness.runner.launch import Launch, Wanted
 
 
@@ -33,7 +33,7 @@ def test_a_release_on_which_a_step_never_fired_cannot_be_said_to_save(tmp_path: 
     steps = read_steps(folder) or []
     write_steps(folder, [*steps[:3], msgspec.structs.replace(steps[3], fired_ns=None)])
     told = answer(load_recorded(LOST), "4.3.1", [load_recorded(SAVED), load_recorded(folder)])
-    assert (told.saved, told.why) == ("cannot tell", "the run on 4.3.1 proved nothing: step 3 (heal) never fired")
+    assert (told.saved, told.why) == ("cannot tell", "4.3.1 is inconclusive: step 3 (heal) never fired")
 
 
 def test_a_step_that_may_come_to_nothing_does_not_stand_in_the_way_of_an_answer(tmp_path: Path) -> None:
@@ -55,10 +55,10 @@ def test_replays_that_failed_leave_it_open_whether_a_release_saves() -> None:
     lost, saved = load_recorded(LOST), load_recorded(SAVED)
     failures = [Replay(kafka="4.3.1", failure="no space")] * 2
     clean = Replay(kafka="4.3.1", run=saved, repetition=compare(lost, saved))
-    (summary,) = summaries(lost, [*failures, clean])
+    (summary,) = summarize(lost, [*failures, clean])
     assert summary.answer is not None
     assert summary.answer.saved == "cannot tell"
-    assert summary.answer.why.endswith("proved nothing: 2 of 3 have no verdict: no space")
+    assert summary.answer.why.endswith("is inconclusive: 2 of 3 have no verdict: no space")
 
 
 @pytest.mark.parametrize(("missed", "saved"), [(0, "cannot tell"), (1, "yes")])
@@ -77,30 +77,30 @@ def test_a_release_on_which_nothing_was_acked_cannot_be_said_to_save() -> None:
     assert run.verdict is not None
     verdict = msgspec.structs.replace(run.verdict, counts=msgspec.structs.replace(run.verdict.counts, acked=0))
     told = answer(load_recorded(LOST), "4.3.1", [msgspec.structs.replace(run, verdict=verdict)])
-    assert (told.saved, told.why) == ("cannot tell", "the run on 4.3.1 proved nothing: nothing was acked")
+    assert (told.saved, told.why) == ("cannot tell", "4.3.1 is inconclusive: no record was acked")
 
 
 def test_power_is_lost_as_in_the_record_unless_another_way_was_asked_for() -> None:
     lost = load_recorded(LOST)
     truncated = _with_method(lost, "truncate")
-    assert as_recorded(truncated, Wanted()).power_loss == "truncate"
-    assert as_recorded(truncated, Wanted(power_loss="fs-shutdown")).power_loss == "fs-shutdown"
-    assert as_recorded(lost, Wanted()).power_loss == "auto"
+    assert with_recorded_power_loss(truncated, Wanted()).power_loss == "truncate"
+    assert with_recorded_power_loss(truncated, Wanted(power_loss="fs-shutdown")).power_loss == "fs-shutdown"
+    assert with_recorded_power_loss(lost, Wanted()).power_loss == "auto"
 
 
 def test_what_is_not_run_as_the_record_was_is_told() -> None:
     lost = load_recorded(LOST)
     here = LocalChoice(reason="asked for")
     launch = Launch(runs=Path(), runtimes={"3.9.1": here}, power_loss_method="fs-shutdown", hold_write_back=True)
-    assert otherwise(_with_method(lost, "fs-shutdown"), launch) is None
-    assert otherwise(_with_method(lost, "truncate"), launch) == (
-        "not as in the record: power is lost by fs-shutdown, there by truncate"
+    assert launch_differences(_with_method(lost, "fs-shutdown"), launch) is None
+    assert launch_differences(_with_method(lost, "truncate"), launch) == (
+        "the replays differ from the record: power loss by fs-shutdown, recorded by truncate"
     )
     contained = _with_method(lost, "fs-shutdown", runtime="docker")
-    assert otherwise(contained, launch) == "not as in the record: the runtime is local, there docker"
+    assert launch_differences(contained, launch) == "the replays differ from the record: runtime local, recorded docker"
 
 
-def _with_method(recorded: Recorded, method: str, runtime: str = "local") -> Recorded:
+def _with_method(recorded: RecordedRun, method: str, runtime: str = "local") -> RecordedRun:
     manifest = msgspec.structs.replace(recorded.manifest, power_loss_method=method, runtime=runtime)
     return msgspec.structs.replace(recorded, manifest=manifest)
 
@@ -118,17 +118,17 @@ def _replay(run: Path, kafka: str) -> Replay:
 
 def test_on_the_records_own_release_the_exit_code_says_whether_the_finding_came_again() -> None:
     lost = load_recorded(LOST)
-    (both,) = summaries(lost, [_replay(LOST, "3.9.1"), _replay(SAVED, "3.9.1")])
+    (both,) = summarize(lost, [_replay(LOST, "3.9.1"), _replay(SAVED, "3.9.1")])
     assert (both.same, both.times, both.exit_code, both.answer) == (1, 2, ExitCode.CONTRADICTED, None)
-    (again,) = summaries(lost, [_replay(LOST, "3.9.1")])
+    (again,) = summarize(lost, [_replay(LOST, "3.9.1")])
     assert again.exit_code == ExitCode.AS_PREDICTED
 
 
 def test_on_another_release_the_exit_code_is_that_runs_own() -> None:
-    (other,) = summaries(load_recorded(LOST), [_replay(SAVED, "4.3.1")])
+    (other,) = summarize(load_recorded(LOST), [_replay(SAVED, "4.3.1")])
     assert other.exit_code == ExitCode.AS_PREDICTED
     assert other.answer is not None
-    (failed,) = summaries(load_recorded(LOST), [Replay(kafka="4.3.1", failure="no space")])
+    (failed,) = summarize(load_recorded(LOST), [Replay(kafka="4.3.1", failure="no space")])
     assert failed.exit_code == ExitCode.HARNESS_FAILED
 
 
@@ -138,7 +138,7 @@ def test_a_replay_elsewhere_that_met_another_situation_is_no_pass() -> None:
     steps = [msgspec.structs.replace(one, state={"reached": False}) for one in saved.steps]
     elsewhere = msgspec.structs.replace(saved, steps=tuple(steps))
     replay = msgspec.structs.replace(_replay(SAVED, "4.3.1"), run=elsewhere)
-    (summary,) = summaries(load_recorded(LOST), [replay])
+    (summary,) = summarize(load_recorded(LOST), [replay])
     assert summary.answer is not None
     assert (saved.verdict.outcome, summary.answer.saved) == ("as-predicted", "cannot tell")
     assert summary.exit_code == ExitCode.INCONCLUSIVE
@@ -147,15 +147,15 @@ def test_a_replay_elsewhere_that_met_another_situation_is_no_pass() -> None:
 def test_a_replay_that_proved_nothing_is_inconclusive_even_if_the_record_was_too(tmp_path: Path) -> None:
     original = judged_otherwise(tmp_path, outcome="inconclusive")
     replay = Replay(kafka="3.9.1", run=original, repetition=compare(original, original))
-    (summary,) = summaries(original, [replay])
+    (summary,) = summarize(original, [replay])
     assert summary.exit_code == ExitCode.INCONCLUSIVE
 
 
 def test_the_gate_at_which_a_replay_departed_is_told_with_what_was_awaited_and_seen() -> None:
     run = load_recorded(LOST)
-    assert unreached(run) is None
+    assert missed_gate(run) is None
     seen = "t-0 leader 2 epoch 1 ISR [2], not t-0 leader 1 ISR [1]"
     steps = [msgspec.structs.replace(one, state={"reached": True}) for one in run.steps]
     steps[1] = msgspec.structs.replace(steps[1], state={"reached": False, "waited_s": 12.0, "seen": seen})
-    told = unreached(msgspec.structs.replace(run, steps=tuple(steps)))
-    assert told == f"the recorded state before step 1 ({steps[1].step}) did not come in 12.0 s: {seen}"
+    told = missed_gate(msgspec.structs.replace(run, steps=tuple(steps)))
+    assert told == f"the recorded state before step 1 ({steps[1].step}) did not come within 12.0 s: {seen}"

@@ -25,8 +25,8 @@ from harness.cli import crash, judging
 from harness.cli.main import main
 from harness.replay import replaying
 from harness.replay.plan import plan
-from harness.replay.recorded import load_recorded, refuse_unbegun
-from harness.replay.replaying import Ran
+from harness.replay.recorded import load_recorded, refuse_empty_run
+from harness.replay.replaying import UnjudgedReplay
 from harness.runner import launch
 
 Ends = dict[Path, Verdict | EbbtideError]
@@ -47,10 +47,10 @@ class World:
         self.judged: list[Path] = []
         self.interrupted = False
 
-    def run_replays(self, *_: object, **__: object) -> Iterator[Ran]:
+    def run_replays(self, *_: object, **__: object) -> Iterator[UnjudgedReplay]:
         planned = plan(load_recorded(LOST), kafka="3.9.1")
         for record in self.replayed:
-            yield Ran(kafka="3.9.1", plan=planned, record=record)
+            yield UnjudgedReplay(kafka="3.9.1", plan=planned, record=record)
         if self.interrupted:
             raise KeyboardInterrupt
 
@@ -126,7 +126,7 @@ def test_a_run_in_which_something_came_about_can_be_replayed(world: World, came_
     if came_about == "a client's journal":
         (record / "journal").mkdir()
         (record / "journal" / "producer-1.journal").touch()
-    refuse_unbegun(load_recorded(record))
+    refuse_empty_run(load_recorded(record))
 
 
 def test_an_interruption_says_which_records_there_are(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,7 +157,7 @@ def test_a_record_that_cannot_be_judged_anew_is_compared_by_its_stored_verdict_w
         world.ends[world.recorded] = UsageError("the table polls is damaged")
     assert main(["replay", str(world.recorded)]) == ExitCode.AS_PREDICTED
     assert (world.recorded in world.judged) is not read_only
-    assert "could not be judged anew" in capsys.readouterr().err
+    assert "could not be judged again" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("had", [True, False])
@@ -172,7 +172,7 @@ def test_a_record_that_proves_nothing_any_more_keeps_what_judging_had_written_an
         anomaly.write_text("an anomaly")
     world.ends[world.recorded] = msgspec.structs.replace(stored, outcome="inconclusive", why=["watermarks is missing"])
     assert main(["replay", str(world.recorded)]) == ExitCode.AS_PREDICTED
-    assert "proves nothing any more, judged anew (watermarks is missing)" in capsys.readouterr().err
+    assert "is inconclusive when judged again (watermarks is missing)" in capsys.readouterr().err
     assert verdict_of(world.recorded) == stored
     assert [one.read_text() for one in (report, anomaly) if one.exists()] == ["the report", "an anomaly"] * had
     assert not (anomaly.parent / "new.parquet").exists()

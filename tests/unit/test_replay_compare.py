@@ -16,13 +16,13 @@ from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.verdict import AnomalyCount, Verdict, read_verdict
 from harness.replay.compare import compare
 from harness.replay.finding import RunFinding, facts_of, finding
-from harness.replay.recorded import Recorded, load_recorded
-from harness.replay.sequences import Sequences, Shape, Timed, best_naming, matched
+from harness.replay.recorded import RecordedRun, load_recorded
+from harness.replay.sequences import Sequences, Shape, TimedShape, best_naming, count_common
 
 
 def test_of_a_run_that_proved_nothing_it_is_not_said_that_nothing_was_lost() -> None:
-    assert RunFinding(outcome="as-predicted", facts=()).told() == "as-predicted, nothing lost"
-    assert RunFinding(outcome="inconclusive", facts=()).told() == "inconclusive, nothing found"
+    assert RunFinding(outcome="as-predicted", facts=()).describe() == "as-predicted, nothing lost"
+    assert RunFinding(outcome="inconclusive", facts=()).describe() == "inconclusive, nothing found"
 
 
 def test_a_run_repeats_itself_wholly() -> None:
@@ -44,7 +44,7 @@ def test_the_naming_is_found_though_every_other_has_as_many_states_in_common() -
 
     def led_by(*leaders: int) -> Sequences:
         shapes = [Shape(leader=one, preferred=-1, replicas=frozenset(), isr=frozenset({one})) for one in leaders]
-        return {"t-0": tuple(Timed(shape=shape, at_ns=0) for shape in shapes)}
+        return {"t-0": tuple(TimedShape(shape=shape, at_ns=0) for shape in shapes)}
 
     as_planned = {broker: broker for broker in brokers}
     naming = best_naming(led_by(*brokers), led_by(5, 3, 1, 2, 4), brokers, as_planned, lambda _: 0)
@@ -58,7 +58,7 @@ def test_the_best_of_720_namings_asks_once_for_the_steps_of_each() -> None:
         drawn = random.Random(seed)
         isrs = [frozenset(drawn.sample(brokers, 3)) for _ in range(3000)]
         shapes = [Shape(leader=min(isr), preferred=1, replicas=isr, isr=isr) for isr in isrs]
-        return {f"t-{at}": tuple(Timed(shape=one, at_ns=0) for one in shapes[at::10]) for at in range(10)}
+        return {f"t-{at}": tuple(TimedShape(shape=one, at_ns=0) for one in shapes[at::10]) for at in range(10)}
 
     asked: list[tuple[int, ...]] = []
     best_naming(at_random(1), at_random(2), brokers, {}, lambda named: asked.append(tuple(named.values())) or 0)
@@ -75,12 +75,12 @@ def test_states_that_stand_in_both_in_the_same_order_are_counted_as_the_table_of
 
     def led_by(leaders: Sequence[int]) -> Sequences:
         shapes = [Shape(leader=one, preferred=-1, replicas=frozenset(), isr=frozenset()) for one in leaders]
-        return {"t-0": tuple(Timed(shape=shape, at_ns=0) for shape in shapes)}
+        return {"t-0": tuple(TimedShape(shape=shape, at_ns=0) for shape in shapes)}
 
     drawn = random.Random(7)
     for _ in range(500):
         one, other = (drawn.choices((1, 2, 3), k=drawn.randrange(12)) for _ in range(2))
-        assert matched(led_by(one), led_by(other)) == (by_the_table(one, other), max(len(one), len(other)))
+        assert count_common(led_by(one), led_by(other)) == (by_the_table(one, other), max(len(one), len(other)))
 
 
 def test_a_run_whose_brokers_change_places_halfway_is_not_the_same_under_any_name(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_run_whose_brokers_change_places_halfway_is_not_the_same_under_any_nam
     repetition = compare(load_recorded(LOST), changed(LOST, tmp_path / "run", partitions=other_last_leader))
     assert repetition.naming == {1: 1, 2: 2, 3: 3, 100: 100}
     assert 0.5 < repetition.states < 1.0
-    assert repetition.departures[0].told() == (
+    assert repetition.departures[0].describe() == (
         "after step 3, states of t-0: recorded leader 2 ISR [1, 2, 3]; replayed leader 3 ISR [1, 2, 3]"
     )
 
@@ -124,12 +124,12 @@ def test_a_power_loss_that_took_nothing_is_another_effect(tmp_path: Path) -> Non
     write_steps(folder, steps)
     repetition = compare(load_recorded(LOST), load_recorded(folder))
     assert repetition.effects == pytest.approx(3 / 4)
-    assert repetition.departures[0].told() == (
+    assert repetition.departures[0].describe() == (
         "after step 0, step 1: recorded power-loss on [2], lost of t-0 on 2; replayed power-loss on [2]"
     )
 
 
-def _cut(recorded: Recorded, step: str, whom: str | None) -> Recorded:
+def _cut(recorded: RecordedRun, step: str, whom: str | None) -> RecordedRun:
     first = msgspec.structs.replace(recorded.steps[0], step=step, whom=whom)
     return msgspec.structs.replace(recorded, steps=(first, *recorded.steps[1:]))
 
@@ -160,7 +160,7 @@ def test_the_sides_of_a_cut_are_compared_up_to_a_renaming(tmp_path: Path) -> Non
     repetition = compare(one_cut, _cut(other, "isolate", "broker-2 | broker-1, broker-3, clients, controller-100"))
     assert repetition.fidelity == 1.0
     elsewhere = compare(one_cut, _cut(other, "isolate", "broker-1 | broker-2, broker-3, clients, controller-100"))
-    assert elsewhere.departures[0].told() == (
+    assert elsewhere.departures[0].describe() == (
         "before the first step, step 0: recorded isolate on [0, 1, 3, 100] | [2]; "
         "replayed isolate on [0, 2, 3, 100] | [1]"
     )
@@ -214,10 +214,10 @@ def test_only_what_a_retry_makes_may_be_otherwise_than_recorded(
     recorded: tuple[str, ...], replayed: tuple[str, ...], again: bool
 ) -> None:
     first = RunFinding(outcome="as-predicted", facts=recorded)
-    assert first.again_in(RunFinding(outcome="as-predicted", facts=replayed)) is again
-    assert not first.again_in(RunFinding(outcome="inconclusive", facts=replayed))
+    assert first.is_repeated_in(RunFinding(outcome="as-predicted", facts=replayed)) is again
+    assert not first.is_repeated_in(RunFinding(outcome="inconclusive", facts=replayed))
     nothing_proven = RunFinding(outcome="inconclusive", facts=recorded)
-    assert not nothing_proven.again_in(nothing_proven)
+    assert not nothing_proven.is_repeated_in(nothing_proven)
 
 
 def test_a_loss_without_a_known_cause_is_something_that_a_verdict_says() -> None:

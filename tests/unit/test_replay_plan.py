@@ -12,7 +12,7 @@ from ebbtide.errors import UsageError
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.scenario.model import IsrTrigger, StepSpec, Trigger
 from harness.replay.plan import plan
-from harness.replay.recorded import Recorded, load_recorded
+from harness.replay.recorded import RecordedRun, load_recorded
 from harness.runner.gates import PartitionWas
 
 
@@ -58,7 +58,7 @@ def test_a_topic_that_a_step_deleted_is_waited_for_no_more_until_it_is_made_agai
 
 
 def test_records_count_only_where_the_state_had_stood_for_a_while(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Recorded, "acked_by", lambda _self, times_ns: [100 * at for at, _ in enumerate(times_ns)])
+    monkeypatch.setattr(RecordedRun, "acked_at", lambda _self, times_ns: [100 * at for at, _ in enumerate(times_ns)])
     steps = read_steps(copy) or []
     assert steps[3].fired_ns is not None
     later_ns = steps[3].fired_ns + 5_000_000_000

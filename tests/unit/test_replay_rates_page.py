@@ -20,7 +20,7 @@ from harness.cli.judging import JudgeTogether
 from harness.replay.compare import Departure, Repetition
 from harness.replay.plan import plan
 from harness.replay.recorded import load_recorded
-from harness.replay.replaying import Ran, Replay
+from harness.replay.replaying import Replay, UnjudgedReplay
 from tools.pages import replays
 from tools.pages.replays import PAGE, Replayed, added, chosen, main, measure, page, row, stored
 
@@ -179,9 +179,9 @@ def test_replays_are_judged_in_one_go_and_the_record_of_one_that_was_not_the_sam
     planned = plan(original, kafka="3.9.1", seed=1)
     same, other = (Path(shutil.copytree(LOST, tmp_path / "replays" / name)) for name in ("same", "other"))
     ends = [
-        Ran(kafka="3.9.1", plan=planned, record=same),
-        Ran(kafka="3.9.1", plan=planned, failure="no space"),
-        Ran(kafka="3.9.1", plan=planned, record=other),
+        UnjudgedReplay(kafka="3.9.1", plan=planned, record=same),
+        UnjudgedReplay(kafka="3.9.1", plan=planned, failure="no space"),
+        UnjudgedReplay(kafka="3.9.1", plan=planned, record=other),
     ]
 
     def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
@@ -210,7 +210,7 @@ def carried_out(monkeypatch: pytest.MonkeyPatch, *records: Path) -> None:
     planned = plan(load_recorded(LOST), kafka="3.9.1")
     monkeypatch.setattr(replays, "check", lambda *_: None)
     monkeypatch.setattr(replays, "prepare", lambda *_: SimpleNamespace())
-    ends = [Ran(kafka="3.9.1", plan=planned, record=record) for record in records]
+    ends = [UnjudgedReplay(kafka="3.9.1", plan=planned, record=record) for record in records]
     monkeypatch.setattr(replays, "run_replays", lambda *_, **__: iter(ends))
 
 
@@ -244,7 +244,7 @@ def test_replays_run_two_at_once_unless_that_were_more_than_six_brokers(
     scenario = msgspec.structs.replace(original.scenario, cluster=cluster)
     asked: list[int] = []
 
-    def run_replays(*_: object, jobs: int, **__: object) -> list[Ran]:
+    def run_replays(*_: object, jobs: int, **__: object) -> list[UnjudgedReplay]:
         asked.append(jobs)
         return []
 

@@ -21,7 +21,7 @@ from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.scenario.model import Scenario
 from harness.cli.main import main
-from harness.replay.recorded import Recorded, load_recorded
+from harness.replay.recorded import RecordedRun, load_recorded
 from harness.runner import launch as launching
 from harness.runner.launch import Launch, Wanted
 from harness.shrink import shrinking
@@ -71,7 +71,7 @@ def launched(
     return Launch(runs=runs, runtimes={KAFKA: choice or LocalChoice()}, power_loss_method=method, hold_write_back=hold)
 
 
-def shrunk(launch: Launch, display: Any = None, recorded: Recorded | None = None) -> Shrunk:
+def shrunk(launch: Launch, display: Any = None, recorded: RecordedRun | None = None) -> Shrunk:
     recorded = recorded or load_recorded(LOST)
     return shrink(recorded, launch=launch, judge=Mock(), display=display or Mock(), budget_s=1000.0, times=3)
 
@@ -131,7 +131,7 @@ def test_a_call_that_runs_candidates_unlike_the_record_says_so(host: Host, tmp_p
     host.shows.add(launch.told(KAFKA))
     shrunk(launch, display := Mock())
     told = [call.args[0] for call in display.note.call_args_list]
-    assert "not as in the record: power is lost by truncate, there by fs-shutdown" in told
+    assert "the replays differ from the record: power loss by truncate, recorded by fs-shutdown" in told
 
 
 def test_what_kafka_ignored_in_the_runs_is_not_written(host: Host, tmp_path: Path) -> None:

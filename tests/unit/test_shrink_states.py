@@ -12,14 +12,14 @@ from ebbtide.scenario.meaning import meaning
 from ebbtide.scenario.model import IsrTrigger, MemberTrigger, Scenario, Trigger
 from ebbtide.scenario.references import nothing_wrong
 from ebbtide.scenario.words import Duration
-from harness.replay.recorded import Recorded, load_recorded
-from harness.shrink.states import Was, as_recorded, by_state
+from harness.replay.recorded import RecordedRun, load_recorded
+from harness.shrink.states import RecordedStep, recorded_steps, with_state_triggers
 from harness.shrink.steps import guesses, with_steps
 
 LONG_BEFORE_S = 60.0
 
 
-def by_clock() -> Recorded:
+def by_clock() -> RecordedRun:
     """Last replica standing, whose steps wait for times: a cut, a power loss, a start, a heal."""
     recorded = load_recorded(LOST)
     first, *rest = recorded.scenario.steps
@@ -27,8 +27,8 @@ def by_clock() -> Recorded:
     return msgspec.structs.replace(recorded, scenario=msgspec.structs.replace(recorded.scenario, steps=steps))
 
 
-def rewritten(recorded: Recorded, blamed: str | None) -> tuple[Scenario, tuple[Was, ...]]:
-    found = by_state(recorded.scenario, recorded, blamed)
+def rewritten(recorded: RecordedRun, blamed: str | None) -> tuple[Scenario, tuple[RecordedStep, ...]]:
+    found = with_state_triggers(recorded.scenario, recorded, blamed)
     assert found is not None
     return found
 
@@ -54,7 +54,7 @@ def test_a_time_in_which_nothing_changed_stays() -> None:
     recorded = by_clock()
     now = recorded.steps[1].fired_ns
     steps = tuple(msgspec.structs.replace(entry, fired_ns=now) for entry in recorded.steps)
-    assert by_state(recorded.scenario, msgspec.structs.replace(recorded, steps=steps), "t-0") is None
+    assert with_state_triggers(recorded.scenario, msgspec.structs.replace(recorded, steps=steps), "t-0") is None
 
 
 def test_a_state_whose_cause_is_left_out_gives_way_to_its_time() -> None:
@@ -69,7 +69,7 @@ def test_a_patient_schedule_waits_as_long_as_the_steps_that_are_gone_took() -> N
     recorded = by_clock()
     was = tuple(
         msgspec.structs.replace(one, fired_ns=round(at * LONG_BEFORE_S * 1e9))
-        for at, one in enumerate(as_recorded(recorded))
+        for at, one in enumerate(recorded_steps(recorded))
     )
     hasty = with_steps(recorded.scenario, (0, 3), 500, was=was).steps[1]
     patient = with_steps(recorded.scenario, (0, 3), 500, was=was, patient=True).steps[1]

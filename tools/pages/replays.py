@@ -34,8 +34,8 @@ from ebbtide.scenario.references import MAX_BROKERS
 from harness.cli.judging import JudgeTogether, judging_together
 from harness.replay.compare import Repetition
 from harness.replay.finding import finding
-from harness.replay.recorded import Recorded, load_recorded
-from harness.replay.replaying import Replay, as_recorded, judged_together, run_replays
+from harness.replay.recorded import RecordedRun, load_recorded
+from harness.replay.replaying import Replay, judge_replays, run_replays, with_recorded_power_loss
 from harness.runner.display import PlainDisplay
 from harness.runner.launch import Wanted, check, prepare
 
@@ -102,7 +102,7 @@ def chosen(runs: Path, known: Collection[str] = ()) -> dict[str, Path]:
     return {scenario: record for scenario, (_, record) in sorted(found.items())}
 
 
-def row(original: Recorded, replays: Sequence[Replay], date: str) -> Replayed:
+def row(original: RecordedRun, replays: Sequence[Replay], date: str) -> Replayed:
     """What came of the replays of a run. Those that the host failed say nothing, and are not counted."""
     finished = [(one, one.repetition) for one in replays if one.repetition is not None]
     manifest = original.manifest
@@ -113,9 +113,9 @@ def row(original: Recorded, replays: Sequence[Replay], date: str) -> Replayed:
         dates=(date,),
         recorded=_told(original),
         times=len(finished),
-        same=sum(one.same for one, _ in finished),
+        same=sum(one.is_same for one, _ in finished),
         fidelity=round(mean(repetition.fidelity for _, repetition in finished), 3) if finished else None,
-        departed=tuple(_departed(one, repetition) for one, repetition in finished if not one.same),
+        departed=tuple(_departed(one, repetition) for one, repetition in finished if not one.is_same),
     )
 
 
@@ -144,12 +144,12 @@ def _departed(replay: Replay, repetition: Repetition) -> Departed:
     why = f" ({'; '.join(verdict.why)})" if verdict is not None and verdict.outcome == "inconclusive" else ""
     return Departed(
         found=f"{_told(replay.run)}{why}",
-        first=repetition.departures[0].told() if repetition.departures else "nowhere",
+        first=repetition.departures[0].describe() if repetition.departures else "nowhere",
     )
 
 
-def _told(run: Recorded | None) -> str:
-    return finding(run.verdict).told() if run is not None and run.verdict is not None else "not judged"
+def _told(run: RecordedRun | None) -> str:
+    return finding(run.verdict).describe() if run is not None and run.verdict is not None else "not judged"
 
 
 def page(rows: Sequence[Replayed]) -> str:
@@ -210,14 +210,14 @@ def measure(
     """
     original = load_recorded(record)
     kafka = original.manifest.kafka
-    wanted = as_recorded(original, Wanted(runs=folder))
+    wanted = with_recorded_power_loss(original, Wanted(runs=folder))
     check(wanted, original.scenario, [kafka])
     with PlainDisplay(Console(stderr=True)) as display:
         launch = prepare(wanted, [kafka], display.note)
         jobs = min(AT_ONCE, MAX_BROKERS // original.scenario.cluster.brokers)
         ran = list(run_replays(original, [kafka], times=times, seed=None, launch=launch, display=display, jobs=jobs))
-    original, replays = judged_together(original, ran, judge, _note, anew=anew)
-    for run, same in ((one.run, one.same) for one in replays if one.run is not None):
+    original, replays = judge_replays(original, ran, judge, _note, anew=anew)
+    for run, same in ((one.run, one.is_same) for one in replays if one.run is not None):
         if keep is not None and not same:
             shutil.move(run.folder, keep / run.folder.name)
         else:
