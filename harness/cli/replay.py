@@ -15,7 +15,7 @@ from harness.cli.progress import judging_told
 from harness.cli.run_flow import check_runs, report_records_left, screen_for
 
 if TYPE_CHECKING:
-    from harness.replay.recorded import RecordedRun
+    from harness.replay.recorded import LoadedRun
     from harness.replay.replaying import Replay, ReplaySummary, UnjudgedReplay
 
 _DEPARTURES_MAX = 5
@@ -96,10 +96,10 @@ def run(args: Args) -> ExitCode:
     return ExitCode.worst(one.exit_code for one in found)
 
 
-def _recorded(folder: Path) -> RecordedRun:
-    from harness.replay.recorded import load_recorded, refuse_empty_run
+def _recorded(folder: Path) -> LoadedRun:
+    from harness.replay.recorded import load_run, refuse_empty_run
 
-    recorded = load_recorded(folder)
+    recorded = load_run(folder)
     refuse_empty_run(recorded)
     return recorded
 
@@ -108,7 +108,7 @@ def _note(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def _tell(original: RecordedRun, replays: list[Replay], found: list[ReplaySummary]) -> None:
+def _tell(original: LoadedRun, replays: list[Replay], found: list[ReplaySummary]) -> None:
     from analysis.report.summary import judged, summary_table, summary_text
     from harness.replay.finding import finding
 
@@ -161,7 +161,7 @@ def _tell_one(replay: Replay) -> None:
         print("    no departure")
 
 
-def _print_json(original: RecordedRun, replays: list[Replay], found: list[ReplaySummary]) -> None:
+def _print_json(original: LoadedRun, replays: list[Replay], found: list[ReplaySummary]) -> None:
     import msgspec
 
     from harness.replay.finding import finding

@@ -50,9 +50,9 @@ def command() -> Command:
 
 def powers(args: Args) -> PrivilegeRequest:
     """A cluster takes them. Raises `UsageError` for a record that is none, before any are taken."""
-    from harness.replay.recorded import load_recorded
+    from harness.replay.recorded import load_run
 
-    load_recorded(args.run)
+    load_run(args.run)
     jobs_of(args)
     return PrivilegeRequest(runtime=args.runtime, folders=(args.runs, _out(args, "").parent))
 
@@ -62,17 +62,17 @@ def run(args: Args) -> ExitCode:
     import msgspec
 
     from harness.cli.judging import judging
-    from harness.replay.recorded import load_recorded
+    from harness.replay.recorded import load_run
     from harness.replay.replaying import with_recorded_power_loss
-    from harness.shrink.goal import goal_from
+    from harness.shrink.file import is_from
+    from harness.shrink.goal import goal_from_record
     from harness.shrink.shrinking import shrink
-    from harness.shrink.writing import is_from
 
     seconds = budget_s_of(args)
     if args.times < 1:
         raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
     jobs = jobs_of(args)
-    recorded = load_recorded(args.run)
+    recorded = load_run(args.run)
     out = _out(args, recorded.scenario.name)
     check_place(out)
     if not is_from(out, recorded.manifest.run_id):
@@ -81,15 +81,15 @@ def run(args: Args) -> ExitCode:
     wanted = with_recorded_power_loss(recorded, wanted_of(args))
     runs = check_runs(wanted, recorded.scenario, [kafka])
     with (
-        _telling_that_it_goes_on(),
+        _report_interrupt(),
         judging([recorded.folder]) as judge,
         screen_for(as_json=args.json) as display,
     ):
         if recorded.verdict is None:
             display.note(judging_told())
             judge(recorded.folder)
-            recorded = load_recorded(args.run)
-        goal_from(recorded)
+            recorded = load_run(args.run)
+        goal_from_record(recorded)
         done = shrink(
             recorded,
             launch=runs.prepare(display),
@@ -123,23 +123,23 @@ def run(args: Args) -> ExitCode:
         print(f"{out}: {len(smaller.scenario.steps)} of {len(recorded.scenario.steps)} steps, ", end="")
         print(f"shown in {smaller.shown} of {smaller.times} runs; {done.runs} runs, {done.took_s / 60:.1f} min")
         if not smaller.finished:
-            print("the search did not get to its end; the same command goes on")
+            print("the search is not finished; the same command continues it")
         elif smaller.gave_way:
-            print("what is smaller yet showed the finding in half of its runs or fewer, and gave way to this; ", end="")
-            print("the same command comes to the same")
+            print("a smaller scenario showed the finding only in half of its runs or fewer; ", end="")
+            print("the same command would give the same result")
         power_loss = f" --power-loss {wanted.power_loss}" if wanted.power_loss != "auto" else ""
         print(f"next: ebbtide run {shlex.quote(str(out))} --kafka {kafka}{power_loss}")
     return ExitCode.AS_PREDICTED if smaller.shown * 2 > smaller.times else ExitCode.INCONCLUSIVE
 
 
 @contextlib.contextmanager
-def _telling_that_it_goes_on() -> Iterator[None]:
-    """Say so where the search is interrupted."""
+def _report_interrupt() -> Iterator[None]:
+    """Print that the same command continues the search, if the search is interrupted."""
     try:
         yield
     except BaseException as error:
         if is_interrupt(error):
-            print("what its runs have said is kept; next: the same command goes on", file=sys.stderr)
+            print("the answers of the runs so far are kept; next: the same command continues", file=sys.stderr)
         raise
 
 

@@ -16,7 +16,7 @@ from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import Verdict
 from harness.nightly.store import FinishedJob, Followup, NightPlan, Store
 from harness.replay.plan import plan
-from harness.replay.recorded import RecordedRun, load_recorded
+from harness.replay.recorded import LoadedRun, load_run
 from harness.replay.replaying import UnjudgedReplay, judge_replay, run_replays, summarize
 from harness.runner.display import Display
 from harness.runner.launch import Launch
@@ -149,7 +149,7 @@ def follow_up(
     assert done.run_id is not None
     found = Followup(run_id=done.run_id, settled=False)
     try:
-        recorded = load_recorded(store.runs / done.run_id)
+        recorded = load_run(store.runs / done.run_id)
         ran = list(_replays(store, recorded, launch, display, jobs, log, until_s))
         if len(ran) < REPLAYS:
             return msgspec.structs.replace(found, failure="the time ended before all replays had run")
@@ -186,7 +186,7 @@ def follow_up(
 
 
 def _replays(
-    store: Store, recorded: RecordedRun, launch: Launch, display: Display, jobs: int, log: Path, until_s: float
+    store: Store, recorded: LoadedRun, launch: Launch, display: Display, jobs: int, log: Path, until_s: float
 ) -> Iterator[UnjudgedReplay]:
     """Yield the replays of an earlier, interrupted follow-up, then run the missing ones while there is time."""
     run_id, kafka = recorded.manifest.run_id, recorded.manifest.kafka

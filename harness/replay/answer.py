@@ -13,7 +13,7 @@ from ebbtide.record.predicted import fitting
 from ebbtide.record.properties import NO_COMMITTED_LOSS
 from ebbtide.record.verdict import Verdict, acked_by_brokers
 from ebbtide.scenario.steps.table import ADMIN_KINDS
-from harness.replay.recorded import RecordedRun
+from harness.replay.recorded import LoadedRun
 
 _NO_FAULTS = frozenset({"wait", *ADMIN_KINDS})
 """Kinds of step that are not faults."""
@@ -33,7 +33,7 @@ class ReplayAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answer(
-    original: RecordedRun, kafka: str, replays: Sequence[RecordedRun], *, failed: Sequence[str] = ()
+    original: LoadedRun, kafka: str, replays: Sequence[LoadedRun], *, failed: Sequence[str] = ()
 ) -> ReplayAnswer:
     """Answer whether `kafka` would have saved the records that `original` lost.
 
@@ -62,7 +62,7 @@ def answer(
     return ReplayAnswer(kafka=kafka, saved=saved, why=why, clauses=clauses)
 
 
-def committed_lost(run: RecordedRun) -> int:
+def committed_lost(run: LoadedRun) -> int:
     """Count the committed records known to be lost, including those without a known cause."""
     verdict = run.verdict
     if verdict is None:
@@ -72,7 +72,7 @@ def committed_lost(run: RecordedRun) -> int:
     return sum(one.count for one in verdict.losses if one.committed) + max(0, found - attributed)
 
 
-def why_inconclusive(run: RecordedRun) -> str | None:
+def why_inconclusive(run: LoadedRun) -> str | None:
     """Say why a run without a known loss does not prove that nothing was lost; None if it does."""
     if run.verdict is None:
         return "it was not judged"
@@ -84,7 +84,7 @@ def why_inconclusive(run: RecordedRun) -> str | None:
     return None if _is_loss_decided(run.verdict) else "the judge could not decide whether committed records were lost"
 
 
-def _why_not_comparable(run: RecordedRun) -> str | None:
+def _why_not_comparable(run: LoadedRun) -> str | None:
     """Say why a run that lost nothing is not comparable with the record; None if it is.
 
     Its faults met a cluster in another state, or no record was acked.
@@ -98,7 +98,7 @@ def _why_not_comparable(run: RecordedRun) -> str | None:
     return None
 
 
-def clause(run: RecordedRun) -> str:
+def clause(run: LoadedRun) -> str:
     """Return the clause that explains the run's verdict: the meaning of its causes, or its prediction's clause."""
     kafka = run.manifest.kafka
     causes = sorted({one.cause for one in run.verdict.losses if one.committed}) if run.verdict is not None else []
@@ -116,6 +116,6 @@ def _count_text(count: int) -> str:
     return f"{count:,} committed record{'s' if count != 1 else ''}"
 
 
-def _cause_names(runs: Sequence[RecordedRun]) -> str:
+def _cause_names(runs: Sequence[LoadedRun]) -> str:
     found = {one.cause for run in runs if run.verdict is not None for one in run.verdict.losses if one.committed}
     return ", ".join(sorted(found)) or "cause not known"

@@ -14,7 +14,7 @@ import msgspec
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.table import CUT_KINDS
 from harness.replay.finding import facts_of, finding
-from harness.replay.recorded import RecordedRun
+from harness.replay.recorded import LoadedRun
 from harness.replay.sequences import Sequences, best_naming, count_common, rename_brokers, sequences_of
 from harness.runner.gates import sides_of
 
@@ -58,7 +58,7 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True):
         return sum(known) / len(known)
 
 
-def compare(one: RecordedRun, other: RecordedRun, planned: Mapping[int, int] | None = None) -> Repetition:
+def compare(one: LoadedRun, other: LoadedRun, planned: Mapping[int, int] | None = None) -> Repetition:
     """Compare `other` with `one`; `planned` is the renaming of brokers that `other` was run with."""
     topics = tuple(one.scenario.topics)
     recorded, replayed = sequences_of(one.timeline, topics), sequences_of(other.timeline, topics)
@@ -85,7 +85,7 @@ def compare(one: RecordedRun, other: RecordedRun, planned: Mapping[int, int] | N
     )
 
 
-def _controller_naming(one: RecordedRun, other: RecordedRun) -> dict[int, int]:
+def _controller_naming(one: LoadedRun, other: LoadedRun) -> dict[int, int]:
     """Return the renaming of controllers under which most steps acted on the same ones."""
     ids = one.manifest.topology.controllers
     if sorted(ids) != sorted(other.manifest.topology.controllers):
@@ -101,7 +101,7 @@ def _controller_naming(one: RecordedRun, other: RecordedRun) -> dict[int, int]:
     return max((dict(zip(ids, order, strict=True)) for order in permutations(ids)), key=agreeing)
 
 
-def _steps_agree(one: RecordedRun, other: RecordedRun, naming: Mapping[int, int]) -> list[bool]:
+def _steps_agree(one: LoadedRun, other: LoadedRun, naming: Mapping[int, int]) -> list[bool]:
     """For each step, return whether it had the same effect in both runs."""
     both = zip_longest(one.steps, other.steps)
     return [_describe_step(left, naming, right) == _describe_step(right, {}, left) for left, right in both]
@@ -144,7 +144,7 @@ def _lost_logs(entry: StepEntry, naming: Mapping[int, int]) -> Iterator[str]:
                 yield f"{name} on {naming.get(int(node), int(node))}"
 
 
-def _state_departures(one: RecordedRun, recorded: Sequences, replayed: Sequences) -> Iterator[Departure]:
+def _state_departures(one: LoadedRun, recorded: Sequences, replayed: Sequences) -> Iterator[Departure]:
     """Yield the first state of each partition that differs."""
     for name in recorded.keys() | replayed.keys():
         pairs = zip_longest(recorded.get(name, ()), replayed.get(name, ()))
@@ -164,7 +164,7 @@ def _state_departures(one: RecordedRun, recorded: Sequences, replayed: Sequences
 
 
 def _step_departures(
-    one: RecordedRun, other: RecordedRun, naming: Mapping[int, int], agreed: Sequence[bool]
+    one: LoadedRun, other: LoadedRun, naming: Mapping[int, int], agreed: Sequence[bool]
 ) -> Iterator[Departure]:
     for at, same in enumerate(agreed):
         if same:
@@ -181,7 +181,7 @@ def _step_departures(
         )
 
 
-def _verdict_departure(one: RecordedRun, other: RecordedRun) -> Iterator[Departure]:
+def _verdict_departure(one: LoadedRun, other: LoadedRun) -> Iterator[Departure]:
     if one.verdict is not None and other.verdict is not None and not _has_same_finding(one, other):
         at_ns = one.manifest.end_ns or 0
         yield Departure(
@@ -193,19 +193,19 @@ def _verdict_departure(one: RecordedRun, other: RecordedRun) -> Iterator[Departu
         )
 
 
-def _step_before(one: RecordedRun, at_ns: int) -> int | None:
+def _step_before(one: LoadedRun, at_ns: int) -> int | None:
     before = [entry.index for entry in one.steps if entry.fired_ns is not None and entry.fired_ns <= at_ns]
     return before[-1] if before else None
 
 
-def _verdicts_agree(one: RecordedRun, other: RecordedRun) -> float | None:
+def _verdicts_agree(one: LoadedRun, other: LoadedRun) -> float | None:
     if one.verdict is None or other.verdict is None:
         return None
     left, right = facts_of(one.verdict), facts_of(other.verdict)
     return len(left & right) / len(left | right)
 
 
-def _has_same_finding(one: RecordedRun, other: RecordedRun) -> bool | None:
+def _has_same_finding(one: LoadedRun, other: LoadedRun) -> bool | None:
     if one.verdict is None or other.verdict is None:
         return None
     return finding(one.verdict).is_repeated_in(finding(other.verdict))

@@ -19,7 +19,7 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario, StepSpec, TopicSpec
 from ebbtide.scenario.plain import from_plain, to_plain
 from ebbtide.scenario.steps.table import CUT_KINDS, WIRE_KINDS
-from harness.replay.recorded import RecordedRun
+from harness.replay.recorded import LoadedRun
 from harness.runner.gates import Gate, Mark, PartitionWas, Sides, marks, sides_of
 
 BROKER = re.compile(r"\bbroker\((\d+)\)")
@@ -55,7 +55,7 @@ class _Stretch(msgspec.Struct, frozen=True, kw_only=True):
         return (self.fired_ns - self.came_ns) / 1e9
 
 
-def gates_of(recorded: RecordedRun, naming: Naming, *, with_elr: bool) -> dict[int, Gate]:
+def gates_of(recorded: LoadedRun, naming: Naming, *, with_elr: bool) -> dict[int, Gate]:
     """Return the gate of each step that fired, by its index.
 
     `with_elr` false leaves the ELR out, for a release that may have none.
@@ -81,7 +81,7 @@ def gates_of(recorded: RecordedRun, naming: Naming, *, with_elr: bool) -> dict[i
     return gates
 
 
-def _stretches(recorded: RecordedRun, naming: Naming, *, with_elr: bool) -> Iterator[tuple[StepEntry, _Stretch]]:
+def _stretches(recorded: LoadedRun, naming: Naming, *, with_elr: bool) -> Iterator[tuple[StepEntry, _Stretch]]:
     steps = recorded.scenario.steps
     by_id = {int(found) for step in steps for text in strings_of(step) for found in BROKER.findall(text)}
     alike = frozenset(_rename(naming, broker) for broker in recorded.manifest.topology.brokers if broker not in by_id)
@@ -100,7 +100,7 @@ def _stretches(recorded: RecordedRun, naming: Naming, *, with_elr: bool) -> Iter
 class _Reader:
     """Reads what changed in one stretch of a record."""
 
-    def __init__(self, recorded: RecordedRun, naming: Naming, mark: Mark, with_elr: bool) -> None:
+    def __init__(self, recorded: LoadedRun, naming: Naming, mark: Mark, with_elr: bool) -> None:
         self._recorded = recorded
         self._naming = naming
         self._mark = mark
@@ -220,7 +220,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     naming: dict[int, int]
 
 
-def plan(recorded: RecordedRun, *, kafka: str | None = None, seed: int | None = None) -> ReplayPlan:
+def plan(recorded: LoadedRun, *, kafka: str | None = None, seed: int | None = None) -> ReplayPlan:
     """Plan a run of the recorded schedule on `kafka`; None is the record's own release.
 
     `seed` draws other ids for the brokers; None keeps them. On another release no gate waits for the ELR, nor for the
@@ -242,7 +242,7 @@ def plan(recorded: RecordedRun, *, kafka: str | None = None, seed: int | None = 
     )
 
 
-def _assignment(recorded: RecordedRun, name: str, topic: TopicSpec, naming: Naming) -> tuple[tuple[int, ...], ...]:
+def _assignment(recorded: LoadedRun, name: str, topic: TopicSpec, naming: Naming) -> tuple[tuple[int, ...], ...]:
     """Return the replicas of each partition when the topic was made, preferred leader first."""
     first = [recorded.timeline.states(name, partition)[:1] for partition in range(topic.partitions)]
     replicas = tuple(states[0].replicas for states in first if states)

@@ -26,7 +26,7 @@ from ebbtide.scenario.write import SCENARIO
 from harness.runner.gates import standing
 
 
-class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
+class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run record; `verdict` is None if it was not judged."""
 
     folder: Path
@@ -78,7 +78,7 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
         return [pc.sum(pc.less_equal(done, at_ns)).as_py() or 0 for at_ns in times_ns]
 
 
-def refuse_empty_run(recorded: RecordedRun) -> None:
+def refuse_empty_run(recorded: LoadedRun) -> None:
     """Raise `UsageError` for a run that failed before its first step and before any record was acked."""
     manifest, folder = recorded.manifest, recorded.folder
     if (
@@ -96,7 +96,7 @@ def refuse_empty_run(recorded: RecordedRun) -> None:
     )
 
 
-def load_recorded(folder: Path) -> RecordedRun:
+def load_run(folder: Path) -> LoadedRun:
     """Read a run record.
 
     Raises `UsageError` for a folder that is not a record, for a damaged record, for one without scenario.toml, and for
@@ -111,7 +111,7 @@ def load_recorded(folder: Path) -> RecordedRun:
             next=LIST_RECORDS,
         )
     verdict = read_verdict(folder)
-    return RecordedRun(
+    return LoadedRun(
         folder=folder,
         manifest=manifest,
         scenario=load(folder / SCENARIO, next=f"ebbtide validate {shlex.quote(str(folder / SCENARIO))}", to_run=True),

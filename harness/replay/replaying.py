@@ -22,7 +22,7 @@ from ebbtide.scratch import Scratch
 from harness.replay.answer import ReplayAnswer, answer
 from harness.replay.compare import Repetition, compare
 from harness.replay.plan import ReplayPlan, plan
-from harness.replay.recorded import RecordedRun, load_recorded
+from harness.replay.recorded import LoadedRun, load_run
 from harness.runner.display import Display
 from harness.runner.launch import Launch, Wanted
 from harness.runner.run import RunRequest, new_seed
@@ -38,7 +38,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     """One replay, judged and compared with its record; without `run`, `failure` says what prevented that."""
 
     kafka: str
-    run: RecordedRun | None = None
+    run: LoadedRun | None = None
     repetition: Repetition | None = None
     failure: str | None = None
 
@@ -57,7 +57,7 @@ class UnjudgedReplay(msgspec.Struct, frozen=True, kw_only=True):
     failure: str | None = None
 
 
-def with_recorded_power_loss(original: RecordedRun, wanted: Wanted) -> Wanted:
+def with_recorded_power_loss(original: LoadedRun, wanted: Wanted) -> Wanted:
     """Return `wanted` with the record's power-loss method, unless the user chose one.
 
     The default is a real power loss where the host can do it, so only a record with `truncate` changes `wanted`.
@@ -67,7 +67,7 @@ def with_recorded_power_loss(original: RecordedRun, wanted: Wanted) -> Wanted:
     return wanted
 
 
-def launch_differences(original: RecordedRun, launch: Launch) -> str | None:
+def launch_differences(original: LoadedRun, launch: Launch) -> str | None:
     """Describe the settings in which the replays differ from the record; None if none do."""
     manifest, found = original.manifest, []
     loses_power = not LOSES_POWER.isdisjoint({kind for one in original.scenario.steps for kind in (one.step, one.mode)})
@@ -80,7 +80,7 @@ def launch_differences(original: RecordedRun, launch: Launch) -> str | None:
 
 
 def run_replays(
-    original: RecordedRun,
+    original: LoadedRun,
     releases: Sequence[str],
     *,
     times: int,
@@ -137,7 +137,7 @@ def run_replays(
                 yield UnjudgedReplay(kafka=kafka, plan=planned, failure=end.what)
 
 
-def judge_replay(original: RecordedRun, ran: UnjudgedReplay, judge: Judge) -> Replay:
+def judge_replay(original: LoadedRun, ran: UnjudgedReplay, judge: Judge) -> Replay:
     """Judge a replay and compare it with the record; a replay that cannot be judged has failed."""
     if ran.record is None:
         return Replay(kafka=ran.kafka, failure=ran.failure)
@@ -145,20 +145,20 @@ def judge_replay(original: RecordedRun, ran: UnjudgedReplay, judge: Judge) -> Re
         end = judge(ran.record)
         if isinstance(end, EbbtideError):
             raise end
-        run = load_recorded(ran.record)
+        run = load_run(ran.record)
     except EbbtideError as error:
         return Replay(kafka=ran.kafka, failure=f"{ran.record} could not be judged: {error.what}")
     return Replay(kafka=ran.kafka, run=run, repetition=compare(original, run, ran.plan.naming))
 
 
 def judge_replays(
-    original: RecordedRun,
+    original: LoadedRun,
     done: Sequence[UnjudgedReplay],
     judge: JudgeAll,
     note: Callable[[str], None],
     *,
     anew: bool = True,
-) -> tuple[RecordedRun, list[Replay]]:
+) -> tuple[LoadedRun, list[Replay]]:
     """Judge replays and compare them with the record; with `anew`, judge the record again by the same rules.
 
     A record that cannot be judged again keeps its stored verdict, and `note` gets the reason. Raises `EbbtideError` if
@@ -179,8 +179,8 @@ def judge_replays(
 
 
 def _with_new_verdict(
-    original: RecordedRun, end: Verdict | EbbtideError, restore: Callable[[], None], note: Callable[[str], None]
-) -> RecordedRun:
+    original: LoadedRun, end: Verdict | EbbtideError, restore: Callable[[], None], note: Callable[[str], None]
+) -> LoadedRun:
     """Return the record with its new verdict, or call `restore` and return it with its stored verdict.
 
     An inconclusive verdict does not replace a conclusive one: the record may have lost tables since.
@@ -199,7 +199,7 @@ def _with_new_verdict(
     return original
 
 
-def missed_gate(run: RecordedRun) -> str | None:
+def missed_gate(run: LoadedRun) -> str | None:
     """Describe the first gate whose state did not come, with the state that came instead; None if all came."""
     for entry in run.steps:
         if entry.state.get("reached") is False:
@@ -219,7 +219,7 @@ class ReplaySummary(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: ExitCode
 
 
-def summarize(original: RecordedRun, replays: Sequence[Replay]) -> list[ReplaySummary]:
+def summarize(original: LoadedRun, replays: Sequence[Replay]) -> list[ReplaySummary]:
     """Summarize the replays of each release, in the order in which the releases ran."""
     return [
         _summary(original, kafka, [one for one in replays if one.kafka == kafka])
@@ -227,7 +227,7 @@ def summarize(original: RecordedRun, replays: Sequence[Replay]) -> list[ReplaySu
     ]
 
 
-def _summary(original: RecordedRun, kafka: str, replays: Sequence[Replay]) -> ReplaySummary:
+def _summary(original: LoadedRun, kafka: str, replays: Sequence[Replay]) -> ReplaySummary:
     compared = [one.repetition.fidelity for one in replays if one.repetition is not None]
     elsewhere = kafka != original.manifest.kafka
     runs = [one.run for one in replays if one.run is not None]

@@ -1,4 +1,4 @@
-"""Delta debugging: the items of which none can be left out (Zeller and Hildebrandt, 2002), whatever decides."""
+"""Delta debugging (Zeller and Hildebrandt, 2002): finds items of which none can be left out."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ Items = tuple[int, ...]
 
 
 class Subset(NamedTuple):
-    """Items to ask about; `time`: how often these, or others without the same one item, were refused before."""
+    """A subset of the items to test; `time` counts the earlier refusals of it, or of another without the same item."""
 
     kept: Items
     time: int = 0
 
 
 First = Callable[[Iterable[Subset]], Subset | None]
-"""The first of several parts that shows; None: none does. May take more of them than it needs, to ask side by side."""
+"""Returns the first subset that shows the finding, or None; may draw more than it needs, to test in parallel."""
 
 
 def ddmin(
     items: Items, first: First, *, whole: Callable[[Items], Items] = lambda items: items, refusals: int = 1
 ) -> Items:
-    """A part of `items`, which all differ, that shows, and no longer does without any one of them.
+    """Return a subset of `items` that shows the finding, and does not without any one of its items.
 
-    `items` is taken to show. `whole` leaves out what makes no sense without what was left out before, so that only
-    meaningful parts are asked about. An item that stays was refused alone at least `refusals` times: the first time
-    may have been bad luck. Apart from that no part is asked about twice.
+    `items` are distinct and are assumed to show it. `whole` removes the items that are invalid without those left out,
+    so that only valid subsets are tested. An item stays only after at least `refusals` refusals of the rest without
+    it: a single refusal may be bad luck. Apart from that, no subset is tested twice.
     """
     search = _Search(first, whole)
     size = len(items) // 2
@@ -44,9 +44,10 @@ class _Search:
         self._refused: Counter[Items] = Counter()
 
     def without_chunks(self, items: Items, size: int) -> Items:
-        """One pass from the end, going on where it was after a success: what was just refused is no likelier now.
+        """Leave out chunks in one pass from the end; after a success, continue at the same place.
 
-        Chunks alone are not asked about, as the original does: what a loss takes lies scattered over a schedule.
+        Unlike the original algorithm this does not test single chunks: the steps that cause a loss are scattered over
+        a schedule.
         """
         end = len(items)
         while end > 0:
@@ -54,7 +55,7 @@ class _Search:
             for high in range(end, 0, -size):
                 low = max(0, high - size)
                 lows.setdefault(self._whole(items[:low] + items[high:]), low)
-            kept = self._asked(Subset(part) for part in lows if not self._refused[part])
+            kept = self._first_shown(Subset(part) for part in lows if not self._refused[part])
             if kept is None:
                 break
             left = set(items[: lows[kept]])
@@ -62,11 +63,11 @@ class _Search:
         return items
 
     def without_each(self, items: Items, refusals: int) -> Items:
-        """One item after the other, round and round, until none can be left out of what is left."""
+        """Leave out single items, in rounds, until none of those left can be left out."""
         alone: Counter[int] = Counter()
         after = items
         while True:
-            # Those that come next after a success, then those that were refused before it.
+            # After a success, first the items after it, then those that were refused before it.
             in_turn = [item for item in reversed(items) if item in after]
             in_turn += [item for item in reversed(items) if item not in after]
             without = {item: self._whole(tuple(one for one in items if one != item)) for item in in_turn}
@@ -76,21 +77,21 @@ class _Search:
                 return items
             before = self._refused.copy()
             times = {without[item]: max(alone[item], self._refused[without[item]]) for item in unsure}
-            kept = self._asked(Subset(part, time) for part, time in times.items())
+            kept = self._first_shown(Subset(part, time) for part, time in times.items())
             refused = [item for item in unsure if self._refused[without[item]] > before[without[item]]]
             alone.update(refused)
             if kept is not None:
                 items, after = kept, tuple(item for item in kept if item in unsure and item not in refused)
 
-    def _asked(self, parts: Iterable[Subset]) -> Items | None:
+    def _first_shown(self, parts: Iterable[Subset]) -> Items | None:
         offered: list[Items] = []
 
-        def noted() -> Iterator[Subset]:
+        def note_offered() -> Iterator[Subset]:
             for part in parts:
                 offered.append(part.kept)
                 yield part
 
-        shown = self._first(noted())
-        # Those after the one that shows may not have been asked at all.
+        shown = self._first(note_offered())
+        # Subsets after the one that shows may not have been tested.
         self._refused.update(offered if shown is None else offered[: offered.index(shown.kept)])
         return None if shown is None else shown.kept

@@ -1,4 +1,4 @@
-"""What a shrink keeps: one anomaly by one cause, the gravest of the record, or all that it shows."""
+"""Chooses the finding that a shrink keeps: the gravest fact of the record, or all facts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ebbtide.errors import UsageError
 from ebbtide.record.verdict import Outcome, Verdict
 from ebbtide.scenario.model import LossExpectation, Prediction
 from harness.replay.finding import RunFinding, finding
-from harness.replay.recorded import RecordedRun
+from harness.replay.recorded import LoadedRun
 
 COMMITTED = "committed loss by "
 UNCOMMITTED = "uncommitted loss by "
@@ -22,7 +22,10 @@ _VIOLATED = "violated "
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
-    """The finding to keep, and how a run ends that shows it under `prediction`; `besides`: what else was recorded."""
+    """The facts to keep, and the outcome under `prediction` of a run that shows them.
+
+    `besides` are the other facts of the record.
+    """
 
     facts: tuple[str, ...]
     outcome: Outcome
@@ -31,25 +34,28 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_loss(self) -> bool:
-        """Whether it cannot be had without an acked record that is gone."""
+        """Whether the finding needs a lost record."""
         return any(fact.startswith((COMMITTED, UNCOMMITTED)) for fact in self.facts)
 
 
-def goal_from(recorded: RecordedRun, *, keep_all: bool = False) -> Goal:
-    """The gravest of the record, or everything. Raises `UsageError` for a record that shows nothing."""
+def goal_from_record(recorded: LoadedRun, *, keep_all: bool = False) -> Goal:
+    """Return the goal of shrinking a record: its gravest fact, or all of them.
+
+    Raises `UsageError` for a record that shows nothing.
+    """
     found = finding(recorded.verdict) if recorded.verdict is not None else None
     if recorded.verdict is None or found is None or not found.facts:
         raise UsageError(
-            "there is nothing to keep while shrinking: the record shows no loss, no anomaly and no violation",
+            "the record shows no loss, no anomaly and no violation: there is nothing to shrink",
             where=str(recorded.folder),
             next=f"ebbtide analyze {shlex.quote(str(recorded.folder))}",
         )
-    keep = found.facts if keep_all else (gravest(found, recorded.verdict),)
-    return goal_of(found, recorded.manifest.kafka, f"shown by run {recorded.manifest.run_id}", keep=keep)
+    keep = found.facts if keep_all else (gravest_fact(found, recorded.verdict),)
+    return goal_to_keep(found, recorded.manifest.kafka, f"shown by run {recorded.manifest.run_id}", keep=keep)
 
 
-def gravest(found: RunFinding, verdict: Verdict) -> str:
-    """Of the facts, a loss that nothing explains, a violation, or else what took most records or came most often."""
+def gravest_fact(found: RunFinding, verdict: Verdict) -> str:
+    """Return the gravest fact: an unexplained loss, then a violation, then the fact with the highest count."""
     counts: Counter[str] = Counter()
     for loss in verdict.losses:
         counts[f"{COMMITTED if loss.committed else UNCOMMITTED}{loss.cause}"] += loss.count
@@ -59,10 +65,11 @@ def gravest(found: RunFinding, verdict: Verdict) -> str:
     return max(found.facts, key=lambda fact: (fact == _UNEXPLAINED, fact.startswith(_VIOLATED), counts[fact]))
 
 
-def goal_of(found: RunFinding, kafka: str, clause: str, *, keep: tuple[str, ...] | None = None) -> Goal:
-    """What to predict so that what is to be kept (all that was found) is as predicted; a violation can only contradict.
+def goal_to_keep(found: RunFinding, kafka: str, clause: str, *, keep: tuple[str, ...] | None = None) -> Goal:
+    """Return the goal to keep the facts `keep` of a finding; None keeps all.
 
-    The cause is asked for only where no other was found beside it: a run with two would contradict.
+    Its prediction makes a run that shows them as predicted, or contradicted if one of them is a violation. It predicts
+    a cause only if the finding has no second one: a run with both would contradict it.
     """
     facts = found.facts if keep is None else keep
     causes = [fact.removeprefix(COMMITTED) for fact in found.facts if fact.startswith(COMMITTED)]

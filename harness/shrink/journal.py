@@ -1,7 +1,7 @@
-"""What a shrink has found out, one candidate a line, so that a killed one goes on where it was.
+"""The journal of a shrink: one decided candidate a line, so that a killed shrink can continue.
 
-The search itself is deterministic: started again, it asks the same questions in the same order, and those that are
-answered here cost nothing.
+The search is deterministic: started again, it tests the same candidates in the same order. Those that the journal
+knows need no run.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ JOURNAL = "journal.jsonl"
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """The folder of a shrink, made, and no other's meanwhile: two would remove each other's clusters and records.
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Make and lock the folder of a shrink: two shrinks would remove each other's clusters and records.
 
-    Raises `NotHeld` where another shrink holds it, and `HarnessError`.
+    Raises `NotHeld` if another shrink holds the lock, and `HarnessError` if the folder cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -36,13 +36,16 @@ def held(folder: Path) -> Iterator[None]:
         folder,
         busy="another shrink of this run is under way",
         unlockable="the state of the shrink cannot be locked",
-        next="wait until it has ended, or end it with kill; then the same command goes on where it was",
+        next="wait until it has ended, or end it with kill; then the same command continues it",
     ):
         yield
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a candidate shows the finding, and why not. `ran`: it took a real run; `record`: where that is kept."""
+    """Whether a candidate shows the finding, and why not.
+
+    `ran`: the decision took a real run; `record`: the folder of that run, if it was kept.
+    """
 
     shows: bool
     why: str = ""
@@ -59,9 +62,9 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Journal:
-    """The decisions of one shrink, by candidate; `folder` is made.
+    """The decisions of one shrink, by candidate; makes `folder`.
 
-    `way`: how the candidates are run. What runs made another way said is no answer, and is not known here.
+    `way` describes how the candidates are run. Decisions by runs of another way are kept, but not used.
     """
 
     def __init__(self, folder: Path, *, way: str = "") -> None:
@@ -83,11 +86,11 @@ class Journal:
         self._torn = bool(lines) and not lines[-1].endswith(b"\n")
 
     def get(self, key: str) -> Decision | None:
-        """What was decided before."""
+        """Return the earlier decision about a candidate, or None."""
         return self._known.get(key)
 
     def put(self, key: str, what: str, decision: Decision) -> None:
-        """Keep a decision, on the disk when this returns. Raises `HarnessError`."""
+        """Write a decision; it is synced when this returns. Raises `HarnessError` if it cannot be written."""
         self._known[key] = decision
         line = msgspec.json.encode(_Line(key=key, what=what, decision=decision, way=self.way)) + b"\n"
         try:
@@ -97,11 +100,11 @@ class Journal:
         self._torn = False
 
     def runs(self) -> list[Decision]:
-        """The decisions that took a real run."""
+        """Return the decisions that took a real run."""
         return [one for one in self._known.values() if one.ran]
 
     def key_of(self, scenario: Scenario, time: int = 0) -> str:
-        """The name of a candidate; `time` tells repetitions apart. No other way of running shares it."""
+        """Return the key of a candidate, made of its scenario, its way to run and its repetition `time`."""
         text = f"{self.way}\n{text_of(scenario)}"
         return hashlib.sha256(text.encode()).hexdigest()[:16] + (f"-{time}" if time else "")
 

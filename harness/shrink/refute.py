@@ -1,7 +1,7 @@
-"""Candidates that need no run: the specification's explorer shows that they cannot lose a committed record.
+"""Refutes candidates without a run: the specification's explorer shows that they lose no committed record.
 
-What a schedule can do at most is read as a budget, and every state within it is searched. Only a search that saw
-them all refutes; a step that the model does not know, or a search that takes too long, leaves the answer to a run.
+The most that a schedule can do becomes a budget, and the explorer searches every state within it. Only a complete
+search refutes. A run decides if the model does not know a step or if the search takes too long.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SINGLE = ("leader", "last-known-leader", "broker", "controller")
 
 
 class Refuter:
-    """Asks the model of one release; answers are kept, since many candidates have the same budget."""
+    """Asks the model of one release; keeps its answers, because many candidates have the same budget."""
 
     def __init__(self, kafka: str, features: Mapping[str, int]) -> None:
         self._known: dict[Bounds, str | None] = {}
@@ -35,25 +35,25 @@ class Refuter:
         except UsageError:
             self._variant: str | None = None
             return
-        # The explorer takes the ELR on wherever the variant knows it, which would refute too much where it is off.
+        # The explorer assumes the ELR where the variant has it; with the ELR off it would refute too much.
         off = protocol.has_elr and not features.get(ELR_VERSION, 0)
         self._variant = None if off else protocol.name
 
     def __call__(self, scenario: Scenario) -> str | None:
-        """Why the scenario can lose no committed record; None: it may."""
+        """Say why the scenario cannot lose a committed record; None if it may."""
         bounds = bounds_of(scenario)
         if self._variant is None or bounds is None:
             return None
         if bounds not in self._known:
             answer = ask(self._variant, bounds, property_named("committed"), max_time_s=MAX_SEARCH_S)
             model = self._variant.replace("_", "-")
-            why = f"the model of {model} loses nothing: {answer.found.states:,} states, all seen"
+            why = f"the model of {model} loses no record in any of its {answer.found.states:,} states"
             self._known[bounds] = why if answer.holds else None
         return self._known[bounds]
 
 
 def bounds_of(scenario: Scenario) -> Bounds | None:
-    """What the schedule can do to a partition at most; None: more than the model's budgets can say."""
+    """Return the most that the schedule can do to a partition; None if the model's budgets cannot express it."""
     if scenario.cluster.broker_properties or scenario.cluster.controller_properties:
         return None
     if any(topic.config for topic in scenario.topics.values()):
@@ -82,7 +82,7 @@ def _costs(step: StepSpec) -> tuple[str, ...] | None:
 
 
 def _targets(step: StepSpec, scenario: Scenario) -> int:
-    """How many brokers the step can hit at most."""
+    """Return how many brokers the step can hit at most."""
     try:
         role = parse_role(step.target or "brokers")
     except UsageError:

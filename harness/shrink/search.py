@@ -1,4 +1,4 @@
-"""The search for a smaller scenario: guesses, then steps, then cluster and workload. Whatever decides is passed in."""
+"""Searches for a smaller scenario: tries guesses, then fewer steps, then a smaller cluster and workload."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from ebbtide.errors import EbbtideError, ExitCode
 from ebbtide.scenario.meaning import meaning
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.references import nothing_wrong
-from harness.shrink.asking import Asking, Candidate, Decide, OutOfBudget, Refute
+from harness.shrink.answers import Candidate, CandidateAnswers, Decide, OutOfBudget, Refute
 from harness.shrink.ddmin import Items, Subset, ddmin
 from harness.shrink.journal import Journal
 from harness.shrink.states import RecordedStep
-from harness.shrink.steps import acked_at_first, described, meaningful, with_steps
-from harness.shrink.topology import LostPartition, Reduction, merged_waits, reductions
+from harness.shrink.steps import acked_at_first, kinds_text, with_steps, without_invalid_steps
+from harness.shrink.topology import LostPartition, Reduction, reductions, wait_reductions
 
 _TRIES_OF_WHOLE = 2
 _REFUSALS_OF_A_STEP = 2
-"""A step stays only if the finding did not come so often without it: one run may miss what most runs show."""
+"""A step stays after so many runs without it missed the finding: a single run may miss what most runs show."""
 
 
 class NotReproduced(EbbtideError):
-    """The schedule as recorded did not show its finding again."""
+    """The recorded schedule did not reproduce its finding."""
 
     exit_code = ExitCode.INCONCLUSIVE
 
 
-class Smaller(msgspec.Struct, frozen=True, kw_only=True):
-    """A scenario that showed the finding, and of how many runs it did in the end.
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A scenario that shows the finding in `shown` of its `times` confirming runs.
 
-    `finished`: the search got to its end: the same one again would find no other. `gave_way`: a smaller one was found,
-    which showed the finding too seldom; else nothing more could be left out of a finished one, as far as runs say.
+    `finished`: the search is complete, and the same search again would find no other. `gave_way`: the search found a
+    smaller scenario, which showed the finding too seldom.
     """
 
     scenario: Scenario
@@ -44,23 +44,23 @@ class Smaller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule to shrink, and what its steps were in the record; `was` is empty, or as long as the steps."""
+    """A schedule to shrink, and its steps in the record; `was` is empty, or as long as the steps."""
 
     scenario: Scenario
     was: tuple[RecordedStep, ...] = ()
 
     def part(self, kept: Sequence[int], *, patient: bool = False) -> Start:
-        """With these of its steps only."""
+        """Return the start with only the steps `kept`."""
         scenario = with_steps(self.scenario, kept, acked_at_first(self.scenario), was=self.was, patient=patient)
         return Start(scenario=scenario, was=tuple(self.was[at] for at in kept) if self.was else ())
 
-    def meaningful(self, kept: Sequence[int]) -> tuple[int, ...]:
-        """`kept` without the steps that make no sense alone."""
-        return meaningful(self.scenario, kept, acked_at_first(self.scenario))
+    def without_invalid_steps(self, kept: Sequence[int]) -> tuple[int, ...]:
+        """Return `kept` without the steps that are invalid without those left out."""
+        return without_invalid_steps(self.scenario, kept, acked_at_first(self.scenario))
 
 
 class Search:
-    """One search; `found` are the scenarios that showed the finding, each smaller than the one before."""
+    """One search; `found` are the scenarios that showed the finding, each smaller than the last."""
 
     def __init__(
         self,
@@ -73,7 +73,9 @@ class Search:
         jobs: int = 1,
     ) -> None:
         self._journal = journal
-        self._asking = Asking(decide=decide, refute=refute, journal=journal, time_left_s=time_left_s, note=note)
+        self._answers = CandidateAnswers(
+            decide=decide, refute=refute, journal=journal, time_left_s=time_left_s, note=note
+        )
         self._time_left_s = time_left_s
         self._note = note
         self._jobs = jobs
@@ -82,62 +84,65 @@ class Search:
 
     def carry_out(
         self, starts: Sequence[Start], guesses: Sequence[Sequence[int]], blamed: LostPartition | None, times: int
-    ) -> Smaller:
-        """Shrink the first of `starts` that shows, the same steps each; then confirm with `times` runs.
+    ) -> SearchResult:
+        """Shrink the first of `starts` that shows the finding, then confirm the result with `times` runs.
 
-        Raises `NotReproduced`, and `HarnessError`.
+        All `starts` have the same steps, with other triggers. Raises `NotReproduced`, and `HarnessError`.
         """
         self._times = times
         finished = True
         try:
             current = self._begin(starts, guesses)
-            # Runs of a smaller cluster with fewer records are quicker: worth one try before many.
+            # A smaller cluster with fewer records makes all later runs quicker, so this is worth one early try.
             current = msgspec.structs.replace(current, scenario=self._smaller_at_once(current.scenario, blamed))
             scenario = self._fewer_steps(current)
             scenario = self._smaller(scenario, reductions(scenario, blamed), "smaller")
-            self._smaller(scenario, merged_waits(scenario), "waits joined with what they wait for")
+            self._smaller(scenario, wait_reductions(scenario), "waits merged into the next step")
         except OutOfBudget:
             finished = False
-            self._note("the budget is spent: the search stops here, and goes on when it is started again")
+            self._note("the budget is spent: the search stops, and the same command continues it")
         if not self.found:
             raise NotReproduced(
-                "the budget was spent before the finding came again" if not finished else "the finding did not come",
-                next="a larger --budget, or `ebbtide replay` to see where the runs part",
+                "the budget was spent before a run reproduced the finding" if not finished else "no run reproduced it",
+                next="a larger --budget, or `ebbtide replay` to see where the runs depart",
             )
-        return self._confirmed(times, finished)
+        return self._confirm(times, finished)
 
     def _begin(self, starts: Sequence[Start], guesses: Sequence[Sequence[int]]) -> Start:
-        """The first guess that shows; else the whole schedule, which must."""
+        """Return the first guess that shows the finding, or the whole schedule; raises `NotReproduced`."""
         parts: list[tuple[Candidate, Start]] = []
         for guess in guesses:
             for start in starts:
-                kept = start.meaningful(guess)
+                kept = start.without_invalid_steps(guess)
                 if kept and len(kept) < len(start.scenario.steps):
                     part = start.part(kept)
-                    parts.append((Candidate(f"guess: {described(part.scenario.steps)}", part.scenario), part))
-        before = self._times_in_vain(starts)
+                    parts.append((Candidate(f"guess: {kinds_text(part.scenario.steps)}", part.scenario), part))
+        before = self._failed_tries(starts)
         for time in range(before, before + _TRIES_OF_WHOLE):
             parts += [(Candidate("the whole schedule", start.scenario, time), start) for start in starts]
         found = self._first(candidate for candidate, _ in parts)
         if found is None:
             raise NotReproduced(
-                f"the recorded schedule did not show its finding again in {_TRIES_OF_WHOLE * len(starts)} runs",
+                f"the recorded schedule did not reproduce its finding in {_TRIES_OF_WHOLE * len(starts)} runs",
                 where=str(self._journal.folder),
                 got=self._journal.way or None,
-                next="ebbtide replay RUN --times 5    (says how often it comes, and where the runs part); "
-                "the same command tries as often once more",
+                next="ebbtide replay RUN --times 5    (says how often it comes, and where the runs depart); "
+                "or the same command again, which tries as often once more",
             )
         return next(part for candidate, part in parts if candidate is found)
 
-    def _times_in_vain(self, starts: Sequence[Start]) -> int:
-        """How often earlier calls tried the whole, and ended for it: what seldom comes may come the next time."""
+    def _failed_tries(self, starts: Sequence[Start]) -> int:
+        """Count the tries of the whole schedule by earlier calls that ended in `NotReproduced`.
 
-        def in_vain(time: int) -> bool:
+        A new call tries again: a rare finding may come the next time.
+        """
+
+        def is_refused(time: int) -> bool:
             known = [self._journal.get(self._journal.key_of(start.scenario, time)) for start in starts]
             return all(one is not None and not one.shows for one in known)
 
         times = 0
-        while all(in_vain(time) for time in range(times, times + _TRIES_OF_WHOLE)):
+        while all(is_refused(time) for time in range(times, times + _TRIES_OF_WHOLE)):
             times += _TRIES_OF_WHOLE
         return times
 
@@ -151,26 +156,37 @@ class Search:
             return found
 
         def scenario_of(part: Subset) -> tuple[str, Scenario]:
-            # What was refused once may have lacked only the time that the steps which are gone took.
+            # A refused candidate may have lacked only the time that the steps left out took.
             smaller = start.part(part.kept, patient=patient or part.time > 0).scenario
-            return f"{len(part.kept)} steps: {described(smaller.steps)}", smaller
+            return f"{len(part.kept)} steps: {kinds_text(smaller.steps)}", smaller
 
-        ddmin(tuple(range(len(start.scenario.steps))), first, whole=start.meaningful, refusals=_REFUSALS_OF_A_STEP)
+        ddmin(
+            tuple(range(len(start.scenario.steps))),
+            first,
+            whole=start.without_invalid_steps,
+            refusals=_REFUSALS_OF_A_STEP,
+        )
         return self.found[-1]
 
     def _smaller_at_once(self, scenario: Scenario, blamed: LostPartition | None) -> Scenario:
-        """All reductions of cluster and clients, or those of them that change nothing for the partition that lost."""
+        """Try all reductions of cluster and clients at once, then all that do not touch the partition that lost."""
         wanted = reductions(scenario, blamed)
-        everything, gentle = _applied(scenario, wanted), _applied(scenario, [one for one in wanted if one.gentle])
-        tried = {"everything smaller at once": everything, "consumers, partitions and brokers left out": gentle}
+        everything, gentle = (
+            _apply_valid(scenario, wanted),
+            _apply_valid(scenario, [one for one in wanted if one.gentle]),
+        )
+        tried = {
+            "all reductions at once": everything,
+            "all reductions that do not touch the partition that lost": gentle,
+        }
         found = self._first(Candidate(what, one) for what, one in tried.items() if one != scenario)
         return scenario if found is None else found.scenario
 
     def _smaller(self, scenario: Scenario, wanted: Sequence[Reduction], what: str) -> Scenario:
-        """As many reductions as can be had: all at once, else by halves."""
+        """Apply as many reductions as still show the finding: all at once, else by delta debugging."""
 
         def applied(kept: Items) -> Scenario:
-            return _applied(scenario, [one for at, one in enumerate(wanted) if at not in kept])
+            return _apply_valid(scenario, [one for at, one in enumerate(wanted) if at not in kept])
 
         def scenario_of(part: Subset) -> tuple[str, Scenario]:
             left_out = [one.what for at, one in enumerate(wanted) if at not in part.kept]
@@ -180,7 +196,7 @@ class Search:
             return self._first_part(parts, scenario_of)
 
         if applied(()) != scenario and first([Subset(())]) is None:
-            # What saves the most is asked about first: a pass begins at the end.
+            # Reversed, so that the reduction that saves the most is tried first: a pass begins at the end.
             ddmin(tuple(reversed(range(len(wanted)))), first)
         return self.found[-1]
 
@@ -194,7 +210,7 @@ class Search:
             for part in parts:
                 what, scenario = scenario_of(part)
                 if scenario == self.found[-1]:
-                    # Nothing is gone with it, as with a step that was merged: it shows.
+                    # This part changes nothing, such as a wait that was merged already: it shows the finding.
                     same.append(part)
                     return
                 candidate = Candidate(what, scenario, part.time)
@@ -207,43 +223,43 @@ class Search:
         return next(part for candidate, part in offered if candidate is found)
 
     def _first(self, candidates: Iterable[Candidate]) -> Candidate | None:
-        found = self._asking.first(candidates, reserve_s=self._confirming_s)
+        found = self._answers.first(candidates, reserve_s=self._confirming_s)
         if found is not None:
             self.found.append(found.scenario)
         return found
 
     def _confirming_s(self, run_s: float) -> float:
-        """How long it takes to confirm what is found: part of the budget."""
+        """Return how many seconds of the budget to reserve for the confirming runs."""
         return math.ceil(self._times / self._jobs) * run_s if self.found else 0.0
 
-    def _confirmed(self, times: int, finished: bool) -> Smaller:
-        """The smallest that shows the finding in more than half of its runs; else the one that did most often."""
-        best: Smaller | None = None
+    def _confirm(self, times: int, finished: bool) -> SearchResult:
+        """Return the smallest scenario that shows the finding in more than half of its runs, else the best one."""
+        best: SearchResult | None = None
         left = list(self.found)
         while left:
             scenario = left.pop()
-            # Far from the numbers that tries of the whole schedule and repetitions take.
+            # These numbers are far from those of tries of the whole schedule and of repetitions.
             runs = (Candidate(f"confirming, run {time}", scenario, 100 + time) for time in range(1, times + 1))
-            answers = self._asking.rate(runs)
+            answers = self._answers.rate(runs)
             shown = sum(answers)
             self._note(f"confirmed: {shown} of {len(answers)} runs of {len(scenario.steps)} steps")
             if best is None or shown > best.shown:
-                best = Smaller(scenario=scenario, shown=shown, times=len(answers), finished=finished)
+                best = SearchResult(scenario=scenario, shown=shown, times=len(answers), finished=finished)
             if shown * 2 > len(answers):
                 break
             if self._time_left_s() <= 0:
-                # With more time it would run more often, or what was found before it.
+                # With more time, more runs would confirm this scenario, or an earlier one.
                 finished = finished and not left and len(answers) == times
                 break
-        assert best is not None, "at least one scenario has been found"
-        finished = finished and not self._asking.put_aside
+        assert best is not None, "the search has found at least one scenario"
+        finished = finished and not self._answers.given_up
         return msgspec.structs.replace(best, finished=finished, gave_way=best.scenario != self.found[-1])
 
 
-def _applied(scenario: Scenario, wanted: Sequence[Reduction]) -> Scenario:
+def _apply_valid(scenario: Scenario, wanted: Sequence[Reduction]) -> Scenario:
     for one in wanted:
         smaller = one.apply(scenario)
-        # What is invalid together with what went before is left for later.
+        # Leave out a reduction that is invalid together with those before it.
         if smaller is not None and next(iter(meaning(smaller, nothing_wrong)), None) is None:
             scenario = smaller
     return scenario

@@ -1,4 +1,4 @@
-"""Shrinks one record, from its finding to the file: puts together what searches, what runs, and what remembers."""
+"""Shrinks one record to a smaller scenario that shows the same finding, and writes the scenario file."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from ebbtide.errors import EbbtideError
 from ebbtide.record.manifest import ACKS_SPELLED, read_manifest
 from ebbtide.record.verdict import Verdict
 from harness.replay.plan import plan
-from harness.replay.recorded import RecordedRun
+from harness.replay.recorded import LoadedRun
 from harness.replay.replaying import launch_differences
 from harness.runner.display import Display, RunState
 from harness.runner.launch import Launch
 from harness.runner.run import new_seed
-from harness.shrink.goal import COMMITTED, UNCOMMITTED, Goal, goal_from
-from harness.shrink.journal import Journal, held
+from harness.shrink.file import file_text, start_scenario
+from harness.shrink.goal import COMMITTED, UNCOMMITTED, Goal, goal_from_record
+from harness.shrink.journal import Journal, lock_folder
 from harness.shrink.refute import Refuter
-from harness.shrink.search import Search, Smaller, Start
+from harness.shrink.running import LOG, CandidateRunner
+from harness.shrink.search import Search, SearchResult, Start
 from harness.shrink.states import recorded_steps, with_state_triggers
-from harness.shrink.steps import guesses
+from harness.shrink.steps import first_guesses
 from harness.shrink.topology import LostPartition
-from harness.shrink.trying import LOG, Trying
-from harness.shrink.writing import file_text, starting_point
 
 STATE_DIR = ".shrink"
-"""Folder among the records: per run that is being shrunk its journal, and the records of candidates that showed it."""
+"""Folder among the records: for each shrunk run its journal and the records of candidates that showed the finding."""
 
 
-class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
-    """What a shrink came to. `runs` and `took_s` count real runs, those of earlier starts included."""
+class ShrinkResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a shrink. `runs` and `took_s` count real runs, including those of earlier starts."""
 
-    smaller: Smaller
+    smaller: SearchResult
     goal: Goal
     text: str
     runs: int
@@ -43,7 +43,7 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shrink(
-    recorded: RecordedRun,
+    recorded: LoadedRun,
     *,
     launch: Launch,
     judge: Callable[[Path], Verdict],
@@ -53,29 +53,30 @@ def shrink(
     jobs: int = 1,
     apart: bool = False,
     keep_all: bool = False,
-) -> Shrunk:
-    """Shrink; goes on where an earlier call for the same record, launch and folder of records was stopped.
+) -> ShrinkResult:
+    """Shrink a record; continues an earlier call for the same record, launch and folder of records.
 
-    `keep_all`: every fact of the finding is to be kept, not the gravest alone. `apart`: a run has a process of its own
-    even when it is alone, and is ended if it hangs. Raises `UsageError` for a record without a finding, `NotHeld` where
-    another one shrinks it there now, `NotReproduced`, and `HarnessError` for a host that fails or a state that cannot
-    be kept.
+    - `keep_all` keeps every fact of the finding, not only the gravest.
+    - `apart` runs each candidate in its own process, even with one job, and ends it if it hangs.
+
+    Raises `UsageError` for a record without a finding, `NotHeld` if another process shrinks it there now,
+    `NotReproduced`, and `HarnessError` if the host fails or the journal cannot be written.
     """
     began = time.monotonic()
-    goal = goal_from(recorded, keep_all=keep_all)
+    goal = goal_from_record(recorded, keep_all=keep_all)
     if goal.besides:
         display.note(f"keeping {', '.join(goal.facts)}; the record also shows {', '.join(goal.besides)}")
     if (differs := launch_differences(recorded, launch)) is not None:
         display.note(differs)
     folder = launch.runs / STATE_DIR / recorded.manifest.run_id
     if keep_all and len(goal.facts) > 1:
-        # Another goal has other answers.
+        # Another goal has other answers, so it has its own journal.
         folder /= "all"
-    with held(folder):
+    with lock_folder(folder):
         journal = Journal(folder, way=launch.told(recorded.manifest.kafka))
         known = len(journal.runs())
         if known:
-            display.note(f"going on: {known} runs are known from {folder}")
+            display.note(f"continuing: {folder} has the answers of {known} runs")
         seed = recorded.manifest.seed if recorded.manifest.seed is not None else new_seed()
         is_committed_loss = all(fact.startswith(COMMITTED) for fact in goal.facts)
         refuter = Refuter(recorded.manifest.kafka, recorded.manifest.features)
@@ -83,7 +84,7 @@ def shrink(
         if jobs > 1 or apart:
             display.note(f"running {jobs} candidates at once; their output goes to {runs / LOG}")
         search = Search(
-            decide=Trying(
+            decide=CandidateRunner(
                 goal=goal,
                 kafka=recorded.manifest.kafka,
                 seed=seed,
@@ -99,18 +100,18 @@ def shrink(
             note=display.note,
             jobs=jobs,
         )
-        blamed = _blamed(recorded, goal)
-        by_clock = Start(scenario=starting_point(plan(recorded).scenario, recorded, goal), was=recorded_steps(recorded))
+        blamed = _blamed_partition(recorded, goal)
+        by_clock = Start(scenario=start_scenario(plan(recorded).scenario, recorded, goal), was=recorded_steps(recorded))
         waiting = with_state_triggers(by_clock.scenario, recorded, blamed.partition if blamed is not None else None)
         starts = [by_clock] if waiting is None else [Start(scenario=waiting[0], was=waiting[1]), by_clock]
         display.note(
             f"running parts of the {len(by_clock.scenario.steps)} steps, then all, on Kafka {recorded.manifest.kafka}: "
-            "a run is told once it is judged"
+            "each run is reported once it is judged"
         )
-        smaller = search.carry_out(starts, guesses(recorded), blamed, times)
+        smaller = search.carry_out(starts, first_guesses(recorded), blamed, times)
         ran = journal.runs()
         smaller = _without_ignored(smaller, [Path(one.record) for one in ran if one.record is not None])
-        return Shrunk(
+        return ShrinkResult(
             smaller=smaller,
             goal=goal,
             text=file_text(smaller, recorded, goal),
@@ -119,19 +120,19 @@ def shrink(
         )
 
 
-def _without_ignored(smaller: Smaller, records: Iterable[Path]) -> Smaller:
-    """Without the properties that Kafka ignored in these runs: `ebbtide run` refuses a file that has them."""
+def _without_ignored(smaller: SearchResult, records: Iterable[Path]) -> SearchResult:
+    """Remove the properties that Kafka ignored in these runs: `ebbtide run` refuses a file with them."""
     ignored: set[str] = set()
     for record in records:
-        with contextlib.suppress(EbbtideError):  # a person removed it
+        with contextlib.suppress(EbbtideError):  # somebody removed the record
             ignored.update(read_manifest(record).ignored_properties)
     scenario = smaller.scenario
     scenario = msgspec.structs.replace(scenario, cluster=scenario.cluster.without(ignored))
     return msgspec.structs.replace(smaller, scenario=scenario)
 
 
-def _blamed(recorded: RecordedRun, goal: Goal) -> LostPartition | None:
-    """The partition that lost the most in the way that is to be kept; else that shows anything else of it."""
+def _blamed_partition(recorded: LoadedRun, goal: Goal) -> LostPartition | None:
+    """Return the partition that lost the most by the goal's causes; else one that shows another of its facts."""
     verdict = recorded.verdict
     if verdict is None:
         return None
@@ -148,14 +149,14 @@ def _blamed(recorded: RecordedRun, goal: Goal) -> LostPartition | None:
 
 
 class _Quiet(Display):
-    """A display for many runs, which goes on after each: glances pass, what happens in a run does not."""
+    """A display for many runs: it shows their states and drops their notes."""
 
     def __init__(self, display: Display) -> None:
         self._display = display
 
     def note(self, text: str) -> None:
-        """Left out."""
+        """Drop the note."""
 
     def state(self, state: RunState) -> None:
-        """Shown."""
+        """Show the state of the cluster."""
         self._display.state(state)

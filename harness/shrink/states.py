@@ -1,7 +1,7 @@
-"""Times of a recorded schedule as the states that came about in them, where a trigger can say so.
+"""Replaces times in a recorded schedule by triggers on the states that came about in them.
 
-A random schedule waits 200 ms to 5 s for sessions and lags that take as long: whether a run of it shows anything is
-a matter of luck. The state itself can be waited for, and says what the time was for.
+A random schedule waits 200 ms to 5 s for sessions and lags of the same length, so whether a run shows the finding is
+luck. A trigger on the state itself removes the luck, and says what the time was for.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import BrokerTrigger, IsrTrigger, MemberTrigger, Scenario, Trigger
 from ebbtide.scenario.words import Duration
-from harness.replay.recorded import RecordedRun
+from harness.replay.recorded import LoadedRun
 
 _AWAITABLE = ("fenced", "unfenced", "unregistered")
-"""How a broker may stand at the end: others are passed through."""
+"""The broker states that a trigger can wait for; brokers only pass through the others."""
 
 
 class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One step in the record: its place, and when it fired.
+    """One step in the record: its index, and when it fired.
 
-    `after`: the time that gave way to a state; `needs`: the steps that brought the state about.
+    `after` is the time that a state trigger replaced; `needs` are the steps that caused that state.
     """
 
     index: int
@@ -32,31 +32,31 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
     needs: frozenset[int] = frozenset()
 
     def since_s(self, before: RecordedStep) -> float | None:
-        """How long after another step it fired; None: one of them never did."""
+        """Return how many seconds after another step this one fired; None if one of them did not fire."""
         if self.fired_ns is None or before.fired_ns is None:
             return None
         return (self.fired_ns - before.fired_ns) / 1e9
 
 
 class _AwaitedState(msgspec.Struct, frozen=True, kw_only=True):
-    """`of`: the brokers whose state it is: those that changed, and those that are out of the ISR."""
+    """A trigger on a state; `of` are the brokers that changed, and those outside the ISR."""
 
     trigger: Trigger
     of: frozenset[int]
 
 
-def recorded_steps(recorded: RecordedRun) -> tuple[RecordedStep, ...]:
-    """What each step of the scenario was; as many as the scenario has."""
+def recorded_steps(recorded: LoadedRun) -> tuple[RecordedStep, ...]:
+    """Return each step of the scenario as it was in the record."""
     fired = {entry.index: entry.fired_ns for entry in recorded.steps}
     return tuple(RecordedStep(index=at, fired_ns=fired.get(at)) for at in range(len(recorded.scenario.steps)))
 
 
 def with_state_triggers(
-    scenario: Scenario, recorded: RecordedRun, blamed: str | None
+    scenario: Scenario, recorded: LoadedRun, blamed: str | None
 ) -> tuple[Scenario, tuple[RecordedStep, ...]] | None:
-    """The recorded scenario with states for times, of the partition `blamed` where one is; None: there are none.
+    """Return the scenario with state triggers instead of times, and its recorded steps; None if it has no such time.
 
-    `scenario` has the record's steps and brokers.
+    `scenario` has the record's steps and brokers. With `blamed`, only states of this partition count.
     """
     was = list(recorded_steps(recorded))
     steps = list(scenario.steps)
@@ -76,8 +76,11 @@ def with_state_triggers(
     return None if found == scenario else (found, tuple(was))
 
 
-def _awaited_state(recorded: RecordedRun, blamed: str | None, since_ns: int, until_ns: int) -> _AwaitedState | None:
-    """What is true at the end and was not at the start, the rarest first: no leader, the ISR, a broker, a leader."""
+def _awaited_state(recorded: LoadedRun, blamed: str | None, since_ns: int, until_ns: int) -> _AwaitedState | None:
+    """Return the rarest state that is true at the end and was not at the start; None if there is none.
+
+    From rarest: a partition without a leader, a change of its ISR, of a broker, of its leader.
+    """
     then = {f"{state.topic}-{state.partition}": state for state in recorded.partitions_at(since_ns)}
     now = {f"{state.topic}-{state.partition}": state for state in recorded.partitions_at(until_ns)}
     pairs = [(name, then[name], now[name]) for name in now if name in then and blamed in (None, name)]
@@ -102,18 +105,18 @@ def _awaited_state(recorded: RecordedRun, blamed: str | None, since_ns: int, unt
     return None
 
 
-def _newest_events(recorded: RecordedRun, at_ns: int) -> dict[int, str]:
-    """Of each broker, as its trigger names them."""
+def _newest_events(recorded: LoadedRun, at_ns: int) -> dict[int, str]:
+    """Return the newest registration event of each broker, in the words of a trigger."""
     return {event.broker: event.event for event in recorded.timeline.brokers if event.at_ns <= at_ns}
 
 
 def _affected_brokers(before: PartitionState, after: PartitionState) -> frozenset[int]:
-    """The brokers that came to the ISR or left it, that led, or that are out of it."""
+    """Return the brokers that joined or left the ISR, that led, or that are outside the ISR."""
     led = {before.leader, after.leader} if before.leader != after.leader else set()
     return frozenset((set(before.isr) ^ set(after.isr) | led | set(after.replicas) - set(after.isr)) - {-1})
 
 
 def _last_step_on(broker: int, entries: Sequence[StepEntry]) -> list[StepEntry]:
-    """The last step, if any, that acted on the broker; a heal acts on all that were cut."""
+    """Return the last step that acted on the broker, if any; a heal or release acts on all brokers."""
     fired = [entry for entry in entries if entry.fired_ns is not None]
     return [entry for entry in fired if entry.step in ("heal", "release") or broker in entry.nodes][-1:]

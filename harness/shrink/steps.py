@@ -1,4 +1,4 @@
-"""Parts of a schedule that make sense, and where in a recorded schedule the finding probably came from."""
+"""Makes valid parts of a schedule, and guesses which steps of a record caused the finding."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from ebbtide.scenario.model import Scenario, StepSpec, Trigger
 from ebbtide.scenario.references import nothing_wrong
 from ebbtide.scenario.steps.table import OPTIONAL_KINDS
 from ebbtide.scenario.words import Duration
-from harness.replay.recorded import RecordedRun
+from harness.replay.recorded import LoadedRun
 from harness.shrink.states import RecordedStep
 
 _STEP = re.compile(r"steps\[(\d+)\]")
 _ACKED_MAX = 500
-"""Records to have been acked before a schedule that lost its beginning goes on."""
+"""A schedule without its first steps waits for at most so many acked records."""
 _DEADLINE_SLACK_S = 5.0
 
 
 def with_steps(
     scenario: Scenario, kept: Sequence[int], acked: int, *, was: Sequence[RecordedStep] = (), patient: bool = False
 ) -> Scenario:
-    """The scenario with these of its steps only.
+    """Return the scenario with only the steps `kept`.
 
-    Where the first steps are gone, the first that is left waits for `acked` records: what it waited for before, such
-    as that a fault was over, is true from the start. A state that a step which is gone brought about, as `was` says,
-    gives way to the time in which it came. `patient`: a time counts from the step that is left before, as it
-    did in the record.
+    - If the first step is left out, the first one kept waits for `acked` records: the state that it waited for before,
+      such as the end of a fault, is true from the start.
+    - A trigger on a state that a left-out step caused, according to `was`, becomes the time in which the state came.
+    - `patient` makes each time last as long as in the record since the step kept before.
     """
     steps = [scenario.steps[at] for at in kept]
     left = {was[at].index for at in kept} if was else set()
@@ -44,7 +44,7 @@ def with_steps(
         trigger = steps[place].trigger
         if patient and gap_s is not None and trigger is not None and trigger.after is not None:
             steps[place] = _after(steps[place], max(gap_s, trigger.after.seconds))
-    if steps and kept[0] != 0 and not _counts(steps[0].trigger):
+    if steps and kept[0] != 0 and not _waits_for_records(steps[0].trigger):
         steps[0] = msgspec.structs.replace(steps[0], trigger=Trigger(acked=acked))
     return msgspec.structs.replace(scenario, steps=tuple(steps))
 
@@ -56,8 +56,8 @@ def _after(step: StepSpec, seconds: float) -> StepSpec:
     )
 
 
-def meaningful(scenario: Scenario, kept: Sequence[int], acked: int) -> tuple[int, ...]:
-    """`kept` without the steps that make no sense alone: a heal with nothing cut, a role of a step that is gone."""
+def without_invalid_steps(scenario: Scenario, kept: Sequence[int], acked: int) -> tuple[int, ...]:
+    """Return `kept` without invalid steps, such as a heal with nothing cut, or a role of a left-out step."""
     kept = tuple(kept)
     while True:
         problems = list(meaning(with_steps(scenario, kept, acked), nothing_wrong))
@@ -68,42 +68,47 @@ def meaningful(scenario: Scenario, kept: Sequence[int], acked: int) -> tuple[int
 
 
 def acked_at_first(scenario: Scenario) -> int:
-    """How many records a schedule without its beginning waits for: few, and no more than are sent."""
+    """Return how many acked records a schedule without its first steps waits for; never more than are sent."""
     counts = [one.count for one in scenario.producers]
     sent = _ACKED_MAX if None in counts else sum(count for count in counts if count is not None)
     return max(1, min(_ACKED_MAX, sent))
 
 
-def guesses(recorded: RecordedRun) -> list[tuple[int, ...]]:
-    """Steps to try before any search, the fewest first: those since the cluster was last whole, and all until then.
+def first_guesses(recorded: LoadedRun) -> list[tuple[int, ...]]:
+    """Return the parts of the schedule to try before any search, the fewest steps first.
 
-    Up to the guilty election, or the violation, that is: what came after it cannot have caused it. Then all; steps
-    that did nothing in the record are in none of them.
+    1. The steps between the last moment when the cluster was healthy and the blamed election or violation.
+    2. All steps before the blamed election or violation: later ones cannot have caused it.
+    3. All steps.
+
+    None of them has the steps that did nothing in the record.
     """
-    fired = [(entry.index, entry.fired_ns) for entry in recorded.steps if entry.fired_ns is not None and _did(entry)]
+    fired = [
+        (entry.index, entry.fired_ns) for entry in recorded.steps if entry.fired_ns is not None and _took_effect(entry)
+    ]
     everything = tuple(index for index, _ in fired)
     parts = [everything] if len(everything) < len(recorded.steps) else []
     blamed = _last_blamed_ns(recorded)
     if blamed is not None:
         before = tuple(index for index, at_ns in fired if at_ns <= blamed)
-        since = _last_whole_ns(recorded, blamed)
+        since = _last_healthy_ns(recorded, blamed)
         window = tuple(index for index, at_ns in fired if since < at_ns <= blamed)
         parts = [window, before, *parts]
     return [part for part in dict.fromkeys(parts) if part]
 
 
-def _did(entry: StepEntry) -> bool:
-    """Whether the step took effect, or is of a kind of which that is not said by its proof alone."""
+def _took_effect(entry: StepEntry) -> bool:
+    """Whether the step took effect, or is of a kind whose effect does not depend on its proof."""
     return entry.effect_ns is not None or entry.step not in OPTIONAL_KINDS
 
 
-def _counts(trigger: Trigger | None) -> bool:
+def _waits_for_records(trigger: Trigger | None) -> bool:
     """Whether the trigger waits for records by itself."""
     return trigger is not None and (trigger.acked is not None or trigger.hw_at_least is not None)
 
 
-def _last_blamed_ns(recorded: RecordedRun) -> int | None:
-    """When the last election was that is guilty of the gravest that was found; else the last violation."""
+def _last_blamed_ns(recorded: LoadedRun) -> int | None:
+    """Return the time of the last election blamed for the gravest loss, else of the last violation."""
     verdict = recorded.verdict
     if verdict is None:
         return None
@@ -115,8 +120,8 @@ def _last_blamed_ns(recorded: RecordedRun) -> int | None:
     return max(times_ns or _violations_ns(recorded, verdict), default=None)
 
 
-def _violations_ns(recorded: RecordedRun, verdict: Verdict) -> list[int]:
-    """When the metadata records were made that a violation points at."""
+def _violations_ns(recorded: LoadedRun, verdict: Verdict) -> list[int]:
+    """Return the times of the metadata records that a violation gives as evidence."""
     evidence = [one for found in verdict.properties if found.status == "violated" for one in found.evidence]
     offsets = {offset for one in evidence for offset in _metadata_offsets(one)}
     timeline = recorded.timeline
@@ -138,18 +143,18 @@ def _metadata_offsets(evidence: object) -> Iterator[int]:
             yield from _metadata_offsets(one)
 
 
-def _last_whole_ns(recorded: RecordedRun, before_ns: int) -> int:
-    """The last moment at which a step fired and every ISR was whole and every broker unfenced; 0: never."""
+def _last_healthy_ns(recorded: LoadedRun, before_ns: int) -> int:
+    """Return the last time that a step fired with every ISR complete and every broker unfenced; 0 if none did."""
     moments = [entry.fired_ns for entry in recorded.steps if entry.fired_ns is not None and entry.fired_ns <= before_ns]
     for at_ns in reversed(moments):
         partitions = recorded.partitions_at(at_ns)
         whole = all(state.leader >= 0 and set(state.isr) == set(state.replicas) for state in partitions)
         if partitions and whole and set(recorded.brokers_at(at_ns).values()) == {"unfenced"}:
-            # The step itself breaks what is whole: it belongs to what follows.
+            # The step itself ends the healthy state, so it belongs to the steps that follow.
             return at_ns - 1
     return 0
 
 
-def described(steps: Sequence[StepSpec]) -> str:
-    """Kinds in order, for a line."""
+def kinds_text(steps: Sequence[StepSpec]) -> str:
+    """Return the kinds of the steps, in order, as one line."""
     return ", ".join(step.step for step in steps) or "no steps"

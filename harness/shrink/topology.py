@@ -1,6 +1,6 @@
-"""Smaller clusters and workloads for the same schedule: each reduction yields a scenario, or nothing if there is none.
+"""Reduces cluster and workload of a scenario; each reduction returns a smaller scenario, or None.
 
-Built over the plain form of steps, so that a key which names a partition or a broker is rewritten wherever it stands.
+Reductions rewrite the plain form of steps, so that they find every key that names a partition or a broker.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ebbtide.scenario.write import given
 
 _BROKER = re.compile(r"\bbroker\((\d+)\)")
 _RECORDS = (20, 100, 500)
-"""So many records a producer are tried, the fewest first."""
+"""The numbers of records for each producer to try, the fewest first."""
 _SCHEDULE_S = 30.0
-"""As long as a schedule is taken to last for the records of a producer without end."""
+"""The assumed length of a schedule, to count the records of a producer without a count."""
 
 
 class Reduction(NamedTuple):
-    """`what` is left out, in words; `gentle`: the partition that lost does not notice."""
+    """One way to make a scenario smaller; `what` is left out, `gentle`: this does not touch the partition that lost."""
 
     what: str
     apply: Callable[[Scenario], Scenario | None]
@@ -31,26 +31,26 @@ class Reduction(NamedTuple):
 
 
 class LostPartition(NamedTuple):
-    """The partition that lost, `topic-partition`, and with which acks its records were sent; None: not known."""
+    """The partition that lost records, as `topic-partition`, and the acks of its producer; None if not known."""
 
     partition: str
     acks: Acks | None = None
 
 
 def without_consumers(scenario: Scenario) -> Scenario | None:
-    """No tailing consumers; the final read stays."""
+    """Remove the tailing consumers; the final read stays."""
     return msgspec.structs.replace(scenario, consumers=()) if scenario.consumers else None
 
 
 def one_controller(scenario: Scenario) -> Scenario | None:
-    """A quorum of one."""
+    """Reduce the quorum to one controller."""
     if scenario.cluster.controllers == 1:
         return None
     return _with_cluster(scenario, controllers=1)
 
 
 def without_extras(scenario: Scenario) -> Scenario | None:
-    """No properties of the cluster, no topic configs and no producer settings besides those that shape the run."""
+    """Remove cluster properties, topic configs and producer settings that do not shape the run."""
     cluster = ClusterSpec(
         controllers=scenario.cluster.controllers,
         brokers=scenario.cluster.brokers,
@@ -63,11 +63,13 @@ def without_extras(scenario: Scenario) -> Scenario | None:
         ProducerSpec(id=one.id, topic=one.topic, acks=one.acks, count=one.count, rate_per_s=one.rate_per_s)
         for one in scenario.producers
     )
-    return _if_other(msgspec.structs.replace(scenario, cluster=cluster, topics=topics, producers=producers), scenario)
+    return _unless_equal(
+        msgspec.structs.replace(scenario, cluster=cluster, topics=topics, producers=producers), scenario
+    )
 
 
 def without_producer(id: int) -> Callable[[Scenario], Scenario | None]:
-    """Without one of several producers."""
+    """Return the reduction that removes one of several producers."""
 
     def apply(scenario: Scenario) -> Scenario | None:
         left = tuple(one for one in scenario.producers if one.id != id)
@@ -77,7 +79,7 @@ def without_producer(id: int) -> Callable[[Scenario], Scenario | None]:
 
 
 def only_partition(partition: str) -> Callable[[Scenario], Scenario | None]:
-    """One topic with one partition, which is `partition` by the number 0."""
+    """Return the reduction to one topic with one partition: `partition`, renumbered to 0."""
     topic, _, number = partition.rpartition("-")
 
     def apply(scenario: Scenario) -> Scenario | None:
@@ -87,7 +89,7 @@ def only_partition(partition: str) -> Callable[[Scenario], Scenario | None]:
         kept = spec.assignment[int(number) : int(number) + 1]
         small = msgspec.structs.replace(spec, partitions=1, assignment=kept)
         others = {f"{name}-{at}" for name, one in scenario.topics.items() for at in range(one.partitions)} - {partition}
-        if any(_speaks_of(step, others) for step in scenario.steps):
+        if any(_names_any(step, others) for step in scenario.steps):
             return None
         return msgspec.structs.replace(
             scenario,
@@ -96,14 +98,17 @@ def only_partition(partition: str) -> Callable[[Scenario], Scenario | None]:
             consumers=tuple(
                 msgspec.structs.replace(one, topics=(topic,)) for one in scenario.consumers if topic in one.topics
             ),
-            steps=_rewritten(scenario.steps, lambda text: re.sub(rf"\b{re.escape(partition)}\b", f"{topic}-0", text)),
+            steps=_rewrite(scenario.steps, lambda text: re.sub(rf"\b{re.escape(partition)}\b", f"{topic}-0", text)),
         )
 
     return apply
 
 
 def fewer_replicas(place: int) -> Callable[[Scenario], Scenario | None]:
-    """One replica a partition less, that at `place` of its list, as long as min.insync.replicas can be had."""
+    """Return the reduction that removes the replica at `place` of each partition.
+
+    It does not apply if fewer than min.insync.replicas would be left.
+    """
 
     def apply(scenario: Scenario) -> Scenario | None:
         least = max((max(2, topic.min_isr) for topic in scenario.topics.values()), default=2)
@@ -125,7 +130,7 @@ def fewer_replicas(place: int) -> Callable[[Scenario], Scenario | None]:
 
 
 def without_spare_brokers(scenario: Scenario) -> Scenario | None:
-    """Only brokers that hold a replica or that a step names, numbered anew from 1."""
+    """Remove brokers that hold no replica and that no step names; renumber the others from 1."""
     if any(not topic.assignment for topic in scenario.topics.values()):
         return None
     named = {int(id) for step in scenario.steps for id in _BROKER.findall(str(given(step)))}
@@ -136,17 +141,17 @@ def without_spare_brokers(scenario: Scenario) -> Scenario | None:
     numbers = {broker: number for number, broker in enumerate(kept, 1)}
     return msgspec.structs.replace(
         _with_cluster(scenario, brokers=len(kept)),
-        topics={name: _renumbered(topic, numbers) for name, topic in scenario.topics.items()},
-        steps=_rewritten(
+        topics={name: _renumber(topic, numbers) for name, topic in scenario.topics.items()},
+        steps=_rewrite(
             scenario.steps, lambda text: _BROKER.sub(lambda match: f"broker({numbers[int(match[1])]})", text)
         ),
     )
 
 
 def fewer_records(count: int) -> Callable[[Scenario], Scenario | None]:
-    """At most `count` records a producer, and thresholds of records in proportion.
+    """Return the reduction to at most `count` records a producer, with thresholds in proportion.
 
-    One that sends at a rate without end sends `count` in the time that a schedule takes, at a lower rate.
+    A producer without a count gets one, at a rate at which the sending lasts as long as a schedule.
     """
 
     def apply(scenario: Scenario) -> Scenario | None:
@@ -155,31 +160,31 @@ def fewer_records(count: int) -> Callable[[Scenario], Scenario | None]:
             return None
         factor = count / most
 
-        def scaled(number: int) -> int:
+        def scale(number: int) -> int:
             return max(1, round(number * factor))
 
         def fewer(producer: ProducerSpec) -> ProducerSpec:
             if producer.count is None and producer.rate_per_s is not None:
                 rate = max(0.1, round(producer.rate_per_s * factor, 1))
-                return msgspec.structs.replace(producer, count=scaled(_records(producer)), rate_per_s=rate)
-            return msgspec.structs.replace(producer, count=None if producer.count is None else scaled(producer.count))
+                return msgspec.structs.replace(producer, count=scale(_records(producer)), rate_per_s=rate)
+            return msgspec.structs.replace(producer, count=None if producer.count is None else scale(producer.count))
 
         return msgspec.structs.replace(
             scenario,
             producers=tuple(fewer(one) for one in scenario.producers),
-            steps=tuple(_scaled(step, scaled) for step in scenario.steps),
+            steps=tuple(_scale_thresholds(step, scale) for step in scenario.steps),
         )
 
     return apply
 
 
 def _records(producer: ProducerSpec) -> int:
-    """How many the producer sends, about."""
+    """Return about how many records the producer sends."""
     return round((producer.rate_per_s or 0.0) * _SCHEDULE_S) if producer.count is None else producer.count
 
 
 def without_wait(at: int) -> Callable[[Scenario], Scenario | None]:
-    """The step after the wait at this place waits for the same, instead of what it waits for itself."""
+    """Return the reduction that removes the wait at this index and gives its trigger to the next step."""
 
     def apply(scenario: Scenario) -> Scenario | None:
         wait, *after = scenario.steps[at:]
@@ -192,19 +197,19 @@ def without_wait(at: int) -> Callable[[Scenario], Scenario | None]:
     return apply
 
 
-def merged_waits(scenario: Scenario) -> list[Reduction]:
-    """Waits that may as well be the triggers of the steps after them; the last first, so that places stay."""
+def wait_reductions(scenario: Scenario) -> list[Reduction]:
+    """Return a reduction for each wait before another step; the last first, so that indexes stay valid."""
     waits = [at for at, step in enumerate(scenario.steps[:-1]) if step.step == "wait"]
     return [Reduction(f"the wait of step {at}", without_wait(at)) for at in reversed(waits)]
 
 
 def reductions(scenario: Scenario, blamed: LostPartition | None) -> list[Reduction]:
-    """Everything that can be tried on a scenario, what saves the most first."""
+    """Return every reduction to try on a scenario, the one that saves the most first."""
     found = [Reduction("consumers", without_consumers, gentle=True)]
     if blamed is not None:
         what = f"all partitions but {blamed.partition}"
         found.append(Reduction(what, only_partition(blamed.partition), gentle=True))
-    # The last cannot be left out: whoever may have sent what was lost comes late.
+    # The last producer cannot be removed, so those that may have sent the lost records come last.
     guilty = [one for one in scenario.producers if _may_have_sent(one, blamed)]
     others = [one for one in scenario.producers if one not in guilty]
     found += [Reduction(f"producer {one.id}", without_producer(one.id), gentle=True) for one in others]
@@ -239,29 +244,29 @@ def _with_cluster(scenario: Scenario, **changes: int) -> Scenario:
     return msgspec.structs.replace(scenario, cluster=msgspec.structs.replace(scenario.cluster, **changes))
 
 
-def _renumbered(topic: TopicSpec, numbers: Mapping[int, int]) -> TopicSpec:
+def _renumber(topic: TopicSpec, numbers: Mapping[int, int]) -> TopicSpec:
     replicas = tuple(tuple(numbers[broker] for broker in one) for one in topic.assignment)
     return msgspec.structs.replace(topic, assignment=replicas)
 
 
-def _scaled(step: StepSpec, scaled: Callable[[int], int]) -> StepSpec:
+def _scale_thresholds(step: StepSpec, scale: Callable[[int], int]) -> StepSpec:
     trigger = step.trigger
     if trigger is None:
         return step
     if trigger.acked is not None:
-        trigger = msgspec.structs.replace(trigger, acked=scaled(trigger.acked))
+        trigger = msgspec.structs.replace(trigger, acked=scale(trigger.acked))
     if trigger.hw_at_least is not None:
-        low = msgspec.structs.replace(trigger.hw_at_least, offset=scaled(trigger.hw_at_least.offset))
+        low = msgspec.structs.replace(trigger.hw_at_least, offset=scale(trigger.hw_at_least.offset))
         trigger = msgspec.structs.replace(trigger, hw_at_least=low)
     return msgspec.structs.replace(step, trigger=trigger)
 
 
-def _speaks_of(step: StepSpec, partitions: set[str]) -> bool:
+def _names_any(step: StepSpec, partitions: set[str]) -> bool:
     text = str(given(step))
     return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) for name in partitions)
 
 
-def _rewritten(steps: tuple[StepSpec, ...], change: Callable[[str], str]) -> tuple[StepSpec, ...]:
+def _rewrite(steps: tuple[StepSpec, ...], change: Callable[[str], str]) -> tuple[StepSpec, ...]:
     def walk(value: Any) -> Any:
         if isinstance(value, str):
             return change(value)
@@ -272,5 +277,5 @@ def _rewritten(steps: tuple[StepSpec, ...], change: Callable[[str], str]) -> tup
     return tuple(from_plain(walk(to_plain(step)), StepSpec) for step in steps)
 
 
-def _if_other(scenario: Scenario, before: Scenario) -> Scenario | None:
+def _unless_equal(scenario: Scenario, before: Scenario) -> Scenario | None:
     return scenario if scenario != before else None

@@ -15,7 +15,7 @@ from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.tables import TABLES
 from ebbtide.record.verdict import read_verdict, write_verdict
-from harness.replay.recorded import RecordedRun, load_recorded
+from harness.replay.recorded import LoadedRun, load_run
 
 RUNS = Path(__file__).resolve().parents[1] / "data" / "runs"
 LOST = RUNS / "last-replica-standing-3.9.1"
@@ -24,17 +24,17 @@ SAVED = RUNS / "last-replica-standing-4.3.1"
 Rows = list[dict[str, Any]]
 
 
-def changed(record: Path, folder: Path, **tables: Callable[[Rows], Rows]) -> RecordedRun:
+def changed(record: Path, folder: Path, **tables: Callable[[Rows], Rows]) -> LoadedRun:
     """A copy of a record with tables changed; `folder` is made."""
     shutil.copytree(record, folder)
     for name, change in tables.items():
         path = folder / f"{name}.parquet"
         rows = change(pq.read_table(path).to_pylist())
         pq.write_table(pa.Table.from_pylist(rows, schema=TABLES[name]), path)
-    return load_recorded(folder)
+    return load_run(folder)
 
 
-def renamed(record: Path, folder: Path, naming: Mapping[int, int]) -> RecordedRun:
+def renamed(record: Path, folder: Path, naming: Mapping[int, int]) -> LoadedRun:
     """The same run on brokers of other ids."""
 
     def brokers(ids: list[int]) -> list[int]:
@@ -57,13 +57,13 @@ def renamed(record: Path, folder: Path, naming: Mapping[int, int]) -> RecordedRu
     ]
     write_steps(folder, steps)
     write_manifest(folder, msgspec.structs.replace(read_manifest(folder), run_id="renamed"))
-    return load_recorded(folder)
+    return load_run(folder)
 
 
-def judged_otherwise(tmp_path: Path, **changes: object) -> RecordedRun:
+def judged_otherwise(tmp_path: Path, **changes: object) -> LoadedRun:
     """The run that lost, with these keys of its verdict changed."""
     folder = Path(shutil.copytree(LOST, tmp_path / "run"))
     verdict = read_verdict(folder)
     assert verdict is not None
     write_verdict(folder, msgspec.structs.replace(verdict, **changes))
-    return load_recorded(folder)
+    return load_run(folder)

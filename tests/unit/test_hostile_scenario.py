@@ -33,7 +33,7 @@ from harness.nightly.followup import follow_up
 from harness.nightly.job import ReleaseTarget
 from harness.nightly.store import FinishedJob
 from harness.random.drawing import draw
-from harness.replay.recorded import load_recorded
+from harness.replay.recorded import load_run
 from harness.runner import launch
 from harness.runner.run import RunRequest, run_scenario
 
@@ -74,7 +74,7 @@ OUTWARD = [
 
 
 def hostile(properties: dict[str, str], role: NodeRole = "broker") -> Scenario:
-    scenario = load_recorded(LOST).scenario
+    scenario = load_run(LOST).scenario
     cluster = msgspec.structs.replace(scenario.cluster, **{f"{role}_properties": properties})
     return msgspec.structs.replace(scenario, cluster=cluster)
 
@@ -101,7 +101,7 @@ def test_a_property_that_leads_out_of_its_node_is_refused_from_a_record_too(
     record = Path(shutil.copytree(LOST, tmp_path / "record"))
     (record / "scenario.toml").write_text(text(hostile(properties, role)))
     for refusal in (
-        lambda: load_recorded(record),
+        lambda: load_run(record),
         lambda: load(record / "scenario.toml", strict=True),
         lambda: refuse_unsafe(hostile(properties, role)),
     ):

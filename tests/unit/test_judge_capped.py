@@ -73,7 +73,7 @@ OTHER = (
     "harness.nightly.followup.SHRINK_AT_MOST_S",  # time
     "harness.shrink.refute.MAX_SEARCH_S",  # after that a run answers
     "harness.shrink.steps._ACKED_MAX",  # a trigger of a candidate, which a run answers for
-    "harness.shrink.writing._NAME_MAX",  # letters of a name
+    "harness.shrink.file._NAME_MAX",  # letters of a name
 )
 """Limits that cut no list from which anything is decided, each with what it limits."""
 

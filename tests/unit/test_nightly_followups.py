@@ -162,10 +162,10 @@ class Replayed:
         self.in_time: int | None = None
         self.shrunk: EbbtideError | bool = True
         self.damaged = False
-        for name in ("load_recorded", "plan", "run_replays", "judge_replay", "summarize", "shrink"):
+        for name in ("load_run", "plan", "run_replays", "judge_replay", "summarize", "shrink"):
             monkeypatch.setattr(followup, name, getattr(self, name))
 
-    def load_recorded(self, folder: Path) -> Any:
+    def load_run(self, folder: Path) -> Any:
         return SimpleNamespace(
             manifest=SimpleNamespace(run_id=folder.name, kafka="4.3.1"), scenario=SimpleNamespace(steps=[1, 2, 3])
         )

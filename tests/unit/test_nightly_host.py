@@ -26,13 +26,13 @@ from harness.nightly.random_jobs import RandomJobs
 from harness.nightly.store import Followup, NightPlan, SkippedJob
 from harness.nightly.summary import summary_page
 from harness.nightly.trend import trend
-from harness.replay.recorded import load_recorded
+from harness.replay.recorded import load_run
 from harness.replay.replaying import run_replays
 from harness.runner.launch import Launch
 from harness.runner.run import RunRequest
 from harness.runner.side_by_side import run_in_turn
-from harness.shrink.goal import goal_from
-from harness.shrink.trying import Trying
+from harness.shrink.goal import goal_from_record
+from harness.shrink.running import CandidateRunner
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_bug_in_a_run_is_a_failed_run_and_the_night_goes_on(
 def test_a_follow_up_runs_in_a_process_of_its_own_though_nothing_else_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded = load_recorded(LOST)
+    recorded = load_run(LOST)
     launch = Launch(
         runs=tmp_path, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown", hold_write_back=True
     )
@@ -145,12 +145,12 @@ def test_a_follow_up_runs_in_a_process_of_its_own_though_nothing_else_runs(
             yield key, HarnessError("it did not end")
 
     apart: list[str] = []
-    for module in ("harness.replay.replaying", "harness.shrink.trying"):
+    for module in ("harness.replay.replaying", "harness.shrink.running"):
         monkeypatch.setattr(f"{module}.run_side_by_side", run_side_by_side)
     log = tmp_path / "log"
     [*_] = run_replays(recorded, ["3.9.1"], times=2, seed=None, launch=launch, display=Mock(), log=log)
-    goal = goal_from(recorded)
-    trying = Trying(goal=goal, kafka="3.9.1", seed=1, launch=launch, display=Mock(), judge=Mock(), apart=True)
+    goal = goal_from_record(recorded)
+    trying = CandidateRunner(goal=goal, kafka="3.9.1", seed=1, launch=launch, display=Mock(), judge=Mock(), apart=True)
     [*_] = trying([(0, "key", recorded.scenario)])
     assert apart == [recorded.scenario.name] * 3
 
@@ -163,7 +163,7 @@ def test_no_replay_is_begun_when_the_time_is_over(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("harness.replay.replaying.time", Mock(time=clock))
     run = partial(run_in_turn, carry_out=lambda *_: tmp_path / "record")
     monkeypatch.setattr("harness.replay.replaying.run_in_turn", run)
-    ran = run_replays(load_recorded(LOST), ["3.9.1"], times=3, seed=None, launch=launch, display=Mock(), until_s=25.0)
+    ran = run_replays(load_run(LOST), ["3.9.1"], times=3, seed=None, launch=launch, display=Mock(), until_s=25.0)
     assert len(list(ran)) == 2
 
 

@@ -14,7 +14,7 @@ from real_records import unpacked
 from records import RecordBuilder
 
 from ebbtide.errors import UsageError
-from ebbtide.record import RecordedRun, open_run
+from ebbtide.record import LoadedRun, open_run
 from ebbtide.record.files import going
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA, table_files
 from ebbtide.record.verdict import not_finished, write_verdict
@@ -23,12 +23,12 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 @pytest.fixture
-def real(tmp_path: Path) -> RecordedRun:
+def real(tmp_path: Path) -> LoadedRun:
     return open_run(unpacked("last-replica-standing-3.9.1", tmp_path))
 
 
 def test_the_example_of_the_docs_runs_on_a_recorded_run(
-    real: RecordedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    real: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "record.md").read_text(), re.DOTALL)
     (tmp_path / "runs").mkdir()
@@ -42,7 +42,7 @@ def test_the_example_of_the_docs_runs_on_a_recorded_run(
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_each_table_has_a_method_that_returns_its_columns_and_all_its_rows(real: RecordedRun, name: str) -> None:
+def test_each_table_has_a_method_that_returns_its_columns_and_all_its_rows(real: LoadedRun, name: str) -> None:
     table = getattr(real, name)()
     assert table.schema == TABLES[name]
     assert table.num_rows == sum(pq.read_metadata(path).num_rows for path in table_files(real.path, name))
@@ -58,7 +58,7 @@ def test_what_judging_and_a_witness_leave_are_tables_too(tmp_path: Path) -> None
     assert run.tables == ("sends", "anomalies", "witness")
 
 
-def test_steps_client_events_wire_events_and_the_verdict_are_typed(real: RecordedRun) -> None:
+def test_steps_client_events_wire_events_and_the_verdict_are_typed(real: LoadedRun) -> None:
     assert [step.index for step in real.steps()] == sorted({step.index for step in real.steps()})
     assert {event.event for event in real.client_events()["consumer-0"]} <= {"assigned", "revoked", "truncation"}
     assert real.wire_events() == []

@@ -14,13 +14,13 @@ from ebbtide.errors import ExitCode
 from ebbtide.record.steps import read_steps, write_steps
 from harness.replay.answer import answer
 from harness.replay.compare import compare
-from harness.replay.recorded import RecordedRun, load_recorded
+from harness.replay.recorded import LoadedRun, load_run
 from harness.replay.replaying import Replay, launch_differences, missed_gate, summarize, with_recorded_power_loss
 from harness.runner.launch import Launch, Wanted
 
 
 def test_a_release_that_lost_nothing_and_proved_it_would_have_saved_the_records() -> None:
-    told = answer(load_recorded(LOST), "4.3.1", [load_recorded(SAVED)])
+    told = answer(load_run(LOST), "4.3.1", [load_run(SAVED)])
     assert told.saved == "yes"
     assert told.why == (
         "Kafka 3.9.1 lost 2,000 committed records (last-replica-standing); 4.3.1 lost none of 2,000 acked"
@@ -32,7 +32,7 @@ def test_a_release_on_which_a_step_never_fired_cannot_be_said_to_save(tmp_path: 
     folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
     steps = read_steps(folder) or []
     write_steps(folder, [*steps[:3], msgspec.structs.replace(steps[3], fired_ns=None)])
-    told = answer(load_recorded(LOST), "4.3.1", [load_recorded(SAVED), load_recorded(folder)])
+    told = answer(load_run(LOST), "4.3.1", [load_run(SAVED), load_run(folder)])
     assert (told.saved, told.why) == ("cannot tell", "4.3.1 is inconclusive: step 3 (heal) never fired")
 
 
@@ -41,18 +41,18 @@ def test_a_step_that_may_come_to_nothing_does_not_stand_in_the_way_of_an_answer(
     steps = read_steps(folder) or []
     optional = msgspec.structs.replace(steps[3], fired_ns=None, parameters={"optional": True})
     write_steps(folder, [*steps[:3], optional])
-    assert answer(load_recorded(LOST), "4.3.1", [load_recorded(folder)]).saved == "yes"
+    assert answer(load_run(LOST), "4.3.1", [load_run(folder)]).saved == "yes"
 
 
 def test_a_fault_whose_probe_failed_says_nothing_of_a_release(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
     steps = read_steps(folder) or []
     write_steps(folder, [*steps[:3], msgspec.structs.replace(steps[3], proof={"probe": "failed"})])
-    assert answer(load_recorded(LOST), "4.3.1", [load_recorded(folder)]).saved == "cannot tell"
+    assert answer(load_run(LOST), "4.3.1", [load_run(folder)]).saved == "cannot tell"
 
 
 def test_replays_that_failed_leave_it_open_whether_a_release_saves() -> None:
-    lost, saved = load_recorded(LOST), load_recorded(SAVED)
+    lost, saved = load_run(LOST), load_run(SAVED)
     failures = [Replay(kafka="4.3.1", failure="no space")] * 2
     clean = Replay(kafka="4.3.1", run=saved, repetition=compare(lost, saved))
     (summary,) = summarize(lost, [*failures, clean])
@@ -63,25 +63,25 @@ def test_replays_that_failed_leave_it_open_whether_a_release_saves() -> None:
 
 @pytest.mark.parametrize(("missed", "saved"), [(0, "cannot tell"), (1, "yes")])
 def test_a_release_whose_first_fault_met_another_state_cannot_be_said_to_save(missed: int, saved: str) -> None:
-    run = load_recorded(SAVED)
+    run = load_run(SAVED)
     steps = [
         msgspec.structs.replace(one, state={"reached": one.index != missed, "waited_s": 12.0, "seen": "else"})
         for one in run.steps
     ]
-    told = answer(load_recorded(LOST), "4.3.1", [msgspec.structs.replace(run, steps=tuple(steps))])
+    told = answer(load_run(LOST), "4.3.1", [msgspec.structs.replace(run, steps=tuple(steps))])
     assert told.saved == saved
 
 
 def test_a_release_on_which_nothing_was_acked_cannot_be_said_to_save() -> None:
-    run = load_recorded(SAVED)
+    run = load_run(SAVED)
     assert run.verdict is not None
     verdict = msgspec.structs.replace(run.verdict, counts=msgspec.structs.replace(run.verdict.counts, acked=0))
-    told = answer(load_recorded(LOST), "4.3.1", [msgspec.structs.replace(run, verdict=verdict)])
+    told = answer(load_run(LOST), "4.3.1", [msgspec.structs.replace(run, verdict=verdict)])
     assert (told.saved, told.why) == ("cannot tell", "4.3.1 is inconclusive: no record was acked")
 
 
 def test_power_is_lost_as_in_the_record_unless_another_way_was_asked_for() -> None:
-    lost = load_recorded(LOST)
+    lost = load_run(LOST)
     truncated = _with_method(lost, "truncate")
     assert with_recorded_power_loss(truncated, Wanted()).power_loss == "truncate"
     assert with_recorded_power_loss(truncated, Wanted(power_loss="fs-shutdown")).power_loss == "fs-shutdown"
@@ -89,7 +89,7 @@ def test_power_is_lost_as_in_the_record_unless_another_way_was_asked_for() -> No
 
 
 def test_what_is_not_run_as_the_record_was_is_told() -> None:
-    lost = load_recorded(LOST)
+    lost = load_run(LOST)
     here = LocalChoice(reason="asked for")
     launch = Launch(runs=Path(), runtimes={"3.9.1": here}, power_loss_method="fs-shutdown", hold_write_back=True)
     assert launch_differences(_with_method(lost, "fs-shutdown"), launch) is None
@@ -100,24 +100,24 @@ def test_what_is_not_run_as_the_record_was_is_told() -> None:
     assert launch_differences(contained, launch) == "the replays differ from the record: runtime local, recorded docker"
 
 
-def _with_method(recorded: RecordedRun, method: str, runtime: str = "local") -> RecordedRun:
+def _with_method(recorded: LoadedRun, method: str, runtime: str = "local") -> LoadedRun:
     manifest = msgspec.structs.replace(recorded.manifest, power_loss_method=method, runtime=runtime)
     return msgspec.structs.replace(recorded, manifest=manifest)
 
 
 def test_one_replay_that_lost_outweighs_those_that_did_not() -> None:
-    told = answer(load_recorded(LOST), "4.3.1", [load_recorded(SAVED), load_recorded(LOST)])
+    told = answer(load_run(LOST), "4.3.1", [load_run(SAVED), load_run(LOST)])
     assert told.saved == "no"
     assert "in 1 of 2 replays" in told.why
 
 
 def _replay(run: Path, kafka: str) -> Replay:
-    original, replayed = load_recorded(LOST), load_recorded(run)
+    original, replayed = load_run(LOST), load_run(run)
     return Replay(kafka=kafka, run=replayed, repetition=compare(original, replayed))
 
 
 def test_on_the_records_own_release_the_exit_code_says_whether_the_finding_came_again() -> None:
-    lost = load_recorded(LOST)
+    lost = load_run(LOST)
     (both,) = summarize(lost, [_replay(LOST, "3.9.1"), _replay(SAVED, "3.9.1")])
     assert (both.same, both.times, both.exit_code, both.answer) == (1, 2, ExitCode.CONTRADICTED, None)
     (again,) = summarize(lost, [_replay(LOST, "3.9.1")])
@@ -125,20 +125,20 @@ def test_on_the_records_own_release_the_exit_code_says_whether_the_finding_came_
 
 
 def test_on_another_release_the_exit_code_is_that_runs_own() -> None:
-    (other,) = summarize(load_recorded(LOST), [_replay(SAVED, "4.3.1")])
+    (other,) = summarize(load_run(LOST), [_replay(SAVED, "4.3.1")])
     assert other.exit_code == ExitCode.AS_PREDICTED
     assert other.answer is not None
-    (failed,) = summarize(load_recorded(LOST), [Replay(kafka="4.3.1", failure="no space")])
+    (failed,) = summarize(load_run(LOST), [Replay(kafka="4.3.1", failure="no space")])
     assert failed.exit_code == ExitCode.HARNESS_FAILED
 
 
 def test_a_replay_elsewhere_that_met_another_situation_is_no_pass() -> None:
-    saved = load_recorded(SAVED)
+    saved = load_run(SAVED)
     assert saved.verdict is not None
     steps = [msgspec.structs.replace(one, state={"reached": False}) for one in saved.steps]
     elsewhere = msgspec.structs.replace(saved, steps=tuple(steps))
     replay = msgspec.structs.replace(_replay(SAVED, "4.3.1"), run=elsewhere)
-    (summary,) = summarize(load_recorded(LOST), [replay])
+    (summary,) = summarize(load_run(LOST), [replay])
     assert summary.answer is not None
     assert (saved.verdict.outcome, summary.answer.saved) == ("as-predicted", "cannot tell")
     assert summary.exit_code == ExitCode.INCONCLUSIVE
@@ -152,7 +152,7 @@ def test_a_replay_that_proved_nothing_is_inconclusive_even_if_the_record_was_too
 
 
 def test_the_gate_at_which_a_replay_departed_is_told_with_what_was_awaited_and_seen() -> None:
-    run = load_recorded(LOST)
+    run = load_run(LOST)
     assert missed_gate(run) is None
     seen = "t-0 leader 2 epoch 1 ISR [2], not t-0 leader 1 ISR [1]"
     steps = [msgspec.structs.replace(one, state={"reached": True}) for one in run.steps]

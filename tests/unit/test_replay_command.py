@@ -25,7 +25,7 @@ from harness.cli import crash, judging
 from harness.cli.main import main
 from harness.replay import replaying
 from harness.replay.plan import plan
-from harness.replay.recorded import load_recorded, refuse_empty_run
+from harness.replay.recorded import load_run, refuse_empty_run
 from harness.replay.replaying import UnjudgedReplay
 from harness.runner import launch
 
@@ -48,7 +48,7 @@ class World:
         self.interrupted = False
 
     def run_replays(self, *_: object, **__: object) -> Iterator[UnjudgedReplay]:
-        planned = plan(load_recorded(LOST), kafka="3.9.1")
+        planned = plan(load_run(LOST), kafka="3.9.1")
         for record in self.replayed:
             yield UnjudgedReplay(kafka="3.9.1", plan=planned, record=record)
         if self.interrupted:
@@ -126,7 +126,7 @@ def test_a_run_in_which_something_came_about_can_be_replayed(world: World, came_
     if came_about == "a client's journal":
         (record / "journal").mkdir()
         (record / "journal" / "producer-1.journal").touch()
-    refuse_empty_run(load_recorded(record))
+    refuse_empty_run(load_run(record))
 
 
 def test_an_interruption_says_which_records_there_are(world: World, capsys: pytest.CaptureFixture[str]) -> None:

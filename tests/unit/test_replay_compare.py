@@ -16,7 +16,7 @@ from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.verdict import AnomalyCount, Verdict, read_verdict
 from harness.replay.compare import compare
 from harness.replay.finding import RunFinding, facts_of, finding
-from harness.replay.recorded import RecordedRun, load_recorded
+from harness.replay.recorded import LoadedRun, load_run
 from harness.replay.sequences import Sequences, Shape, TimedShape, best_naming, count_common
 
 
@@ -26,14 +26,14 @@ def test_of_a_run_that_proved_nothing_it_is_not_said_that_nothing_was_lost() -> 
 
 
 def test_a_run_repeats_itself_wholly() -> None:
-    lost = load_recorded(LOST)
+    lost = load_run(LOST)
     repetition = compare(lost, lost)
     assert (repetition.fidelity, repetition.same, repetition.departures) == (1.0, True, ())
 
 
 @pytest.mark.parametrize("naming", [{1: 2, 2: 3, 3: 1}, {1: 1, 2: 3, 3: 2}, {1: 3, 2: 2, 3: 1}])
 def test_the_same_run_on_brokers_of_other_ids_is_the_same_run(tmp_path: Path, naming: dict[int, int]) -> None:
-    repetition = compare(load_recorded(LOST), renamed(LOST, tmp_path / "run", naming))
+    repetition = compare(load_run(LOST), renamed(LOST, tmp_path / "run", naming))
     assert repetition.fidelity == 1.0
     assert repetition.naming == {**naming, 100: 100}
     assert repetition.departures == ()
@@ -87,7 +87,7 @@ def test_a_run_whose_brokers_change_places_halfway_is_not_the_same_under_any_nam
     def other_last_leader(rows: Rows) -> Rows:
         return [*rows[:-1], {**rows[-1], "leader": 3}]
 
-    repetition = compare(load_recorded(LOST), changed(LOST, tmp_path / "run", partitions=other_last_leader))
+    repetition = compare(load_run(LOST), changed(LOST, tmp_path / "run", partitions=other_last_leader))
     assert repetition.naming == {1: 1, 2: 2, 3: 3, 100: 100}
     assert 0.5 < repetition.states < 1.0
     assert repetition.departures[0].describe() == (
@@ -96,7 +96,7 @@ def test_a_run_whose_brokers_change_places_halfway_is_not_the_same_under_any_nam
 
 
 def test_a_state_that_was_skipped_is_where_they_part_and_the_rest_still_counts(tmp_path: Path) -> None:
-    recorded = load_recorded(LOST)
+    recorded = load_run(LOST)
     total = len(recorded.timeline.states("t", 0))
     repetition = compare(recorded, changed(LOST, tmp_path / "run", partitions=lambda rows: [rows[0], *rows[2:]]))
     assert repetition.states == pytest.approx((total - 1) / total)
@@ -109,7 +109,7 @@ def test_states_that_came_besides_count_against_it_too(tmp_path: Path) -> None:
         more_rows = [{**rows[-1], "isr": [2], "metadata_offset": rows[-1]["metadata_offset"] + at} for at in (1, 2)]
         return [*rows, more_rows[0], {**rows[-1], "metadata_offset": more_rows[1]["metadata_offset"]}]
 
-    recorded = load_recorded(LOST)
+    recorded = load_run(LOST)
     total = len(recorded.timeline.states("t", 0))
     repetition = compare(recorded, changed(LOST, tmp_path / "run", partitions=more))
     assert repetition.states == pytest.approx(total / (total + 2))
@@ -122,14 +122,14 @@ def test_a_power_loss_that_took_nothing_is_another_effect(tmp_path: Path) -> Non
     kept = {"t-0": {"bytes_before": 9, "bytes_after": 9, "lost_bytes": 0}}
     steps[1] = msgspec.structs.replace(steps[1], proof={**steps[1].proof, "logs": kept})
     write_steps(folder, steps)
-    repetition = compare(load_recorded(LOST), load_recorded(folder))
+    repetition = compare(load_run(LOST), load_run(folder))
     assert repetition.effects == pytest.approx(3 / 4)
     assert repetition.departures[0].describe() == (
         "after step 0, step 1: recorded power-loss on [2], lost of t-0 on 2; replayed power-loss on [2]"
     )
 
 
-def _cut(recorded: RecordedRun, step: str, whom: str | None) -> RecordedRun:
+def _cut(recorded: LoadedRun, step: str, whom: str | None) -> LoadedRun:
     first = msgspec.structs.replace(recorded.steps[0], step=step, whom=whom)
     return msgspec.structs.replace(recorded, steps=(first, *recorded.steps[1:]))
 
@@ -149,14 +149,14 @@ def _cut(recorded: RecordedRun, step: str, whom: str | None) -> RecordedRun:
 def test_cuts_that_part_the_same_nodes_otherwise_are_other_cuts(
     step: str, one: str, other: str | None, *, same: bool
 ) -> None:
-    lost = load_recorded(LOST)
+    lost = load_run(LOST)
     repetition = compare(_cut(lost, step, one), _cut(lost, step, other))
     assert repetition.effects == (1.0 if same else pytest.approx(3 / 4))
 
 
 def test_the_sides_of_a_cut_are_compared_up_to_a_renaming(tmp_path: Path) -> None:
     other = renamed(LOST, tmp_path / "run", {1: 2, 2: 3, 3: 1})
-    one_cut = _cut(load_recorded(LOST), "isolate", "broker-1 | broker-2, broker-3, clients, controller-100")
+    one_cut = _cut(load_run(LOST), "isolate", "broker-1 | broker-2, broker-3, clients, controller-100")
     repetition = compare(one_cut, _cut(other, "isolate", "broker-2 | broker-1, broker-3, clients, controller-100"))
     assert repetition.fidelity == 1.0
     elsewhere = compare(one_cut, _cut(other, "isolate", "broker-1 | broker-2, broker-3, clients, controller-100"))
@@ -170,19 +170,19 @@ def test_a_step_that_never_fired_is_where_they_part(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(LOST, tmp_path / "run"))
     steps = read_steps(folder) or []
     write_steps(folder, [*steps[:3], msgspec.structs.replace(steps[3], fired_ns=None, effect_ns=None)])
-    repetition = compare(load_recorded(LOST), load_recorded(folder))
+    repetition = compare(load_run(LOST), load_run(folder))
     assert repetition.departures[0].replayed == "never fired"
 
 
 def test_a_run_that_was_not_judged_has_no_share_of_the_verdict(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(LOST, tmp_path / "run"))
     (folder / "verdict.json").unlink()
-    repetition = compare(load_recorded(LOST), load_recorded(folder))
+    repetition = compare(load_run(LOST), load_run(folder))
     assert (repetition.verdict, repetition.same, repetition.fidelity) == (None, None, 1.0)
 
 
 def test_how_often_a_fall_of_the_hw_was_sampled_does_not_make_another_finding(tmp_path: Path) -> None:
-    repetition = compare(load_recorded(LOST), judged_otherwise(tmp_path, regressions=[]))
+    repetition = compare(load_run(LOST), judged_otherwise(tmp_path, regressions=[]))
     assert repetition.same is True
     assert repetition.verdict is not None
     assert repetition.verdict < 1.0
@@ -193,7 +193,7 @@ def test_another_cause_is_another_finding(tmp_path: Path) -> None:
     assert verdict is not None
     losses = [msgspec.structs.replace(one, cause="beyond-tolerance") for one in verdict.losses]
     other = judged_otherwise(tmp_path, losses=losses)
-    repetition = compare(load_recorded(LOST), other)
+    repetition = compare(load_run(LOST), other)
     assert repetition.same is False
     assert repetition.departures[-1].what == "verdict"
 

@@ -12,16 +12,16 @@ from ebbtide.errors import UsageError
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.scenario.model import IsrTrigger, StepSpec, Trigger
 from harness.replay.plan import plan
-from harness.replay.recorded import RecordedRun, load_recorded
+from harness.replay.recorded import LoadedRun, load_run
 from harness.runner.gates import PartitionWas
 
 
 def test_the_replicas_are_those_of_the_record_and_not_drawn_again() -> None:
-    assert plan(load_recorded(LOST)).scenario.topics["t"].assignment == ((2, 3, 1),)
+    assert plan(load_run(LOST)).scenario.topics["t"].assignment == ((2, 3, 1),)
 
 
 def test_a_step_waits_for_the_partition_the_brokers_and_the_acked_records_of_its_moment() -> None:
-    gates = plan(load_recorded(LOST)).gates
+    gates = plan(load_run(LOST)).gates
     assert gates[0].partitions == (PartitionWas(partition="t-0", leader=2, isr=(1, 2, 3)),)
     assert gates[0].acked == 2000
     assert gates[2].partitions == (PartitionWas(partition="t-0", leader=-1, isr=(2,)),)
@@ -43,7 +43,7 @@ def test_what_stayed_as_it_was_is_waited_for_only_where_the_step_speaks_of_it(tm
 
 
 def test_a_topic_that_a_step_deleted_is_waited_for_no_more_until_it_is_made_again(tmp_path: Path) -> None:
-    recorded = load_recorded(LOST)
+    recorded = load_run(LOST)
     gone = msgspec.structs.replace(recorded.steps[0], step="delete-topic", parameters={"topic": "t"})
     deleted = msgspec.structs.replace(recorded, steps=(gone, *recorded.steps[1:]))
     assert [len(gate.partitions) for gate in plan(deleted).gates.values()] == [1, 0, 0, 0]
@@ -58,23 +58,23 @@ def test_a_topic_that_a_step_deleted_is_waited_for_no_more_until_it_is_made_agai
 
 
 def test_records_count_only_where_the_state_had_stood_for_a_while(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RecordedRun, "acked_at", lambda _self, times_ns: [100 * at for at, _ in enumerate(times_ns)])
+    monkeypatch.setattr(LoadedRun, "acked_at", lambda _self, times_ns: [100 * at for at, _ in enumerate(times_ns)])
     steps = read_steps(copy) or []
     assert steps[3].fired_ns is not None
     later_ns = steps[3].fired_ns + 5_000_000_000
     write_steps(copy, [*steps[:3], msgspec.structs.replace(steps[3], fired_ns=later_ns, effect_ns=None)])
-    gates = plan(load_recorded(copy)).gates
+    gates = plan(load_run(copy)).gates
     assert [gate.acked for gate in gates.values()] == [100, 300, 500, 700]
     # Before the third step the state had come within a second.
     assert [gates[at].acked_since for at in (0, 2, 3)] == [100, 0, 100]
 
 
 def test_the_elr_is_part_of_the_state_where_the_release_has_one() -> None:
-    assert plan(load_recorded(SAVED)).gates[2].partitions[0].elr != ()
+    assert plan(load_run(SAVED)).gates[2].partitions[0].elr != ()
 
 
 def test_on_another_release_the_elr_is_not_waited_for() -> None:
-    gates = plan(load_recorded(SAVED), kafka="3.9.1").gates
+    gates = plan(load_run(SAVED), kafka="3.9.1").gates
     assert {was.elr for gate in gates.values() for was in gate.partitions} == {None}
 
 
@@ -86,7 +86,7 @@ def _with_trigger(folder: Path, index: int) -> None:
 
 def test_a_time_in_which_a_state_came_about_gives_way_to_the_state(copy: Path) -> None:
     _with_trigger(copy, 2)
-    gates = plan(load_recorded(copy)).gates
+    gates = plan(load_run(copy)).gates
     assert gates[2].instead_of_trigger
     assert not gates[1].instead_of_trigger
 
@@ -94,11 +94,11 @@ def test_a_time_in_which_a_state_came_about_gives_way_to_the_state(copy: Path) -
 def test_a_time_that_gives_way_goes_on_from_the_state_and_lasts_no_shorter_than_in_the_record(copy: Path) -> None:
     steps = read_steps(copy) or []
     _with_trigger(copy, 2)
-    before, gate = steps[1].effect_ns, plan(load_recorded(copy)).gates[2]
+    before, gate = steps[1].effect_ns, plan(load_run(copy)).gates[2]
     assert before is not None
     assert steps[2].fired_ns is not None
     assert 0.0 < gate.stood_s < 1.0
-    plain = plan(load_recorded(LOST)).gates[2]
+    plain = plan(load_run(LOST)).gates[2]
     assert (plain.instead_s, gate.instead_s) == (0.0, pytest.approx((steps[2].fired_ns - before) / 1e9))
     assert gate.patience_s == pytest.approx(plain.patience_s + gate.instead_s)
 
@@ -110,7 +110,7 @@ def test_what_a_long_step_brought_about_itself_does_not_replace_the_time_after_i
     lasted = msgspec.structs.replace(steps[2], effect_ns=fired_ns)
     after = msgspec.structs.replace(steps[3], trigger={"after": "2s"}, fired_ns=fired_ns + 1)
     write_steps(copy, [*steps[:2], lasted, after])
-    gate = plan(load_recorded(copy)).gates[3]
+    gate = plan(load_run(copy)).gates[3]
     assert not gate.instead_of_trigger
     assert gate.stood_s == 0.0
     # It is waited for nevertheless: it may come a little later than the step's end.
@@ -121,11 +121,11 @@ def test_a_time_in_which_nothing_happened_stays_a_time(copy: Path) -> None:
     steps = read_steps(copy) or []
     same_moment = msgspec.structs.replace(steps[1], trigger={"after": "3s"}, index=2, fired_ns=steps[1].fired_ns)
     write_steps(copy, [*steps[:2], same_moment, steps[3]])
-    assert not plan(load_recorded(copy)).gates[2].instead_of_trigger
+    assert not plan(load_run(copy)).gates[2].instead_of_trigger
 
 
 def test_a_seed_renames_the_brokers_everywhere_alike() -> None:
-    recorded = load_recorded(LOST)
+    recorded = load_run(LOST)
     step = StepSpec(step="isolate", target="broker(2)", from_=("broker(3)", "controllers"))
     scenario = msgspec.structs.replace(recorded.scenario, steps=(step,))
     drawn = plan(msgspec.structs.replace(recorded, scenario=scenario), seed=3)
@@ -139,14 +139,14 @@ def test_a_seed_renames_the_brokers_everywhere_alike() -> None:
 
 
 def test_the_same_seed_draws_the_same_names() -> None:
-    recorded = load_recorded(LOST)
+    recorded = load_run(LOST)
     assert plan(recorded, seed=5) == plan(recorded, seed=5)
 
 
 def test_a_record_that_does_not_say_what_was_run_is_refused(copy: Path) -> None:
     (copy / "scenario.toml").unlink()
     with pytest.raises(UsageError, match=r"scenario\.toml is missing"):
-        load_recorded(copy)
+        load_run(copy)
 
 
 @pytest.fixture

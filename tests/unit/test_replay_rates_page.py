@@ -19,7 +19,7 @@ from ebbtide.scenario.catalogue import names
 from harness.cli.judging import JudgeTogether
 from harness.replay.compare import Departure, Repetition
 from harness.replay.plan import plan
-from harness.replay.recorded import load_recorded
+from harness.replay.recorded import load_run
 from harness.replay.replaying import Replay, UnjudgedReplay
 from tools.pages import replays
 from tools.pages.replays import PAGE, Replayed, added, chosen, main, measure, page, row, stored
@@ -39,7 +39,7 @@ def ran(
 ) -> None:
     """A judged record among `runs`."""
     manifest = msgspec.structs.replace(read_manifest(LOST), run_id=run_id, scenario=scenario, replay_of=replay_of)
-    verdict = load_recorded(LOST).verdict
+    verdict = load_run(LOST).verdict
     assert verdict is not None
     (runs / run_id).mkdir(parents=True)
     write_manifest(runs / run_id, manifest)
@@ -49,7 +49,7 @@ def ran(
 
 def replay(*, same: bool, share: float, departures: tuple[Departure, ...] = ()) -> Replay:
     repetition = Repetition(states=share, effects=share, verdict=share, same=same, naming={}, departures=departures)
-    return Replay(kafka="4.0.2", run=load_recorded(LOST), repetition=repetition)
+    return Replay(kafka="4.0.2", run=load_run(LOST), repetition=repetition)
 
 
 def measured(scenario: str, *, same: int) -> Replayed:
@@ -114,7 +114,7 @@ def test_a_run_that_lost_records_as_predicted_is_replayed_rather_than_another(
 
 def test_replays_with_another_finding_are_told_with_where_they_departed_and_failed_ones_are_not_counted() -> None:
     found = row(
-        load_recorded(LOST),
+        load_run(LOST),
         [
             replay(same=True, share=1.0),
             replay(same=False, share=0.5, departures=(DEPARTURE,)),
@@ -175,7 +175,7 @@ def test_the_scenario_with_the_fewest_replays_is_next_and_its_record_judged_anew
 def test_replays_are_judged_in_one_go_and_the_record_of_one_that_was_not_the_same_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, asked = load_recorded(LOST), []
+    original, asked = load_run(LOST), []
     planned = plan(original, kafka="3.9.1", seed=1)
     same, other = (Path(shutil.copytree(LOST, tmp_path / "replays" / name)) for name in ("same", "other"))
     ends = [
@@ -207,7 +207,7 @@ def test_replays_are_judged_in_one_go_and_the_record_of_one_that_was_not_the_sam
 
 def carried_out(monkeypatch: pytest.MonkeyPatch, *records: Path) -> None:
     """Replays of LOST that have these records."""
-    planned = plan(load_recorded(LOST), kafka="3.9.1")
+    planned = plan(load_run(LOST), kafka="3.9.1")
     monkeypatch.setattr(replays, "check", lambda *_: None)
     monkeypatch.setattr(replays, "prepare", lambda *_: SimpleNamespace())
     ends = [UnjudgedReplay(kafka="3.9.1", plan=planned, record=record) for record in records]
@@ -239,7 +239,7 @@ def test_a_replay_that_cannot_be_judged_is_kept_and_the_others_are_counted(
 def test_replays_run_two_at_once_unless_that_were_more_than_six_brokers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brokers: int, at_once: int
 ) -> None:
-    original = load_recorded(LOST)
+    original = load_run(LOST)
     cluster = msgspec.structs.replace(original.scenario.cluster, brokers=brokers)
     scenario = msgspec.structs.replace(original.scenario, cluster=cluster)
     asked: list[int] = []
@@ -249,7 +249,7 @@ def test_replays_run_two_at_once_unless_that_were_more_than_six_brokers(
         return []
 
     carried_out(monkeypatch)
-    monkeypatch.setattr(replays, "load_recorded", lambda _: msgspec.structs.replace(original, scenario=scenario))
+    monkeypatch.setattr(replays, "load_run", lambda _: msgspec.structs.replace(original, scenario=scenario))
     monkeypatch.setattr(replays, "run_replays", run_replays)
     measure(LOST, tmp_path, 2, None, lambda _: {}, anew=False)
     assert asked == [at_once]

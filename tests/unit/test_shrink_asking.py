@@ -12,11 +12,11 @@ from test_shrink_search import GOAL, NEEDED, RECORDED, Runs, in_turn, names, noi
 from ebbtide.errors import HarnessError
 from ebbtide.scenario.model import ProducerSpec, Scenario, StepSpec, Trigger
 from ebbtide.scenario.words import Duration
-from harness.shrink.asking import Asking, Candidate
+from harness.shrink.answers import Candidate, CandidateAnswers
+from harness.shrink.file import file_text
 from harness.shrink.journal import Decision, Journal
-from harness.shrink.search import Search, Smaller, Start
-from harness.shrink.topology import LostPartition, fewer_records, fewer_replicas, merged_waits, reductions
-from harness.shrink.writing import file_text
+from harness.shrink.search import Search, SearchResult, Start
+from harness.shrink.topology import LostPartition, fewer_records, fewer_replicas, reductions, wait_reductions
 
 
 class Failing(Runs):
@@ -43,7 +43,7 @@ def test_a_failure_of_the_harness_is_no_answer(tmp_path: Path) -> None:
 def test_failures_in_a_row_stop_the_shrink_which_goes_on_later(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="6 times in a row") as caught:
         search(tmp_path, Failing(lambda number, _: number > 5))
-    assert "the same command goes on" in str(caught.value)
+    assert "the same command continues" in str(caught.value)
     again = Runs()
     assert search(tmp_path, again) == search(tmp_path / "whole", whole := Runs())
     assert again.asked == whole.asked[5:]
@@ -67,7 +67,7 @@ def test_which_of_two_runs_ends_first_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_of_two_that_show_the_one_that_was_wanted_first_is_taken(tmp_path: Path) -> None:
-    asking = Asking(
+    asking = CandidateAnswers(
         decide=two_at_once(lambda _: Decision(shows=True)),
         refute=lambda _scenario: None,
         journal=Journal(tmp_path),
@@ -94,7 +94,7 @@ def test_a_result_that_gave_way_to_the_one_before_is_not_called_the_least_and_co
     smaller = search(tmp_path / "unlucky", Runs(unlucky={lucky + 1, lucky + 2}))
     assert (smaller.finished, smaller.gave_way) == (True, True)
     text = " ".join(file_text(smaller, RECORDED, GOAL).replace("\n#", "").split())
-    assert "what it found that is smaller yet showed this in half of its runs or fewer" in text
+    assert "a smaller scenario showed this only in half of its runs or fewer" in text
     # Nothing is left to be asked.
     again = Runs()
     assert search(tmp_path / "unlucky", again) == smaller
@@ -126,7 +126,7 @@ def test_states_for_times_are_tried_first_and_left_where_they_do_not_show(tmp_pa
     waits = msgspec.structs.replace(by_state.steps[5], trigger=Trigger(after=Duration("9s")))
     by_clock = msgspec.structs.replace(by_state, steps=(*by_state.steps[:5], waits, *by_state.steps[6:]))
 
-    def carried_out(folder: Path, runs: Runs) -> Smaller:
+    def carried_out(folder: Path, runs: Runs) -> SearchResult:
         return Search(
             decide=in_turn(runs),
             refute=lambda _scenario: None,
@@ -173,7 +173,7 @@ def test_any_replica_but_the_preferred_leader_can_be_left_out() -> None:
 def test_a_wait_can_be_joined_with_the_step_after_it() -> None:
     wait = StepSpec(step="wait", trigger=Trigger(acked=7), deadline_s=60.0)
     kill = StepSpec(step="kill", target="leader(t-1)")
-    [reduction] = merged_waits(msgspec.structs.replace(noisy(), steps=(wait, kill)))
+    [reduction] = wait_reductions(msgspec.structs.replace(noisy(), steps=(wait, kill)))
     joined = reduction.apply(msgspec.structs.replace(noisy(), steps=(wait, kill)))
     assert joined is not None
     assert joined.steps == (msgspec.structs.replace(kill, trigger=Trigger(acked=7), deadline_s=60.0),)

@@ -21,19 +21,19 @@ from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.scenario.model import Scenario
 from harness.cli.main import main
-from harness.replay.recorded import RecordedRun, load_recorded
+from harness.replay.recorded import LoadedRun, load_run
 from harness.runner import launch as launching
 from harness.runner.launch import Launch, Wanted
 from harness.shrink import shrinking
-from harness.shrink.asking import Wanted as Asked
-from harness.shrink.goal import goal_from
+from harness.shrink.answers import Wanted as Asked
+from harness.shrink.file import file_text
+from harness.shrink.goal import goal_from_record
 from harness.shrink.journal import Decision
 from harness.shrink.refute import Refuter
-from harness.shrink.search import NotReproduced, Smaller
-from harness.shrink.shrinking import Shrunk, shrink
-from harness.shrink.writing import file_text
+from harness.shrink.search import NotReproduced, SearchResult
+from harness.shrink.shrinking import ShrinkResult, shrink
 
-KAFKA = load_recorded(LOST).manifest.kafka
+KAFKA = load_run(LOST).manifest.kafka
 
 
 class Host:
@@ -44,7 +44,7 @@ class Host:
         self.runs: dict[str, int] = {}
         self.record: str | None = None
         self.needs: Callable[[Scenario], bool] = lambda _: True
-        monkeypatch.setattr(shrinking, "Trying", self.trying)
+        monkeypatch.setattr(shrinking, "CandidateRunner", self.trying)
 
     def trying(self, *, launch: Launch, **_: Any) -> Any:
         told = launch.told(KAFKA)
@@ -71,8 +71,8 @@ def launched(
     return Launch(runs=runs, runtimes={KAFKA: choice or LocalChoice()}, power_loss_method=method, hold_write_back=hold)
 
 
-def shrunk(launch: Launch, display: Any = None, recorded: RecordedRun | None = None) -> Shrunk:
-    recorded = recorded or load_recorded(LOST)
+def shrunk(launch: Launch, display: Any = None, recorded: LoadedRun | None = None) -> ShrinkResult:
+    recorded = recorded or load_run(LOST)
     return shrink(recorded, launch=launch, judge=Mock(), display=display or Mock(), budget_s=1000.0, times=3)
 
 
@@ -115,7 +115,7 @@ def test_a_schedule_that_did_not_show_its_finding_is_tried_again_by_the_next_cal
     told = launch.told(KAFKA)
     with pytest.raises(NotReproduced) as caught:
         shrunk(launch)
-    assert caught.value.where == str(tmp_path / ".shrink" / load_recorded(LOST).manifest.run_id)
+    assert caught.value.where == str(tmp_path / ".shrink" / load_run(LOST).manifest.run_id)
     assert caught.value.got == told
     first = host.runs[told]
     with pytest.raises(NotReproduced, match="in 2 runs"):
@@ -140,7 +140,7 @@ def test_what_kafka_ignored_in_the_runs_is_not_written(host: Host, tmp_path: Pat
     host.record = str(shutil.copytree(LOST, tmp_path / "shown"))
     ignored = ("cluster.broker_properties.old",)
     write_manifest(Path(host.record), msgspec.structs.replace(read_manifest(LOST), ignored_properties=ignored))
-    recorded = load_recorded(LOST)
+    recorded = load_run(LOST)
     cluster = msgspec.structs.replace(recorded.scenario.cluster, broker_properties={"old": "1"})
     scenario = msgspec.structs.replace(recorded.scenario, cluster=cluster)
     # Extras go anyway where the finding shows without them: here whatever is left out is missed.
@@ -183,9 +183,9 @@ class Command:
         self.out = tmp_path / "small.toml"
         self.wanted: Wanted | None = None
         self.searches = 0
-        recorded = load_recorded(LOST)
-        self.smaller = Smaller(scenario=recorded.scenario, shown=3, times=3, finished=True)
-        self._goal = goal_from(recorded)
+        recorded = load_run(LOST)
+        self.smaller = SearchResult(scenario=recorded.scenario, shown=3, times=3, finished=True)
+        self._goal = goal_from_record(recorded)
         self.ends: BaseException | None = None
         monkeypatch.setattr(launching, "check", lambda *_: None)
         monkeypatch.setattr(launching, "prepare", self._prepare)
@@ -195,12 +195,12 @@ class Command:
     def _prepare(self, wanted: Wanted, *_: object) -> None:
         self.wanted = wanted
 
-    def _shrink(self, *_: object, **__: object) -> Shrunk:
+    def _shrink(self, *_: object, **__: object) -> ShrinkResult:
         self.searches += 1
         if self.ends is not None:
             raise self.ends
-        text = file_text(self.smaller, load_recorded(LOST), self._goal)
-        return Shrunk(smaller=self.smaller, goal=self._goal, text=text, runs=5, took_s=60.0)
+        text = file_text(self.smaller, load_run(LOST), self._goal)
+        return ShrinkResult(smaller=self.smaller, goal=self._goal, text=text, runs=5, took_s=60.0)
 
     def __call__(self, record: Path, *options: str) -> ExitCode:
         return ExitCode(main(["shrink", str(record), "--out", str(self.out), *options]))
@@ -251,10 +251,10 @@ def test_a_file_of_anybody_else_is_refused_before_the_search_and_an_earlier_resu
     assert "Written by `ebbtide shrink`" in before
 
 
-GOES_ON = "the search did not get to its end; the same command goes on"
+GOES_ON = "the search is not finished; the same command continues it"
 GAVE_WAY = (
-    "what is smaller yet showed the finding in half of its runs or fewer, and gave way to this; "
-    "the same command comes to the same"
+    "a smaller scenario showed the finding only in half of its runs or fewer; "
+    "the same command would give the same result"
 )
 
 
@@ -297,7 +297,7 @@ def test_who_interrupts_a_shrink_is_told_that_the_same_command_goes_on(
     command.ends = error
     assert command(LOST) == (ExitCode.HARNESS_FAILED if told else ExitCode.INCONCLUSIVE)
     said = capsys.readouterr().err
-    assert ("next: the same command goes on" in said) == told
+    assert ("next: the same command continues" in said) == told
     assert ("interrupted" in said) == told
 
 
@@ -313,9 +313,10 @@ def test_a_shrink_says_what_it_runs_before_it_runs_it(host: Host, tmp_path: Path
 
     host.needs = needs
     shrunk(launch, display)
-    steps = len(load_recorded(LOST).scenario.steps)
+    steps = len(load_run(LOST).scenario.steps)
     assert (
-        f"running parts of the {steps} steps, then all, on Kafka {KAFKA}: a run is told once it is judged" in before[0]
+        f"running parts of the {steps} steps, then all, on Kafka {KAFKA}: each run is reported once it is judged"
+        in before[0]
     )
 
 

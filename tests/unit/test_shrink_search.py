@@ -16,17 +16,17 @@ from ebbtide.scenario.plain import from_plain, to_plain
 from ebbtide.scenario.words import Duration
 from ebbtide.scenario.write import text_of
 from harness.replay.plan import plan
-from harness.replay.recorded import load_recorded
-from harness.shrink.asking import Decide, Wanted
-from harness.shrink.goal import goal_from
+from harness.replay.recorded import load_run
+from harness.shrink.answers import Decide, Wanted
+from harness.shrink.file import file_text, start_scenario
+from harness.shrink.goal import goal_from_record
 from harness.shrink.journal import Decision, Journal
-from harness.shrink.search import NotReproduced, Search, Smaller, Start
-from harness.shrink.steps import guesses, with_steps
+from harness.shrink.search import NotReproduced, Search, SearchResult, Start
+from harness.shrink.steps import first_guesses, with_steps
 from harness.shrink.topology import LostPartition, only_partition
-from harness.shrink.writing import file_text, starting_point
 
-RECORDED = load_recorded(LOST)
-GOAL = goal_from(RECORDED)
+RECORDED = load_run(LOST)
+GOAL = goal_from_record(RECORDED)
 NEEDED = {"cut-followers", "leader-loses-power", "back"}
 
 NOISE = (
@@ -39,7 +39,7 @@ NOISE = (
 
 def noisy() -> Scenario:
     """Last replica standing on five brokers and two topics, behind four steps that do not matter."""
-    scenario = starting_point(plan(RECORDED).scenario, RECORDED, GOAL)
+    scenario = start_scenario(plan(RECORDED).scenario, RECORDED, GOAL)
     steps = [*NOISE, *scenario.steps]
     steps[6] = msgspec.structs.replace(steps[6], name="back")
     topic = scenario.topics["t"]
@@ -113,7 +113,7 @@ def search(
     runs_in_budget: int = 10_000,
     refute: Callable[[Scenario], str | None] | None = None,
     at_once: Callable[[Runs], Decide] = in_turn,
-) -> Smaller:
+) -> SearchResult:
     return Search(
         decide=at_once(runs),
         refute=refute or (lambda _scenario: None),
@@ -237,11 +237,11 @@ def test_candidates_that_the_model_refutes_take_no_run(tmp_path: Path) -> None:
 
 def test_the_first_guess_is_what_happened_since_the_cluster_was_last_whole() -> None:
     # Of the four steps the last, a heal, came after the election that lost the records.
-    assert guesses(RECORDED) == [(0, 1, 2)]
+    assert first_guesses(RECORDED) == [(0, 1, 2)]
     first, *rest = RECORDED.steps
     earlier = msgspec.structs.replace(first, fired_ns=(first.fired_ns or 0) - 1_000_000)
     steps = tuple(msgspec.structs.replace(step, index=at) for at, step in enumerate((earlier, first, *rest)))
-    assert guesses(msgspec.structs.replace(RECORDED, steps=steps)) == [(1, 2, 3), (0, 1, 2, 3)]
+    assert first_guesses(msgspec.structs.replace(RECORDED, steps=steps)) == [(1, 2, 3), (0, 1, 2, 3)]
 
 
 def test_the_file_says_where_it_comes_from_and_can_be_run(tmp_path: Path) -> None:

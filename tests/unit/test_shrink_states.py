@@ -12,22 +12,22 @@ from ebbtide.scenario.meaning import meaning
 from ebbtide.scenario.model import IsrTrigger, MemberTrigger, Scenario, Trigger
 from ebbtide.scenario.references import nothing_wrong
 from ebbtide.scenario.words import Duration
-from harness.replay.recorded import RecordedRun, load_recorded
+from harness.replay.recorded import LoadedRun, load_run
 from harness.shrink.states import RecordedStep, recorded_steps, with_state_triggers
-from harness.shrink.steps import guesses, with_steps
+from harness.shrink.steps import first_guesses, with_steps
 
 LONG_BEFORE_S = 60.0
 
 
-def by_clock() -> RecordedRun:
+def by_clock() -> LoadedRun:
     """Last replica standing, whose steps wait for times: a cut, a power loss, a start, a heal."""
-    recorded = load_recorded(LOST)
+    recorded = load_run(LOST)
     first, *rest = recorded.scenario.steps
     steps = (first, *(msgspec.structs.replace(step, trigger=Trigger(after=Duration("3s"))) for step in rest))
     return msgspec.structs.replace(recorded, scenario=msgspec.structs.replace(recorded.scenario, steps=steps))
 
 
-def rewritten(recorded: RecordedRun, blamed: str | None) -> tuple[Scenario, tuple[RecordedStep, ...]]:
+def rewritten(recorded: LoadedRun, blamed: str | None) -> tuple[Scenario, tuple[RecordedStep, ...]]:
     found = with_state_triggers(recorded.scenario, recorded, blamed)
     assert found is not None
     return found
@@ -79,19 +79,19 @@ def test_a_patient_schedule_waits_as_long_as_the_steps_that_are_gone_took() -> N
 
 
 def test_a_violation_is_guessed_by_the_metadata_record_that_it_points_at() -> None:
-    recorded = load_recorded(LOST)
+    recorded = load_run(LOST)
     assert recorded.verdict is not None
     (loss,) = [one for one in recorded.verdict.losses if one.committed][:1]
     assert loss.election is not None
     evidence: list[Any] = [{"why": "so", "before": {"metadata_offset": loss.election.metadata_offset}}]
     violated = PropertyResult(name="leader-in-isr", kip="KIP-966", status="violated", evidence=evidence)
     verdict = msgspec.structs.replace(recorded.verdict, losses=[], regressions=[], properties=[violated])
-    assert guesses(msgspec.structs.replace(recorded, verdict=verdict)) == guesses(recorded)
+    assert first_guesses(msgspec.structs.replace(recorded, verdict=verdict)) == first_guesses(recorded)
 
 
 def test_optional_steps_that_did_nothing_in_the_record_are_in_no_guess() -> None:
-    recorded = load_recorded(LOST)
+    recorded = load_run(LOST)
     first, *rest = recorded.steps
     refused = msgspec.structs.replace(first, step="elect", index=0, effect_ns=None)
     steps = tuple(msgspec.structs.replace(one, index=at) for at, one in enumerate((refused, first, *rest)))
-    assert guesses(msgspec.structs.replace(recorded, steps=steps)) == [(1, 2, 3), (1, 2, 3, 4)]
+    assert first_guesses(msgspec.structs.replace(recorded, steps=steps)) == [(1, 2, 3), (1, 2, 3, 4)]

@@ -28,15 +28,15 @@ from ebbtide.scenario.write import text_of
 from ebbtide.waiting import WaitExpired
 from faults.process import kill
 from harness.replay.finding import RunFinding
-from harness.replay.recorded import load_recorded
+from harness.replay.recorded import load_run
 from harness.runner.launch import Launch
 from harness.runner.run import RunRequest
-from harness.shrink.goal import goal_from, goal_of
+from harness.shrink.goal import goal_from_record, goal_to_keep
 from harness.shrink.journal import Decision
 from harness.shrink.refute import Refuter, bounds_of
-from harness.shrink.trying import Trying, anything_missing, hurried
+from harness.shrink.running import CandidateRunner, is_any_acked_record_missing, with_short_deadlines
 
-SCENARIO = load_recorded(LOST).scenario
+SCENARIO = load_run(LOST).scenario
 ELR = {"metadata.version": 29, "eligible.leader.replicas.version": 1}
 
 
@@ -82,7 +82,7 @@ def test_kills_alone_lose_nothing_in_the_model_and_a_power_loss_may() -> None:
     refuter = Refuter("3.9.1", {"metadata.version": 21})
     why = refuter(with_steps(KILL))
     assert why is not None
-    assert why.startswith("the model of strict-min-isr-39 loses nothing: ")
+    assert why.startswith("the model of strict-min-isr-39 loses no record in any of its ")
     assert refuter(with_steps(KILL, POWER_LOSS)) is None
 
 
@@ -96,8 +96,8 @@ def test_a_release_that_the_model_does_not_know_refutes_nothing() -> None:
 
 
 def test_a_record_whose_final_read_holds_every_acked_value_needs_no_judgement() -> None:
-    assert anything_missing(LOST)
-    assert not anything_missing(SAVED)
+    assert is_any_acked_record_missing(LOST)
+    assert not is_any_acked_record_missing(SAVED)
 
 
 def tried(folder: Path, judge: Any = None, scenario: Scenario = SCENARIO) -> list[Decision | HarnessError]:
@@ -105,13 +105,15 @@ def tried(folder: Path, judge: Any = None, scenario: Scenario = SCENARIO) -> lis
     launch = Launch(
         runs=folder, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown", hold_write_back=True
     )
-    trying = Trying(
-        goal=goal_from(load_recorded(LOST)), kafka="3.9.1", seed=1, launch=launch, display=Mock(), judge=judge
+    trying = CandidateRunner(
+        goal=goal_from_record(load_run(LOST)), kafka="3.9.1", seed=1, launch=launch, display=Mock(), judge=judge
     )
     return [decision for _, decision in trying([(0, "key", scenario)])]
 
 
-@pytest.mark.parametrize(("optional", "why"), [(True, "every acked record stands"), (False, "step 3 (heal) never")])
+@pytest.mark.parametrize(
+    ("optional", "why"), [(True, "the final read has every acked record"), (False, "step 3 (heal) never")]
+)
 def test_only_a_step_that_is_not_optional_must_have_fired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optional: bool, why: str
 ) -> None:
@@ -119,7 +121,7 @@ def test_only_a_step_that_is_not_optional_must_have_fired(
     steps = read_steps(folder) or []
     left_out = msgspec.structs.replace(steps[3], fired_ns=None, parameters={"optional": optional})
     write_steps(folder, [*steps[:3], left_out])
-    monkeypatch.setattr("harness.shrink.trying.run_scenario", lambda *_: folder)
+    monkeypatch.setattr("harness.shrink.running.run_scenario", lambda *_: folder)
     [decision] = tried(tmp_path)
     assert isinstance(decision, Decision)
     assert decision.why.startswith(why)
@@ -136,11 +138,11 @@ def test_the_record_of_a_candidate_is_judged_without_gaps_though_its_scenario_is
 
     def judge(folder: Path) -> Verdict:
         found.append(gaps(folder, read_manifest(folder)))
-        verdict = load_recorded(LOST).verdict
+        verdict = load_run(LOST).verdict
         assert verdict is not None
         return verdict
 
-    monkeypatch.setattr("harness.shrink.trying.run_scenario", lambda *_: record)
+    monkeypatch.setattr("harness.shrink.running.run_scenario", lambda *_: record)
     [decision] = tried(tmp_path, judge, scenario)
     assert isinstance(decision, Decision)
     assert decision.shows, decision.why
@@ -155,7 +157,7 @@ def test_a_property_that_kafka_ignores_ends_no_candidate(tmp_path: Path, monkeyp
         asked.append(request)
         return SAVED
 
-    monkeypatch.setattr("harness.shrink.trying.run_scenario", run)
+    monkeypatch.setattr("harness.shrink.running.run_scenario", run)
     tried(tmp_path)
     [request] = asked
     assert request.as_it_is
@@ -164,11 +166,11 @@ def test_a_property_that_kafka_ignores_ends_no_candidate(tmp_path: Path, monkeyp
 def test_without_a_final_read_nothing_is_ruled_out(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
     shutil.rmtree(folder / "polls")
-    assert anything_missing(folder)
+    assert is_any_acked_record_missing(folder)
 
 
 def test_the_prediction_asks_for_the_cause_where_there_is_one() -> None:
-    goal = goal_from(load_recorded(LOST))
+    goal = goal_from_record(load_run(LOST))
     assert goal.outcome == "as-predicted"
     assert goal.prediction.kafka == "==3.9.1"
     assert (goal.prediction.loss.committed, goal.prediction.loss.cause) == ("some", "last-replica-standing")
@@ -187,14 +189,14 @@ def test_the_prediction_asks_for_the_cause_where_there_is_one() -> None:
 def test_a_violation_can_only_contradict_and_all_else_is_predicted(
     facts: tuple[str, ...], outcome: str, committed: str, uncommitted: str
 ) -> None:
-    goal = goal_of(RunFinding(outcome="contradicted", facts=facts), "3.9.1", "a test")
+    goal = goal_to_keep(RunFinding(outcome="contradicted", facts=facts), "3.9.1", "a test")
     assert goal.outcome == outcome
     assert (goal.prediction.loss.committed, goal.prediction.loss.uncommitted) == (committed, uncommitted)
 
 
 def test_a_record_that_shows_nothing_cannot_be_shrunk() -> None:
-    with pytest.raises(UsageError, match="there is nothing to keep"):
-        goal_from(load_recorded(SAVED))
+    with pytest.raises(UsageError, match="there is nothing to shrink"):
+        goal_from_record(load_run(SAVED))
 
 
 def test_a_run_that_failed_is_no_answer_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +204,7 @@ def test_a_run_that_failed_is_no_answer_and_leaves_nothing(tmp_path: Path, monke
         (request.runs / "begun").mkdir(parents=True)
         raise HarnessError("broker-1 died by itself", where="broker-1.log")
 
-    monkeypatch.setattr("harness.shrink.trying.run_scenario", fail)
+    monkeypatch.setattr("harness.shrink.running.run_scenario", fail)
     [failure] = tried(tmp_path)
     assert isinstance(failure, HarnessError)
     assert list(tmp_path.iterdir()) == []
@@ -220,7 +222,7 @@ def test_a_step_that_became_impossible_is_an_answer(tmp_path: Path, monkeypatch:
             raise pickle.loads(pickle.dumps(error)) from None
         raise AssertionError("a node that is down was killed")
 
-    monkeypatch.setattr("harness.shrink.trying.run_scenario", fail)
+    monkeypatch.setattr("harness.shrink.running.run_scenario", fail)
     [decision] = tried(tmp_path)
     assert isinstance(decision, Decision)
     assert not decision.shows
@@ -243,14 +245,14 @@ def test_a_host_that_could_not_carry_a_step_out_is_no_answer(
     def fail(*_: object) -> Path:
         raise error
 
-    monkeypatch.setattr("harness.shrink.trying.run_scenario", fail)
+    monkeypatch.setattr("harness.shrink.running.run_scenario", fail)
     assert tried(tmp_path) == [error]
 
 
 def test_a_second_cause_beside_the_one_to_keep_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Path(shutil.copytree(LOST, tmp_path / "run"))
-    monkeypatch.setattr("harness.shrink.trying.run_scenario", lambda *_: folder)
-    verdict = load_recorded(LOST).verdict
+    monkeypatch.setattr("harness.shrink.running.run_scenario", lambda *_: folder)
+    verdict = load_run(LOST).verdict
     assert verdict is not None
     loss = msgspec.structs.replace(verdict.losses[0], cause="unclean-election")
     [decision] = tried(tmp_path, lambda _: msgspec.structs.replace(verdict, losses=[*verdict.losses, loss]))
@@ -274,24 +276,24 @@ def test_a_hurried_step_still_has_the_time_that_it_waits_for(
     cluster = msgspec.structs.replace(SCENARIO.cluster, session_timeout_s=session_s, replica_lag_max_s=lag_s)
     producer = ProducerSpec(id=1, topic="t", rate_per_s=100.0)
     scenario = msgspec.structs.replace(with_steps(step), cluster=cluster, producers=(producer,), settle_s=90.0)
-    made = hurried(scenario)
+    made = with_short_deadlines(scenario)
     assert at_least_s <= made.steps[0].deadline_s <= at_most_s
     assert made.settle_s == session_s + lag_s + 18
 
 
 def test_of_several_facts_the_gravest_is_kept_and_of_losses_the_greatest() -> None:
-    verdict = load_recorded(LOST).verdict
+    verdict = load_run(LOST).verdict
     assert verdict is not None
     small = msgspec.structs.replace(verdict.losses[0], cause="unclean-election", count=1)
     recorded = msgspec.structs.replace(
-        load_recorded(LOST), verdict=msgspec.structs.replace(verdict, losses=[small, *verdict.losses])
+        load_run(LOST), verdict=msgspec.structs.replace(verdict, losses=[small, *verdict.losses])
     )
-    goal = goal_from(recorded)
+    goal = goal_from_record(recorded)
     assert goal.facts == ("committed loss by last-replica-standing",)
     assert goal.besides == ("committed loss by unclean-election",)
     assert goal.prediction.loss.cause is None
-    assert len(goal_from(recorded, keep_all=True).facts) == 2
+    assert len(goal_from_record(recorded, keep_all=True).facts) == 2
     unexplained = msgspec.structs.replace(small, cause="unexplained")
     graver = msgspec.structs.replace(verdict, losses=[unexplained, *verdict.losses])
-    goal = goal_from(msgspec.structs.replace(recorded, verdict=graver))
+    goal = goal_from_record(msgspec.structs.replace(recorded, verdict=graver))
     assert (goal.facts, goal.outcome) == (("committed loss by unexplained",), "contradicted")

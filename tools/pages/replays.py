@@ -34,7 +34,7 @@ from ebbtide.scenario.references import MAX_BROKERS
 from harness.cli.judging import JudgeTogether, judging_together
 from harness.replay.compare import Repetition
 from harness.replay.finding import finding
-from harness.replay.recorded import RecordedRun, load_recorded
+from harness.replay.recorded import LoadedRun, load_run
 from harness.replay.replaying import Replay, judge_replays, run_replays, with_recorded_power_loss
 from harness.runner.display import PlainDisplay
 from harness.runner.launch import Wanted, check, prepare
@@ -102,7 +102,7 @@ def chosen(runs: Path, known: Collection[str] = ()) -> dict[str, Path]:
     return {scenario: record for scenario, (_, record) in sorted(found.items())}
 
 
-def row(original: RecordedRun, replays: Sequence[Replay], date: str) -> Replayed:
+def row(original: LoadedRun, replays: Sequence[Replay], date: str) -> Replayed:
     """What came of the replays of a run. Those that the host failed say nothing, and are not counted."""
     finished = [(one, one.repetition) for one in replays if one.repetition is not None]
     manifest = original.manifest
@@ -148,7 +148,7 @@ def _departed(replay: Replay, repetition: Repetition) -> Departed:
     )
 
 
-def _told(run: RecordedRun | None) -> str:
+def _told(run: LoadedRun | None) -> str:
     return finding(run.verdict).describe() if run is not None and run.verdict is not None else "not judged"
 
 
@@ -208,7 +208,7 @@ def measure(
 
     Raises `EbbtideError` where that cannot be done here.
     """
-    original = load_recorded(record)
+    original = load_run(record)
     kafka = original.manifest.kafka
     wanted = with_recorded_power_loss(original, Wanted(runs=folder))
     check(wanted, original.scenario, [kafka])

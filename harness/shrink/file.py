@@ -1,4 +1,4 @@
-"""The scenario file that a shrink leaves: what it shows, where it comes from, and how often it does."""
+"""Writes the scenario file of a shrink: what it shows, how often, and from which run it comes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ import msgspec
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import brief_text_of
-from harness.replay.recorded import RecordedRun
+from harness.replay.recorded import LoadedRun
 from harness.shrink.goal import Goal
-from harness.shrink.search import Smaller
-from harness.shrink.steps import described
+from harness.shrink.search import SearchResult
+from harness.shrink.steps import kinds_text
 
 _NAME_MAX = 64
 _SUFFIX = "-shrunk"
 
 
-def starting_point(pinned: Scenario, recorded: RecordedRun, goal: Goal) -> Scenario:
-    """What is shrunk: the recorded scenario, its replicas `pinned`, predicting the finding on the record's release."""
+def start_scenario(pinned: Scenario, recorded: LoadedRun, goal: Goal) -> Scenario:
+    """Return the scenario to shrink: the recorded one, `pinned` to its replicas, that predicts the finding.
+
+    Its text is part of every key in the journal: other words here make a shrink of before begin anew.
+    """
     scenario = recorded.scenario
     name = scenario.name.removesuffix(_SUFFIX)[: _NAME_MAX - len(_SUFFIX)] + _SUFFIX
     return msgspec.structs.replace(
@@ -33,18 +36,18 @@ def starting_point(pinned: Scenario, recorded: RecordedRun, goal: Goal) -> Scena
     )
 
 
-def file_text(smaller: Smaller, recorded: RecordedRun, goal: Goal) -> str:
-    """The TOML file, with comments at its head; parsing it yields the scenario again."""
+def file_text(smaller: SearchResult, recorded: LoadedRun, goal: Goal) -> str:
+    """Return the TOML file with comments at its head; parsing it gives the scenario again."""
     scenario, before = smaller.scenario, recorded.scenario
     lines = [
         f"Shows: {', '.join(goal.facts)}, on Kafka {recorded.manifest.kafka}, "
         f"in {smaller.shown} of {smaller.times} runs.",
         f"{_origin(recorded.manifest.run_id)}({before.name}): {_size(before)}.",
-        f"What is left of it: {_size(scenario)}: {described(scenario.steps)}.",
+        f"What is left of it: {_size(scenario)}: {kinds_text(scenario.steps)}.",
         f"Written by `ebbtide shrink`{_how_far(smaller)}.",
     ]
     if goal.besides:
-        lines.insert(1, f"The run also shows {', '.join(goal.besides)}, which need not come again.")
+        lines.insert(1, f"The run also shows {', '.join(goal.besides)}; this scenario may not.")
     head = "\n".join(textwrap.fill(line, 118, initial_indent="# ", subsequent_indent="#   ") for line in lines)
     text = f"{head}\n\n{brief_text_of(scenario)}"
     parse(text, file="the shrunk scenario", to_run=True)
@@ -52,9 +55,9 @@ def file_text(smaller: Smaller, recorded: RecordedRun, goal: Goal) -> str:
 
 
 def is_from(file: Path, run_id: str) -> bool:
-    """Whether an earlier shrink of this run wrote the file, as its head says."""
+    """Whether the head of the file says that a shrink of this run wrote it."""
     try:
-        # Where a line is broken at it, the blank is gone.
+        # A line that was wrapped after the run id has no blank there.
         return any(f"{line} ".startswith(f"# {_origin(run_id)}") for line in file.read_text("utf-8").splitlines())
     except (OSError, UnicodeDecodeError):
         return False
@@ -64,12 +67,12 @@ def _origin(run_id: str) -> str:
     return f"From run {run_id} "
 
 
-def _how_far(smaller: Smaller) -> str:
+def _how_far(smaller: SearchResult) -> str:
     if not smaller.finished:
-        return ", which did not get to the end: it may become smaller yet"
+        return ", which did not finish: the same command may make it smaller"
     if smaller.gave_way:
-        return "; what it found that is smaller yet showed this in half of its runs or fewer"
-    return "; none of the steps could be left out"
+        return "; a smaller scenario showed this only in half of its runs or fewer"
+    return "; without any one of the steps, no run showed this"
 
 
 def _size(scenario: Scenario) -> str:
@@ -82,7 +85,7 @@ def _size(scenario: Scenario) -> str:
         "consumer": len(scenario.consumers),
     }
     records = [one.count for one in scenario.producers]
-    told = [f"{count} {noun}{'s' if count != 1 else ''}" for noun, count in counts.items()]
+    parts = [f"{count} {noun}{'s' if count != 1 else ''}" for noun, count in counts.items()]
     if None not in records:
-        told.append(f"{sum(count or 0 for count in records):,} records")
-    return ", ".join(told)
+        parts.append(f"{sum(count or 0 for count in records):,} records")
+    return ", ".join(parts)

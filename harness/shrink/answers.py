@@ -1,4 +1,4 @@
-"""Asks about candidates, several at once: the journal first, then real runs. What is no answer is asked again."""
+"""Answers whether candidates show the finding: from the journal, by the model, or by real runs."""
 
 from __future__ import annotations
 
@@ -14,33 +14,35 @@ from ebbtide.scenario.references import nothing_wrong
 from harness.shrink.journal import Decision, Journal
 
 Wanted = tuple[int, str, Scenario]
-"""A number, the candidate's name in the journal, and what to run."""
+"""A candidate to run: its number, its key in the journal, and its scenario."""
 Decide = Callable[[Iterable[Wanted]], Generator[tuple[int, Decision | HarnessError], None, None]]
-"""Runs scenarios, asking for the next when there is room, and says of each, in the order in which they end, whether the
-finding came again; or how the harness failed."""
+"""Runs candidates, and asks for the next when it has room.
+
+Yields the number of each in the order in which they end, with its decision or the failure of the harness.
+"""
 Refute = Callable[[Scenario], str | None]
-"""Why a scenario cannot show the finding, without a run."""
+"""Says, without a run, why a scenario cannot show the finding; None if it may."""
 
 _TRIES = 2
-"""A candidate whose runs the harness failed so often is put aside: it may be what makes it fail."""
+"""The search puts a candidate aside after so many failed runs: the candidate may make the harness fail."""
 _FAILURES_IN_A_ROW = 6
-"""So many, of three candidates at least, are the host's."""
+"""So many failures in a row, of at least three candidates, are failures of the host."""
 
 
 class OutOfBudget(Exception):
-    """No time is left for another run: what was found so far stands."""
+    """No time is left for another run; the search keeps what it found so far."""
 
 
 class Candidate(NamedTuple):
-    """A scenario to ask about; `time` tells repetitions apart."""
+    """A scenario that may show the finding; `time` counts repetitions of the same scenario."""
 
     what: str
     scenario: Scenario
     time: int = 0
 
 
-class Asking:
-    """Answers by one journal. `put_aside`: how many candidates the harness could not run."""
+class CandidateAnswers:
+    """Answers about the candidates of one search, and keeps the answers in its journal."""
 
     def __init__(
         self,
@@ -61,15 +63,15 @@ class Asking:
         self.last_run_s = 0.0
 
     @property
-    def put_aside(self) -> int:
-        """How many candidates were given up, since their runs failed."""
+    def given_up(self) -> int:
+        """How many candidates were put aside because their runs failed."""
         return sum(count >= _TRIES for count in self._failed.values())
 
     def first(self, candidates: Iterable[Candidate], *, reserve_s: Callable[[float], float]) -> Candidate | None:
-        """The first that shows the finding, in their order; whether more are asked about changes nothing in that.
+        """Return the first candidate that shows the finding, in their order; None if none does.
 
-        `reserve_s`: how much time is to be left, by how long a run takes. Raises `OutOfBudget`, and `HarnessError`
-        where the harness failed again and again.
+        Running several at once does not change which one is first. `reserve_s` returns how many seconds to keep in
+        reserve, given how long a run takes. Raises `OutOfBudget`, and `HarnessError` if the harness failed repeatedly.
         """
         asked: list[Candidate] = []
         answers: dict[int, bool] = {}
@@ -78,7 +80,7 @@ class Asking:
         return asked[min(at for at, shows in answers.items() if shows)] if any(answers.values()) else None
 
     def rate(self, candidates: Iterable[Candidate]) -> list[bool]:
-        """The answer to each, or to fewer where the time does not suffice; to one at least."""
+        """Return the answer to each candidate; to fewer if the time runs out, but at least to one."""
         asked: list[Candidate] = []
         answers: dict[int, bool] = {}
 
@@ -98,14 +100,17 @@ class Asking:
         *,
         all_of_them: bool = False,
     ) -> Iterator[tuple[int, bool]]:
-        """Number in `asked`, which it fills, and answer; ends with the first yes unless `all_of_them` are wanted."""
+        """Yield the index of a candidate in `asked`, which this fills, and whether it shows the finding.
+
+        Ends with the first yes, unless `all_of_them` is set.
+        """
         waiting = iter(candidates)
         again: deque[int] = deque()
         known: deque[tuple[int, bool]] = deque()
         seen: set[str] = set()
         found = spent = False
 
-        def wanted() -> Iterator[Wanted]:
+        def to_run() -> Iterator[Wanted]:
             nonlocal found, spent
             while True:
                 if again:
@@ -122,7 +127,7 @@ class Asking:
                     if key in seen:
                         continue
                     seen.add(key)
-                    answer = self._without_run(candidate, key)
+                    answer = self._answer_without_run(candidate, key)
                     if answer is not None:
                         known.append((at, answer))
                         found = found or answer
@@ -133,10 +138,10 @@ class Asking:
                 yield at, self._journal.key_of(asked[at].scenario, asked[at].time), asked[at].scenario
 
         while True:
-            with contextlib.closing(self._decide(wanted())) as ends:
+            with contextlib.closing(self._decide(to_run())) as ends:
                 for at, end in ends:
                     if isinstance(end, HarnessError):
-                        if self._failure(asked[at], end):
+                        if self._should_retry(asked[at], end):
                             again.append(at)
                         continue
                     self._keep(asked[at], end)
@@ -149,15 +154,15 @@ class Asking:
             if spent or not again:
                 return
 
-    def _without_run(self, candidate: Candidate, key: str) -> bool | None:
-        """What is known already; None: it takes a run."""
+    def _answer_without_run(self, candidate: Candidate, key: str) -> bool | None:
+        """Return the answer if it is known already; None if it takes a run."""
         if next(iter(meaning(candidate.scenario, nothing_wrong)), None) is not None:
             return False
         if (why := self._refute(candidate.scenario)) is not None:
             self._note(f"no   {candidate.what}: {why}")
             return False
         if (decision := self._journal.get(key)) is not None:
-            self._told(candidate, decision)
+            self._note_decision(candidate, decision)
             return decision.shows
         return False if self._failed[key] >= _TRIES else None
 
@@ -165,24 +170,27 @@ class Asking:
         self._in_a_row = 0
         self.last_run_s = decision.took_s
         self._journal.put(self._journal.key_of(candidate.scenario, candidate.time), candidate.what, decision)
-        self._told(candidate, decision)
+        self._note_decision(candidate, decision)
 
-    def _told(self, candidate: Candidate, decision: Decision) -> None:
+    def _note_decision(self, candidate: Candidate, decision: Decision) -> None:
         why = f": {decision.why}" if decision.why else ""
         self._note(f"{'yes ' if decision.shows else 'no  '} {candidate.what}{why} ({decision.took_s:.0f} s)")
 
-    def _failure(self, candidate: Candidate, error: HarnessError) -> bool:
-        """Whether to try again: a failure of the harness says nothing of the candidate, and is not kept."""
+    def _should_retry(self, candidate: Candidate, error: HarnessError) -> bool:
+        """Count a failure of the harness; return whether to run the candidate again.
+
+        A failure says nothing about the candidate, so the journal does not keep it.
+        """
         key = self._journal.key_of(candidate.scenario, candidate.time)
         self._failed[key] += 1
         self._in_a_row += 1
         if self._in_a_row >= _FAILURES_IN_A_ROW:
             raise HarnessError(
-                f"the shrink stopped: the harness failed {self._in_a_row} times in a row",
+                f"the harness failed {self._in_a_row} times in a row: the shrink stopped",
                 where=error.where,
                 got=error.what,
-                next="ebbtide doctor; then the same command goes on: every decision is kept, and no failure",
+                next="ebbtide doctor; then the same command continues: decisions are kept, failures are not",
             )
-        tried_again = self._failed[key] < _TRIES
-        self._note(f"?    {candidate.what}: {error.what}; {'once more' if tried_again else 'put aside'}")
-        return tried_again
+        retry = self._failed[key] < _TRIES
+        self._note(f"?    {candidate.what}: {error.what}; {'trying once more' if retry else 'put aside'}")
+        return retry

@@ -1,4 +1,4 @@
-"""Decides a candidate on a real cluster: runs it, and judges it where the record does not already say no."""
+"""Decides candidates on real clusters: runs each, and judges its record unless that is needless."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from harness.runner.launch import Launch
 from harness.runner.run import RunRequest, run_scenario
 from harness.runner.session import Session
 from harness.runner.side_by_side import run_in_turn, run_side_by_side
-from harness.shrink.asking import Wanted
+from harness.shrink.answers import Wanted
 from harness.shrink.goal import Goal
 from harness.shrink.journal import Decision
 
 _STATE_SLACK_S = 8.0
-"""A step that waits so much longer than its session and its lag take waits for what does not come."""
+"""A step that waits this much longer than session and lag take waits for a state that does not come."""
 _SETTLE_SLACK_S = 18.0
 _SLACK_S = 5.0
 LOG = "runs.log"
-"""File beside the records of candidates that were run side by side: what these runs said."""
+"""File beside the records of candidates that ran in processes of their own: the output of these runs."""
 
 
-class Trying:
-    """Runs candidates of one finding on one release, `jobs` at once; keeps the records of those that showed it.
+class CandidateRunner:
+    """Runs candidates of one finding on one release, `jobs` at once; keeps the records of those that show it.
 
-    Each run has a folder of its own in `launch.runs`; with several at once, or `apart`, each has a process of its own,
-    and what they say goes to a file beside.
+    Each run has its own folder in `launch.runs`. With several jobs, or `apart`, each run also has its own process, and
+    writes its output to a file beside the folders.
     """
 
     def __init__(
@@ -70,7 +70,10 @@ class Trying:
         self._apart = apart or jobs > 1
 
     def __call__(self, wanted: Iterable[Wanted]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
-        """The decision on each, or how the harness failed; what a run that showed nothing left behind is removed."""
+        """Yield the number of each candidate with its decision, or with the failure of the harness.
+
+        Removes the records of runs that did not show the finding.
+        """
         began: dict[int, float] = {}
 
         def requests() -> Iterator[tuple[Wanted, RunRequest]]:
@@ -78,7 +81,7 @@ class Trying:
                 number, key, scenario = one
                 began[number] = time.monotonic()
                 launch = msgspec.structs.replace(self._launch, runs=self._launch.runs / key)
-                yield one, launch.request(hurried(scenario), self._kafka, self._seed, as_it_is=True)
+                yield one, launch.request(with_short_deadlines(scenario), self._kafka, self._seed, as_it_is=True)
 
         if not self._apart:
             ends = run_in_turn(requests(), self._display, carry_out_or_stop)
@@ -100,19 +103,19 @@ class Trying:
             why = self._why_not(end, scenario)
             return Decision(shows=why is None, why=why or "", record=str(end) if why is None else None)
         if isinstance(end, StepImpossible):
-            # A kill of a node that is down, say: what was left out made it so. Of any other step that could not be
-            # carried out the host is the reason, which says nothing of the candidate.
+            # The candidate made this step impossible, such as the kill of a node that is down. Any other failure is
+            # the host's, and says nothing about the candidate.
             return Decision(shows=False, why=f"{end.where} could not be carried out: {end.what}")
         return end if isinstance(end, HarnessError) else HarnessError(end.what, where=end.where, got=end.got)
 
     def _why_not(self, record: Path, scenario: Scenario) -> str | None:
-        """Why the run does not show the finding; None: it does, as fully judged."""
+        """Say why the run does not show the finding; None if its verdict shows it."""
         for entry in read_steps(record) or []:
             if entry.fired_ns is None and not entry.optional:
                 return f"step {entry.index} ({entry.step}) never fired"
-        if self._goal.is_loss and not anything_missing(record):
-            return "every acked record stands in the final read"
-        # Hurrying is no part of the experiment: what is kept and judged is what will be written.
+        if self._goal.is_loss and not is_any_acked_record_missing(record):
+            return "the final read has every acked record"
+        # The shorter deadlines are not part of the experiment: the record keeps the scenario that will be written.
         as_written = msgspec.structs.replace(scenario, kafka=(self._kafka,))
         write_atomically(record / SCENARIO, text_of(as_written).encode())
         update_sums(record, SCENARIO.__eq__)
@@ -125,7 +128,7 @@ class Trying:
 
 
 def carry_out_or_stop(request: RunRequest, display: Display) -> Path:
-    """One run; a schedule of which a step never fired shows nothing: settling and reading would only take time."""
+    """Run a candidate; if a step never fired, skip the settling and the final read, which would only take time."""
 
     def drive(session: Session) -> None:
         session.open()
@@ -135,8 +138,8 @@ def carry_out_or_stop(request: RunRequest, display: Display) -> Path:
     return run_scenario(request, display, drive)
 
 
-def anything_missing(record: Path) -> bool:
-    """Whether an acked value is not in the final read: without one, nothing can be lost. True where it is unknown."""
+def is_any_acked_record_missing(record: Path) -> bool:
+    """Whether the final read lacks an acked record; true if that is unknown. Without one, nothing can be lost."""
     final = read_manifest(record).final_consumer
     sends, polls = table_files(record, "sends"), table_files(record, "polls")
     if final is None or not sends or not polls:
@@ -151,10 +154,10 @@ def anything_missing(record: Path) -> bool:
     return not pc.all(pc.is_in(acked, value_set=there.combine_chunks())).as_py() if len(acked) else False
 
 
-def hurried(scenario: Scenario) -> Scenario:
-    """With shorter deadlines: a candidate whose states do not come about should say so soon.
+def with_short_deadlines(scenario: Scenario) -> Scenario:
+    """Return the scenario with shorter deadlines, so that a candidate whose states do not come fails soon.
 
-    What waits for a session, a lag, a time or a number of records is given as long as these take, and more.
+    Each deadline is still longer than the session, the lag, the time or the records that its step waits for.
     """
     cluster = scenario.cluster
     state_s = cluster.session_timeout_s + cluster.replica_lag_max_s
@@ -163,7 +166,7 @@ def hurried(scenario: Scenario) -> Scenario:
 
     def deadline_s(step: StepSpec) -> float:
         if step.step == "rolling" or step.step in ADMIN_KINDS:
-            # There it bounds more than the wait for the trigger.
+            # The deadline of these steps bounds more than the wait for the trigger.
             return step.deadline_s
         trigger, most_s = step.trigger, state_s + _STATE_SLACK_S
         if trigger is not None and trigger.after is not None:
