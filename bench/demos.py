@@ -17,7 +17,7 @@ from statistics import median
 
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_verdict
-from tests.host_state import HostState
+from tests.support.host_state import HostState
 
 
 def demo(runs: Path) -> tuple[float, list[str]]:

@@ -123,10 +123,10 @@ class Suite:
     """
 
     def __init__(self, folder: Path, histories: int = HISTORIES, *, narrowed: bool = True) -> None:
+        from reconcile_dice import Dice, run
         from reconcile_oracle import anomalies, committed_lost
         from reconcile_oracle_groups import groups
         from reconcile_planted import planted_run
-        from test_reconcile_random import Dice, run
 
         self._narrowed = narrowed
         planted = [planted_run(random.Random(seed)) for seed in range(2)]
@@ -146,7 +146,7 @@ class Suite:
         """What shows that something is wrong; None: all is as it must be. Raises `AnalysisException`: no plan."""
         from reconcile_oracle import unnamed_drops
         from reconcile_oracle_groups import told as told_groups
-        from test_reconcile_planted import by_topic
+        from reconcile_planted import by_topic
 
         for narrows in (False, True) if self._narrowed else (False,):
             reconciling.is_small = lambda _, small=not narrows: small  # type: ignore[assignment]
@@ -224,8 +224,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if (times := Path(module.__file__ or "").read_text().count(before)) != 1:
             print(f"{name}: {before!r} stands {times} times in {module.__name__}, not once", file=sys.stderr)
             return 1
-    # The tests' helpers are no package: pytest finds them in the folders of the tests.
-    sys.path[:0] = ["tests", "tests/unit"]
+    # The tests' helpers are no package: pytest finds them in this folder.
+    sys.path.insert(0, "tests/support")
     with unwinding(), tempfile.TemporaryDirectory() as folder, session() as spark:
         return _run(Suite(Path(folder), args.histories, narrowed=not args.whole), spark, mutants)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from owner_up import Up
+from daemon_up import Up
 
 from ebbtide.daemon.control import end
 from ebbtide.errors import HarnessError

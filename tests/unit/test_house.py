@@ -13,10 +13,10 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 
 from ebbtide.errors import ExitCode
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("ebbtide", "cluster", "faults", "workloads", "analysis", "harness")
 BESIDE = ("bench", "tools")
 """What a checkout has besides: benchmarks, and what makes pages of docs/."""
@@ -135,6 +135,18 @@ def _classes(tree: ast.Module) -> Iterator[str]:
 def test_a_class_is_seen_wherever_a_module_defines_it() -> None:
     text = "class A:\n    class B: ...\nif x:\n    class _C: ...\ndef f():\n    class D: ..."
     assert sorted(_classes(ast.parse(text))) == ["A", "_C"]
+
+
+def test_unit_tests_lie_in_folders_that_mirror_the_packages() -> None:
+    unit = ROOT / "tests" / "unit"
+    folders = {path.parent for path in unit.rglob("test_*.py")} - {unit}
+    assert [_name(folder) for folder in folders if not list((ROOT / folder.relative_to(unit)).glob("*.py"))] == []
+
+
+def test_no_two_test_modules_have_one_name() -> None:
+    # pytest imports them by their names alone.
+    names = [path.name for path in _modules("tests") if path.name != "conftest.py"]
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
 
 
 def test_no_file_is_longer_than_a_person_reads() -> None:

@@ -8,9 +8,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 from import_graph import LAYERS, Import, arrows, circle, imports_in, upward
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,26 @@
+"""Runs a benchmark as a person does, small enough for a test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from checkout import ROOT
+
+
+def run_bench(name: str, *arguments: str, timeout_s: float = 240.0) -> subprocess.CompletedProcess[str]:
+    """Run `python -m bench.NAME ARGUMENTS` from the root of the checkout to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", f"bench.{name}", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def assert_ended_well(done: subprocess.CompletedProcess[str]) -> None:
+    """A benchmark that ended with another code than 0 fails the test with all that it said."""
+    command = " ".join(map(str, done.args))
+    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}"

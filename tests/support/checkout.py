@@ -1,0 +1,8 @@
+"""Where this checkout is, for tests that read its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests" / "data"

@@ -1,0 +1,238 @@
+"""Random small histories, from dice that roll few outcomes so that rows meet."""
+
+from __future__ import annotations
+
+import random
+
+from records import FINAL_CONSUMER, RecordBuilder
+
+from ebbtide.record.tables import TABLES
+
+TOPICS = 25
+"""Each topic of a run is a history with values of its own; all runs are reconciled in the same jobs."""
+
+
+class Dice(random.Random):
+    """Draws, with few possible outcomes, so that rows meet."""
+
+    def maybe(self, drawn: int) -> int | None:
+        return self.choice([drawn, drawn, None])
+
+    def some(self, least: int, most: int) -> list[int]:
+        return [number for number in range(least, most + 1) if self.random() < 0.5]
+
+
+def _offset(dice: Dice) -> int:
+    """Few offsets, of which some share a block and some do not."""
+    return dice.choice([0, 1, 2, 3, 62, 63, 64])
+
+
+def _epoch(offset: int, value: int | None) -> int:
+    """A record is appended under one leader epoch."""
+    return (offset + (value or 0)) % 5
+
+
+def _told_epoch(dice: Dice, offset: int, value: int | None) -> int | None:
+    """What a consumer tells of it."""
+    return None if dice.random() < 0.1 else _epoch(offset, value)
+
+
+def _sends(dice: Dice, builder: RecordBuilder, *, transactions: bool) -> None:
+    for value in dice.some(1, 6):
+        outcome = dice.choice([None, None, "committed", "aborted", "unknown"]) if transactions else None
+        builder.send(
+            value,
+            at=dice.maybe(_offset(dice)),
+            status=dice.choice(["acked", "acked", "acked", "failed", "unknown"]),
+            acks=dice.choice([-1, 0, 1]),
+            txn=None if outcome is None else 1,
+            txn_outcome=outcome,
+            producer=dice.choice([1, 1, 2]),
+            partition=dice.randrange(2),
+            sent_ns=dice.randint(1, 40),
+            done_ns=dice.maybe(dice.randint(1, 40)),
+        )
+
+
+def _polls(dice: Dice, builder: RecordBuilder, *, final_isolation: str) -> None:
+    isolations = {
+        1: "read_uncommitted",
+        2: dice.choice(["read_uncommitted", "read_committed"]),
+        FINAL_CONSUMER: final_isolation,
+    }
+    for consumer, isolation in isolations.items():
+        final = consumer == FINAL_CONSUMER
+        for _ in range(dice.randint(0, 6)):
+            value, offset = None if dice.random() < 0.1 else dice.randint(1, 6), _offset(dice)
+            builder.read(
+                value,
+                at=offset,
+                consumer=consumer,
+                session=1 if final else dice.choice([1, 1, 2]),
+                prev_offset=dice.maybe(_offset(dice)),
+                isolation=isolation,
+                polled_ns=dice.randint(1, 40) + (dice.choice([40, 40, 40, 0]) if final else 0),
+                leader_epoch=_told_epoch(dice, offset, value),
+                partition=dice.randrange(2),
+            )
+
+
+def _in_turn(dice: Dice, builder: RecordBuilder) -> None:
+    """Two values of one leader epoch at one offset that consumers got in turn: each came back after the other."""
+    offset, value = _offset(dice), dice.choice([1, 6])
+    for number in range(dice.randint(2, 4)):
+        builder.read(
+            value,
+            at=offset,
+            consumer=dice.choice([1, 2]),
+            polled_ns=50 + number,
+            leader_epoch=_epoch(offset, value),
+            partition=1,
+        )
+        value = 7 - value
+
+
+def _as_acked(dice: Dice, builder: RecordBuilder, *, partition: int) -> None:
+    """A whole and healthy stretch, so that there are blocks that agree; and now and then a value out of place."""
+    at, first, read = 128, 20 + 20 * partition, None
+    backwards = dice.random() < 0.3
+    for value in range(first, first + dice.randint(1, 5)):
+        builder.acked(value, at=at, partition=partition, sequence=100 - value if backwards else value)
+        if dice.random() < 0.9:
+            builder.final(value, at=at, partition=partition, leader_epoch=0)
+        if dice.random() < 0.7:
+            builder.read(value, at=at, consumer=3, partition=partition, leader_epoch=0, prev_offset=read)
+            read = at
+        at += dice.choice([1, 1, 1, 64])
+    if dice.random() < 0.3:
+        builder.final(first, at=dice.choice([0, 63, 128, 500]), partition=dice.randrange(2))
+
+
+def _cut_off(dice: Dice, builder: RecordBuilder, *, partition: int, transactions: bool) -> None:
+    """A log that is cut off after sessions jumped in it, and filled again under the next leader epoch."""
+    values = iter(range(60 + 20 * partition, 80 + 20 * partition))
+    at = dice.choice([190, 600])
+    old = {offset: next(values) for offset in range(at, at + dice.randint(3, 8))}
+    cut = dice.randint(at, at + len(old))
+    again = {
+        offset: old[offset] if offset < cut or (offset in old and dice.random() < 0.2) else next(values)
+        for offset in range(at, at + len(old) + dice.randint(-1, 2))
+    }
+    logs = {0: old, 1: {offset: value for offset, value in again.items() if offset >= cut}}
+    sent = {(offset, value) for log in logs.values() for offset, value in log.items()}
+    for offset, value in sorted(sent):
+        outcome = dice.choice(["committed", "committed", "aborted"]) if transactions else None
+        if dice.random() < 0.9:
+            builder.send(value, at=offset, txn=None if outcome is None else 1, txn_outcome=outcome, partition=partition)
+    for consumer in (4, 5):
+        before, isolation = None, dice.choice(["read_uncommitted", "read_committed"])
+        for epoch, log in logs.items():
+            for offset in sorted(log):
+                if (before is None or offset > before) and dice.random() < 0.5:
+                    builder.read(
+                        log[offset],
+                        at=offset,
+                        consumer=consumer,
+                        isolation=isolation,
+                        prev_offset=before,
+                        leader_epoch=epoch,
+                        partition=partition,
+                    )
+                    before = offset
+    for offset, value in again.items():
+        builder.final(value, at=offset, partition=partition, leader_epoch=int(offset >= cut))
+
+
+def _elections(dice: Dice, builder: RecordBuilder) -> None:
+    """Values that replace each other over some elections, acked in their time and later; and HWs that go back."""
+    values = iter(range(26, 40))
+    for epoch in range(dice.randint(0, 4)):
+        builder.led_by(dice.randint(1, 3), epoch=epoch, at_ns=10 * epoch, partition=2)
+    for epoch in range(4):
+        for offset in dice.some(4, 6):
+            value, known = next(values), dice.random() < 0.8
+            acked_ns = 10 * epoch + dice.choice([0, 5, 15, 25])
+            columns = {"partition": 2, "leader_epoch": epoch if known else None}
+            if dice.random() < 0.7:
+                acks = dice.choice([1, 1, 1, -1])
+                builder.send(value, at=offset, acks=acks, partition=2, sent_ns=acked_ns - 3, done_ns=acked_ns)
+            if dice.random() < 0.2:
+                builder.read(value, at=offset, consumer=6, polled_ns=acked_ns + dice.choice([0, 30]), **columns)
+            if dice.random() < 0.2:
+                builder.final(value, at=offset, polled_ns=90, **columns)
+    for epoch in (None, *dice.some(0, 3)):
+        # Half of them fall from the start, so that a record may be passed by a lower HW only.
+        falls = dice.random() < 0.5
+        for number in range(dice.randint(0, 4)):
+            at_ns, high_watermark = dice.randint(1, 60), dice.randint(3, 8)
+            if falls:
+                at_ns, high_watermark = 10 + 15 * number, 9 - number
+            builder.served(high_watermark, epoch=epoch, asked_ns=at_ns - 2, at_ns=at_ns, partition=2)
+
+
+def _acked_alone(dice: Dice, builder: RecordBuilder) -> None:
+    """A record that only its ack tells of, among values of known leader epochs: the nearest bounds what passed it."""
+    values = iter(range(46, 60))
+    sent_ns = dice.randint(1, 60)
+    builder.send(next(values), at=7, acks=1, partition=2, sent_ns=sent_ns, done_ns=sent_ns)
+    for epoch in dice.some(0, 6):
+        builder.read(next(values), at=7, consumer=6, polled_ns=90, leader_epoch=epoch, partition=2)
+    for epoch in dice.some(0, 6):
+        asked_ns = dice.randint(1, 80)
+        builder.served(8, epoch=epoch, asked_ns=asked_ns, at_ns=asked_ns, partition=2)
+
+
+def _evidence(dice: Dice, builder: RecordBuilder) -> None:
+    for _ in range(dice.randint(0, 8)):
+        asked = dice.maybe(dice.randint(1, 40))
+        builder.served(
+            dice.randint(0, 6),
+            epoch=dice.maybe(dice.randint(0, 9)),
+            source=dice.choice(["list_offsets", "list_offsets", "fetch", "checkpoint"]),
+            broker=dice.randint(1, 3),
+            asked_ns=asked,
+            at_ns=(asked or 0) + dice.randint(0, 10),
+        )
+    for broker in dice.some(1, 3):
+        builder.checkpoint(broker, dice.randint(0, 6))
+        for offset in dice.some(0, 4):
+            value = None if dice.random() < 0.2 else dice.randint(1, 6)
+            for _ in range(dice.choice([1, 1, 1, 2])):
+                builder.replica(broker, value, at=offset, epoch=_epoch(offset, value))
+                value = dice.choice([value, value, dice.randint(1, 6)])
+    for epoch in dice.some(0, 3):
+        builder.led_by(dice.choice([-1, 1, 2, 3]), epoch=epoch, at_ns=dice.randint(1, 40))
+
+
+def run(dice: Dice) -> RecordBuilder:
+    """One run, with a history a topic."""
+    builder = RecordBuilder(
+        status=dice.choice(["complete", "complete", "complete", "interrupted"]),
+        final_consumer=dice.choice([FINAL_CONSUMER] * 5 + [None]),
+    )
+    transactions = dice.random() < 0.5
+    final_isolation = dice.choice(["read_uncommitted", "read_uncommitted", "read_committed"])
+    builder.producer(1, idempotent=dice.random() < 0.5, transactional=transactions and dice.random() < 0.5)
+    builder.empty(*TABLES)
+    moves = dice.random() < 0.5
+    for topic in range(TOPICS):
+        builder.on(f"topic-{topic}", base=topic * 100)
+        if dice.random() < 0.9:
+            _sends(dice, builder, transactions=transactions)
+        _polls(dice, builder, final_isolation=final_isolation)
+        if dice.random() < 0.3:
+            _in_turn(dice, builder)
+        for partition in (0, 1):
+            if dice.random() < 0.5:
+                _as_acked(dice, builder, partition=partition)
+            if dice.random() < 0.5:
+                _cut_off(dice, builder, partition=partition, transactions=transactions)
+            log_start = dice.choice([0, 0, 2, 64, 130]) if moves else 0
+            builder.end(partition=partition, log_start=log_start, high_watermark=dice.choice([2, 7, 100, 1000]))
+        _evidence(dice, builder)
+        _elections(dice, builder)
+        if dice.random() < 0.5:
+            _acked_alone(dice, builder)
+        if dice.random() < 0.1:
+            builder.not_in_final_read()
+    return builder.in_order()

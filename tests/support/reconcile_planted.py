@@ -1,0 +1,141 @@
+"""Healthy histories with anomalies of every kind planted in known numbers, each kind on a topic of its own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from records import RecordBuilder
+
+from analysis.reconcile.model import Reconciliation
+
+Planted = dict[str, int]
+"""Items by kind."""
+
+_HEALTHY = 70
+"""Records before what is planted: more than a block of offsets, so that some blocks agree and some do not."""
+
+
+def healthy(builder: RecordBuilder, records: int = _HEALTHY) -> RecordBuilder:
+    """Acked, read by a consumer and by the final read, in three replicas' logs, and the HW grew."""
+    values = range(records)
+    builder.acked(*values, at=0).read(*values, at=0, leader_epoch=0).final(*values, at=0, leader_epoch=0)
+    builder.led_by(1, epoch=0)
+    for broker in (1, 2, 3):
+        builder.replica(broker, *values).checkpoint(broker, records + 100)
+    return builder.served(1).served(records)
+
+
+def _lost(b: RecordBuilder, n: int) -> Planted:
+    b.acked(*range(100, 100 + n), at=_HEALTHY)
+    return {"lost": n}
+
+
+def _unseen(b: RecordBuilder, n: int) -> Planted:
+    for number in range(n + 1):
+        b.acked(100 + number, at=_HEALTHY + number).final(100 + number, at=_HEALTHY + number)
+    b.read(100 + n, at=_HEALTHY + n)
+    return {"unseen": n}
+
+
+def _vanished(b: RecordBuilder, n: int) -> Planted:
+    b.read(*range(100, 100 + n), at=_HEALTHY)
+    return {"vanished": n}
+
+
+def _inconsistent(b: RecordBuilder, n: int) -> Planted:
+    b.acked(*range(100, 100 + n), at=_HEALTHY).final(*range(200, 200 + n), at=_HEALTHY)
+    return {"inconsistent-offset": n, "lost": n}
+
+
+def _duplicate(b: RecordBuilder, n: int) -> Planted:
+    b.final(*range(n), at=_HEALTHY)
+    return {"duplicate": n}
+
+
+def _aborted_read(b: RecordBuilder, n: int) -> Planted:
+    for value in range(100, 100 + n):
+        b.send(value, status="failed").final(value, at=_HEALTHY + value)
+    return {"aborted-read": n}
+
+
+def _dirty_order(b: RecordBuilder, n: int) -> Planted:
+    for pair in range(n):
+        for value, offset in ((2 * pair, 2 * pair + 1), (2 * pair + 1, 2 * pair)):
+            b.acked(100 + value, at=_HEALTHY + offset).final(100 + value, at=_HEALTHY + offset)
+    return {"dirty-order": n}
+
+
+def _poll_skip(b: RecordBuilder, n: int) -> Planted:
+    for number in range(n):
+        b.read(3 * number + 2, at=3 * number + 2, consumer=2, prev_offset=3 * number, leader_epoch=0)
+    return {"poll-skip": n}
+
+
+def _poll_back(b: RecordBuilder, n: int) -> Planted:
+    for number in range(n):
+        b.read(number, at=number, consumer=2, prev_offset=number + number % 2)
+    return {"poll-back": n}
+
+
+def _hw_regression(b: RecordBuilder, n: int) -> Planted:
+    for number in range(n):
+        b.served(number)
+    return {"hw-regression": n}
+
+
+def _divergence(b: RecordBuilder, n: int) -> Planted:
+    for number in range(n):
+        b.replica(2, 100 + number, at=_HEALTHY + number).replica(3, 200 + number, at=_HEALTHY + number)
+    return {"replica-divergence": n}
+
+
+def _divergence_of_a_batch_appended_twice(b: RecordBuilder, n: int) -> Planted:
+    """In a block of offsets of their own, in which both logs hold as many rows, and each row twice."""
+    for number in range(n):
+        for broker, value in ((2, 100 + number), (3, 200 + number)):
+            b.replica(broker, value, at=640 + number).replica(broker, value, at=640 + number)
+    b.checkpoint(2, 1_000).checkpoint(3, 1_000)
+    return {"replica-divergence": n}
+
+
+def _damaged(b: RecordBuilder, n: int) -> Planted:
+    for number in range(n):
+        b.read(None, at=_HEALTHY + number, consumer=2).final(None, at=_HEALTHY + number)
+    return {"damaged": n}
+
+
+PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
+    lambda b, n: {},
+    _lost,
+    _unseen,
+    _vanished,
+    _inconsistent,
+    _duplicate,
+    _aborted_read,
+    _dirty_order,
+    _poll_skip,
+    _poll_back,
+    _hw_regression,
+    _divergence,
+    _divergence_of_a_batch_appended_twice,
+    _damaged,
+)
+
+
+def planted_run(dice: random.Random) -> tuple[RecordBuilder, dict[str, Planted]]:
+    """A run with a topic a planter, and what must be found on each topic."""
+    builder = RecordBuilder()
+    expected = {}
+    for number, plant in enumerate(PLANTERS):
+        topic = f"{number}{plant.__name__.strip('<>')}"
+        healthy(builder.on(topic, base=1_000 * number))
+        expected[topic] = plant(builder, dice.randint(1, 20))
+    return builder, expected
+
+
+def by_topic(found: Reconciliation) -> dict[str, Planted]:
+    counts: dict[str, Planted] = {}
+    for one in found.anomalies:
+        counts.setdefault(one.topic, {})[one.kind] = one.count
+    return counts

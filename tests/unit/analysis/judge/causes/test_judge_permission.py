@@ -1,0 +1,318 @@
+"""Who allowed an election, and what a disk or an election must have done for a cause to stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from judge_records import BEFORE_KIP_903, ELR_OFF, ELR_ON, TRANSITIONS, Story, blamed, by_name, stale_join, whole_log
+
+UNCLEAN = "unclean.leader.election.enable"
+
+
+def led_uncleanly(record: Path, *, kafka: str = "3.9.1", topic: str | None = "false", leader: int = 2) -> Story:
+    """The ISR shrinks to broker 1, which is killed; `leader` leads from outside the ISR, and 100 records are gone.
+
+    The evidence is whole, and the scenario gives the controllers no property of their own.
+    """
+    story = Story(record, kafka=kafka)
+    for broker in (1, 2, 3):
+        story.broker(0, broker)
+        story.broker(0.1, broker, "unfenced")
+    story.config(0.5, "feature:metadata.version", "level", str(ELR_OFF["metadata.version"]))
+    if topic is not None:
+        story.config(1, "topic:t", UNCLEAN, topic)
+    story.state(2)
+    story.state(8, isr=[1])
+    story.step(10, "kill", 1)
+    story.state(13, leader=-1)
+    story.broker(13, 1, "fenced")
+    story.tables["brokers"][-1]["metadata_offset"] = story.tables["partitions"][-1]["metadata_offset"] + 1
+    story.state(14, leader=leader, isr=[leader], leader_recovery_state=1)
+    story.lose(0, 99, acked_s=5)
+    whole_log(story)
+    story.predict("")
+    return story
+
+
+def elect(story: Story, at_s: float | None, type_: str, partition: str = "t-0") -> None:
+    """An optional elect step; `at_s` None: it never fired."""
+    story.step(at_s or 0, "elect")
+    assert story.steps is not None
+    asked = msgspec.structs.replace(
+        story.steps[-1], parameters={"optional": True, "partition": partition, "type": type_}
+    )
+    never: dict[str, Any] = {} if at_s is not None else {"fired_ns": None, "effect_ns": None, "proof": {}}
+    story.steps[-1] = msgspec.structs.replace(asked, **never)
+
+
+def test_an_unclean_election_that_nobody_allowed_is_a_violation(tmp_path: Path) -> None:
+    verdict = led_uncleanly(tmp_path).judged()
+    assert (blamed(verdict), verdict.outcome) == (("unexplained", 2, 2), "contradicted")
+    assert by_name(verdict)[TRANSITIONS] == "violated"
+
+
+@pytest.mark.parametrize(
+    ("at_s", "type_", "partition"),
+    [(3, "preferred", "t-0"), (None, "unclean", "t-0"), (13.5, "unclean", "t-1"), (20, "unclean", "t-0")],
+    ids=["another kind", "never fired", "another partition", "later"],
+)
+def test_a_request_for_something_else_allows_no_unclean_election(
+    tmp_path: Path, at_s: float | None, type_: str, partition: str
+) -> None:
+    story = led_uncleanly(tmp_path)
+    elect(story, at_s, type_, partition)
+    verdict = story.judged()
+    assert (blamed(verdict)[0], by_name(verdict)[TRANSITIONS]) == ("unexplained", "violated")
+
+
+@pytest.mark.parametrize("kafka", ["3.6.2", "3.9.1"])
+def test_an_operator_may_ask_for_an_unclean_election_whatever_the_config(tmp_path: Path, kafka: str) -> None:
+    story = led_uncleanly(tmp_path, kafka=kafka)
+    elect(story, 13.5, "unclean")
+    verdict = story.judged()
+    assert (blamed(verdict)[0], by_name(verdict)[TRANSITIONS]) == ("unclean-election", "holds")
+    assert verdict.outcome == "as-predicted"
+
+
+def test_a_request_whose_type_an_old_record_does_not_have_may_have_been_an_unclean_one(tmp_path: Path) -> None:
+    story = led_uncleanly(tmp_path)
+    story.step(13.5, "elect")
+    assert blamed(story.judged())[0] == "unclean-election"
+
+
+def test_a_disk_that_was_replaced_elsewhere_excuses_no_unclean_election(tmp_path: Path) -> None:
+    story = led_uncleanly(tmp_path, leader=3)
+    story.step(9, "wipe-disk", 2)
+    verdict = story.judged()
+    assert (blamed(verdict)[0], verdict.outcome) == ("unexplained", "contradicted")
+
+
+def test_what_every_replica_lost_is_not_laid_at_the_door_of_an_unclean_election(tmp_path: Path) -> None:
+    story = led_uncleanly(tmp_path)
+    for broker in (1, 2, 3):
+        story.power_loss(11, broker)
+    assert blamed(story.judged())[0] == "beyond-tolerance"
+
+
+@pytest.mark.parametrize("resource", ["topic:t", "cluster"])
+def test_the_config_allows_unclean_elections_from_its_record_on(tmp_path: Path, resource: str) -> None:
+    story = led_uncleanly(tmp_path, topic="true" if resource == "topic:t" else None)
+    if resource == "cluster":
+        story.tables["configs"].append({**story.tables["configs"][-1], "metadata_offset": 75})
+        story.tables["configs"][-1] |= {"resource": "cluster", "name": UNCLEAN, "value": "true"}
+    assert blamed(story.judged())[0] == "unclean-election"
+    assert story.tables["configs"][-1]["name"] == UNCLEAN
+    story.tables["configs"][-1]["metadata_offset"] = story.tables["partitions"][-1]["metadata_offset"] + 5
+    assert blamed(story.judged())[0] == "unexplained"
+
+
+def test_the_topics_own_config_counts_before_the_clusters(tmp_path: Path) -> None:
+    story = led_uncleanly(tmp_path)
+    story.tables["configs"].append({**story.tables["configs"][-1], "resource": "cluster", "value": "true"})
+    assert blamed(story.judged())[0] == "unexplained"
+
+
+def test_a_config_of_one_controller_allows_or_forbids_nothing_for_certain(tmp_path: Path) -> None:
+    """It counts before the cluster's while that controller is the active one, and no table says which one is."""
+    story = led_uncleanly(tmp_path, topic=None)
+    story.tables["configs"].append(
+        {**story.tables["configs"][-1], "resource": "broker:100", "name": UNCLEAN, "value": "true"}
+    )
+    verdict = story.judged()
+    assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
+
+
+def test_before_3_9_no_config_allows_an_unclean_election(tmp_path: Path) -> None:
+    """KAFKA-12670."""
+    assert blamed(led_uncleanly(tmp_path, kafka="3.8.1", topic="true").judged())[0] == "unexplained"
+
+
+@pytest.mark.parametrize(("value", "cause"), [("true", "unclean-election"), ("false", "unexplained")])
+def test_where_the_log_sets_no_config_the_controllers_own_property_counts(
+    tmp_path: Path, value: str, cause: str
+) -> None:
+    story = led_uncleanly(tmp_path, topic=None)
+    with (tmp_path / "scenario.toml").open("a") as scenario:
+        scenario.write(f'[cluster]\ncontroller_properties = {{ "{UNCLEAN}" = "{value}" }}\n')
+    assert blamed(story.judged())[0] == cause
+
+
+@pytest.mark.parametrize("lacking", ["scenario.toml", "steps.jsonl", "configs.parquet", "evidence.json"])
+def test_where_the_evidence_of_a_permission_is_missing_kafka_is_not_blamed(tmp_path: Path, lacking: str) -> None:
+    story = led_uncleanly(tmp_path, topic=None)
+    if lacking == "steps.jsonl":
+        story.steps = None
+    elif lacking != "configs.parquet":
+        (tmp_path / lacking).unlink()
+    verdict = story.judged(missing=("configs",) if lacking == "configs.parquet" else ())
+    assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
+
+
+def test_a_clean_election_before_one_that_may_have_been_allowed_is_not_blamed(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.state(8, leader=2, isr=[2])
+    story.state(13, leader=-1)
+    story.state(14, leader=3, isr=[3], leader_recovery_state=1)
+    story.lose(0, 99, acked_s=5)
+    verdict = story.judged()
+    assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
+
+
+@pytest.mark.parametrize(("features", "cause"), [(ELR_ON, "last-known-leader"), ({}, None)])
+def test_the_last_known_leader_needs_the_elr_feature_and_no_config(
+    tmp_path: Path, features: dict[str, int], cause: str | None
+) -> None:
+    story = Story(tmp_path, kafka="4.1.0", features=features)
+    story.state(1)
+    story.state(13, leader=-1, isr=[], last_known_elr=[1])
+    story.state(21, leader=1, isr=[1], last_known_elr=[], leader_recovery_state=1)
+    story.lose(0, 99, acked_s=5)
+    assert [one.cause for one in story.judged().losses] == ([] if cause is None else [cause])
+
+
+def test_with_the_elr_switched_off_the_last_known_leader_is_like_any_other(tmp_path: Path) -> None:
+    story = Story(tmp_path, kafka="4.1.0", features={**ELR_ON, "eligible.leader.replicas.version": 0})
+    story.config(0, "topic:t", UNCLEAN, "false")
+    story.state(1)
+    story.state(13, leader=-1, isr=[], last_known_elr=[1])
+    story.state(21, leader=1, isr=[1], last_known_elr=[], leader_recovery_state=1)
+    story.lose(0, 99, acked_s=5)
+    whole_log(story)
+    assert blamed(story.judged())[0] == "unexplained"
+
+
+def clean_restart(record: Path) -> Story:
+    """A join before KIP-903 as after a replaced disk, but broker 2 was only stopped and started."""
+    story = stale_join(record, BEFORE_KIP_903)
+    assert story.steps is not None
+    story.steps[0] = msgspec.structs.replace(story.steps[0], step="stop")
+    return story
+
+
+def test_a_join_after_a_clean_restart_lost_nothing_and_explains_nothing(tmp_path: Path) -> None:
+    verdict = clean_restart(tmp_path).judged()
+    assert (blamed(verdict)[0], verdict.outcome) == ("unexplained", "contradicted")
+    assert by_name(verdict)["no-isr-join-with-an-old-broker-epoch"] != "violated"
+
+
+def test_a_disk_that_was_made_good_by_an_earlier_join_explains_no_later_one(tmp_path: Path) -> None:
+    story = clean_restart(tmp_path)
+    story.tables["partitions"][1]["at_ns"] -= 1_500_000_000
+    story.tables["partitions"][1:1] = [
+        {
+            **story.tables["partitions"][0],
+            "metadata_offset": 32,
+            "at_ns": story.tables["partitions"][0]["at_ns"] + 10**9,
+        },
+        {
+            **story.tables["partitions"][0],
+            "metadata_offset": 34,
+            "at_ns": story.tables["partitions"][0]["at_ns"] + 3 * 10**9,
+        },
+    ]
+    story.tables["partitions"][1]["isr"] = [1]
+    for epoch, row in enumerate(story.tables["partitions"]):
+        row["partition_epoch"] = epoch
+    story.step(2.5, "wipe-disk", 2)
+    assert blamed(story.judged())[0] == "unexplained"
+
+
+def test_a_disk_that_kept_the_record_explains_no_join_without_it(tmp_path: Path) -> None:
+    story = clean_restart(tmp_path)
+    story.power_loss(10, 2, end=100)
+    assert blamed(story.judged())[0] == "unexplained"
+
+
+def test_a_disk_that_was_replaced_only_after_the_election_explains_no_join_without_the_record(tmp_path: Path) -> None:
+    story = clean_restart(tmp_path)
+    story.broker(19, 1)
+    story.state(20, isr=[1, 2])
+    story.state(22, leader=1)
+    story.step(24, "wipe-disk", 2)
+    assert blamed(story.judged()) == ("unexplained", 2, 1)
+
+
+def test_without_steps_a_join_before_kip_903_has_no_cause(tmp_path: Path) -> None:
+    story = clean_restart(tmp_path)
+    story.steps = None
+    assert story.judged().losses == []
+
+
+def one_leader(record: Path) -> Story:
+    """Broker 1 leads throughout; what it acked with acks=1 from offset 60 on is not in its log."""
+    story = Story(record)
+    story.state(1)
+    story.log(1, (0, 0, 59))
+    story.lose(60, 79, acked_s=8, acks=1, committed=False)
+    whole_log(story)
+    story.predict("")
+    return story
+
+
+def test_acks_1_lost_under_a_leader_that_never_changed_is_a_violation(tmp_path: Path) -> None:
+    verdict = one_leader(tmp_path).judged()
+    assert (blamed(verdict), verdict.outcome) == (("unexplained", None, None), "contradicted")
+    assert not any("committed record" in reason for reason in verdict.why[:1])
+
+
+def test_an_epoch_that_a_shrink_of_the_isr_raised_is_no_failover(tmp_path: Path) -> None:
+    """Before metadata.version 3.6-IV0 (KAFKA-15021)."""
+    story = one_leader(tmp_path)
+    story.state(10, isr=[1, 2], leader_epoch=1)
+    assert blamed(story.judged())[0] == "unexplained"
+
+
+def test_acks_1_lost_by_the_disk_of_a_leader_that_led_on_is_not_kafkas(tmp_path: Path) -> None:
+    story = one_leader(tmp_path)
+    story.power_loss(9, 1, end=60)
+    verdict = story.judged()
+    assert (blamed(verdict)[0], verdict.outcome) == ("uncommitted-at-failover", "inconclusive")
+
+
+def test_acks_1_that_a_deposed_leader_may_have_answered_is_uncommitted(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.state(5, leader=2, isr=[2, 3])
+    story.log(2, (0, 0, 59))
+    story.lose(60, 79, acked_s=8, acks=1, committed=False)
+    whole_log(story)
+    assert blamed(story.judged()) == ("uncommitted-at-failover", 2, 1)
+
+
+@pytest.mark.parametrize("lacking", ["steps", "the leader's log", "what says that the metadata log is whole"])
+def test_acks_1_lost_without_an_election_has_no_cause_where_evidence_is_missing(tmp_path: Path, lacking: str) -> None:
+    story = one_leader(tmp_path)
+    if lacking == "steps":
+        story.steps = None
+    elif lacking == "the leader's log":
+        story.tables["replicas"].clear()
+    else:
+        (tmp_path / "evidence.json").unlink()
+    verdict = story.judged()
+    assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
+    assert any("20 lost records" in sentence for sentence in verdict.why)
+
+
+def test_acks_1_that_every_later_leader_held_has_no_cause(tmp_path: Path) -> None:
+    story = one_leader(tmp_path)
+    story.state(10, leader=2, isr=[2, 3])
+    story.tables["replicas"].clear()
+    story.log(2, (0, 0, 79), (1, 80, 90))
+    verdict = story.judged()
+    assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
+
+
+def test_acks_1_that_every_later_leader_held_was_not_lost_by_a_disk_that_failed_before_the_ack(tmp_path: Path) -> None:
+    story = one_leader(tmp_path)
+    story.power_loss(3, 2, end=40)
+    story.state(4, isr=[1, 3])
+    story.state(6, isr=[1, 2, 3])
+    story.state(10, leader=2, isr=[2, 3])
+    story.tables["replicas"].clear()
+    story.log(2, (0, 0, 79), (1, 80, 90))  # so broker 2 had fetched again what it lost, and more, when it was elected
+    verdict = story.judged()
+    assert (verdict.losses, verdict.outcome) == ([], "inconclusive")

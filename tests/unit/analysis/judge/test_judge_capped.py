@@ -1,0 +1,235 @@
+"""No rule decides from what is only shown: examples, evidence rows and lists are capped, what decides is not."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkout import ROOT
+from judge_records import ELR_ON, Story, by_name, ns
+from pyspark.sql import SparkSession
+from reconcile_dice import Dice, run
+from reconcile_planted import planted_run
+from records import RecordBuilder
+from replay_records import LOST, SAVED
+
+from analysis.judging.one_record import verdict_of
+from analysis.reconcile import reconcile_all
+from analysis.reconcile.model import AbortedReads
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.verdict import Verdict, counts_by_kind
+from harness.replay.finding import facts_of, finding
+
+DECIDE = (
+    "analysis/judge",
+    "analysis/judging",
+    "analysis/reconcile",
+    "analysis/report",
+    "harness/replay",
+    "harness/shrink",
+    "harness/nightly",
+    "ebbtide/record",
+    "ebbtide/pytest_plugin",
+)
+"""Where a run, or what is done about it, is decided."""
+
+SHOWN = (
+    "analysis.judge.clauses.api_check._KEPT_MAX",
+    "analysis.judge.causes.blame._TOLD_MAX",
+    "analysis.judge.clauses.invariants.EVIDENCE_ROWS_MAX",
+    "analysis.judge.outcome.deciding._SHOWN_MAX",
+    "analysis.judge.trace.check._NEAREST_MAX",
+    "analysis.judge.clauses.witness_check._ROWS_MAX",
+    "analysis.reconcile.crowds.LISTED",
+    "analysis.reconcile.facts._LISTED_MAX",
+    "analysis.reconcile.summary.EXAMPLES_MAX",
+    "analysis.report.model.PARTITIONS_MAX",
+    "analysis.report.model.STATES_MAX",
+    "analysis.report.summary._CAUSES_MAX",
+    "ebbtide.pytest_plugin.judgement._SHOWN_MAX",
+)
+"""How many of something are shown. Set to 1, they change no decision: that is what is tested here."""
+
+OTHER = (
+    "analysis.judging.many_records._SHOWN_MAX",  # letters of an error
+    "analysis.judge.trace.actions._EVERY_ISR_MAX",  # only for the nearest states that are shown
+    "analysis.reconcile.class_archive.KEPT_MAX",  # archives of classes
+    "analysis.reconcile.class_archive._PART_MAX_S",
+    "analysis.reconcile.files._DIGITS_MAX",  # letters of a name
+    "analysis.reconcile.files._SHOWN_MAX",
+    "analysis.reconcile.narrowing.BLOCKS_MAX",  # with more of them all rows are looked at
+    "analysis.reconcile.session._HEAP_MIB_MAX",  # how Spark is set up
+    "analysis.reconcile.session._INTERPRETED_ROWS_MAX",
+    "analysis.reconcile.session._PARTS_MAX",
+    "analysis.reconcile.session._QUICK_ROWS_MAX",
+    "analysis.reconcile.session._SMALL_ROWS_MAX",
+    "ebbtide.record.manifest._NAMED_MAX",  # names in an error
+    "harness.nightly.followup.SHRINK_AT_MOST_S",  # time
+    "harness.shrink.refute.MAX_SEARCH_S",  # after that a run answers
+    "harness.shrink.steps._ACKED_MAX",  # a trigger of a candidate, which a run answers for
+    "harness.shrink.file._NAME_MAX",  # letters of a name
+)
+"""Limits that cut no list from which anything is decided, each with what it limits."""
+
+TWICE = "no-duplicate-of-an-idempotent-producer"
+
+
+@pytest.fixture
+def one_is_shown(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    def set_all() -> None:
+        for name in SHOWN:
+            monkeypatch.setattr(name, 1)
+
+    return set_all
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for folder in DECIDE:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+            yield name.removesuffix(".__init__"), ast.parse(path.read_text())
+
+
+def test_every_limit_is_known_to_be_one_of_what_is_shown_or_to_cut_no_list() -> None:
+    named = {
+        f"{module}.{one.id}"
+        for module, tree in modules()
+        for statement in tree.body
+        for one in ast.walk(statement)
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        and isinstance(one, ast.Name)
+        and isinstance(one.ctx, ast.Store)
+        and one.id.isupper()
+        and any(word in one.id for word in ("MAX", "LISTED", "AT_MOST"))
+    }
+    assert named == {*SHOWN, *OTHER}
+
+
+def test_only_a_report_reads_the_examples_of_an_anomaly() -> None:
+    readers = {
+        module
+        for module, tree in modules()
+        for one in ast.walk(tree)
+        if isinstance(one, ast.Attribute) and one.attr == "examples"
+    }
+    assert readers == {"analysis.report.model"}
+
+
+def decided(verdict: Verdict) -> dict[str, Any]:
+    """All of a verdict but what it shows: the sentences, the evidence and the examples."""
+    return {
+        "outcome": verdict.outcome,
+        "properties": by_name(verdict),
+        "losses": verdict.losses,
+        "regressions": verdict.regressions,
+        "coverage": verdict.coverage,
+        "kinds": counts_by_kind(verdict.anomalies),
+        "counts": verdict.counts,
+        "finding": finding(verdict),
+        "facts": facts_of(verdict),
+    }
+
+
+def duplicates(*producers: int, unreadable: int | None = None) -> RecordBuilder:
+    """A value of each producer that stands twice; producer 1 is idempotent, producer 2 is not.
+
+    `unreadable`: the value with that number stands once, and was in a partition that nobody read besides.
+    """
+    builder = RecordBuilder().producer(1, idempotent=True).producer(2)
+    for value, producer in enumerate(producers, 1):
+        builder.acked(value, at=2 * value, producer=producer).final(value, at=2 * value)
+        if value == unreadable:
+            builder.acked(value, at=0, producer=producer, partition=1).not_in_final_read(partition=1)
+        else:
+            builder.final(value, at=2 * value + 1)
+    return builder
+
+
+DUPLICATES = {
+    "45 of others": (duplicates(*[2] * 45), "holds"),
+    "the 24th of 25": (duplicates(*[2] * 23, 1, 2), "violated"),
+    "the 24th of 25, unreadable": (duplicates(*[2] * 23, 1, 2, unreadable=24), "unknown"),
+}
+
+
+@pytest.mark.spark
+def test_verdicts_are_the_same_however_few_of_anything_are_shown(
+    spark: SparkSession, tmp_path: Path, one_is_shown: Callable[[], None]
+) -> None:
+    builders = [builder for builder, _ in DUPLICATES.values()]
+    builders += [planted_run(random.Random(0))[0], run(Dice(1)), run(Dice(2))]
+    records = [builder.write(tmp_path / f"made-{number}") for number, builder in enumerate(builders)]
+    records += [Path(shutil.copytree(record, tmp_path / record.name)) for record in (LOST, SAVED)]
+    manifests = [read_manifest(record) for record in records]
+
+    def verdicts() -> list[Verdict]:
+        found = reconcile_all(spark, list(zip(records, manifests, strict=True)))
+        return [verdict_of(*one) for one in zip(records, manifests, found, strict=True)]
+
+    whole = verdicts()
+    one_is_shown()
+    few = verdicts()
+    for record, shown, one in zip(records, whole, few, strict=True):
+        assert decided(one) == decided(shown), record
+        assert all(len(anomaly.examples) == 1 for anomaly in one.anomalies)
+    assert max(len(anomaly.examples) for verdict in whole for anomaly in verdict.anomalies) == 20
+    expected = [status for _, status in DUPLICATES.values()]
+    assert [by_name(verdict)[TWICE] for verdict in whole[: len(expected)]] == expected
+    assert finding(whole[-2]).facts == ("committed loss by last-replica-standing",)
+
+
+OF_THEM = (
+    "no-committed-loss-unless-allowed",
+    "no-hw-regression-unless-allowed",
+    "no-aborted-read",
+    "api-agrees-with-log",
+)
+
+
+def many_of_all(record: Path) -> Story:
+    """45 of each: answers that fit no state, losses and falls that nothing explains, aborted reads."""
+    story = Story(record, kafka="4.3.1", features=ELR_ON)
+    for broker in (1, 2, 3):
+        story.broker(0, broker)
+    story.state(1)
+    (record / "evidence.json").write_text(
+        '{"timeline": {"controller": null, "how": "", "end_offset": 0, "logs": [], "missing": []}}'
+    )
+    for number in range(45):
+        answer = {"leader": 1, "leader_epoch": 0, "isr": [2], "elr": [], "last_known_elr": []}
+        at = {"asked_ns": ns(5 + number), "at_ns": ns(5.01 + number)}
+        story.tables["described"].append({"topic": "t", "partition": 0, "broker": 2, **answer, **at})
+        story.lose(10 * number, 10 * number, acked_s=5)
+        story.regress(1_000 - number, 10, epochs=(0, 0), at_s=(6, 7))
+    story.aborted_reads = [
+        AbortedReads(topic="t", partition=at, count=1, first={"offset": 0, "value": at}) for at in range(45)
+    ]
+    return story
+
+
+def test_a_rule_counts_all_of_its_cases_and_shows_some(tmp_path: Path, one_is_shown: Callable[[], None]) -> None:
+    story = many_of_all(tmp_path)
+    whole = story.judged()
+    one_is_shown()
+    few = story.judged()
+    assert decided(few) == decided(whole)
+    violated = {one.name: len(one.evidence) for one in whole.properties if one.name in OF_THEM}
+    assert violated == dict.fromkeys(OF_THEM, 20)
+    assert {by_name(whole)[name] for name in OF_THEM} == {"violated"}
+    for verdict in (whole, few):
+        (answers,) = [why for why in verdict.why if "api-agrees-with-log" in why]
+        assert "(45 cases, first: t-0, broker 2)" in answers
+        assert any("no-aborted-read (45 cases, first: t-0)" in why for why in verdict.why)
+    assert {len(one.evidence) for one in few.properties if one.status == "violated"} == {1}
+
+
+def test_what_is_set_to_one_here_is_there() -> None:
+    for name in SHOWN:
+        module, _, limit = name.rpartition(".")
+        assert getattr(importlib.import_module(module), limit) > 1

@@ -1,0 +1,34 @@
+"""What is planted in known numbers is found in those numbers, and nothing else."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from reconcile_planted import by_topic, planted_run
+
+from analysis.reconcile import reconcile_all, reconciling
+
+pytestmark = pytest.mark.spark
+
+RUNS = 2
+
+
+@pytest.mark.parametrize("narrows", [False, True], ids=["all rows at once", "only what differs"])
+def test_planted_anomalies_are_found_in_their_numbers(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
+) -> None:
+    if narrows:
+        monkeypatch.setattr(reconciling, "is_small", lambda _: False)
+    runs = [planted_run(random.Random(966 + number)) for number in range(RUNS)]
+    records = [(builder.write(tmp_path / str(number)), builder.manifest()) for number, (builder, _) in enumerate(runs)]
+    found = reconcile_all(spark, records)
+    assert [by_topic(one) for one in found] == [
+        {topic: kinds for topic, kinds in expected.items() if kinds} for _, expected in runs
+    ]
+    assert {kind for _, expected in runs for kinds in expected.values() for kind in kinds} == {
+        kind.KIND for kind in reconciling.KINDS
+    }
+    assert not any(one.unknown for one in found)

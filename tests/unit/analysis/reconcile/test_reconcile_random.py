@@ -1,0 +1,80 @@
+"""Random small histories against the rules written a second time in plain Python."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from reconcile_dice import Dice, run
+from reconcile_oracle import Item, anomalies, committed_lost, unnamed_drops
+from reconcile_oracle_groups import groups, told
+from records import RecordBuilder
+
+from analysis.reconcile import crowds, reconcile_all, reconciling
+from ebbtide.record.tables import TABLES
+
+pytestmark = pytest.mark.spark
+
+RUNS = 50
+
+KINDS = {kind.KIND for kind in reconciling.KINDS}
+
+
+@pytest.mark.parametrize("narrows", [False, True], ids=["all rows at once", "only what differs"])
+def test_spark_and_plain_python_agree(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
+) -> None:
+    if narrows:
+        monkeypatch.setattr(reconciling, "is_small", lambda _: False)
+    # Most offsets with two values then have more than are listed: what is left out must not decide anything.
+    monkeypatch.setattr(crowds, "LISTED", 1)
+    dice = Dice(966 + narrows)
+    builders = [run(dice) for _ in range(RUNS // 2)]
+    records = [builder.write(tmp_path / f"run-{number}") for number, builder in enumerate(builders)]
+    found = reconcile_all(
+        spark, [(record, builder.manifest()) for record, builder in zip(records, builders, strict=True)]
+    )
+    kinds, judged_by = set(), set()
+    for record, builder, reconciliation in zip(records, builders, found, strict=True):
+        stored = sorted((_item(row) for row in pq.read_table(record / "anomalies").to_pylist()), key=repr)
+        assert stored == anomalies(builder.tables, builder.manifest())
+        assert told(reconciliation) == groups(stored, builder.tables, builder.manifest())
+        judged_by |= {key[3:] for key in told(reconciliation) if key[0] == "duplicate"}
+        assert sum(one.count for one in reconciliation.anomalies) == len(stored)
+        assert not unnamed_drops(pq.read_table(record / "anomalies").to_pylist(), reconciliation.regressions)
+        committed = [one for one in reconciliation.lost if one.committed]
+        assert sum(one.count for one in committed) == len(committed_lost(builder.tables, builder.manifest()))
+        kinds |= {item[0] for item in stored}
+    assert kinds == KINDS
+    assert len(judged_by) == 8, "a group of duplicates that no history has"
+
+
+def _item(row: dict[str, Any]) -> Item:
+    return row["kind"], row["topic"], row["partition"], row["offset"], row["value"]
+
+
+def test_hw_regressions_agree_over_many_epochs_and_overlapping_questions(spark: SparkSession, tmp_path: Path) -> None:
+    dice = random.Random(966)
+    builder = RecordBuilder()
+    for topic in range(20):
+        builder.on(f"topic-{topic}")
+        epochs = dice.choice([1, 2, 3, 6, 13, 40])
+        for _ in range(dice.randrange(60)):
+            asked = dice.randrange(100)
+            builder.served(
+                asked + dice.randrange(40),
+                epoch=min(epochs, asked * epochs // 100 + dice.randrange(3)) * 5,
+                asked_ns=asked,
+                at_ns=asked + dice.randrange(20),
+            )
+    record = builder.in_order().empty(*TABLES).write(tmp_path / "run")
+    (reconciliation,) = reconcile_all(spark, [(record, builder.manifest())])
+    rows = pq.read_table(record / "anomalies").to_pylist()
+    found = sorted((_item(row) for row in rows), key=repr)
+    assert len(found) > 100
+    assert not unnamed_drops(rows, reconciliation.regressions)
+    assert found == anomalies(builder.tables, builder.manifest())

@@ -1,0 +1,139 @@
+"""Which runtime is taken and why, and that all runtimes, stand-ins included, have one interface."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fake_runtime import FakeNetwork, FakeRuntime
+
+from cluster.host import containers
+from cluster.host import docker_daemon as daemon
+from cluster.host.bridge import BridgeNetwork
+from cluster.host.processes import identify
+from cluster.images import Image
+from cluster.runtime.base import Network, Runtime
+from cluster.runtime.choose import DockerChoice, LocalChoice, check_wish, choose_runtime
+from cluster.runtime.docker import DockerRuntime
+from cluster.runtime.docker_node import status_of
+from cluster.runtime.local import LocalRuntime
+from ebbtide.errors import EbbtideError, UsageError
+from ebbtide.powers import MARKER
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+@pytest.fixture
+def hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a daemon that accepts and never answers."""
+    monkeypatch.setattr(daemon, "ANSWER_TIMEOUT_S", 0.2)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "hung"))
+        listener.listen()
+        yield f"unix://{tmp_path / 'hung'}"
+
+
+def test_local_is_taken_when_asked_for_and_no_daemon_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(containers, "open_client", None)
+    assert choose_runtime("local", "4.3.1", None, _silent) == LocalChoice()
+
+
+def test_without_a_daemon_auto_is_local_and_says_why_and_docker_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
+    why = choose_runtime("auto", "4.3.1", None, _silent).why()
+    assert why.startswith("runtime local: no Docker daemon at this address")
+    assert f"{tmp_path}/none" in why
+    with pytest.raises(EbbtideError, match="no Docker daemon"):
+        choose_runtime("docker", "4.3.1", None, _silent)
+    with pytest.raises(EbbtideError, match="no Docker daemon"):
+        choose_runtime("auto", "4.3.1", "apache/kafka:4.3.1", _silent)
+
+
+def test_a_daemon_that_hangs_is_not_waited_for(hung: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", hung)
+    assert "does not answer within" in choose_runtime("auto", "4.3.1", None, _silent).why()
+    with pytest.raises(EbbtideError, match="does not answer within"):
+        choose_runtime("docker", "4.3.1", None, _silent)
+
+
+def test_a_daemon_elsewhere_is_refused_without_asking_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
+    with pytest.raises(EbbtideError, match="a daemon of this host"):
+        choose_runtime("docker", "4.3.1", None, _silent)
+    assert "tcp://192.0.2.1:2375" in choose_runtime("auto", "4.3.1", None, _silent).why()
+
+
+def test_root_of_a_user_namespace_does_not_take_docker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv(MARKER, "user namespace")
+    assert "user namespace" in choose_runtime("auto", "4.3.1", None, _silent).why()
+
+
+def test_an_image_and_a_runtime_that_contradict_each_other_are_refused() -> None:
+    check_wish("auto", "apache/kafka:3.9.1", 1)
+    with pytest.raises(UsageError, match="docker runtime"):
+        check_wish("local", "apache/kafka:3.9.1", 1)
+    with pytest.raises(UsageError, match="one release"):
+        check_wish("docker", "apache/kafka:3.9.1", 2)
+
+
+def test_the_choice_of_docker_says_which_image_and_why() -> None:
+    image = Image(reference="ebbtide/kafka:4.3.1", id="sha256:1", why="built on this host")
+    choice = DockerChoice(image=image, daemon="20.10")
+    assert choice.why() == "runtime docker: daemon 20.10 answers, image ebbtide/kafka:4.3.1 (built on this host)"
+    assert choice.facts()["image_id"] == "sha256:1"
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "status"), [(0, 0), (1, 1), (137, -signal.SIGKILL), (134, -signal.SIGABRT), (143, 143), (255, 255)]
+)
+def test_an_exit_code_of_docker_is_a_signal_unless_the_jvm_handles_it(exit_code: int, status: int) -> None:
+    assert status_of(exit_code) == status
+
+
+def test_the_owner_of_a_label_is_one_process_of_one_boot() -> None:
+    labels = containers.labels_of("r")
+    assert labels["org.ebbtide.run"] == "r"
+    assert containers._is_owner_alive(labels)
+    me = identify(os.getpid())
+    for other in (f"{me.boot_id}/{me.start_ticks + 1}", f"another-boot/{me.start_ticks}"):
+        assert not containers._is_owner_alive({**labels, containers.STARTED: other})
+    # Made by someone else under a label of that name: left alone.
+    assert containers._is_owner_alive({"org.ebbtide.run": "r"})
+
+
+def _public(kind: type) -> dict[str, Callable[..., object]]:
+    return {name: member for name, member in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
+
+
+def _parameters(function: Callable[..., object]) -> list[tuple[str, object]]:
+    return [(one.name, one.default) for one in inspect.signature(function).parameters.values()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "interface", "whole"),
+    [
+        (LocalRuntime, Runtime, True),
+        (DockerRuntime, Runtime, True),
+        (BridgeNetwork, Network, True),
+        (FakeRuntime, Runtime, False),
+        (FakeNetwork, Network, True),
+    ],
+)
+def test_what_stands_for_a_runtime_or_a_network_has_its_interface(kind: type, interface: type, whole: bool) -> None:
+    wanted, has = _public(interface), _public(kind)
+    if whole:
+        assert wanted.keys() <= has.keys()
+    else:
+        assert has.keys() <= wanted.keys()
+    for name in wanted.keys() & has.keys():
+        assert _parameters(has[name]) == _parameters(wanted[name]), name

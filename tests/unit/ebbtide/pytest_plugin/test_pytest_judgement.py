@@ -1,0 +1,150 @@
+"""Whether a judged run lets its test pass: what the plugin makes of a verdict and its scenario's prediction."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+import tomli_w
+from checkout import ROOT
+from fake_runner import ENDS, LOST, write_record
+
+from analysis.judge.outcome.deciding import decide
+from analysis.judge.outcome.prediction import ObservedRun, compare
+from analysis.reconcile import reconciling
+from ebbtide.pytest_plugin.judgement import complaint, expectable
+from ebbtide.pytest_plugin.run_record import RunRecord
+from ebbtide.pytest_plugin.runner import scenario_text
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.verdict import KINDS, AnomalyCount, Loss, PropertyResult, Regression
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.parse import load
+
+
+@pytest.mark.parametrize(
+    ("prediction", "also"),
+    [
+        ('never = ["elections", "kills"]', "elections"),
+        ('anomalies = "none"', "poll-skip"),
+        ("elected_from_elr = false", "elections-from-elr"),
+        ('loss = { uncommitted = "none" }', "uncommitted-at-failover"),
+    ],
+)
+def test_an_expected_violation_excuses_nothing_else_that_the_prediction_rules_out(
+    tmp_path: Path, prediction: str, also: str
+) -> None:
+    uncommitted = msgspec.structs.replace(LOST, committed=False, cause="uncommitted-at-failover")
+    verdict = msgspec.structs.replace(
+        ENDS["loses"],
+        losses=[LOST, uncommitted],
+        anomalies=[AnomalyCount(kind=kind, topic="t", partition=0, count=12) for kind in ("lost", "poll-skip")],
+        coverage={"elections": 2, "elections-from-elr": 1, "kills": 0},
+    )
+    run = write_record(tmp_path / "run", "4.3.1", 7, verdict)
+    expected = ["last-replica-standing"]
+    assert complaint(run, expected) is None
+    scenario = tomllib.loads(catalogue.text_of("healthy")) | {
+        "predictions": [{"kafka": ">=3.3", "clause": "a clause", **tomllib.loads(prediction)}]
+    }
+    (run.path / "scenario.toml").write_text(tomli_w.dumps(scenario))
+    heading = f"contradicted: expected last-replica-standing only, and there also was {also}"
+    assert str(complaint(run, expected)).splitlines()[0] == heading
+    assert complaint(run, [*expected, also]) is None
+
+
+STANDING = "last-replica-standing"
+HARMLESS = "uncommitted-at-failover"
+UNCOMMITTED = msgspec.structs.replace(LOST, committed=False, cause="uncommitted-at-failover")
+FALL = Regression(topic="t", partition=0, from_=9, to=3, leader_epoch=2, cause="last-replica-standing")
+
+
+def chaos_run(
+    folder: Path, expected: list[str], losses: list[Loss], falls: list[Regression], acked: int = 100
+) -> RunRecord:
+    """A run of `chaos` with this marker, held to what its scenario file predicts."""
+    run = write_record(folder, "4.3.1", 7, ENDS["holds"])
+    (folder / "scenario.toml").write_text(scenario_text({}, "4.3.1", expected))
+    seen = ObservedRun(
+        committed_lost=sum(one.count for one in losses if one.committed),
+        uncommitted_lost=sum(one.count for one in losses if not one.committed),
+        causes={str(one.cause): one.count for one in losses if one.committed},
+        kinds={"hw-regression": len(falls)},
+        acked=acked,
+    )
+    comparison = compare(load(folder / "scenario.toml"), read_manifest(folder), seen)
+    outcome, why = decide(checked=[], losses=[], regressions=[], comparison=comparison, no_scenario=None, faulty=[])
+    verdict = msgspec.structs.replace(run.verdict, outcome=outcome, why=why, losses=losses, regressions=falls)
+    return replace(run, verdict=verdict)
+
+
+@pytest.mark.parametrize(
+    ("expected", "losses", "falls", "says"),
+    [
+        ([STANDING], [LOST], [], None),
+        ([STANDING], [], [FALL], None),
+        ([STANDING, "unclean-election"], [LOST], [FALL], None),
+        ([HARMLESS], [UNCOMMITTED], [], None),
+        ([STANDING], [], [], f"not violated: expected {STANDING}, and nothing was lost or violated"),
+        ([HARMLESS], [], [], f"not violated: expected {HARMLESS}, and nothing was lost or violated"),
+        (
+            [STANDING],
+            [UNCOMMITTED],
+            [],
+            f"not violated: expected {STANDING}, and nothing was lost but by {HARMLESS} or violated",
+        ),
+        ([HARMLESS], [UNCOMMITTED, LOST], [], f"contradicted: expected {HARMLESS} only, and there also was {STANDING}"),
+        (["unclean-election"], [LOST], [], f"contradicted: expected unclean-election, and there was {STANDING}"),
+    ],
+)
+def test_a_chaos_run_passes_only_if_it_shows_the_violation_that_is_expected(
+    tmp_path: Path, expected: list[str], losses: list[Loss], falls: list[Regression], says: str | None
+) -> None:
+    told = complaint(chaos_run(tmp_path / "run", expected, losses, falls), expected)
+    assert (told.splitlines()[0] if told is not None else None) == says
+
+
+def test_a_chaos_run_that_acked_nothing_proves_no_expected_violation(tmp_path: Path) -> None:
+    told = complaint(chaos_run(tmp_path / "run", [STANDING], [], [], acked=0), [STANDING])
+    assert str(told).startswith("inconclusive: no record was acked")
+
+
+def test_an_expected_violation_that_could_not_be_decided_is_not_said_to_be_absent(tmp_path: Path) -> None:
+    run = chaos_run(tmp_path / "run", [STANDING], [], [])
+    open_ = [PropertyResult(name="no-aborted-read", kip="KIP-98", status="unknown")]
+    run = replace(run, verdict=msgspec.structs.replace(run.verdict, outcome="contradicted", properties=open_))
+    told = str(complaint(run, [STANDING])).splitlines()[0]
+    assert told == f"inconclusive: expected {STANDING}, which did not show, and unknown: no-aborted-read"
+
+
+def test_each_reason_is_told_once_where_an_expected_violation_did_not_come(tmp_path: Path) -> None:
+    run = chaos_run(tmp_path / "run", [STANDING], [], [])
+    run = replace(run, verdict=msgspec.structs.replace(run.verdict, why=["predicted: a loss", "seen: none is lost"]))
+    lines = str(complaint(run, [STANDING])).splitlines()
+    assert lines[1:4] == ["  - predicted: a loss", "  - seen: none is lost", f"  record: {run.path}"]
+
+
+def test_what_can_be_expected_is_what_a_verdict_can_say() -> None:
+    causes, others = expectable()
+    assert {STANDING, HARMLESS, "unexplained"} < set(causes)
+    assert {"no-aborted-read", "elections", "poll-skip"} < set(others)
+    # They have causes, and are named by these.
+    assert {"lost", "hw-regression"}.isdisjoint(others)
+    assert tuple(kind.KIND for kind in reconciling.KINDS) == KINDS
+
+
+def test_what_can_be_expected_is_known_without_spark() -> None:
+    script = "\n".join(
+        (
+            "import sys",
+            "from ebbtide.pytest_plugin.judgement import expectable",
+            "expectable()",
+            "print('pyspark' in sys.modules)",
+        )
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "False\n"

@@ -1,0 +1,102 @@
+"""Mistakes in the pytest plugin's markers: told by the marker, with what was got, before anything of Kafka runs."""
+
+from __future__ import annotations
+
+import pytest
+from plugin_project import Project, project
+
+__all__ = ["project"]
+pytest_plugins = "pytester"
+
+RUNS = "@pytest.mark.scenario('holds', kafka='4.3.1')"
+LOSES = "@pytest.mark.scenario('loses', kafka='4.3.1')"
+
+
+@pytest.mark.parametrize(
+    ("marker", "says"),
+    [
+        (
+            "scenario('healthy', kafak='4.3.1')",
+            "*scenario takes one scenario, *; got 'healthy', kafak (did you mean 'kafka'?)",
+        ),
+        ("scenario('healthy', 'x')", "*scenario takes one scenario, *; got 'healthy', 'x'"),
+        ("scenario(kafak='4.3.1')", "*; got kafak (did you mean 'kafka'?)"),
+        ("scenario('healthy', kafka=4.3)", "*scenario takes names in quotes, not 4.3"),
+        ("kafka(version=['4.3.1'])", "*kafka takes releases, *; got version (did you mean 'versions'?)"),
+        ("kafka('4.3.1', version=['4.3.1'])", "*; got '4.3.1', version (did you mean 'versions'?)"),
+        ("scenario()", "*scenario takes one scenario, *; got nothing"),
+        ("kafka()", "*kafka takes releases, *; got nothing"),
+        ("kafka(versions=4.3)", "*kafka takes names in quotes, not 4.3"),
+        ("needs(docker=True)", "needs takes names, *; got docker"),
+    ],
+)
+def test_a_marker_says_what_it_got_and_what_was_probably_meant(project: Project, marker: str, says: str) -> None:
+    result = project.run(f"@pytest.mark.{marker}\ndef test_it(): pass")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([says, "asked: ?? *"])
+
+
+@pytest.mark.parametrize(
+    ("marker", "name", "wrong"),
+    [
+        ("kafka(versions=['4.3', '4.3.1', '3'])", "kafka", ["'4.3'", "'3'"]),
+        ("kafka(versions='4.3.1,3.9.1')", "kafka", ["'4.3.1,3.9.1'"]),
+        ("kafka('2.8.0')", "kafka", ["2.8.0"]),
+        ("scenario('holds', kafka='4.3')", "scenario", ["'4.3'"]),
+    ],
+)
+def test_a_release_that_is_none_is_told_once_and_by_its_marker(
+    project: Project, marker: str, name: str, wrong: list[str]
+) -> None:
+    result = project.run(f"@pytest.mark.{marker}\ndef test_it(chaos): pass")
+    result.assert_outcomes(errors=1)
+    lines = result.outlines
+    assert [line for line in lines if line.startswith("  got: ")] == [f"  got:     {one}" for one in wrong]
+    assert sum(f"@pytest.mark.{name}: " in line for line in lines) == len(wrong)
+    result.stdout.no_fnmatch_line("*the chaos marker*")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("'last-replica-standin'", "*does not know 'last-replica-standin' (did you mean 'last-replica-standing'?); *"),
+        ("'no-aborted-reads'", "*does not know 'no-aborted-reads' (did you mean 'no-aborted-read'?); *"),
+        (
+            "'elecions', 'polls-skip'",
+            "*'elecions' (did you mean 'elections'?), 'polls-skip' (did you mean 'poll-skip'*",
+        ),
+        ("'lost'", "*does not know 'lost'; allowed: the causes unclean-election, last-replica-standing, *"),
+        ("", "expected_violation takes causes, *; got nothing"),
+        ("cause='unclean-election'", "expected_violation takes causes, *; got cause"),
+    ],
+)
+@pytest.mark.parametrize("source", [f"{RUNS}\ndef test_it(): pass", "def test_it(chaos): pass"])
+def test_what_no_verdict_can_say_is_refused_before_anything_runs(
+    project: Project, source: str, words: str, says: str
+) -> None:
+    result = project.run(f"@pytest.mark.expected_violation({words})\n{source}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([says, "asked: ?? *"])
+
+
+@pytest.mark.parametrize("word", ["unexplained", "no-aborted-read", "elections", "poll-skip"])
+def test_what_a_verdict_can_say_may_be_expected(project: Project, word: str) -> None:
+    marker = f"@pytest.mark.expected_violation('last-replica-standing', '{word}')"
+    result = project.run(f"{marker}\n{LOSES}\ndef test_it(): pass")
+    result.assert_outcomes(passed=1)
+
+
+def test_a_test_without_its_scenario_is_told_of_the_marker_that_was_probably_to_name_one(project: Project) -> None:
+    source = "@pytest.mark.scenaro('healthy')\n@pytest.mark.fast\n@pytest.mark.kafka('4.3.1')\n"
+    result = project.run(f"{source}def test_it(run_record): pass", "-oaddopts=", "-Wignore")
+    result.assert_outcomes(errors=1)
+    at = result.outlines.index("  the test has @pytest.mark.scenaro (did you mean 'scenario'?)")
+    assert result.outlines[at - 1].startswith("run_record needs @pytest.mark.scenario; ")
+    result.stdout.no_fnmatch_line("*the test has @pytest.mark.[fk]a*")
+
+
+def test_a_wrong_marker_of_a_unittest_is_an_error_of_that_test(project: Project) -> None:
+    test = "import unittest\nclass TestIt(unittest.TestCase):\n    @pytest.mark.scenario('holds', kafak='4.3.1')\n"
+    result = project.run(f"{test}    def test_it(self): pass\n\ndef test_other(): pass")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["scenario takes one scenario, *; got 'holds', kafak (did you mean 'kafka'?)"])

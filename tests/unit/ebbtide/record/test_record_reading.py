@@ -1,0 +1,134 @@
+"""A record read from a notebook: `ebbtide.record.open_run`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from checkout import ROOT
+from real_records import unpacked
+from records import RecordBuilder
+
+from ebbtide.errors import UsageError
+from ebbtide.record import LoadedRun, open_run
+from ebbtide.record.files import going
+from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA, table_files
+from ebbtide.record.verdict import not_finished, write_verdict
+
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> LoadedRun:
+    return open_run(unpacked("last-replica-standing-3.9.1", tmp_path))
+
+
+def test_the_example_of_the_docs_runs_on_a_recorded_run(
+    real: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "record.md").read_text(), re.DOTALL)
+    (tmp_path / "runs").mkdir()
+    real.path.rename(tmp_path / "runs" / "RUN")
+    monkeypatch.chdir(tmp_path)
+    exec(example, {})
+    first, counts, steps = capsys.readouterr().out.splitlines()
+    assert first.startswith("Kafka 3.9.1 has the tables sends polls")
+    assert "'status': 'acked', 'value_count': 2000" in counts
+    assert "('power-loss', (3,))" in steps
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_each_table_has_a_method_that_returns_its_columns_and_all_its_rows(real: LoadedRun, name: str) -> None:
+    table = getattr(real, name)()
+    assert table.schema == TABLES[name]
+    assert table.num_rows == sum(pq.read_metadata(path).num_rows for path in table_files(real.path, name))
+
+
+def test_what_judging_and_a_witness_leave_are_tables_too(tmp_path: Path) -> None:
+    record = RecordBuilder().acked(1, at=0).write(tmp_path / "run")
+    for name, schema in (("anomalies", ANOMALY_SCHEMA), ("witness", WITNESS_SCHEMA)):
+        (record / name).mkdir()
+        pq.write_table(schema.empty_table(), record / name / "none.parquet")
+    run = open_run(str(record))
+    assert (run.anomalies().schema, run.witness().schema) == (ANOMALY_SCHEMA, WITNESS_SCHEMA)
+    assert run.tables == ("sends", "anomalies", "witness")
+
+
+def test_steps_client_events_wire_events_and_the_verdict_are_typed(real: LoadedRun) -> None:
+    assert [step.index for step in real.steps()] == sorted({step.index for step in real.steps()})
+    assert {event.event for event in real.client_events()["consumer-0"]} <= {"assigned", "revoked", "truncation"}
+    assert real.wire_events() == []
+    with pytest.raises(UsageError, match="has not been judged"):
+        real.verdict()
+    write_verdict(real.path, not_finished(real.manifest.run_id))
+    assert real.verdict().outcome == "inconclusive"
+
+
+def test_unknown_columns_are_left_out_missing_nullable_ones_are_null_and_widths_are_those_of_the_format(
+    tmp_path: Path,
+) -> None:
+    record = RecordBuilder().acked(1, 2, at=0).write(tmp_path / "run")
+    (path,) = (record / "sends").iterdir()
+    table = pq.read_table(path).drop_columns(["txn"])
+    wide = table.set_column(table.column_names.index("acks"), "acks", table["acks"].cast(pa.int64()))
+    pq.write_table(wide.append_column("colour", pa.array(["red", "blue"])), path)
+    found = open_run(record).sends()
+    assert found.schema == TABLES["sends"]
+    assert found["txn"].to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda table: table.drop_columns(["value"]), "a column is missing"),
+        (lambda table: _with(table, "value", pa.array(["1"])), "a column is of another type"),
+        (lambda table: _with(table, "value", pa.array([None], pa.int64())), "a column has nulls"),
+        (lambda table: _with(table, "acks", pa.array([1000])), "a table's file is damaged"),
+    ],
+)
+def test_a_table_that_does_not_fit_the_format_is_an_error_that_names_the_file(
+    tmp_path: Path, change: object, what: str
+) -> None:
+    record = RecordBuilder().acked(1, at=0).write(tmp_path / "run")
+    (path,) = (record / "sends").iterdir()
+    pq.write_table(change(pq.read_table(path)), path)  # type: ignore[operator]
+    with pytest.raises(UsageError, match=what) as raised:
+        open_run(record).sends()
+    assert str(path) in str(raised.value)
+
+
+def _with(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, values)
+
+
+def test_a_missing_table_a_damaged_file_and_a_hidden_one_are_errors(tmp_path: Path) -> None:
+    record = RecordBuilder().acked(1, at=0).write(tmp_path / "run")
+    run = open_run(record)
+    with pytest.raises(UsageError, match="the record has no table polls"):
+        run.polls()
+    (record / "polls").mkdir()
+    (record / "polls" / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(UsageError, match="a table's file is damaged"):
+        run.polls()
+    (record / "polls" / "a.parquet").rename(record / "polls" / ".a.parquet")
+    with pytest.raises(UsageError, match="a table's file is hidden"):
+        run.polls()
+
+
+def test_no_record_and_a_run_that_is_still_going_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a run record"):
+        open_run(tmp_path)
+    record = RecordBuilder().acked(1, at=0).write(tmp_path / "run")
+    with going(record), pytest.raises(UsageError, match="still going"):
+        open_run(record)
+
+
+def test_the_package_itself_loads_nothing_heavy() -> None:
+    code = "import sys, ebbtide.record; print(sorted({'pyarrow', 'msgspec'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

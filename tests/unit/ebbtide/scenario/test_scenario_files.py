@@ -1,0 +1,387 @@
+"""Scenario files: what is accepted, and that a wrong file is refused with all its problems at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from checkout import ROOT
+
+from ebbtide.errors import ExitCode, Problems, UsageError
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.parse import load, parse
+from ebbtide.scenario.roles import Role, parse_role
+from ebbtide.scenario.words import Duration
+from ebbtide.scenario.write import text_of
+from harness.cli.main import main
+from harness.runner.draws import draw
+
+DOCUMENTATION = ROOT / "docs" / "scenario-files.md"
+TEN_MISTAKES = """
+name = "Bad Name"
+title = 3
+description = "x"
+kafka = ["3.9.1", "2.8"]
+[cluster]
+controlers = 2
+brokers = "three"
+[topics.t]
+partitions = 1
+replication_factor = 9
+[[producers]]
+id = 1
+topic = "tt"
+acks = "most"
+count = 10
+[[steps]]
+step = "kill"
+target = "leeder(t-0)"
+[[steps]]
+step = "wait"
+trigger = { acked = 11, after = "soon" }
+[[predictions]]
+kafka = "newer"
+clause = "none"
+loss = { cause = "unclean-elections" }
+"""
+
+
+def test_a_file_of_an_editor_that_begins_it_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(shipped("healthy"), "utf-8-sig")
+    assert load(file) == catalogue.find("healthy")
+
+
+def shipped(name: str) -> str:
+    return catalogue.text_of(name)
+
+
+def cutting(one: str, other: str) -> str:
+    text = shipped("last-replica-standing").replace("[[producers]]", "[topics.u]\n\n[[producers]]")
+    groups = '[["followers(t-0)"], ["leader(t-0)", "controllers", "clients"]]'
+    return text.replace(groups, f'[["{one}"], ["{other}"]]')
+
+
+def problems_of(text: str) -> dict[str, str]:
+    with pytest.raises(Problems) as caught:
+        parse(text, file="x.toml")
+    return {str(one.where): one.render() for one in caught.value.problems}
+
+
+@pytest.mark.parametrize(
+    ("properties", "where", "said"),
+    [
+        ('"a" = "3\\nnode.id=1"', "cluster.broker_properties.a", "one line"),
+        ('"" = "1"', "cluster.broker_properties", "not a property's name"),
+        ('"a b" = "1"', "cluster.broker_properties", "not a property's name"),
+        ('"a=b" = "1"', "cluster.broker_properties", "not a property's name"),
+        ("num.io.threads = '3'", "cluster.broker_properties.num", 'quoted, "num.io.threads"'),
+        ('"num.io.threads" = 3', "cluster.broker_properties.num.io.threads", "a string in quotes"),
+        ('"a" = true', "cluster.broker_properties.a", "got:     true"),
+    ],
+)
+def test_what_a_properties_file_would_say_otherwise_is_refused(properties: str, where: str, said: str) -> None:
+    cluster = f"[cluster]\nbroker_properties = {{ {properties} }}\n\n[topics.t]"
+    with pytest.raises(Problems) as caught:
+        parse(shipped("healthy").replace("[topics.t]", cluster), file="x.toml", strict=True)
+    (problem,) = caught.value.problems
+    assert problem.where == where
+    assert said in problem.render()
+
+
+def test_any_property_of_kafkas_may_be_set() -> None:
+    given = '"broker.rack" = "Zürich", "log.flush.interval.messages" = "1", '
+    given += '"listener.name.plaintext.sasl.jaas.config" = "x \\"y\\";", "a" = ""'
+    cluster = f"[cluster]\nbroker_properties = {{ {given} }}\n\n[topics.t]"
+    parse(shipped("healthy").replace("[topics.t]", cluster), file="x.toml", strict=True)
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_every_shipped_scenario_is_valid_and_carries_its_file_name(name: str) -> None:
+    scenario = catalogue.find(name)
+    assert scenario.name == name
+    assert scenario.predictions
+
+
+def test_ten_mistakes_of_every_sort_are_all_reported_at_once() -> None:
+    problems = problems_of(TEN_MISTAKES)
+    assert set(problems) == {
+        "title",
+        "cluster.controlers",
+        "cluster.brokers",
+        "producers[0].acks",
+        "name",
+        "kafka[1]",
+        "topics.t.replication_factor",
+        "producers[0].topic",
+        "steps[0].target",
+        "steps[1].trigger",
+        "steps[1].trigger.after",
+        "steps[1].trigger.acked",
+        "predictions[0].kafka",
+        "predictions[0].loss.cause",
+    }
+    assert "did you mean 'controllers'?" in problems["cluster.controlers"]
+    assert "did you mean 'leader'?" in problems["steps[0].target"]
+    assert "did you mean 'unclean-election'?" in problems["predictions[0].loss.cause"]
+    assert "'three'" in problems["cluster.brokers"]
+
+
+def test_a_problem_that_only_follows_from_another_is_not_reported() -> None:
+    text = shipped("healthy").replace('step = "wait"', 'step = "wiat"')
+    assert set(problems_of(text)) == {"steps[0].step"}
+
+
+WAIT = "trigger = { acked = 100000 }"
+STEP = 'trigger = { hw_at_least = { partition = "t-2", offset = 9 } }'
+WAITING = f'step = "wait"\n{STEP}'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        (WAITING, 'step = "explode"\ntarget = "leader(t-0)"', {"steps[0].step"}),
+        (WAITING, 'step = "explode"\ngroups = [["leader(t-9)"]]', {"steps[0].step", "steps[0].groups[0][0]"}),
+        (WAITING, 'step = "kill"\ntarget = "leader(t-0)"\n[[steps]]\nstep = "heal"\ntarget = 3', {"steps[1].target"}),
+        (
+            WAITING,
+            'step = "kill"\ntarget = "leader(t-0)"\nname = 3\n[[steps]]\nstep = "start"\ntarget = "step(x)"',
+            {"steps[0].name"},
+        ),
+        (WAITING, 'step = "kill"\ntarget = "leader(t-7)"', {"steps[0].target"}),
+        (WAITING, 'step = "partition"\ngrops = [["brokers"], ["clients"]]', {"steps[0].grops"}),
+        (WAITING, 'step = "partition"\nfrom = "brokers"', {"steps[0].from", "steps[0].to"}),
+        (
+            WAITING,
+            'step = "wait"\ntrigger = { acked = "all", after = "2s" }',
+            {"steps[0].trigger.acked", "steps[0].trigger"},
+        ),
+        (
+            WAITING,
+            'step = "wait"\ntrigger = { isr = { partition = "t-0", size = "2" } }',
+            {"steps[0].trigger.isr.size"},
+        ),
+        ("partitions = 3", "partitions = 0", {"topics.t.partitions"}),
+        ("partitions = 3", 'partitions = "3"', {"topics.t.partitions"}),
+        ("[topics.t]", "[topic.t]", {"topic", "topics"}),
+        ('acks = "all"\ncount = 100000', 'acks = "most"', {"producers[0].acks", "producers[0].count"}),
+        ("count = 100000\n", 'rate_per_s = "fast"\n', {"producers[0].rate_per_s"}),
+        ("count = 100000\n", "cuont = 100000\n", {"producers[0].cuont"}),
+        ("[[predictions]]", "[[prediction]]", {"prediction", "predictions"}),
+        (
+            "[topics.t]",
+            '[cluster]\nbrokers = "five"\n[topics.u]\nreplication_factor = 5\n[topics.t]',
+            {"cluster.brokers"},
+        ),
+    ],
+)
+def test_a_mistake_hides_what_follows_from_it_and_nothing_else(before: str, after: str, found: set[str]) -> None:
+    text = shipped("healthy").replace(WAIT, STEP)
+    assert before in text
+    assert set(problems_of(text.replace(before, after))) == found
+
+
+def test_what_the_harness_sets_itself_and_levels_that_no_release_has_are_refused() -> None:
+    cluster = '[cluster]\nbroker_properties = { "node.id" = "7" }\nfeatures = { "metadata.version" = 99 }\n\n[topics.t]'
+    text = shipped("healthy").replace('"3.9.1", "4.3.1"', '"3.4.1"').replace("[topics.t]", cluster)
+    problems = problems_of(text)
+    assert set(problems) == {"cluster.broker_properties", "cluster.features"}
+    assert "node.id" in problems["cluster.broker_properties"]
+    assert "metadata.version = 99" in problems["cluster.features"]
+
+
+def test_two_steps_of_one_name_are_refused() -> None:
+    text = shipped("last-replica-standing").replace('name = "leader-loses-power"', 'name = "cut-followers"')
+    assert "name taken" in problems_of(text.replace("step(leader-loses-power)", "step(cut-followers)"))["steps[1].name"]
+
+
+def test_min_isr_may_exceed_the_replication_factor_but_has_one_place_only() -> None:
+    text = shipped("healthy").replace("min_isr = 2", "min_isr = 4")
+    assert parse(text, file="x.toml").topics["t"].min_isr == 4
+    text = text.replace("min_isr = 4", 'min_isr = 4\nconfig = { "min.insync.replicas" = "1" }')
+    assert "min_isr in the topic" in problems_of(text)["topics.t.config"]
+
+
+def test_features_are_known_by_name_and_have_no_level_below_0() -> None:
+    features = '{ "eligible.leader.replica.version" = 1, "kraft.version" = -1, "share.version" = 0 }'
+    text = shipped("healthy").replace("[topics.t]", f"[cluster]\nfeatures = {features}\n\n[topics.t]")
+    problems = problems_of(text)
+    assert set(problems) == {"cluster.features.eligible.leader.replica.version", "cluster.features.kraft.version"}
+    unknown = problems["cluster.features.eligible.leader.replica.version"]
+    assert "did you mean 'eligible.leader.replicas.version'?" in unknown
+    assert "0 or more" in problems["cluster.features.kraft.version"]
+
+
+def test_a_missing_key_is_named_with_what_belongs_there() -> None:
+    text = shipped("healthy").replace('title = "A control', '#title = "A control')
+    assert "a string in quotes" in problems_of(text)["title"]
+
+
+def test_text_that_is_not_toml_says_where() -> None:
+    with pytest.raises(Problems, match="not TOML"):
+        parse("name = ", file="x.toml")
+
+
+def test_a_file_that_is_not_there_is_one_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        load(tmp_path / "none.toml")
+
+
+def test_validating_suggests_a_shipped_file_and_running_suggests_to_validate(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text("name = 3")
+    with pytest.raises(Problems) as validating:
+        load(file)
+    with pytest.raises(Problems) as running:
+        catalogue.find(str(file))
+    assert validating.value.next == "ebbtide scenarios show healthy"
+    assert running.value.next == f"ebbtide validate {file}"
+
+
+def test_a_number_out_of_its_range_is_told_as_it_is_typed() -> None:
+    told = problems_of(TEN_MISTAKES.replace("count = 10", "payload_bytes = 2000000"))["producers[0].payload_bytes"]
+    assert "2000000" in told
+    assert "64 to 1048000" in told
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1" + "0" * 400, f"{2**63}"])
+@pytest.mark.parametrize(
+    ("where", "before"),
+    [("settle_s", "kafka = ["), ("cluster.session_timeout_s", "[topics.t]"), ("producers[0].rate_per_s", "count = ")],
+)
+def test_a_number_that_is_none_is_no_number_of_a_scenario(where: str, before: str, number: str) -> None:
+    table, _, key = where.rpartition(".")
+    added = f"[{table}]\n{key} = {number}\n" if table == "cluster" else f"{key} = {number}\n"
+    told = problems_of(catalogue.text_of("healthy").replace(before, added + before))
+    assert list(told) == [where]
+    assert "allowed: a finite number" in told[where]
+
+
+def test_a_number_of_more_digits_than_python_reads_is_a_mistake_of_the_file() -> None:
+    with pytest.raises(Problems, match="not TOML"):
+        parse(f"settle_s = {'1' * 5000}", file="f.toml")
+
+
+@pytest.mark.parametrize("target", ["broker(²)", "broker(99999999999)", "leader(t-²)", f"leader(t-{'9' * 5000})"])
+def test_what_python_takes_for_a_digit_is_not_always_one_of_a_role(target: str) -> None:
+    step = f'\n[[steps]]\nstep = "kill"\ntarget = "{target}"\n'
+    assert "steps[1].target" in problems_of(catalogue.text_of("healthy") + step)
+
+
+def test_the_catalogue_lists_no_file_and_shows_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "my own.toml"
+    mine.touch()
+    for words, next_ in (
+        (["list", "healthy"], "ebbtide scenarios show healthy"),
+        (["list", "my.toml"], "ebbtide scenarios"),
+        (["show", str(mine)], f"cat '{mine}'"),
+        (["show", "healthy.toml"], "ebbtide scenarios"),
+    ):
+        assert main(["scenarios", *words]) == ExitCode.USAGE
+        assert f"next:    {next_}\n" in capsys.readouterr().err
+
+
+def test_an_unknown_scenario_suggests_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean 'healthy'"):
+        catalogue.find("heathy")
+
+
+def test_a_one_way_cut_needs_both_ends() -> None:
+    text = shipped("last-replica-standing").replace(
+        'groups = [["followers(t-0)"], ["leader(t-0)", "controllers", "clients"]]', 'from = ["leader(t-0)"]'
+    )
+    assert "from = [...] and to = [...]" in problems_of(text)["steps[0].to"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("clients", "clients"),
+        ("brokers", "followers(t-0)"),
+        ("broker(1)", "brokers"),
+        ("isr(t-0)", "leader(t-0)"),
+        ("followers(t-0)", "isr(t-0)"),
+        ("replicas(t-0)", "elr(t-0)"),
+        ("controllers", "controller"),
+    ],
+)
+def test_groups_that_share_a_node_are_refused_with_the_two_roles(one: str, other: str) -> None:
+    problems = problems_of(cutting(one, other))
+    assert set(problems) == {"steps[0].groups"}
+    assert f"'{one}' in groups[0] and '{other}' in groups[1]" in problems["steps[0].groups"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("leader(t-0)", "followers(t-0)"),
+        ("isr(t-0)", "elr(t-0)"),
+        ("isr(t-0)", "leader(u-0)"),
+        ("brokers", "controllers"),
+        ("brokers", "clients"),
+        ("broker(1)", "broker(2)"),
+    ],
+)
+def test_groups_that_may_be_apart_are_accepted(one: str, other: str) -> None:
+    assert parse(cutting(one, other), file="x.toml").steps[0].groups == ((one,), (other,))
+
+
+def test_the_steps_shown_in_the_documentation_are_valid() -> None:
+    shown = DOCUMENTATION.read_text("utf-8").split("```toml\n")[1].split("```")[0]
+    before, rest = shipped("healthy").split("[[steps]]")
+    text = before + shown + rest[rest.index("[[predictions]]") :]
+    assert [step.step for step in parse(text, file="x.toml").steps] == ["kill", "pause", "resume", "partition"]
+
+
+def test_step_roles_reach_back_but_not_forward() -> None:
+    text = shipped("last-replica-standing").replace('name = "leader-loses-power"', 'name = "other"')
+    problems = problems_of(text)
+    assert set(problems) == {"steps[2].target", "steps[3].trigger.broker_is.broker"}
+    assert "cut-followers, other" in problems["steps[2].target"]
+
+
+def test_a_scenario_written_out_with_its_defaults_reads_back_the_same() -> None:
+    scenario = catalogue.find("last-replica-standing")
+    assert parse(text_of(scenario), file="filled.toml") == scenario
+
+
+@pytest.mark.parametrize(
+    ("text", "role"),
+    [
+        ("leader(t-0)", Role(kind="leader", argument="t-0")),
+        ("broker(2)", Role(kind="broker", argument="2")),
+        ("clients", Role(kind="clients")),
+    ],
+)
+def test_roles_are_parsed(text: str, role: Role) -> None:
+    assert parse_role(text) == role
+
+
+@pytest.mark.parametrize("text", ["leader", "broker(x)", "clients(t-0)", "", "leader(t-0", "chief(t-0)"])
+def test_what_is_no_role_is_refused_with_the_forms(text: str) -> None:
+    with pytest.raises(UsageError, match="leader\\(TOPIC-PARTITION\\)"):
+        parse_role(text)
+
+
+def test_durations_need_their_unit() -> None:
+    assert [Duration(text).seconds for text in ("500ms", "2s", "1.5m")] == [0.5, 2.0, 90.0]
+    with pytest.raises(UsageError, match="with its unit"):
+        Duration("2")
+
+
+@pytest.mark.parametrize("lists", ["[[1, 2]]", "[[1, 2, 2]]", "[[1, 2, 4]]", "[[1, 2, 3], [3, 2, 1]]"])
+def test_an_assignment_that_does_not_fit_the_topic_is_refused(lists: str) -> None:
+    text = shipped("last-replica-standing").replace("min_isr = 2\n", f"min_isr = 2\nassignment = {lists}\n", 1)
+    assert set(problems_of(text)) == {"topics.t.assignment"}
+
+
+def test_an_assignment_takes_the_place_of_the_draw() -> None:
+    text = shipped("last-replica-standing").replace("min_isr = 2\n", "min_isr = 2\nassignment = [[3, 1, 2]]\n", 1)
+    assert draw(parse(text, file="x.toml"), seed=1).assignments == {"t": ((3, 1, 2),)}
+
+
+def test_scenario_structs_refuse_unknown_keys() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"name": "x", "surprise": 1}, Scenario)

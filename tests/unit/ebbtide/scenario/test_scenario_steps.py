@@ -1,0 +1,245 @@
+"""The steps of a scenario file: which keys each kind takes, and orders that can do nothing."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import pytest
+from checkout import ROOT
+from scenario_problems import FILE, problems
+
+from ebbtide.errors import Problems
+from ebbtide.scenario.parse import parse
+from ebbtide.scenario.steps.table import StepKind
+
+REASSIGN = 'step = "reassign"\npartition = "t-0"\n'
+SET_CONFIG = 'step = "set-config"\nconfig = "min.insync.replicas"\n'
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        REASSIGN + 'replicas = ["broker(3)", "leader(t-0)"]',
+        REASSIGN + "cancel = true\nexpect_error = 'NO_REASSIGNMENT_IN_PROGRESS'",
+        'step = "elect"\npartition = "t-0"\ntype = "unclean"',
+        SET_CONFIG + 'resource = "topic:t"\nvalue = "1"',
+        SET_CONFIG + 'resource = "broker:leader(t-0)"\ndelete = true',
+        SET_CONFIG + 'resource = "cluster"\nvalue = ""',
+        'step = "set-feature"\nfeature = "eligible.leader.replicas.version"\nlevel = 0',
+        'step = "delete-topic"\ntopic = "u"',
+        'step = "rolling"\nmode = "kill"',
+        'step = "isolate"\ntarget = "leader(t-0)"\nfrom = ["controllers"]',
+        'step = "flap"\ngroups = [["broker(1)"], ["clients"]]\ntimes = 3\nperiod = "2s"',
+        'step = "wait"\ntrigger = { reassigned = { partitions = ["t-0", "u-0"] } }',
+        'step = "wait"\ntrigger = { replicas = { partition = "t-0", are = ["broker(1)"] } }',
+        'step = "wait"\ntrigger = { recovery_state = { partition = "t-0", state = "recovering" } }',
+        'step = "wait"\ntrigger = { config_is = { resource = "topic:t", config = "x" } }',
+        'step = "limit-bandwidth"\nfrom = ["leader(t-0)"]\nto = ["followers(t-0)"]\nrate = "256kbit"',
+        'step = "limit-bandwidth"\ngroups = [["clients"], ["brokers"]]\nrate = "1.5mbit"',
+        'step = "slow-disk"\ntarget = "leader(t-0)"\ndelay = "800ms"\nperiod = "1s"',
+        'step = "duplicate-request"\ntarget = "clients"\napi = "Produce"\nto = ["brokers"]\ntimes = 3',
+    ],
+)
+def test_a_step_with_what_it_needs_is_accepted(step: str) -> None:
+    assert problems(step) == {}
+
+
+@pytest.mark.parametrize(
+    ("step", "where", "said"),
+    [
+        (REASSIGN, "replicas", "either replicas, or cancel = true"),
+        (REASSIGN + 'replicas = ["broker(1)"]\ncancel = true', "replicas", "replicas and cancel"),
+        (REASSIGN + 'replicas = ["controller"]', "replicas", "no replica can be there"),
+        (REASSIGN + 'replicas = ["broker(1)", "brokers"]', "replicas", "once"),
+        (REASSIGN + 'replicas = ["broker(4)"]', "replicas[0]", "1 to 3"),
+        (
+            REASSIGN + 'replicas = ["broker(1)", "broker(2)", "broker(3)", "leader(t-0)"]',
+            "replicas",
+            "more replicas than brokers",
+        ),
+        (REASSIGN.replace("t-0", "t-1") + "cancel = true", "partition", "unknown partition"),
+        (REASSIGN + "cancel = true\nexpect_error = 'ELECTION_NOT_NEDED'", "expect_error", "'ELECTION_NOT_NEEDED'"),
+        ('step = "elect"\npartition = "t-0"', "type", "preferred or unclean"),
+        (SET_CONFIG + 'resource = "topic:t"', "value", "either value, or delete"),
+        (SET_CONFIG + 'resource = "topics"\nvalue = "1"', "resource", "'topic:NAME'"),
+        (SET_CONFIG + 'resource = "topic:tt"\nvalue = "1"', "resource", "unknown topic"),
+        (SET_CONFIG + 'resource = "broker:leeder(t-0)"\nvalue = "1"', "resource", "leader"),
+        (SET_CONFIG + 'resource = "broker:controller"\nvalue = "1"', "resource", "controller_properties"),
+        ('step = "set-feature"\nfeature = "elr"\nlevel = 1', "feature", "unknown feature"),
+        ('step = "set-feature"\nfeature = "group.version"\nlevel = -1', "level", "0 or more"),
+        ('step = "delete-topic"\ntopic = "t"', "topic", "a topic that clients use"),
+        ('step = "rolling"', "mode", "power-loss"),
+        ('step = "kill"\ntarget = "broker(1)"\nmode = "kill"', "mode", "kill has no mode"),
+        ('step = "flap"\ngroups = [["broker(1)"], ["clients"]]\ntimes = 0\nperiod = "2"', "times", "1 to 1000"),
+        ('step = "flap"\ntimes = 1\nperiod = "2s"', "groups", "whom to cut from whom"),
+        ('step = "isolate"', "target", "a role"),
+        ('step = "limit-bandwidth"\ngroups = [["clients"], ["brokers"]]', "rate", "256kbit"),
+        ('step = "limit-bandwidth"\ngroups = [["clients"], ["brokers"]]\nrate = "1gbit"', "rate", "100mbit"),
+        ('step = "limit-bandwidth"\nrate = "1mbit"', "groups", "whom to cut from whom"),
+        ('step = "slow-disk"\ntarget = "broker(1)"\ndelay = "1s"\nperiod = "1s"', "delay", "less than the period"),
+        ('step = "slow-disk"\ntarget = "broker(1)"\ndelay = "6s"\nperiod = "9s"', "delay", "0.01 to 5"),
+        ('step = "slow-disk"\ntarget = "broker(1)"\ndelay = "1s"', "period", "how long"),
+        (
+            'step = "duplicate-request"\ntarget = "clients"\napi = "Produce"\ndirection = "response"',
+            "direction",
+            "has no",
+        ),
+        ('step = "unregister"\ntarget = "controller"', "target", "only a broker"),
+        ('step = "kill"\ntarget = "broker(9)"', "target", "1 to 3"),
+        ('step = "kill"\ntarget = "controller(2)"', "target", "unknown role"),
+        ('step = "isolate"\ntarget = "broker(1)"\nfrom = ["broker(1)"]', "from", "cut from itself"),
+        ('step = "partition"\nfrom = ["leader(t-0)"]\nto = ["leader(t-0)"]', "from", "cut from itself"),
+        (
+            'step = "wait"\ntrigger = { isr = { partition = "t-0", size = 4 } }',
+            "trigger.isr.size",
+            "t-0 has 3 replicas",
+        ),
+        (
+            'step = "wait"\ntrigger = { isr = { partition = "t-0", at_least = 0 } }',
+            "trigger.isr.at_least",
+            "1 or more",
+        ),
+        (
+            'step = "wait"\ntrigger = { leader_is = { partition = "t-0", broker = "controller" } }',
+            "trigger.leader_is.broker",
+            "not a broker",
+        ),
+        (
+            'step = "wait"\ntrigger = { broker_is = { broker = "controllers", state = "fenced" } }',
+            "trigger.broker_is.broker",
+            "not a broker",
+        ),
+        ('step = "wait"\ntrigger = { acked = 11 }', "trigger.acked", "up to 10"),
+        ('step = "wait"\ntrigger = { reassigned = {} }', "trigger.reassigned.partition", "either partition"),
+        (
+            'step = "wait"\ntrigger = { isr = { partitions = ["t-0", "t-7"], size = 1 } }',
+            "trigger.isr.partitions[1]",
+            "unknown partition",
+        ),
+    ],
+)
+def test_what_a_step_lacks_or_cannot_use_is_named(step: str, where: str, said: str) -> None:
+    found = problems(step)
+    assert f"steps[0].{where}" in found, found
+    assert said in found[f"steps[0].{where}"]
+
+
+def step(kind: str, target: str | None = None, name: str | None = None) -> str:
+    return "\n".join(
+        line for line in (f'step = "{kind}"', target and f'target = "{target}"', name and f'name = "{name}"') if line
+    )
+
+
+SLOW = step("slow-disk", "broker(1)") + '\ndelay = "1s"\nperiod = "2s"'
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [step("heal")],
+        [step("isolate", "broker(1)"), step("heal"), step("heal")],
+        [step("start", "broker(1)")],
+        [step("kill", "broker(1)"), step("start", "broker(2)")],
+        [step("kill", "broker(1)"), step("start", "broker(1)"), step("start", "broker(1)")],
+        [step("kill", "leader(t-0)", "k"), step("start", "step(k)"), step("start", "step(k)")],
+        [step("kill", "controller"), step("start", "broker(1)")],
+        [step("resume", "broker(1)")],
+        [step("kill", "broker(1)"), step("resume", "broker(1)")],
+        [step("mend-disk", "broker(1)")],
+        [step("wipe-disk", "broker(1)"), step("kill", "broker(1)")],
+        [step("stop", "leader(t-0)", "k"), step("pause", "step(k)")],
+        [step("fill-disk", "broker(1)"), step("power-loss", "broker(1)")],
+        [SLOW, step("fill-disk", "broker(1)")],
+        [step("power-loss", "broker(1)"), step("power-loss", "broker(1)")],
+        [step("wipe-disk", "leader(t-0)", "w"), step("power-loss", "step(w)")],
+        [step("wipe-disk", "broker(1)"), step("wipe-disk", "broker(1)")],
+        [step("pause", "broker(1)"), step("pause", "broker(1)")],
+        [step("pause", "broker(1)"), step("stop", "broker(1)")],
+        [step("pause", "leader(t-0)", "p"), step("restart", "step(p)")],
+        [step("pause", "broker(1)"), step("kill", "broker(1)"), step("resume", "broker(1)")],
+        [step("release")],
+        [step("release", "broker(1)")],
+        [step("isolate", "broker(1)"), 'step = "flap"\nfrom = ["brokers"]\nto = ["clients"]\ntimes = 1\nperiod = "1s"'],
+    ],
+)
+def test_a_step_that_can_do_nothing_is_refused(steps: list[str]) -> None:
+    (where,) = problems(*steps)
+    assert where.startswith(f"steps[{len(steps) - 1}].")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [step("kill", "leader(t-0)"), step("start", "brokers")],
+        [step("kill", "leader(t-0)"), step("kill", "leader(t-0)")],
+        [step("kill", "broker(1)"), step("start", "broker(1)"), step("kill", "broker(1)")],
+        [step("kill", "leader(t-0)", "k"), step("wipe-disk", "step(k)"), step("start", "step(k)")],
+        [step("fill-disk", "broker(1)"), step("mend-disk", "broker(1)"), step("start", "broker(1)")],
+        [step("fail-disk", "broker(1)"), step("start", "broker(1)")],
+        [SLOW, step("mend-disk", "broker(1)")],
+        [step("pause", "broker(1)"), step("kill", "broker(1)"), step("start", "broker(1)")],
+        [step("kill", "broker(1)"), step("power-loss", "broker(1)"), step("wipe-disk", "broker(1)")],
+        [step("power-loss", "broker(1)"), step("start", "broker(1)"), step("power-loss", "broker(1)")],
+        ['step = "limit-bandwidth"\nfrom = ["brokers"]\nto = ["clients"]\nrate = "1mbit"', step("heal")],
+        [step("isolate", "broker(1)"), step("partition") + '\nfrom = ["brokers"]\nto = ["clients"]', step("heal")],
+    ],
+)
+def test_what_only_the_run_can_tell_is_accepted(steps: list[str]) -> None:
+    assert problems(*steps) == {}
+
+
+KILL_OF_THE_ACTIVE = step("kill", "controller")
+
+
+@pytest.mark.parametrize(
+    ("steps", "refused_of_one", "refused_of_three"),
+    [
+        ([KILL_OF_THE_ACTIVE, KILL_OF_THE_ACTIVE], True, False),
+        ([step("pause", "controller"), step("stop", "controller")], True, False),
+        ([KILL_OF_THE_ACTIVE, step("start", "controllers")], False, False),
+        ([step("kill", "controller", "k"), step("start", "step(k)"), step("kill", "controller")], False, False),
+        ([step("kill", "controller", "k"), step("kill", "step(k)")], True, True),
+        ([step("kill", "controllers"), step("kill", "controllers")], True, True),
+    ],
+)
+def test_the_active_controller_is_another_one_after_it_was_killed_where_there_are_several(
+    steps: list[str], refused_of_one: bool, refused_of_three: bool
+) -> None:
+    assert bool(problems(*steps)) is refused_of_one
+    assert bool(problems(*steps, cluster="cluster = { controllers = 3 }\n")) is refused_of_three
+
+
+def test_an_isr_may_grow_beyond_the_replication_factor_where_the_schedule_reassigns() -> None:
+    reassigned = REASSIGN + 'replicas = ["brokers"]'
+    wait = 'step = "wait"\ntrigger = { isr = { partition = "t-0", size = 3 } }'
+    small = FILE.replace("[topics.t]", "[topics.t]\nreplication_factor = 2\nmin_isr = 1")
+    for steps, refused in (([wait], True), ([reassigned, wait], False)):
+        text = small.format(steps="".join(f"[[steps]]\n{one}\n" for one in steps))
+        if refused:
+            with pytest.raises(Problems, match="t-0 has 2 replicas"):
+                parse(text, file="x.toml")
+        else:
+            parse(text, file="x.toml")
+
+
+def test_all_contradictions_of_a_file_are_told_at_once() -> None:
+    found = problems(step("release"), step("heal"), step("unregister", "controller"), step("kill", "broker(9)"))
+    assert sorted(found) == ["steps[0].step", "steps[1].step", "steps[2].target", "steps[3].target"]
+
+
+def test_every_example_of_the_fault_reference_is_a_step_that_is_accepted() -> None:
+    pages = (ROOT / "docs").glob("faults*.md")
+    page = "".join(path.read_text("utf-8") for path in pages)
+    examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    kinds = set()
+    for example in examples:
+        scenario = parse(FILE.format(steps=example), file="docs/faults-network.md")
+        kinds |= {step.step for step in scenario.steps}
+    assert {"partition", "isolate", "flap", "limit-bandwidth", "slow-disk", "duplicate-request"} <= kinds
+
+
+def test_the_fault_reference_tells_of_every_kind_of_step() -> None:
+    page = (ROOT / "docs" / "faults.md").read_text("utf-8")
+    listed = set(re.findall(r"^\| ([a-z-]+) \|", page, re.MULTILINE))
+    assert set(get_args(StepKind)) - {"wait"} <= listed

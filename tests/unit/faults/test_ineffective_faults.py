@@ -1,0 +1,213 @@
+"""Every kind of step planted as ineffective: what it asks for is accepted and does nothing, and the run proves nothing.
+
+The steps, the faults and their proofs are the real ones; only the host below them does nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import get_args
+
+import evidence_builders as build
+import pytest
+from schedule_bench import Counters, Notes
+
+from analysis.judge.outcome.deciding import unproven
+from cluster.host.links import Cut, LimitCounts, Transfer
+from cluster.host.processes import state_of
+from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
+from cluster.runtime.base import DiskReplacement, LogLoss, NodeInfo, PowerLoss
+from cluster.wire.messages import Arm, Command, WireEvent
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.steps import read_steps
+from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.steps.table import WIRE_KINDS, StepKind
+from ebbtide.scenario.words import Duration, Rate
+from ebbtide.waiting import wait_until
+from faults import admin, disk, process, wire
+from harness.runner.schedule import Schedule
+from harness.runner.view import ClusterView
+
+LEFT = LogLoss(bytes_before=9, bytes_after=9, lost_bytes=0, leo_before=2, leo_after=2)
+
+
+class Inert:
+    """A host that says yes and does nothing; node 2 is down, node 3's volume stays full, nothing reaches node 3."""
+
+    def __init__(self, folder: Path, pid: int) -> None:
+        self.nodes = {id: NodeInfo(id=id, role="broker", name=f"broker-{id}", address="") for id in (1, 2, 3)}
+        self.network = self.wire = self
+        self.image = str(folder / "broker.img")
+        self.folder = str(folder)
+        self._pid = pid
+        self._asked = 0
+        self._told: list[tuple[int, WireEvent]] = []
+        build.write_log(folder / "t-0", build.plain(0, b"one"))
+
+    def pid(self, node_id: int) -> int | None:
+        return None if node_id == 2 else self._pid
+
+    def exit_status(self, node_id: int) -> int | None:
+        return None
+
+    def start(self, node_ids: list[int]) -> None: ...
+
+    def stop(self, node_id: int, timeout_s: float) -> None: ...
+
+    def kill(self, node_id: int) -> None: ...
+
+    def pause(self, node_id: int) -> None: ...
+
+    def resume(self, node_id: int) -> None: ...
+
+    def wait_ready(self, node_ids: list[int], timeout_s: float) -> None: ...
+
+    def lose_power(self, node_id: int) -> PowerLoss:
+        return PowerLoss(
+            method="fs-shutdown",
+            volume_down=False,
+            unsynced_there=True,
+            unsynced_gone=False,
+            lost_bytes=0,
+            logs={"t-0": LEFT},
+        )
+
+    def replace_disk(self, node_id: int) -> DiskReplacement:
+        return DiskReplacement(lost_bytes=0, logs={}, left=("t-0",), cluster_id_before="C", cluster_id="C")
+
+    def data_dir(self, node_id: int) -> Path:
+        return Path(self.folder)
+
+    def volume(self, node_id: int) -> Inert:
+        self._asked = node_id
+        return self
+
+    def slow_down(self, node_id: int, delay_s: float, period_s: float) -> Inert:
+        return self
+
+    def wait_frozen(self, within_s: float) -> bool:
+        return False
+
+    def end_status(self) -> int | None:
+        return None
+
+    def fill(self) -> int:
+        return 0
+
+    def free(self) -> None: ...
+
+    def set_read_only(self) -> None: ...
+
+    def shut_down(self) -> bool:
+        return True
+
+    def write_error(self) -> int | None:
+        return errno.ENOSPC if self._asked == 3 else None
+
+    def cut(self, cuts: Iterable[Cut]) -> None: ...
+
+    def heal(self) -> None: ...
+
+    def passing_pairs(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
+        return frozenset(pair for pair in pairs if 3 not in (pair.source, pair.target))
+
+    def dropped_packets(self) -> Mapping[Cut, int]:
+        return {}
+
+    def limit(self, pairs: Iterable[Cut], rate_bytes_s: int) -> None: ...
+
+    def limit_counts(self) -> Mapping[Cut, LimitCounts]:
+        return {}
+
+    def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:
+        return dict.fromkeys(pairs, Transfer(sent_bytes=size_bytes, arrived_bytes=size_bytes, took_s=0.001))
+
+    def send(self, node_id: int, command: Command) -> None:
+        what = ("armed", command.rule.number) if isinstance(command, Arm) else ("released", command.number)
+        self._told.append((node_id, WireEvent(event=what[0], at_ns=1, rule=what[1])))  # type: ignore[arg-type]
+
+    def poll(self) -> list[tuple[int, WireEvent]]:
+        told, self._told = self._told, []
+        return told
+
+
+def accepted(request: AdminRequest, timeout_s: float) -> AdminAnswer:
+    return AdminAnswer(broker="broker-1", error="NONE")
+
+
+ONE = ("broker(1)",)
+HOLD = StepSpec(step="hold-request", target="broker(1)", api="Fetch")
+INEFFECTIVE: dict[StepKind, tuple[StepSpec, ...]] = {
+    "start": (StepSpec(step="start", target="broker(2)"),),
+    "rolling": (StepSpec(step="rolling", mode="power-loss", target="broker(1)", deadline_s=0.1),),
+    "slow-disk": (StepSpec(step="slow-disk", target="broker(1)", delay=Duration("200ms"), period=Duration("250ms")),),
+    "mend-disk": (StepSpec(step="fill-disk", target="broker(3)"), StepSpec(step="mend-disk", target="broker(3)")),
+    "partition": (StepSpec(step="partition", groups=(ONE, ("clients",))),),
+    "flap": (StepSpec(step="flap", groups=(ONE, ("clients",)), times=1, period=Duration("20ms")),),
+    "limit-bandwidth": (StepSpec(step="limit-bandwidth", from_=ONE, to=("clients",), rate=Rate("256kbit")),),
+    "heal": (StepSpec(step="heal"),),
+    "reassign": (StepSpec(step="reassign", partition="t-0", replicas=("broker(3)",), deadline_s=0.1),),
+    "elect": (StepSpec(step="elect", partition="t-0", type="unclean", deadline_s=0.1),),
+    "set-config": (StepSpec(step="set-config", resource="topic:t", config="x", value="1", deadline_s=0.1),),
+    "set-feature": (StepSpec(step="set-feature", feature="group.version", level=1, deadline_s=0.1),),
+    "delete-topic": (StepSpec(step="delete-topic", topic="t", deadline_s=0.1),),
+    "unregister": (StepSpec(step="unregister", target="broker(1)", deadline_s=0.1),),
+    "hold-request": (HOLD,),
+    "delay-request": (StepSpec(step="delay-request", target="broker(1)", api="Fetch", delay=Duration("1ms")),),
+    "drop-request": (StepSpec(step="drop-request", target="broker(1)", api="Fetch"),),
+    "duplicate-request": (StepSpec(step="duplicate-request", target="broker(1)", api="Fetch"),),
+    "release": (HOLD, StepSpec(step="release")),
+}
+
+
+def steps_of(kind: StepKind) -> tuple[StepSpec, ...]:
+    return INEFFECTIVE.get(kind, (StepSpec(step=kind, target="broker(1)"),))
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The pid of a process that does nothing."""
+    monkeypatch.setattr(process, "PROBE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(admin, "_RECORD_WAIT_MIN_S", 0.05)
+    monkeypatch.setattr(wire, "ANSWER_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(disk, "_PULSES_START_S", 0.0)
+    with subprocess.Popen(["sleep", "60"]) as popen:
+        yield popen.pid
+        popen.kill()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in get_args(StepKind) if kind != "wait"])
+def test_a_step_that_did_nothing_proves_nothing_and_says_why(kind: StepKind, tmp_path: Path, idle: int) -> None:
+    log = tmp_path / "log"
+    records = (build.topic("t", "T"), build.partition("T", 0, (1, 2, 3), 1), build.register(1, 3, "I"))
+    build.write_log(log, build.metadata_batch(0, *records))
+    view = ClusterView({100: log}, {100: tmp_path / "mirror"}, (1, 2, 3))
+    view.poll()
+    if kind == "resume":
+        os.kill(idle, signal.SIGSTOP)
+        wait_until(lambda: state_of(idle) == "T", awaited="a stopped process", timeout_s=5.0)
+    schedule = Schedule(
+        steps_of(kind),
+        record=tmp_path,
+        runtime=Inert(tmp_path / "data", idle),  # type: ignore[arg-type]
+        view=view,
+        counters=Counters(),
+        administer=accepted,
+        display=Notes(),
+        pump=lambda: None,
+    )
+    assert schedule.run()
+    if kind in WIRE_KINDS:
+        # As every run does at its end: a rule on the wire may take effect as long as it is in force.
+        schedule.restore()
+    entries = read_steps(tmp_path) or []
+    last = entries[-1]
+    assert (last.step, last.effect_ns, last.proof["probe"]) == (kind, None, "failed")
+    assert last.why
+    manifest = Manifest(run_id="r", scenario="s", kafka="4.3.1", status="complete")
+    assert any(f"({kind}" in said and said.endswith(last.why) for said in unproven(manifest, None, entries))

@@ -1,0 +1,251 @@
+"""A cluster's owner and those who talk to it: the socket, what is refused, how it ends, and the verbs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from daemon_up import Notes, Up
+
+from ebbtide.daemon import control, starting
+from ebbtide.daemon.control import ask, end, listening, only, owner_pid, sockets_dir, statuses
+from ebbtide.daemon.messages import AskStatus, Fire
+from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.scenario.model import StepSpec, TopicSpec, Trigger
+from ebbtide.scenario.words import Duration
+from harness.cli.main import main
+from harness.daemon import serving
+from harness.daemon.reach import environment, prefix
+from harness.daemon.topics import _spread
+
+pytestmark = pytest.mark.usefixtures("no_clusters")
+
+
+def test_a_status_says_how_the_nodes_and_partitions_are(up: Up) -> None:
+    status = only(None)
+    assert (status.name, status.kafka, status.bootstrap) == ("one", "4.3.1", ("10.99.0.1:9092",))
+    assert status.nodes["broker-1"] == "running, unfenced"
+    assert status.partitions == ("t-0 leader 2 epoch 0 ISR [1, 2, 3]",)
+    assert status.namespace == "/run/netns/ebbtide-run-1-clients"
+    assert owner_pid("one") == os.getpid()
+
+
+def test_a_step_is_carried_out_and_its_entry_comes_back(up: Up) -> None:
+    reply = ask("one", Fire(step=StepSpec(step="stop", target="leader(t-0)")))
+    assert reply.step is not None
+    assert (reply.step.step, reply.step.effect_ns) == ("stop", 2)
+    assert only("one").steps == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        (StepSpec(step="kill"), "no target"),
+        (StepSpec(step="kill", target="leader(nope-0)"), "unknown partition"),
+        (StepSpec(step="kill", target="broker(9)"), "out of range"),
+        (StepSpec(step="hold-request", target="broker(1)", api="Fetch"), "no proxies on the wire"),
+        (StepSpec(step="elect", partition="t-0"), "no type"),
+    ],
+)
+def test_a_step_that_makes_no_sense_touches_nothing(up: Up, step: StepSpec, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        ask("one", Fire(step=step))
+    assert up.session.entries == []
+
+
+def test_a_step_that_cannot_be_injected_says_why_and_the_cluster_stays(up: Up) -> None:
+    with pytest.raises(HarnessError, match="no volume") as caught:
+        ask("one", Fire(step=StepSpec(step="power-loss", target="broker(1)")))
+    assert caught.value.where == "broker-1"
+    assert only("one").name == "one"
+
+
+def test_partitions_are_spread_over_the_brokers() -> None:
+    assert _spread([1, 2, 3], TopicSpec(partitions=4, replication_factor=2)) == ((1, 2), (2, 3), (3, 1), (1, 2))
+
+
+def test_the_end_is_told_once_it_has_come(up: Up) -> None:
+    end("one")
+    up.thread.join(10)
+    assert up.ended == [None]
+    assert statuses() == []
+
+
+def test_the_end_of_whoever_it_is_tied_to_is_its_end(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    cluster = Up(tmp_path, reader)
+    assert cluster.thread.is_alive()
+    os.close(writer)
+    cluster.thread.join(10)
+    os.close(reader)
+    assert cluster.ended == [None]
+
+
+def test_a_run_that_fails_ends_its_owner_with_the_failure(up: Up) -> None:
+    up.session.dies = HarnessError("broker-2 died by itself")
+    up.thread.join(10)
+    assert [str(error) for error in up.ended] == ["broker-2 died by itself"]
+    with pytest.raises(HarnessError, match="ended instead of answering"):
+        ask("one", AskStatus())
+
+
+def test_a_caller_that_talks_nonsense_does_no_harm(up: Up) -> None:
+    with control._connected("one") as connection:
+        connection.sendall(b'{"type": "explode"}\n')
+        assert connection.recv(1) == b""
+    assert only("one").name == "one"
+
+
+def test_a_name_that_is_taken_is_refused_and_a_dead_owners_is_not(up: Up) -> None:
+    with pytest.raises(UsageError, match="a cluster of this name is up"), listening("one"):
+        pass
+    with pytest.raises(UsageError, match="a cluster of this name is up"):
+        control.new_name("one")
+    end("one")
+    up.thread.join(10)
+    stale = sockets_dir() / "one.sock"
+    with listening("one"):
+        left = stale.with_name("left.sock")
+        os.link(stale, left)
+    os.rename(left, stale)
+    assert control.names() == ["one"]
+    assert statuses() == []
+    assert control.names() == []
+    assert control.new_name(None) == "cluster-1"
+    assert control.new_name("one") == "one"
+
+
+def test_which_cluster_is_meant_has_to_be_said_where_there_are_several(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = only(None)
+    monkeypatch.setattr(control, "statuses", lambda: [one, one])
+    with pytest.raises(UsageError, match="several clusters are up"):
+        only(None)
+    with pytest.raises(UsageError, match="no cluster of this name is up") as caught:
+        only("ohne")
+    assert caught.value.allowed == "one, one (did you mean 'one'?)"
+    monkeypatch.setattr(control, "statuses", list)
+    with pytest.raises(UsageError, match="no cluster is up"):
+        only(None)
+
+
+def test_commands_enter_the_clients_namespace_only_and_know_the_brokers(up: Up) -> None:
+    status = only(None)
+    assert prefix(status) == ["nsenter", "--net=/run/netns/ebbtide-run-1-clients", "--"]
+    assert environment(status)["EBBTIDE_BOOTSTRAP"] == "10.99.0.1:9092"
+    words = prefix(msgspec.structs.replace(status, powers="user namespace"))
+    assert words[1:3] == [f"--user=/proc/{os.getpid()}/ns/user", "--preserve-credentials"]
+    seen_from_here = Path("/proc", str(os.getpid()), "root", "run", "netns", "ebbtide-run-1-clients")
+    assert words[3] == f"--net={seen_from_here}"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "says"),
+    [
+        ("fault stop broker(1)", ExitCode.AS_PREDICTED, "stop broker-1: took effect"),
+        ("fault kill broker(1)", ExitCode.INCONCLUSIVE, "NO PROOF that it took effect: it is still there"),
+        ("cluster status", ExitCode.AS_PREDICTED, "broker-1        running, unfenced"),
+        ("cluster status --json", ExitCode.AS_PREDICTED, '"name":"one"'),
+        ("cluster status --cluster one", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 1 broker, 1 controller, runtime"),
+        ("cluster --cluster one status", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 1 broker, 1 controller, runtime"),
+        ("cluster status one", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 1 broker, 1 controller, runtime"),
+        ("cluster down --cluster one", ExitCode.AS_PREDICTED, "one is down"),
+        ("cluster --cluster one down one", ExitCode.AS_PREDICTED, "one is down"),
+        ("fault --cluster one stop broker(1)", ExitCode.AS_PREDICTED, "stop broker-1: took effect"),
+        ("cluster down", ExitCode.AS_PREDICTED, "one is down"),
+    ],
+)
+def test_the_verbs_talk_to_the_owner(
+    up: Up, capsys: pytest.CaptureFixture[str], line: str, code: ExitCode, says: str
+) -> None:
+    assert main(line.split()) == code
+    assert says in capsys.readouterr().out
+
+
+def test_the_keys_of_a_step_are_options(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[StepSpec] = []
+    fire = up.session.fire
+    monkeypatch.setattr(up.session, "fire", lambda step: (taken.append(step), fire(step))[1])
+    assert main(["fault", "partition", "--groups", "broker(1) | broker(2), clients"]) == 0
+    assert main(["fault", "partition", "--from", "broker(1)", "--to", '["broker(2)", "clients"]']) == 0
+    assert main(["fault", "set-config", "--resource", "topic:t", "--config", "x", "--value", "1"]) == 0
+    assert main(["fault", "set-config", "--resource", "topic:t", "--config", "x", "--delete"]) == 0
+    assert main(["fault", "wait", "--trigger", "after = '1s'", "--deadline-s", "2"]) == 0
+    assert [step.groups or (step.from_, step.to) for step in taken[:2]] == [
+        (("broker(1)",), ("broker(2)", "clients")),
+        (("broker(1)",), ("broker(2)", "clients")),
+    ]
+    assert [(step.value, step.delete) for step in taken[2:4]] == [("1", None), (None, True)]
+    assert (taken[4].trigger, taken[4].deadline_s) == (Trigger(after=Duration("1s")), 2)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fault kill broker(1) --deadline-s soon",
+        "fault kill broker(1) --mode gently",
+        "fault rolling",
+        "fault heal broker(1)",
+        "cluster status --cluster two",
+        "cluster --cluster one status two",
+        "cluster --cluster one up",
+        "cluster up --brokers 9",
+        "cluster up --controllers 2",
+        "cluster up --kafka 2.8.0",
+        "cluster up --name ../x",
+        "cluster up --keep-cluster",
+        "cluster up healthy --brokers 3",
+        "cluster up no-such-scenario",
+        "cluster down",
+        "cluster exec -- true",
+        "run last-replica-standing --keep-cluster --kafka 3.9.1,4.3.1",
+        "run last-replica-standing --kafka 4.3.1 --keep-cluster --name a/b",
+        "run last-replica-standing --kafka 4.3.1 --name one",
+    ],
+)
+def test_a_wrong_command_line_starts_nothing(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == ExitCode.USAGE
+    assert "error:" in capsys.readouterr().err
+
+
+def test_an_owner_that_ends_before_its_cluster_is_up_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starting, "COMMAND", (sys.executable, "-c", "print('no room'); raise SystemExit(3)"))
+    heard: list[str] = []
+    with pytest.raises(starting.OwnerEnded, match="no room") as caught:
+        starting.OwnerProcess([], "one", tied=True).await_up(heard.append)
+    assert (caught.value.code, heard) == (3, ["no room"])
+
+
+@pytest.mark.parametrize("code", [ExitCode.HARNESS_FAILED, ExitCode.USAGE])
+def test_an_owner_that_ended_with_an_error_is_told_by_it(code: ExitCode, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = f"print('preparing\\nerror: no such property\\n  got:     min.insync'); raise SystemExit({int(code)})"
+    monkeypatch.setattr(starting, "COMMAND", (sys.executable, "-c", script))
+    with pytest.raises(starting.OwnerEnded) as caught:
+        starting.OwnerProcess([], "one", tied=True).await_up()
+    first, got, log = caught.value.render().splitlines()
+    assert (first, got) == ("no such property", "  got:     min.insync")
+    assert log.endswith(f"(the owner of the cluster ended with exit code {int(code)})")
+    assert caught.value.exit_code == code
+
+
+def test_an_owner_that_nobody_waits_for_any_longer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "import signal; print('begun', flush=True); signal.pause()"
+    monkeypatch.setattr(starting, "COMMAND", (sys.executable, "-c", script))
+
+    def interrupt(_line: str) -> None:
+        raise KeyboardInterrupt
+
+    owner = starting.OwnerProcess([], "one", tied=False)
+    with pytest.raises(KeyboardInterrupt):
+        owner.await_up(interrupt)
+    assert owner.exit_code() is not None
+
+
+def test_a_signal_is_a_way_to_end_a_plain_cluster() -> None:
+    from harness.daemon.owning import _signals_end
+
+    with _signals_end(Notes()):  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+    assert serving._LOOK_S < 1

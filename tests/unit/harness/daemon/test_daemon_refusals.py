@@ -1,0 +1,146 @@
+"""What the owner of a cluster refuses because of how the cluster is now, and what lasts of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from daemon_up import Up
+from schedule_bench import Bench
+
+from ebbtide.daemon.control import ask, end, only
+from ebbtide.daemon.messages import CreateTopic, Fire
+from ebbtide.errors import ExitCode, UsageError
+from ebbtide.scenario.model import StepSpec, TopicSpec, Trigger
+from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.steps.table import StepKind
+from ebbtide.scenario.words import Duration
+from harness.cli.main import main
+
+pytestmark = pytest.mark.usefixtures("no_clusters")
+
+
+@pytest.mark.parametrize(
+    ("kind", "in_force", "says"),
+    [
+        ("start", [], "nothing to start"),
+        ("start", [("fail-disk", 1)], "nothing to start"),
+        ("kill", [("stop", 1)], "a kill of a node that is down"),
+        ("stop", [("kill", 1)], "a stop of a node that is down"),
+        ("pause", [("kill", 1)], "a pause of a node that is down"),
+        ("restart", [("pause", 1)], "a restart of a node that is paused"),
+        ("resume", [("pause", 2)], "nothing to resume"),
+        ("power-loss", [("power-loss", 1)], "nothing left to lose"),
+        ("mend-disk", [], "nothing to mend-disk"),
+        ("release", [("hold-request", 2)], "nothing to release"),
+    ],
+)
+def test_a_step_that_could_do_nothing_now_touches_nothing(
+    up: Up, kind: StepKind, in_force: list[tuple[StepKind, int]], says: str
+) -> None:
+    up.session.in_force = in_force
+    with pytest.raises(UsageError, match=says) as caught:
+        ask("one", Fire(step=StepSpec(step=kind, target="broker(1)")))
+    assert "broker-1, running, unfenced" in str(caught.value)
+    assert up.session.entries == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "in_force"),
+    [
+        ("start", [("kill", 1)]),
+        ("resume", [("pause", 1)]),
+        ("mend-disk", [("fail-disk", 1)]),
+        ("release", [("hold-request", 1)]),
+        ("kill", [("kill", 2), ("pause", 1)]),
+        ("wipe-disk", [("kill", 1)]),
+    ],
+)
+def test_a_step_that_has_something_to_do_is_carried_out(
+    up: Up, kind: StepKind, in_force: list[tuple[StepKind, int]]
+) -> None:
+    up.session.in_force = in_force
+    ask("one", Fire(step=StepSpec(step=kind, target="broker(1)")))
+    assert [entry.step for entry in up.session.entries] == [kind]
+
+
+def test_there_is_nothing_to_heal_where_nothing_is_cut(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fault", "heal"]) == ExitCode.USAGE
+    assert "nothing to heal: no cut or limit is in force" in capsys.readouterr().err
+    up.session.in_force = [("partition", 0)]
+    assert main(["fault", "heal"]) == ExitCode.AS_PREDICTED
+    assert [entry.step for entry in up.session.entries] == ["heal"]
+
+
+def test_a_rule_on_the_wire_is_armed_until_something_comes_by(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = Up(tmp_path, tapped=True)
+    assert main(["fault", "hold-request", "broker(1)", "--api", "Fetch"]) == ExitCode.AS_PREDICTED
+    assert "hold-request broker-1: armed" in capsys.readouterr().out
+    assert main(["fault", "hold-request", "clients", "--api", "Produce"]) == ExitCode.AS_PREDICTED
+    assert main(["fault", "release", "clients"]) == ExitCode.USAGE
+    assert "where:   clients" in capsys.readouterr().err
+    end("one")
+    cluster.thread.join(10)
+
+
+def test_what_waits_for_a_trigger_may_have_something_to_do_by_then(up: Up) -> None:
+    ask("one", Fire(step=StepSpec(step="start", target="broker(1)", trigger=Trigger(after=Duration("1s")))))
+    assert [entry.step for entry in up.session.entries] == ["start"]
+
+
+def test_a_volume_cannot_be_in_trouble_where_there_is_none(up: Up) -> None:
+    up.session.runtime.power_loss_method = "truncate"
+    with pytest.raises(UsageError, match="needs nodes with volumes of their own"):
+        ask("one", Fire(step=StepSpec(step="fill-disk", target="broker(1)")))
+    assert up.session.entries == []
+
+
+def test_a_cut_says_which_sides_and_stands_in_the_status_until_it_is_healed(
+    up: Up, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fault", "partition", "--groups", "broker(1) | broker(2), clients"]) == 0
+    assert capsys.readouterr().out == "partition broker-1 | broker-2, clients: took effect\n"
+    assert main(["cluster", "status"]) == 0
+    assert "  broken:   partition broker-1 | broker-2, clients\n" in capsys.readouterr().out
+    up.session.entries[0] = msgspec.structs.replace(up.session.entries[0], healed_ns=3)
+    assert only("one").broken == ()
+
+
+@pytest.mark.parametrize(
+    ("topic", "spec", "says"),
+    [
+        ("t", TopicSpec(), "there is a topic of this name\n .* got: +t, with 1 partition and replication factor 3"),
+        ("x", TopicSpec(replication_factor=4), "where: +x.replication_factor\n .* got: +4\n .* allowed: 1 to 3"),
+        ("x", TopicSpec(partitions=0), "x.partitions"),
+        ("../x", TopicSpec(), "not a topic name"),
+    ],
+)
+def test_a_topic_that_cannot_be_created_is_refused_at_once(up: Up, topic: str, spec: TopicSpec, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        ask("one", CreateTopic(topic=topic, spec=spec))
+
+
+def test_a_topic_that_is_there_ends_the_command_as_bad_input(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", "topic", "t"]) == ExitCode.USAGE
+    assert "there is a topic of this name" in capsys.readouterr().err
+
+
+def test_what_lasts_is_known_node_by_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path, monkeypatch)
+    monkeypatch.setattr(bench.runtime, "pid", lambda node: None if node == 1 else 7)
+    schedule, _ = bench.run(
+        StepSpec(step="partition", groups=(("broker(1)",), ("broker(2)", "clients"))),
+        StepSpec(step="power-loss", target="broker(1)"),
+        StepSpec(step="pause", target="broker(2)"),
+        StepSpec(step="fill-disk", target="broker(3)"),
+        StepSpec(step="hold-request", target="broker(2)", api="Fetch"),
+    )
+    lasting = {("partition", CLIENTS), ("power-loss", 1), ("pause", 2), ("fail-disk", 3), ("hold-request", 2)}
+    assert set(schedule.in_force) == lasting
+    assert [entry.whom for entry in bench.entries()][:2] == ["broker-1 | clients, broker-2", "broker-1"]
+    schedule.restore()
+    # It does not run again, and no step keeps it from that: it died by itself.
+    assert schedule.in_force == [("kill", 1)]

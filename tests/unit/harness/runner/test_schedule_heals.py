@@ -1,0 +1,103 @@
+"""When a fault counts as healed, and what the end of a schedule heals: what has ended, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from schedule_bench import Bench, MendOnce
+
+from ebbtide.scenario.model import StepSpec
+from faults import process
+from faults.base import Effect, proven, unproven
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(tmp_path, monkeypatch)
+
+
+def test_a_paused_node_that_died_to_have_its_volume_mended_is_started_and_not_resumed(bench: Bench) -> None:
+    schedule, _ = bench.run(
+        StepSpec(step="pause", target="broker(1)"),
+        StepSpec(step="read-only", target="broker(1)"),
+        StepSpec(step="mend-disk", target="broker(1)"),
+    )
+    assert schedule.paused == set()
+    bench.done.clear()
+    schedule.restore()
+    assert bench.done == [("start", 1)]
+
+
+def test_the_death_of_a_node_that_was_restarted_on_a_volume_in_trouble_is_still_expected(bench: Bench) -> None:
+    schedule, _ = bench.run(
+        StepSpec(step="fill-disk", target="broker(1)"), StepSpec(step="restart", target="followers(t-0)")
+    )
+    restart = bench.entries()[1]
+    assert [(one["step"], *one["nodes"]) for one in restart.proof["parts"]] == bench.done
+    assert bench.done == [("stop", 1), ("start", 1), ("stop", 3), ("start", 3)]
+    assert schedule.down == {1}
+
+
+def test_a_node_whose_stop_was_not_clean_is_not_started_by_its_restart(bench: Bench) -> None:
+    bench.fails.add("stop")
+    schedule, _ = bench.run(StepSpec(step="restart", target="broker(1)"))
+    assert (bench.done, schedule.down) == ([("stop", 1)], {1})
+    assert bench.entries()[0].why == "it did not"
+
+
+def test_what_the_end_of_a_schedule_could_not_heal_is_not_recorded_as_healed_and_the_reason_is_told(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule, _ = bench.run(
+        StepSpec(step="partition", groups=(("broker(1)",), ("broker(2)",))),
+        StepSpec(step="pause", target="broker(1)"),
+        StepSpec(step="fail-disk", target="broker(2)"),
+        StepSpec(step="kill", target="broker(3)"),
+    )
+    monkeypatch.setattr(MendOnce, "mend", lambda _trouble: (unproven("it refuses a write"), {}))
+    bench.fails |= {"heal", "resume", "start"}
+    schedule.restore()
+    assert [entry.healed_ns for entry in bench.entries()] == [None] * 4
+    assert [note for note in bench.display.notes if "NO PROOF" in note] == [
+        "heal: NO PROOF that it took effect: it did not",
+        "resume broker-1: NO PROOF that it took effect: it did not",
+        "mend-disk broker-2: NO PROOF that it took effect: it refuses a write",
+        "start broker-2: NO PROOF that it took effect: it did not",
+        "start broker-3: NO PROOF that it took effect: it did not",
+    ]
+
+
+def test_a_pause_ends_with_its_process_whatever_ended_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ends(effect: Effect) -> Effect:
+        bench.runtime.pids.clear()
+        return effect
+
+    bench.runtime.pids = {1: 11}
+    pause = StepSpec(step="pause", target="broker(1)")
+    bench.run(pause, StepSpec(step="isolate", target="broker(1)"))
+    assert bench.entries()[0].healed_ns is None
+    monkeypatch.setitem(process.INJECT, "kill", lambda _runtime, _node: ends(proven()))
+    bench.run(pause, StepSpec(step="kill", target="broker(1)"))
+    assert bench.entries()[0].healed_ns is not None
+    bench.runtime.pids = {1: 12}
+    monkeypatch.setattr(MendOnce, "mend", lambda _trouble: (ends(unproven("it refuses a write")), {}))
+    bench.run(pause, StepSpec(step="read-only", target="broker(1)"), StepSpec(step="mend-disk", target="broker(1)"))
+    assert [entry.healed_ns is not None for entry in bench.entries()] == [True, False, False]
+
+
+def test_a_heal_of_several_nodes_counts_on_those_where_it_has_a_proof(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = {1: False, 3: True}
+
+    def start(_runtime: object, node: int) -> Effect:
+        return unproven("it runs already") if runs[node] else proven()
+
+    monkeypatch.setitem(process.INJECT, "start", start)
+    schedule, _ = bench.run(StepSpec(step="kill", target="followers(t-0)"))
+    schedule.add(StepSpec(step="start", target="followers(t-0)"))
+    assert schedule.entries[0].healed_ns is None
+    runs[3] = False
+    schedule.add(StepSpec(step="start", target="broker(3)"))
+    assert schedule.entries[0].healed_ns is not None

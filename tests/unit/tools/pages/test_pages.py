@@ -1,0 +1,79 @@
+"""The programs that make pages of docs/: each runs in the tests."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from checkout import ROOT
+from nights import World, job
+from records import RecordBuilder
+
+from harness.nightly.store import FinishedJob, Store
+from tools.pages import acks, catalogue, facts, kinds
+
+PROGRAMS = [path.stem for path in sorted((ROOT / "tools" / "pages").glob("*.py")) if "__main__" in path.read_text()]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_program_has_a_test_that_runs_it(name: str) -> None:
+    runs = re.compile(rf"\b{name}\.main\(|^from tools\.pages\.{name} import .*\bmain\b", re.MULTILINE)
+    tests = [path.name for path in (ROOT / "tests").rglob("test_*.py") if runs.search(path.read_text())]
+    assert tests != [], f"no test runs tools.pages.{name}"
+
+
+def stored_run(folder: Path, scenario: str) -> Store:
+    """A store with one judged run: each producer was told of three records, of which one is gone and one twice."""
+    store = World(folder).store
+    builder = RecordBuilder()
+    for number, topic in enumerate(acks.PRODUCERS):
+        builder.on(topic, base=number << 40).acked(1, 2, 3, at=0).final(1, 2, 2)
+    builder.write(store.runs / "r")
+    store.append_job(FinishedJob(night="n", job=job(1, scenario), run_id="r", ended="as-predicted", took_s=20.0))
+    return store
+
+
+def test_what_acks_buys_is_counted_in_the_records_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acks, "PAGE", page := tmp_path / "page.md")
+    stored_run(tmp_path / "store", "acks-matrix-kill")
+    assert acks.main([str(tmp_path / "store")]) == 0
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| 4.3.1 |")]
+    assert len(rows) == len(acks.PRODUCERS)
+    assert rows[0].startswith("| 4.3.1 | acks=0 | 3 | 1 | 1 |")
+
+
+def test_a_store_without_runs_of_the_matrix_leaves_the_page_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(acks, "PAGE", page := tmp_path / "page.md")
+    stored_run(tmp_path / "store", "healthy")
+    with pytest.raises(SystemExit) as ended:
+        acks.main([str(tmp_path / "store")])
+    assert ended.value.code == 2
+    assert "no STORE has judged runs of acks-matrix-kill, " in capsys.readouterr().err
+    assert not page.exists()
+
+
+def test_the_catalogue_takes_the_runs_of_a_store_into_its_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = Path(shutil.copytree(catalogue.DOCS, tmp_path / "docs"))
+    for module, name in ((catalogue, "MEASURED"), (catalogue, "INDEX"), (catalogue, "PAGES"), (facts, "PAGE")):
+        monkeypatch.setattr(module, name, docs / getattr(module, name).name)
+    monkeypatch.setattr(kinds, "PAGE", docs / kinds.PAGE.name)
+    (docs / "scenarios" / "no-more.md").write_text("")
+    assert catalogue.main([]) == 0
+    assert {path.name: path.read_text() for path in (docs / "scenarios").iterdir()} == {
+        path.name: path.read_text() for path in (catalogue.DOCS / "scenarios").iterdir()
+    }
+    stored_run(tmp_path / "store", "healthy")
+    assert catalogue.main([str(tmp_path / "store")]) == 0
+    [row] = [
+        row for row in catalogue.stored() if (row.scenario, row.target, row.runtime) == ("healthy", "4.3.1", "local")
+    ]
+    assert (row.outcomes, row.took_s) == ({"as-predicted": 1}, 20.0)
+    assert (
+        "| 4.3.1 | local | 1 as-predicted | none | 20 | 1970-01-01 |" in (docs / "scenarios" / "healthy.md").read_text()
+    )
