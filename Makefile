@@ -7,13 +7,14 @@ MUTANTS ?=
 BENCHES ?= explore random_guidance_model journal_cost wire_proxy cluster_start reconcile
 BIN := .venv/bin
 
-.PHONY: help setup setup-dev demo test mutants lint bench clean-host
+.PHONY: help setup setup-dev demo test mutants lint docs bench clean-host
 
 help:
 	@echo 'make demo        lose 2,000 acknowledged records on Kafka 3.9.1, and none on 4.3.1, and say why'
 	@echo 'make test        all tests that this host can run (root: also those that need it)'
 	@echo 'make mutants     spoil each checker of the reconciliation, and show that its tests see it'
-	@echo 'make lint        ruff, mypy and the check of the prose'
+	@echo 'make lint        ruff, mypy, the check of the prose and the links of docs/'
+	@echo 'make docs        build the searchable site of docs/ into site/'
 	@echo 'make bench       measurements in bench/ (as root); BENCHES="wire_proxy" only some'
 	@echo 'make setup       install what is missing: system packages, .venv, Kafka releases'
 	@echo 'make clean-host  remove what killed runs left on this host'
@@ -33,12 +34,15 @@ test: setup-dev
 mutants: setup-dev
 	$(BIN)/python -m bench.mutate_reconcile $(MUTANTS)
 
-lint:
-	@tools/bootstrap --dev
+lint: docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m tools.prose
+
+docs:
+	@tools/bootstrap --dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: setup-dev
 	@for name in $(BENCHES); do echo "bench.$$name"; $(BIN)/python -m bench.$$name || exit; done

@@ -1,0 +1,77 @@
+"""The pages of docs/ are short, can be reached, and are named rightly wherever something names them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+MAX_LINES = 200
+GENERATED_TABLES = {"coverage-facts.md"}
+"""Pages that are one long table, made by tools/pages."""
+
+
+def test_no_page_is_longer_than_a_person_reads() -> None:
+    lengths = {page.relative_to(DOCS).as_posix(): len(page.read_text().splitlines()) for page in DOCS.rglob("*.md")}
+    assert {name for name, lines in lengths.items() if lines > MAX_LINES} - GENERATED_TABLES == set()
+
+
+@pytest.mark.parametrize("folder", ["decisions", "findings"])
+def test_a_folders_first_page_links_every_other_one(folder: str) -> None:
+    first = (DOCS / folder / "README.md").read_text()
+    others = {page.name for page in (DOCS / folder).glob("*.md")} - {"README.md"}
+    assert {name for name in others if f"]({name})" not in first} == set()
+
+
+def test_the_start_page_links_every_page_beside_it() -> None:
+    start = (DOCS / "index.md").read_text()
+    others = {page.name for page in DOCS.glob("*.md")} - {"index.md"}
+    assert {name for name in others if f"]({name})" not in start} == set()
+
+
+def test_every_page_of_docs_that_the_checkout_names_is_there() -> None:
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", "*.py", "*.md", "*.toml", "*.yml"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    named = {
+        f"{name}: {page}"
+        for name in listing.stdout.splitlines()
+        if (ROOT / name).is_file()
+        for page in re.findall(r"\bdocs/[\w/-]+\.md\b", (ROOT / name).read_text())
+        if name != "tests/unit/test_prose.py" and not (ROOT / page).is_file()
+    }
+    assert named == set()
+
+
+def test_the_links_of_the_readme_lead_to_files() -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / "README.md").read_text())
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_the_network(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > 100
+    loaded = re.compile(
+        r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^\"' >]+", re.IGNORECASE
+    )
+    assert [found for page in pages for found in loaded.findall(page.read_text())] == []
+    assert not any("class=mermaid" in page.read_text() or 'class="mermaid"' in page.read_text() for page in pages)
+    assert (tmp_path / "site" / "search" / "search_index.js").is_file()
