@@ -113,7 +113,7 @@ def _sample(brokers: dict[int, str], enough: Callable[[list[tuple[int, ...]]], b
     for thread in threads:
         thread.start()
     try:
-        wait_until(lambda: enough(list(marks)), awaited="enough samples", timeout_s=5)
+        wait_until(lambda: enough(list(marks)), awaited="enough samples", timeout_s=30)
     finally:
         stopping.set()
         for thread in threads:
@@ -134,10 +134,9 @@ def test_only_a_leaders_answer_is_a_row_with_its_epoch_and_times(broker: Callabl
 
 def test_a_silent_broker_holds_up_no_other(broker: Callable[[Reply], Broker]) -> None:
     silent, leader = broker(lambda _: b""), broker(_answer(0, 1, 0))
-    began = time.monotonic()
-    _sample({1: silent.address, 2: leader.address}, lambda marks: len(marks) >= 10)
-    assert time.monotonic() - began < 1.5
-    assert len(silent.requests) >= 1
+    _sample({1: silent.address, 2: leader.address}, lambda marks: len(marks) >= 10 and len(silent.requests) >= 1)
+    # In turn, each would have been asked as often as the other.
+    assert len(silent.requests) < len(leader.requests) / 2
 
 
 def test_a_broker_that_comes_back_is_sampled_again(broker: Callable[[Reply], Broker]) -> None:
