@@ -17,7 +17,7 @@ import evidence_builders as build
 import pytest
 from schedule_bench import Counters, Notes
 
-from analysis.judge.outcome.deciding import unproven
+from analysis.judge.outcome.deciding import unproven_reasons
 from cluster.host.links import Cut, LimitCounts, Transfer
 from cluster.host.processes import state_of
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
@@ -210,4 +210,4 @@ def test_a_step_that_did_nothing_proves_nothing_and_says_why(kind: StepKind, tmp
     assert (last.step, last.effect_ns, last.proof["probe"]) == (kind, None, "failed")
     assert last.why
     manifest = Manifest(run_id="r", scenario="s", kafka="4.3.1", status="complete")
-    assert any(f"({kind}" in said and said.endswith(last.why) for said in unproven(manifest, None, entries))
+    assert any(f"({kind}" in said and said.endswith(last.why) for said in unproven_reasons(manifest, None, entries))

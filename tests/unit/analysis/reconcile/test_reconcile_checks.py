@@ -16,7 +16,7 @@ from records import RecordBuilder
 from analysis.reconcile import reconcile, tables
 from analysis.reconcile.facts import CompactedFacts
 from analysis.reconcile.files import TableFile
-from analysis.reconcile.policies import PolicyFacts, compacted, default_policy
+from analysis.reconcile.policies import PolicyFacts, compacted_topics, default_policy
 from ebbtide.errors import UsageError
 from ebbtide.record.tables import TABLES
 
@@ -101,12 +101,12 @@ def test_brokers_compact_by_default_what_has_no_policy_of_its_own() -> None:
     def names(found: list[CompactedFacts]) -> list[str]:
         return [one.topic for one in found]
 
-    assert names(compacted(topics, policies, "delete")) == []
-    assert names(compacted(topics, policies, "compact,delete")) == ["plain", "taken-away"]
+    assert names(compacted_topics(topics, policies, "delete")) == []
+    assert names(compacted_topics(topics, policies, "compact,delete")) == ["plain", "taken-away"]
     for resource in ("cluster", "broker:1"):
         by_default = [*policies, PolicyFacts(resource, "compact"), PolicyFacts(resource, None)]
-        assert names(compacted(topics, by_default, "delete")) == ["plain", "taken-away"]
-    assert names(compacted(topics, [PolicyFacts("topic:own", "compact")], "delete")) == ["own"]
+        assert names(compacted_topics(topics, by_default, "delete")) == ["plain", "taken-away"]
+    assert names(compacted_topics(topics, [PolicyFacts("topic:own", "compact")], "delete")) == ["own"]
 
 
 def test_the_scenario_says_how_brokers_were_started(tmp_path: Path) -> None:
