@@ -215,7 +215,7 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class StepSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One step of the schedule, whom it acts on in roles; docs/scenario-files.md says what each kind does.
+    """One step of the schedule, whom it acts on in roles; docs/scenario-steps.md says what each kind does.
 
     Which keys a kind needs and takes is in `ebbtide.scenario.steps`. `deadline_s` bounds the wait for the
     trigger; in a rolling step also the wait for the whole ISR after each broker, in an administrative step

@@ -23,7 +23,7 @@ _EXAMPLES = """examples:
   ebbtide fault kill 'leader(t-0)' --trigger 'isr = { partition = "t-0", size = 1 }'
 
 `ebbtide fault KIND --help` says what a kind takes, and what proves that it took effect. Its options are the keys that
-docs/scenario-files.md has for it.
+docs/scenario-steps.md has for it.
 """
 
 

@@ -40,7 +40,7 @@ from workloads.status import StatusFile
 from workloads.transactions import Transactions
 from workloads.txn_outcomes import TXN_TABLE
 
-DOCUMENTATION = ROOT / "docs" / "workloads.md"
+DOCUMENTATION = ROOT / "docs" / "send-outcomes.md"
 
 
 class Producer:

@@ -18,7 +18,7 @@ from ebbtide.scenario.write import text_of
 from harness.cli.main import main
 from harness.runner.draws import draw
 
-DOCUMENTATION = ROOT / "docs" / "scenario-files.md"
+DOCUMENTATION = ROOT / "docs" / "scenario-steps.md"
 TEN_MISTAKES = """
 name = "Bad Name"
 title = 3
