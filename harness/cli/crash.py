@@ -10,14 +10,14 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from ebbtide import __version__
 from ebbtide.places import state_dir
+from ebbtide.version import version_text
 
 
 def report(error: BaseException) -> str:
     """Write the traceback of `error` to a file of its own; return the line for stderr."""
     text = (
-        f"ebbtide {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
+        f"ebbtide {version_text()}, Python {platform.python_version()}, {platform.platform()}\n"
         f"command: {' '.join(sys.argv)}\n\n{''.join(traceback.format_exception(error))}"
     )
     summary = (

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 
 import click
 
-from ebbtide import __version__
 from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, UsageError
 from ebbtide.signals import is_interrupt
 from ebbtide.streams import outlive_readers
@@ -96,8 +95,26 @@ def root() -> LazyGroup:
         metavar="VERB",
         epilog=_EPILOG,
     )
-    click.version_option(__version__, prog_name="ebbtide", message="%(prog)s %(version)s")(group)
+    group.params.append(
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="show the version and the git commit, and exit",
+        )
+    )
     return group
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, given: bool) -> None:
+    if not given or ctx.resilient_parsing:
+        return
+    from ebbtide.version import version_text
+
+    print(f"ebbtide {version_text()}")
+    ctx.exit()
 
 
 def _run(argv: Sequence[str]) -> int:

@@ -224,6 +224,11 @@ def _in_wheel(name: str) -> str:
     return name if name.startswith("ebbtide/") else f"ebbtide/_command/{name}"
 
 
+def test_the_image_that_is_built_from_the_checkout_gets_every_package() -> None:
+    kept = {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"}
+    assert {*PACKAGES, "pyproject.toml", "README.md", "hatch_build.py"} <= kept
+
+
 def test_of_the_wheel_only_ebbtide_is_new_in_site_packages(wheel: set[str]) -> None:
     top = {name.split("/")[0] for name in wheel}
     assert {name for name in top if not re.fullmatch(r"ebbtide-[\w.]+\.dist-info", name)} == {"ebbtide"}

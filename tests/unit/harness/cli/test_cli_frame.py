@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide import __version__
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.cli import main as frame
 from harness.cli import spec
@@ -70,11 +69,6 @@ def test_a_verb_declares_itself_without_loading_spark_or_docker(verb: str) -> No
 def test_each_part_of_spec_declares_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spec", name, "--help"]) == 0
     assert f"usage: ebbtide spec {name}" in capsys.readouterr().out
-
-
-def test_version_is_the_distributions(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"ebbtide {__version__}\n"
 
 
 @pytest.mark.parametrize(
