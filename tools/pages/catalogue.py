@@ -33,20 +33,21 @@ PAGES = DOCS / "scenarios"
 
 _INTRO = """# The scenarios
 
-Made by `python -m tools.pages.catalogue` from the scenario files; do not edit. `ebbtide scenarios show NAME` prints a
-file, `ebbtide run NAME --kafka RELEASE` runs it. The page of a scenario has its predictions for each release and what
-was measured. A run is *as predicted* only if each fault proved its effect and each fact that the prediction asks for
-came about.
+This page lists all scenarios, and the releases on which recorded runs of each scenario lost acked records. The page of
+a scenario has its predictions for each release and its measured runs.
 
-The last two columns are of recorded runs, on releases with their own feature levels: those in which acked records were
-lost, with any acks, and those in which none were.
+- `ebbtide run NAME --kafka RELEASE` runs a scenario. `ebbtide scenarios show NAME` prints its file.
+- A run is *as predicted* only if each fault proved its effect and each fact that the prediction asks for came about.
+- The last two columns count runs with the release's own feature levels. Lost acked records count with any acks.
+
+`python -m tools.pages.catalogue` makes this page from the scenario files; do not edit it.
 
 | scenario | shows | lost acked records | lost none |
 |---|---|---|---|
 """
 _PAGE_INTRO = """
-Made by `python -m tools.pages.catalogue` from the scenario file and from recorded runs; do not edit.
-[All scenarios](../scenarios.md).
+[All scenarios](../scenarios.md). `python -m tools.pages.catalogue` makes this page from the scenario file and from
+recorded runs; do not edit it.
 """
 
 

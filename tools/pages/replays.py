@@ -49,9 +49,12 @@ AT_ONCE = 2
 
 _INTRO = """# How often runs come again
 
-Made by `python -m tools.pages.replays RUNS` from recorded runs; do not edit. One recorded run of each scenario was
-replayed on its own release, up to two replays at once. *Same*: those with the same outcome and
-cause ([replay.md](replay.md)).
+This page counts how often a replay of a recorded run had the same outcome and cause ([replay.md](replay.md)).
+
+One recorded run of each scenario was replayed on its own release, up to two replays at once. *same* counts the replays
+with the same outcome and cause. *fidelity* is the mean of the replays.
+
+`python -m tools.pages.replays RUNS` makes this page from recorded runs; do not edit it.
 """
 
 
@@ -153,11 +156,11 @@ def _told(run: LoadedRun | None) -> str:
 
 
 def page(rows: Sequence[Replayed]) -> str:
-    """The whole of docs/replay-rates.md."""
+    """Return the whole of docs/replay-rates.md."""
     times, same = sum(one.times for one in rows), sum(one.same for one in rows)
     lines = [_INTRO]
     lines.append(
-        f"Scenarios: {len(rows)} of {len(names())}. {_reached(rows)} Replays: {times:,}, of which {same:,} the same.\n"
+        f"- Scenarios: {len(rows)} of {len(names())}\n{_reached(rows)}\n- Replays: {times:,}; the same: {same:,}\n"
     )
     lines += ["| scenario | release | recorded | same | fidelity | measured |", "|---|---|---|---|---|---|"]
     for one in rows:
@@ -176,16 +179,16 @@ def page(rows: Sequence[Replayed]) -> str:
 
 
 def _reached(rows: Sequence[Replayed]) -> str:
-    """How many reach the aim of those that were replayed often enough to tell, and what is known of the others."""
+    """Return how many scenarios reach the aim, and the same for those that were replayed too rarely."""
     often = [one for one in rows if one.times >= TIMES]
     reached = sum(100 * one.same >= AIM_PERCENT * one.times for one in often)
-    told = f"Replayed {TIMES} times or more: {len(often)}, of which {reached} with {AIM_PERCENT} % or more the same."
+    told = f"- Replayed {TIMES} times or more: {len(often)}; {AIM_PERCENT} % or more the same: {reached}"
     counts = [one.times for one in rows if one.times < TIMES]
     if not counts:
         return told
     span = f"{min(counts)} to {max(counts)} times" if min(counts) < max(counts) else f"{counts[0]} times"
     always = sum(one.same == one.times for one in rows if one.times < TIMES)
-    return f"{told} Replayed {span}, too few for such a rate: {len(counts)}, of which {always} the same every time."
+    return f"{told}\n- Replayed {span}, too few for that rate: {len(counts)}; the same every time: {always}"
 
 
 def stored() -> dict[str, Replayed]:

@@ -126,23 +126,23 @@ def test_replays_with_another_finding_are_told_with_where_they_departed_and_fail
     text = page([found])
     assert "| last-replica-standing | 3.9.1 |" in text
     assert (
-        f"Scenarios: 1 of {len(names())}. Replayed 20 times or more: 0, of which 0 with 95 % or more the same. " in text
+        f"- Scenarios: 1 of {len(names())}\n- Replayed 20 times or more: 0; 95 % or more the same: 0\n" in text
     )
-    assert "Replayed 2 times, too few for such a rate: 1, of which 0 the same every time. " in text
+    assert "- Replayed 2 times, too few for that rate: 1; the same every time: 0\n" in text
     assert "Replays: 2, of which 1 the same." in text
     assert "; after step 2, states of t-0: recorded leader 1; replayed leader 2\n" in text
 
 
 def test_nineteen_of_twenty_reach_the_aim() -> None:
     text = page([measured("a", same=19), measured("b", same=18)])
-    assert "Replayed 20 times or more: 2, of which 1 with 95 % or more the same. Replays: 40, " in text
+    assert "- Replayed 20 times or more: 2; 95 % or more the same: 1\n- Replays: 40; " in text
 
 
 def test_a_few_replays_that_were_all_the_same_are_told_apart_from_a_rate() -> None:
     few = [msgspec.structs.replace(measured(name, same=same), times=times) for name, same, times in COUNTED]
     assert (
-        "Replayed 20 times or more: 1, of which 1 with 95 % or more the same. "
-        "Replayed 4 to 19 times, too few for such a rate: 3, of which 2 the same every time. " in page(few)
+        "- Replayed 20 times or more: 1; 95 % or more the same: 1\n"
+        "- Replayed 4 to 19 times, too few for that rate: 3; the same every time: 2\n" in page(few)
     )
 
 
