@@ -14,8 +14,8 @@ from ebbtide.scenario.model import Scenario
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "coverage-facts.md"
 _HEAD = """# Coverage facts
 
-This page lists the facts that `coverage` counts in a verdict, and the scenarios that ask for each. A prediction asks for
-facts in `exercised`, and rules them out in `never` ([coverage.md](coverage.md)).
+This page lists the facts that `coverage` counts in a verdict, and the scenarios that ask for each. A prediction asks
+for facts in `exercised`, and rules them out in `never` ([coverage.md](coverage.md)).
 
 `python -m tools.pages.catalogue` makes this page from the code and the scenario files; do not edit it.
 """

@@ -125,11 +125,9 @@ def test_replays_with_another_finding_are_told_with_where_they_departed_and_fail
     assert (found.times, found.same, found.fidelity) == (2, 1, 0.75)
     text = page([found])
     assert "| last-replica-standing | 3.9.1 |" in text
-    assert (
-        f"- Scenarios: 1 of {len(names())}\n- Replayed 20 times or more: 0; 95 % or more the same: 0\n" in text
-    )
+    assert f"- Scenarios: 1 of {len(names())}\n- Replayed 20 times or more: 0; 95 % or more the same: 0\n" in text
     assert "- Replayed 2 times, too few for that rate: 1; the same every time: 0\n" in text
-    assert "Replays: 2, of which 1 the same." in text
+    assert "- Replays: 2; the same: 1\n" in text
     assert "; after step 2, states of t-0: recorded leader 1; replayed leader 2\n" in text
 
 
