@@ -124,7 +124,7 @@ _TIMELINE = (
 
 _STEPS = (
     *(Fact(one.counted[0], f"{one.counted[1]}, with proof") for one in KINDS.values() if one.counted is not None),
-    Fact("lost-bytes", "bytes that were gone after power losses"),
+    Fact("lost-bytes", "bytes that were lost in power losses"),
     Fact("partitions-cut", "network partitions, with proof"),
     Fact("one-way-cuts", "network partitions that left each pair one direction"),
     Fact("links-limited", "bandwidth limits, with proof"),
@@ -169,7 +169,7 @@ _CLIENTS = (
     Fact("offsets-reset-to-later", "such resets to a later offset"),
     Fact(
         "records-read-then-gone",
-        "records that a consumer had read and that were gone later (`vanished`)",
+        "records that a consumer had read and that were missing later (`vanished`)",
         "KAFKA-15583",
     ),
     Fact(
