@@ -12,7 +12,7 @@ from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import brief_text_of
 from harness.replay.recorded import LoadedRun
 from harness.shrink.goal import Goal
-from harness.shrink.search import SearchResult
+from harness.shrink.search import SmallerScenario
 from harness.shrink.steps import kinds_text
 
 _NAME_MAX = 64
@@ -36,7 +36,7 @@ def start_scenario(pinned: Scenario, recorded: LoadedRun, goal: Goal) -> Scenari
     )
 
 
-def file_text(smaller: SearchResult, recorded: LoadedRun, goal: Goal) -> str:
+def file_text(smaller: SmallerScenario, recorded: LoadedRun, goal: Goal) -> str:
     """Return the TOML file with comments at its head; parsing it gives the scenario again."""
     scenario, before = smaller.scenario, recorded.scenario
     lines = [
@@ -67,7 +67,7 @@ def _origin(run_id: str) -> str:
     return f"From run {run_id} "
 
 
-def _how_far(smaller: SearchResult) -> str:
+def _how_far(smaller: SmallerScenario) -> str:
     if not smaller.finished:
         return ", which did not finish: the same command may make it smaller"
     if smaller.gave_way:

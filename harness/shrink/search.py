@@ -29,7 +29,7 @@ class NotReproduced(EbbtideError):
     exit_code = ExitCode.INCONCLUSIVE
 
 
-class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+class SmallerScenario(msgspec.Struct, frozen=True, kw_only=True):
     """A scenario that shows the finding in `shown` of its `times` confirming runs.
 
     `finished`: the search is complete, and the same search again would find no other. `gave_way`: the search found a
@@ -84,7 +84,7 @@ class Search:
 
     def carry_out(
         self, starts: Sequence[Start], guesses: Sequence[Sequence[int]], blamed: LostPartition | None, times: int
-    ) -> SearchResult:
+    ) -> SmallerScenario:
         """Shrink the first of `starts` that shows the finding, then confirm the result with `times` runs.
 
         All `starts` have the same steps, with other triggers. Raises `NotReproduced`, and `HarnessError`.
@@ -232,9 +232,9 @@ class Search:
         """Return how many seconds of the budget to reserve for the confirming runs."""
         return math.ceil(self._times / self._jobs) * run_s if self.found else 0.0
 
-    def _confirm(self, times: int, finished: bool) -> SearchResult:
+    def _confirm(self, times: int, finished: bool) -> SmallerScenario:
         """Return the smallest scenario that shows the finding in more than half of its runs, else the best one."""
-        best: SearchResult | None = None
+        best: SmallerScenario | None = None
         left = list(self.found)
         while left:
             scenario = left.pop()
@@ -244,7 +244,7 @@ class Search:
             shown = sum(answers)
             self._note(f"confirmed: {shown} of {len(answers)} runs of {len(scenario.steps)} steps")
             if best is None or shown > best.shown:
-                best = SearchResult(scenario=scenario, shown=shown, times=len(answers), finished=finished)
+                best = SmallerScenario(scenario=scenario, shown=shown, times=len(answers), finished=finished)
             if shown * 2 > len(answers):
                 break
             if self._time_left_s() <= 0:

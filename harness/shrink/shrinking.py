@@ -23,7 +23,7 @@ from harness.shrink.goal import COMMITTED, UNCOMMITTED, Goal, goal_from_record
 from harness.shrink.journal import Journal, lock_folder
 from harness.shrink.refute import Refuter
 from harness.shrink.running import LOG, CandidateRunner
-from harness.shrink.search import Search, SearchResult, Start
+from harness.shrink.search import Search, SmallerScenario, Start
 from harness.shrink.states import recorded_steps, with_state_triggers
 from harness.shrink.steps import first_guesses
 from harness.shrink.topology import LostPartition
@@ -35,7 +35,7 @@ STATE_DIR = ".shrink"
 class ShrinkResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a shrink. `runs` and `took_s` count real runs, including those of earlier starts."""
 
-    smaller: SearchResult
+    smaller: SmallerScenario
     goal: Goal
     text: str
     runs: int
@@ -120,7 +120,7 @@ def shrink(
         )
 
 
-def _without_ignored(smaller: SearchResult, records: Iterable[Path]) -> SearchResult:
+def _without_ignored(smaller: SmallerScenario, records: Iterable[Path]) -> SmallerScenario:
     """Remove the properties that Kafka ignored in these runs: `ebbtide run` refuses a file with them."""
     ignored: set[str] = set()
     for record in records:

@@ -15,7 +15,7 @@ from ebbtide.scenario.words import Duration
 from harness.shrink.answers import Candidate, CandidateAnswers
 from harness.shrink.file import file_text
 from harness.shrink.journal import Decision, Journal
-from harness.shrink.search import Search, SearchResult, Start
+from harness.shrink.search import Search, SmallerScenario, Start
 from harness.shrink.topology import LostPartition, fewer_records, fewer_replicas, reductions, wait_reductions
 
 
@@ -126,7 +126,7 @@ def test_states_for_times_are_tried_first_and_left_where_they_do_not_show(tmp_pa
     waits = msgspec.structs.replace(by_state.steps[5], trigger=Trigger(after=Duration("9s")))
     by_clock = msgspec.structs.replace(by_state, steps=(*by_state.steps[:5], waits, *by_state.steps[6:]))
 
-    def carried_out(folder: Path, runs: Runs) -> SearchResult:
+    def carried_out(folder: Path, runs: Runs) -> SmallerScenario:
         return Search(
             decide=in_turn(runs),
             refute=lambda _scenario: None,

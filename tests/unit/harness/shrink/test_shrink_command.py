@@ -30,7 +30,7 @@ from harness.shrink.file import file_text
 from harness.shrink.goal import goal_from_record
 from harness.shrink.journal import Decision
 from harness.shrink.refute import Refuter
-from harness.shrink.search import NotReproduced, SearchResult
+from harness.shrink.search import NotReproduced, SmallerScenario
 from harness.shrink.shrinking import ShrinkResult, shrink
 
 KAFKA = load_run(LOST).manifest.kafka
@@ -184,7 +184,7 @@ class Command:
         self.wanted: Wanted | None = None
         self.searches = 0
         recorded = load_run(LOST)
-        self.smaller = SearchResult(scenario=recorded.scenario, shown=3, times=3, finished=True)
+        self.smaller = SmallerScenario(scenario=recorded.scenario, shown=3, times=3, finished=True)
         self._goal = goal_from_record(recorded)
         self.ends: BaseException | None = None
         monkeypatch.setattr(launching, "check", lambda *_: None)

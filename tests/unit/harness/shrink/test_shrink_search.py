@@ -21,7 +21,7 @@ from harness.shrink.answers import Decide, Wanted
 from harness.shrink.file import file_text, start_scenario
 from harness.shrink.goal import goal_from_record
 from harness.shrink.journal import Decision, Journal
-from harness.shrink.search import NotReproduced, Search, SearchResult, Start
+from harness.shrink.search import NotReproduced, Search, SmallerScenario, Start
 from harness.shrink.steps import first_guesses, with_steps
 from harness.shrink.topology import LostPartition, only_partition
 
@@ -113,7 +113,7 @@ def search(
     runs_in_budget: int = 10_000,
     refute: Callable[[Scenario], str | None] | None = None,
     at_once: Callable[[Runs], Decide] = in_turn,
-) -> SearchResult:
+) -> SmallerScenario:
     return Search(
         decide=at_once(runs),
         refute=refute or (lambda _scenario: None),
