@@ -7,11 +7,12 @@ MUTANTS ?=
 BENCHES ?= explore random_guidance_model journal_cost wire_proxy cluster_start reconcile
 BIN := .venv/bin
 
-.PHONY: help setup setup-dev demo test mutants lint docs bench clean-host
+.PHONY: help setup setup-dev demo test test-all mutants lint docs bench clean-host
 
 help:
 	@echo 'make demo        lose 2,000 acknowledged records on Kafka 3.9.1, and none on 4.3.1, and say why'
-	@echo 'make test        all tests that this host can run (root: also those that need it)'
+	@echo 'make test        the tests that this host can run (root: also those that need it), without slow repetitions'
+	@echo 'make test-all    all tests that this host can run, as CI does'
 	@echo 'make mutants     spoil each checker of the reconciliation, and show that its tests see it'
 	@echo 'make lint        ruff, mypy, the check of the prose and the links of docs/'
 	@echo 'make docs        build the searchable site of docs/ into site/'
@@ -28,8 +29,13 @@ setup-dev:
 demo: setup
 	$(BIN)/ebbtide run last-replica-standing --kafka 3.9.1,4.3.1
 
+PYTEST := $(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder
+
 test: setup-dev
-	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder $(PYTEST_ARGS)
+	$(PYTEST) -m 'not slow' $(PYTEST_ARGS)
+
+test-all: setup-dev
+	$(PYTEST) $(PYTEST_ARGS)
 
 mutants: setup-dev
 	$(BIN)/python -m bench.mutate_reconcile $(MUTANTS)

@@ -9,6 +9,7 @@ import functools
 import os
 import signal
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -49,8 +50,10 @@ def _lacks_docker() -> str | None:
     return None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs root or Docker, when there is none."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what needs root or Docker, when there is none; in one of several workers, order the files."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: _turn(item.path))
     for item in items:
         if os.geteuid() != 0 and _has_any(item, NEED_ROOT):
             item.add_marker(pytest.mark.skip(reason="needs root"))
@@ -60,18 +63,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several workers: one for what changes this host, one for Spark's tests, any for every other file."""
+    """With several workers: one for what changes this host, the next one that is free for every other file."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            text = (config.rootpath / file).read_text("utf-8")
-            if file.startswith(("tests/live/", "tests/root/")) or "mark.root" in text:
-                return "host"
-            return "spark" if "mark.spark" in text else file
+            return "host" if _changes_host(config.rootpath / file) else file
 
     return Scheduling(config, log)
+
+
+@functools.cache
+def _changes_host(file: Path) -> bool:
+    """Whether tests of the file start clusters, or change or compare the state of this host: one at a time may."""
+    text = file.read_text("utf-8")
+    return "mark.beside" not in text and (file.parent.name in ("live", "root") or "mark.root" in text)
+
+
+@functools.cache
+def _turn(file: Path) -> int:
+    """The long files come first, so that the workers end together."""
+    text = file.read_text("utf-8")
+    marks = ("mark.beside", "mark.slow", "mark.spark")
+    return 0 if _changes_host(file) else next((n for n, mark in enumerate(marks, 1) if mark in text), len(marks) + 1)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -21,5 +21,6 @@ def test_a_producer_with_a_journal_is_measured_beside_a_bare_one() -> None:
     assert_ended_well(run_bench("journal_cost", *options))
 
 
+@pytest.mark.slow
 def test_the_start_of_one_cluster_is_measured_beside_a_bare_one() -> None:
     assert_ended_well(run_bench("cluster_start", "1", "--kafka", VERSION, "--brokers", "1", "--max-ratio", "20"))

@@ -81,6 +81,7 @@ def _admin() -> KafkaAdminClient | None:
     return None
 
 
+@pytest.mark.slow
 def test_a_cluster_by_hand_gives_back_what_it_was_given(cluster: None) -> None:
     admin = wait_until(_admin, awaited="three brokers", timeout_s=60, poll_s=0.5)
     admin.create_topics([NewTopic("t", 3, 3)])

@@ -25,7 +25,7 @@ from ebbtide.logs.segments import METADATA_FOLDER, leo_of, segment_files
 from ebbtide.record.rows import BrokerEvent, PartitionState
 from ebbtide.waiting import pause
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.beside]
 
 VERSIONS = ("3.4.1", "3.9.1", "4.3.1", "4.4.0")
 # kafka-tools 4.4.0 cannot be resolved everywhere; the tool of 4.3.1 knows every record that this node writes.
@@ -49,7 +49,10 @@ class Written(msgspec.Struct, frozen=True):
     mirror: Path
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(version, marks=() if version == "4.3.1" else pytest.mark.slow) for version in VERSIONS],
+)
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
     """One node of a release, written to while its metadata log is followed, then killed."""
     version = request.param

@@ -9,7 +9,7 @@ from live.commands import ebbtide, records_in
 
 from ebbtide.record.verdict import read_verdict
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 
 def test_an_elr_that_stands_for_a_second_is_described_as_the_metadata_log_has_it(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from ebbtide.record.verdict import read_verdict
 pytestmark = pytest.mark.live
 
 
-@pytest.mark.parametrize("kafka", ["3.4.1", "3.9.1", "4.3.1"])
+@pytest.mark.parametrize(
+    "kafka", [*(pytest.param(kafka, marks=pytest.mark.slow) for kafka in ("3.4.1", "3.9.1")), "4.3.1"]
+)
 def test_nothing_is_found_where_nothing_was_broken(kafka: str, tmp_path: Path) -> None:
     ensure([kafka])
     done = ebbtide("run", "healthy", "--kafka", kafka, "--runs", tmp_path / "runs")

@@ -54,6 +54,7 @@ def test_the_doctor_tries_everything_with_the_powers_of_the_helper(member: Ordin
     assert done.stderr == "not root: through a helper container of the Docker daemon, as root\n"
 
 
+@pytest.mark.slow
 def test_the_demo_comes_to_the_same_verdicts_and_belongs_to_the_user(member: OrdinaryUser) -> None:
     before, seen = HostState.now(), set(records_in(member.home / "runs"))
     done = member.run(*RUN, "3.9.1,4.3.1")
@@ -72,7 +73,13 @@ def test_the_demo_comes_to_the_same_verdicts_and_belongs_to_the_user(member: Ord
     assert HostState.now().left_since(before, without_elr.name, with_elr.name, str(member.home)) == []
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGKILL, -9), (signal.SIGINT, 3)], ids=["kill", "Ctrl-C"])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [
+        pytest.param(signal.SIGKILL, -9, id="kill"),
+        pytest.param(signal.SIGINT, 3, id="Ctrl-C", marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_whose_user_process_ends_undoes_everything_itself(
     number: signal.Signals, status: int, member: OrdinaryUser
 ) -> None:

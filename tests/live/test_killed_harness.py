@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from host_state import HostState
 from live.commands import Watched, ebbtide, records_in
+from pyspark.sql import SparkSession
 
+from analysis.judging.many_records import judge_many
+from analysis.reconcile.session import session
 from ebbtide.errors import HarnessError
 from ebbtide.record.manifest import read_manifest
-from ebbtide.record.verdict import read_verdict
+from ebbtide.record.verdict import Verdict, read_verdict
 from ebbtide.scenario import catalogue
 from ebbtide.waiting import wait_until
 from harness.runner import side_by_side
@@ -37,10 +41,28 @@ PHASES = {
 }
 
 
-@pytest.mark.parametrize(("scenario", "words"), PHASES.values(), ids=PHASES.keys())
+QUICK = ("after the power loss", "during the final read")
+"""The phases of which `make test` takes one run each."""
+
+AS_TYPED = ("while the volumes are made", "during the final read")
+"""The phases whose record the command judges: the barest and the fullest record. Of others it is judged in here."""
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with session() as spark:
+        yield spark
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    "phase", [pytest.param(phase, marks=() if phase in QUICK else pytest.mark.slow) for phase in PHASES]
+)
 def test_after_sigkill_the_record_can_be_judged_and_clean_leaves_nothing(
-    scenario: str, words: str, tmp_path: Path
+    phase: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    scenario, words = PHASES[phase]
     before = HostState.now()
     run = Watched(tmp_path / "out", "run", scenario, "--kafka", "4.3.1", "--runs", tmp_path / "runs")
     assert run.signal_once_it_says(words, signal.SIGKILL) == -signal.SIGKILL
@@ -49,14 +71,21 @@ def test_after_sigkill_the_record_can_be_judged_and_clean_leaves_nothing(
     (record,) = records_in(tmp_path / "runs")
     assert HostState.now().left_since(before, record.name, str(tmp_path)) == []
     assert read_manifest(record).status == "interrupted"
-    judged = ebbtide("analyze", record)
-    assert judged.returncode == 2, judged.stdout + judged.stderr
+    if phase in AS_TYPED:
+        judged = ebbtide("analyze", record)
+        assert judged.returncode == 2, judged.stdout + judged.stderr
+    else:
+        [(_, answer)] = judge_many([record], request.getfixturevalue("spark"))
+        assert isinstance(answer, Verdict), answer
     verdict = read_verdict(record)
     assert verdict is not None
     assert verdict.outcome == "inconclusive"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(signal.SIGINT, id="Ctrl-C"), pytest.param(signal.SIGTERM, id="SIGTERM", marks=pytest.mark.slow)],
+)
 def test_an_interrupted_run_undoes_everything_itself_and_keeps_what_it_saw(
     number: signal.Signals, tmp_path: Path
 ) -> None:
@@ -72,6 +101,7 @@ def test_an_interrupted_run_undoes_everything_itself_and_keeps_what_it_saw(
     assert (record / "raw" / "broker-1" / "t-0").is_dir()
 
 
+@pytest.mark.slow
 def test_a_run_that_hangs_is_killed_at_its_limit_and_nothing_of_it_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

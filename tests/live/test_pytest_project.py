@@ -88,12 +88,14 @@ def _run(python: Path, project: Path, *words: str) -> subprocess.CompletedProces
     )
 
 
+@pytest.mark.slow
 def test_after_the_installation_only_ebbtide_is_new_in_site_packages(python: Path) -> None:
     (site,) = python.parents[1].glob("lib/python*/site-packages")
     own = {path.name for path in site.iterdir() if not path.is_symlink()}
     assert {name for name in own if not name.endswith((".dist-info", ".pth"))} <= {"ebbtide", "__pycache__"}
 
 
+@pytest.mark.slow
 def test_in_parallel_workers_what_needs_no_cluster_runs_beside_packages_of_the_same_names(
     python: Path, project: Path
 ) -> None:
@@ -103,6 +105,7 @@ def test_in_parallel_workers_what_needs_no_cluster_runs_beside_packages_of_the_s
     assert "ebbtide's clusters cannot run in 2 pytest-xdist workers" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_project_that_has_only_the_wheel_and_what_it_asks_for_is_told_the_truth(
     python: Path, project: Path, tmp_path: Path
 ) -> None:

@@ -23,6 +23,8 @@ from ebbtide.waiting import wait_until
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.beside,
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -36,8 +36,12 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 KINDS = (
     pytest.param(Kind(runtime="local", method="fs-shutdown", kafka="3.9.1"), id="local"),
-    pytest.param(Kind(runtime="local", method="truncate", kafka="4.3.1"), id="local-truncate"),
-    pytest.param(Kind(runtime="docker", method="fs-shutdown", kafka="4.3.1"), id="docker", marks=pytest.mark.docker),
+    pytest.param(Kind(runtime="local", method="truncate", kafka="4.3.1"), id="local-truncate", marks=pytest.mark.slow),
+    pytest.param(
+        Kind(runtime="docker", method="fs-shutdown", kafka="4.3.1"),
+        id="docker",
+        marks=[pytest.mark.docker, pytest.mark.slow],
+    ),
 )
 
 

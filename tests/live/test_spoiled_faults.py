@@ -18,6 +18,7 @@ from harness.runner.run import RunRequest, run_scenario
 pytestmark = pytest.mark.live
 
 
+@pytest.mark.slow
 def test_a_partition_whose_rules_were_not_applied_is_inconclusive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

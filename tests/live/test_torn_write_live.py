@@ -17,7 +17,7 @@ from harness.runner.run import RunRequest, run_scenario
 pytestmark = pytest.mark.live
 
 
-@pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("kafka", [pytest.param("3.9.1", marks=pytest.mark.slow), "4.3.1"])
 def test_a_broker_cuts_its_torn_log_where_it_is_whole(kafka: str, tmp_path: Path) -> None:
     scenario, told = load(Path(__file__).with_name("torn_write.toml")), io.StringIO()
     request = RunRequest(scenario=scenario, kafka=kafka, seed=1, runs=tmp_path / "runs")

@@ -14,7 +14,7 @@ from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.record.verdict import Verdict, read_verdict
 from ebbtide.scenario import catalogue
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 
 def _verdict(record: Path) -> Verdict:

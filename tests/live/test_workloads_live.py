@@ -31,7 +31,7 @@ from workloads.status import ClientState
 from workloads.topics import create_topics, unknown_properties
 
 __all__ = ["kafka_node"]
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.beside]
 
 Make = Callable[..., Workload]
 

@@ -253,6 +253,7 @@ def test_the_high_watermarks_of_a_made_record_go_back_as_often_as_its_items_say(
     assert items == ITEMS["hw-regression"]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_every_engine_finds_what_is_planted_in_a_small_record() -> None:
     done = run_bench("reconcile", "1e4")

@@ -85,6 +85,7 @@ def flaws(spark: SparkSession, damaged: Sequence[tuple[Path, list[Damage]]], fol
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_no_damage_and_nothing_missing_makes_a_verdict_better(spark: SparkSession, tmp_path: Path) -> None:
     damaged = []
@@ -97,6 +98,7 @@ def test_no_damage_and_nothing_missing_makes_a_verdict_better(spark: SparkSessio
     assert flaws(spark, damaged, tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_nothing_missing_makes_the_verdict_better_on_a_record_without_checksums(
     spark: SparkSession, tmp_path: Path
