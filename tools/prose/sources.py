@@ -36,13 +36,15 @@ def page_passages() -> Iterator[Passage]:
 
 
 def scenario_passages() -> Iterator[Passage]:
-    """The title and the description of every scenario that comes with Ebbtide."""
+    """The title and the description of every scenario that comes with Ebbtide, and the clauses of its predictions."""
     for path in sorted((ROOT / "ebbtide" / "scenarios").glob("*.toml")):
         text = path.read_text()
         scenario = tomllib.loads(text)
-        for key in ("title", "description"):
-            before = text[: text.index(scenario[key].strip())]
-            for passage in markdown_passages("", scenario[key].strip()):
+        written = [(key, scenario[key].strip()) for key in ("title", "description")]
+        written += [("clause", prediction["clause"]) for prediction in scenario["predictions"]]
+        for key, prose in written:
+            before = text[: max(text.find(prose), 0)]
+            for passage in markdown_passages("", prose):
                 line = before.count("\n") + passage.line
                 yield Passage(path.relative_to(ROOT).as_posix(), line, passage.text, place=key)
 

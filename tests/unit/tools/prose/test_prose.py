@@ -41,7 +41,7 @@ def test_a_replaced_word_is_found_with_its_line_and_what_to_say() -> None:
         "See [this](" + "a/" * 40 + "gone.md).",
         "| a |\n|---|\n| " + "word " * 40 + "|",
         "\n".join("- a point of a list without a full stop" for _ in range(9)),
-        "The step `mend-disk`, or mend-disk, and KIP-gone.",
+        "The step `mend-disk`, or mend-disk, and KIP-gone; it had gone on.",
     ],
 )
 def test_short_sentences_code_targets_of_links_and_long_cells_are_no_finding(markdown: str) -> None:
