@@ -140,7 +140,7 @@ def _own(args: Args) -> ExitCode:
     from rich.console import Console
 
     from ebbtide.daemon.control import new_name
-    from harness.daemon.owning import own_cluster
+    from harness.daemon.owned_runs import own_cluster
     from harness.runner.display import display_for
 
     scenario = _scenario(args)
@@ -167,7 +167,7 @@ def _scenario(args: Args) -> Scenario:
     from ebbtide.scenario import catalogue
     from ebbtide.scenario.model import ClusterSpec
     from ebbtide.scenario.references import MAX_BROKERS
-    from harness.daemon.plain import plain
+    from harness.daemon.plain_scenario import plain_scenario
 
     if (name := named_cluster(args)) is not None:
         raise UsageError("up brings a new cluster up", where="--cluster", got=name, next=f"--name {shlex.quote(name)}")
@@ -193,7 +193,7 @@ def _scenario(args: Args) -> Scenario:
         raise UsageError("out of range", where="--brokers", got=str(brokers), allowed=f"1 to {MAX_BROKERS}")
     if controllers not in (1, 3):
         raise UsageError("not a quorum size", where="--controllers", got=str(controllers), allowed="1 or 3")
-    return plain(kafka, ClusterSpec(brokers=brokers, controllers=controllers))
+    return plain_scenario(kafka, ClusterSpec(brokers=brokers, controllers=controllers))
 
 
 def _status(name: str | None, *, as_json: bool) -> ExitCode:
@@ -221,7 +221,7 @@ def _status(name: str | None, *, as_json: bool) -> ExitCode:
 
 def _tell(status: ClusterStatus) -> None:
     """What there is to know of a cluster to use it."""
-    from harness.daemon.reach import prefix
+    from harness.daemon.client_place import namespace_prefix
 
     brokers = sum(name.startswith("broker") for name in status.nodes)
     counts = {"broker": brokers, "controller": len(status.nodes) - brokers}
@@ -229,7 +229,7 @@ def _tell(status: ClusterStatus) -> None:
     left_up = ", left up by a run that is over" if status.kept else ""
     print(f"{status.name}: Kafka {status.kafka}, {nodes}, runtime {status.runtime}{left_up}")
     print(f"  brokers:  {','.join(status.bootstrap)}, reached from the clients' network namespace only")
-    print(f"  reach:    ebbtide cluster exec -- CMD, or {shlex.join(prefix(status))} CMD")
+    print(f"  reach:    ebbtide cluster exec -- CMD, or {shlex.join(namespace_prefix(status))} CMD")
     print("  break:    ebbtide fault power-loss 'broker(1)'")
     print(f"  record:   {status.record}")
     print(f"  end:      ebbtide cluster down {status.name}")
@@ -252,15 +252,15 @@ def _topic(args: Args) -> ExitCode:
 def _exec(name: str | None, command: Sequence[str]) -> None:
     """Become the command."""
     from ebbtide.daemon.control import only
-    from harness.daemon.reach import environment, prefix
+    from harness.daemon.client_place import client_environment, namespace_prefix
 
     if not command:
         raise UsageError("no command", allowed="ebbtide cluster exec -- CMD", next="ebbtide cluster exec --help")
     status = only(name)
-    whole = [*prefix(status), *command]
+    whole = [*namespace_prefix(status), *command]
     sys.stdout.flush()
     try:
-        os.execvpe(whole[0], whole, environment(status))
+        os.execvpe(whole[0], whole, client_environment(status))
     except OSError as error:
         raise HarnessError(f"cannot start {whole[0]}", got=error.strerror, next="apt-get install util-linux") from None
 

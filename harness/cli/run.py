@@ -110,7 +110,7 @@ def _run_and_keep(runs: CheckedRuns, *, name: str, seed: int, as_json: bool, dri
     from rich.console import Console
 
     from harness.cli.analyze import judge_all
-    from harness.daemon.owning import Keeper
+    from harness.daemon.owned_runs import KeptCluster
     from harness.runner.display import display_for
     from harness.runner.run import run_scenario
 
@@ -123,7 +123,7 @@ def _run_and_keep(runs: CheckedRuns, *, name: str, seed: int, as_json: bool, dri
 
     with display_for(Console(stderr=as_json)) as display:
         (request,) = runs.requests(display, seed)
-        keeper = Keeper(request.kafka, display, judge, name=name)
+        keeper = KeptCluster(request.kafka, display, judge, name=name)
         try:
             run_scenario(request, display, drive, hold=keeper)
         finally:

@@ -1,1 +1,1 @@
-"""A cluster that outlives the command that started it: one process owns it, others talk to that over a socket."""
+"""The daemon: a process that owns a cluster by hand; other commands reach it over a socket."""

@@ -1,4 +1,4 @@
-"""Refuses a step that makes no sense before it touches anything."""
+"""Refuses a step that is invalid or can have no effect, before it touches the cluster."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from harness.runner.session import Session
 from harness.runner.view import RoleUnresolved
 
 
-def refuse_nonsense(scenario: Scenario, step: StepSpec, image: MetadataImage) -> None:
-    """Raises `Problems` with all that is wrong with `step` as the next one of `scenario`.
+def refuse_invalid(scenario: Scenario, step: StepSpec, image: MetadataImage) -> None:
+    """Raise `Problems` with all that is wrong with `step` as the next step of `scenario`.
 
-    A scenario with topics is judged by its file, so that the step has to fit in there. On a plain cluster the topics
-    are those that it has now, and the order is up to whoever is at the keys.
+    In a scenario with topics the step must be valid as the next step of its file, because the run is judged by it. On
+    a plain cluster, the topics are those that it has now, and any order of steps is valid.
     """
     problems: list[EbbtideError] = [
         UsageError(one.what, where=_key(one), got=one.got, allowed=one.allowed)
@@ -34,10 +34,10 @@ def refuse_nonsense(scenario: Scenario, step: StepSpec, image: MetadataImage) ->
         raise Problems(f"the step {step.step}", problems, next=f"ebbtide fault {step.step} --help")
 
 
-def refuse_pointless(session: Session, step: StepSpec) -> None:
-    """Raises `Problems` where `step` could do nothing to the cluster as it is now.
+def refuse_without_effect(session: Session, step: StepSpec) -> None:
+    """Raise `Problems` if `step` could have no effect on the cluster as it is now.
 
-    A step with a trigger comes later, and its roles may stand for others then.
+    A step with a trigger is not checked: it fires later, and its roles may name other nodes then.
     """
     if step.trigger is not None:
         return
@@ -58,9 +58,9 @@ def refuse_pointless(session: Session, step: StepSpec) -> None:
     if step.step in DISK_TROUBLES and session.runtime.power_loss_method == "truncate":
         problems.append(
             UsageError(
-                "this step needs nodes with volumes of their own, which there are none of",
+                "this step needs nodes with their own volumes",
                 where="the cluster, which loses power by truncate",
-                allowed="on a host with loop mounts, without --power-loss truncate",
+                allowed="a cluster on a host with loop mounts, without --power-loss truncate",
             )
         )
     if problems:
@@ -79,11 +79,11 @@ def _problems(scenario: Scenario, step: StepSpec, image: MetadataImage) -> Itera
 
 
 def _topics(image: MetadataImage) -> dict[str, TopicSpec]:
-    """The topics that the cluster has, by their numbers of partitions."""
+    """Return the topics that the cluster has now, with their numbers of partitions."""
     counts = Counter(partition.topic for partition in image.partitions)
     return {topic: TopicSpec(partitions=count) for topic, count in counts.items()}
 
 
 def _key(problem: UsageError) -> str | None:
-    """`target` of `steps[3].target`."""
+    """Return the key of a problem without its step: `target` for `steps[3].target`."""
     return None if problem.where is None else problem.where.partition(".")[2] or None

@@ -1,4 +1,4 @@
-"""Creates topics on a cluster that is up, from the clients' place in the network."""
+"""Creates topics on a cluster that is up, from the clients' network namespace."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ TIMEOUT_S = 30.0
 
 
 def refuse_topic(runtime: Runtime, image: MetadataImage, name: str, spec: TopicSpec) -> None:
-    """Raises `Problems` for a topic that there is already, or that cannot be on this cluster."""
+    """Raise `Problems` for a topic that exists already, or that this cluster cannot have."""
     problems: list[EbbtideError] = []
     there = [row for partition, row in image.partitions.items() if partition.topic == name]
     if there:
         count, factor = len(there), max(len(row.replicas) for row in there)
         problems.append(
             UsageError(
-                "there is a topic of this name",
+                "a topic of this name exists",
                 got=f"{name}, with {count} partition{'s' if count > 1 else ''} and replication factor {factor}",
-                allowed=f"another name, or ebbtide fault delete-topic --topic {name} before",
+                allowed=f"another name, or `ebbtide fault delete-topic --topic {name}` first",
             )
         )
-    problems += topic_meaning(name, spec, name, len(_brokers(runtime)), nothing_wrong)
+    problems += topic_meaning(name, spec, name, len(_broker_ids(runtime)), nothing_wrong)
     if problems:
         raise Problems(f"the topic {name}", problems, next="ebbtide cluster status")
 
 
 def create_topic(runtime: Runtime, folder: Path, name: str, spec: TopicSpec) -> None:
-    """Create it, leaders spread over the brokers; returns once every partition has a leader and its whole ISR.
+    """Create a topic with its leaders spread over the brokers; returns when every partition has its full ISR.
 
-    `folder` takes the client's small files. Raises `HarnessError` with what the cluster last said.
+    The client writes its files into `folder`. Raises `HarnessError` with the last answer of the cluster.
     """
-    brokers = _brokers(runtime)
+    brokers = _broker_ids(runtime)
     client = Client(f"topic-{name}", "workloads.topics", folder / JOURNAL_DIR, folder / LOGS_DIR / f"topic-{name}.log")
     config = TopicsConfig(
         endpoints=client.endpoints,
         bootstrap=tuple(runtime.bootstrap_servers()),
         topics={
             name: NewTopic(
-                assignment=spec.assignment or _spread(brokers, spec),
+                assignment=spec.assignment or _spread_replicas(brokers, spec),
                 config={"min.insync.replicas": str(spec.min_isr), **spec.config},
             )
         },
@@ -57,12 +57,12 @@ def create_topic(runtime: Runtime, folder: Path, name: str, spec: TopicSpec) -> 
     client.run_to_end(config, runtime.start_client, TIMEOUT_S)
 
 
-def _brokers(runtime: Runtime) -> list[int]:
+def _broker_ids(runtime: Runtime) -> list[int]:
     return [node.id for node in runtime.nodes.values() if node.role == "broker"]
 
 
-def _spread(brokers: list[int], spec: TopicSpec) -> tuple[tuple[int, ...], ...]:
-    """Each partition's replicas, the first one broker on from the partition before."""
+def _spread_replicas(brokers: list[int], spec: TopicSpec) -> tuple[tuple[int, ...], ...]:
+    """Return each partition's replicas; its first replica is one broker on from that of the partition before."""
     count = len(brokers)
     return tuple(
         tuple(brokers[(partition + replica) % count] for replica in range(spec.replication_factor))

@@ -1,4 +1,4 @@
-"""A cluster's owner that serves in a thread, over stand-ins for its session and runtime."""
+"""A daemon that serves in a thread, over stand-ins for its session and runtime."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import ClusterSpec, Scenario, StepSpec
 from ebbtide.scenario.steps.table import WIRE_KINDS, StepKind
 from ebbtide.waiting import wait_until
-from harness.daemon.plain import plain
-from harness.daemon.serving import Owned, Owner
+from harness.daemon.plain_scenario import plain_scenario
+from harness.daemon.serving import ClusterDaemon, OwnedCluster
 from harness.runner.view import ClusterView
 
 
@@ -61,7 +61,7 @@ class Session:
 
 
 class StandIn:
-    """What an owner asks of a runtime itself."""
+    """The part of a runtime that a daemon uses."""
 
     name = "local"
     power_loss_method = "fs-shutdown"
@@ -76,7 +76,7 @@ class StandIn:
 
 
 class Notes:
-    """A display that remembers."""
+    """A display that keeps its notes."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -86,11 +86,11 @@ class Notes:
 
 
 class Up:
-    """A cluster named `one` whose owner serves in a thread; `ended` how that went."""
+    """A cluster named `one` whose daemon serves in a thread; `ended` how that went."""
 
     def __init__(self, folder: Path, tied_to: int | None = None, *, tapped: bool = False) -> None:
-        self.session = Session(folder, plain("4.3.1", ClusterSpec()))
-        owned = Owned(
+        self.session = Session(folder, plain_scenario("4.3.1", ClusterSpec()))
+        owned = OwnedCluster(
             name="one",
             run_id="run-1",
             folder=folder,
@@ -99,17 +99,17 @@ class Up:
             session=self.session,  # type: ignore[arg-type]
             tapped=tapped,
         )
-        self.owner = Owner(owned, Notes(), tied_to)  # type: ignore[arg-type]
+        self.daemon = ClusterDaemon(owned, Notes(), tied_to)  # type: ignore[arg-type]
         self.ended: list[BaseException | None] = []
         self.thread = threading.Thread(target=self._serve)
         self.thread.start()
-        wait_until(lambda: status_of("one"), awaited="the owner", timeout_s=10)
+        wait_until(lambda: status_of("one"), awaited="the daemon", timeout_s=10)
 
     def _serve(self) -> None:
         try:
-            self.owner.serve()
+            self.daemon.serve()
             self.ended.append(None)
         except EbbtideError as error:
             self.ended.append(error)
         finally:
-            self.owner.release()
+            self.daemon.release()

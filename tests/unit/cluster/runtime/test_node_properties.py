@@ -16,7 +16,7 @@ from ebbtide.scenario.admin_meaning import FEATURES
 from ebbtide.scenario.feature_meaning import check_features
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.roles import CLIENTS
-from harness.daemon.plain import plain
+from harness.daemon.plain_scenario import plain_scenario
 from harness.runner.given import Given, given_properties
 
 
@@ -63,7 +63,7 @@ def test_a_scenario_may_set_what_kafka_knows() -> None:
 def _given(kafka: str, broker: dict[str, str], controller: dict[str, str]) -> Given:
     cluster = ClusterSpec(controllers=3, brokers=2, broker_properties=broker, controller_properties=controller)
     nodes = [node for node in plan_cluster(cluster, address_of).nodes.values() if node.id != 1]
-    return given_properties(plain(kafka, cluster), nodes)
+    return given_properties(plain_scenario(kafka, cluster), nodes)
 
 
 def test_a_node_of_each_role_is_asked_about_its_properties() -> None:

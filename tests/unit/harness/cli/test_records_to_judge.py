@@ -21,7 +21,7 @@ from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.scenario.model import ClusterSpec
 from harness.cli import analyze
 from harness.cli.main import main
-from harness.daemon.plain import plain
+from harness.daemon.plain_scenario import plain_scenario
 from harness.runner.run import RunRequest, _Run
 
 
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Path:
     shutil.copytree(LOST, tmp_path / "runs" / "a-run")
     by_hand = tmp_path / "runs" / "by-hand"
     by_hand.mkdir()
-    request = RunRequest(scenario=plain("4.3.1", ClusterSpec()), kafka="4.3.1", seed=1, runs=tmp_path)
+    request = RunRequest(scenario=plain_scenario("4.3.1", ClusterSpec()), kafka="4.3.1", seed=1, runs=tmp_path)
     write_manifest(by_hand, _Run(request, display=None).manifest)  # type: ignore[arg-type]
     return tmp_path / "runs"
 

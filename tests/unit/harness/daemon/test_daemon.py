@@ -1,4 +1,4 @@
-"""A cluster's owner and those who talk to it: the socket, what is refused, how it ends, and the verbs."""
+"""A daemon and the commands that talk to it: the socket, refusals, the end, and the verbs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ebbtide.scenario.model import StepSpec, TopicSpec, Trigger
 from ebbtide.scenario.words import Duration
 from harness.cli.main import main
 from harness.daemon import serving
-from harness.daemon.reach import environment, prefix
-from harness.daemon.topics import _spread
+from harness.daemon.client_place import client_environment, namespace_prefix
+from harness.daemon.topics import _spread_replicas
 
 pytestmark = pytest.mark.usefixtures("no_clusters")
 
@@ -46,7 +46,7 @@ def test_a_step_is_carried_out_and_its_entry_comes_back(up: Up) -> None:
         (StepSpec(step="kill"), "no target"),
         (StepSpec(step="kill", target="leader(nope-0)"), "unknown partition"),
         (StepSpec(step="kill", target="broker(9)"), "out of range"),
-        (StepSpec(step="hold-request", target="broker(1)", api="Fetch"), "no proxies on the wire"),
+        (StepSpec(step="hold-request", target="broker(1)", api="Fetch"), "has no wire proxies"),
         (StepSpec(step="elect", partition="t-0"), "no type"),
     ],
 )
@@ -64,7 +64,13 @@ def test_a_step_that_cannot_be_injected_says_why_and_the_cluster_stays(up: Up) -
 
 
 def test_partitions_are_spread_over_the_brokers() -> None:
-    assert _spread([1, 2, 3], TopicSpec(partitions=4, replication_factor=2)) == ((1, 2), (2, 3), (3, 1), (1, 2))
+    spread = _spread_replicas([1, 2, 3], TopicSpec(partitions=4, replication_factor=2))
+    assert spread == (
+        (1, 2),
+        (2, 3),
+        (3, 1),
+        (1, 2),
+    )
 
 
 def test_the_end_is_told_once_it_has_come(up: Up) -> None:
@@ -133,9 +139,9 @@ def test_which_cluster_is_meant_has_to_be_said_where_there_are_several(up: Up, m
 
 def test_commands_enter_the_clients_namespace_only_and_know_the_brokers(up: Up) -> None:
     status = only(None)
-    assert prefix(status) == ["nsenter", "--net=/run/netns/ebbtide-run-1-clients", "--"]
-    assert environment(status)["EBBTIDE_BOOTSTRAP"] == "10.99.0.1:9092"
-    words = prefix(msgspec.structs.replace(status, powers="user namespace"))
+    assert namespace_prefix(status) == ["nsenter", "--net=/run/netns/ebbtide-run-1-clients", "--"]
+    assert client_environment(status)["EBBTIDE_BOOTSTRAP"] == "10.99.0.1:9092"
+    words = namespace_prefix(msgspec.structs.replace(status, powers="user namespace"))
     assert words[1:3] == [f"--user=/proc/{os.getpid()}/ns/user", "--preserve-credentials"]
     seen_from_here = Path("/proc", str(os.getpid()), "root", "run", "netns", "ebbtide-run-1-clients")
     assert words[3] == f"--net={seen_from_here}"
@@ -244,7 +250,7 @@ def test_an_owner_that_nobody_waits_for_any_longer_is_ended(monkeypatch: pytest.
 
 
 def test_a_signal_is_a_way_to_end_a_plain_cluster() -> None:
-    from harness.daemon.owning import _signals_end
+    from harness.daemon.owned_runs import _signals_end
 
     with _signals_end(Notes()):  # type: ignore[arg-type]
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What the owner of a cluster refuses because of how the cluster is now, and what lasts of it."""
+"""What a daemon refuses because of the state of its cluster, and which faults stay in force."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_waits_for_a_trigger_may_have_something_to_do_by_then(up: Up) -> No
 
 def test_a_volume_cannot_be_in_trouble_where_there_is_none(up: Up) -> None:
     up.session.runtime.power_loss_method = "truncate"
-    with pytest.raises(UsageError, match="needs nodes with volumes of their own"):
+    with pytest.raises(UsageError, match="needs nodes with their own volumes"):
         ask("one", Fire(step=StepSpec(step="fill-disk", target="broker(1)")))
     assert up.session.entries == []
 
@@ -112,7 +112,7 @@ def test_a_cut_says_which_sides_and_stands_in_the_status_until_it_is_healed(
 @pytest.mark.parametrize(
     ("topic", "spec", "says"),
     [
-        ("t", TopicSpec(), "there is a topic of this name\n .* got: +t, with 1 partition and replication factor 3"),
+        ("t", TopicSpec(), "a topic of this name exists\n .* got: +t, with 1 partition and replication factor 3"),
         ("x", TopicSpec(replication_factor=4), "where: +x.replication_factor\n .* got: +4\n .* allowed: 1 to 3"),
         ("x", TopicSpec(partitions=0), "x.partitions"),
         ("../x", TopicSpec(), "not a topic name"),
@@ -125,7 +125,7 @@ def test_a_topic_that_cannot_be_created_is_refused_at_once(up: Up, topic: str, s
 
 def test_a_topic_that_is_there_ends_the_command_as_bad_input(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cluster", "topic", "t"]) == ExitCode.USAGE
-    assert "there is a topic of this name" in capsys.readouterr().err
+    assert "a topic of this name exists" in capsys.readouterr().err
 
 
 def test_what_lasts_is_known_node_by_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""How a command gets where a cluster's clients are: the words before it, and its environment."""
+"""Runs a command in the place of a cluster's clients: their network namespace and environment."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from ebbtide.errors import EbbtideError
 from ebbtide.namespaces import enter
 
 
-def prefix(status: ClusterStatus) -> list[str]:
-    """The words before a command that make it run in the clients' network namespace; only that is entered.
+def namespace_prefix(status: ClusterStatus) -> list[str]:
+    """Return the words before a command that make it run in the clients' network namespace, and in no other.
 
-    An owner in a user namespace has a /run and namespaces of its own, which its user may enter.
+    A daemon in a user namespace has its own /run and namespaces, which its user can enter.
     """
     if status.powers != "user namespace":
         return enter(Path(status.namespace))
-    owner = Path("/proc", str(owner_pid(status.name)))
-    namespace = owner / "root" / status.namespace.lstrip("/")
-    return ["nsenter", f"--user={owner}/ns/user", "--preserve-credentials", f"--net={namespace}", "--"]
+    daemon = Path("/proc", str(owner_pid(status.name)))
+    namespace = daemon / "root" / status.namespace.lstrip("/")
+    return ["nsenter", f"--user={daemon}/ns/user", "--preserve-credentials", f"--net={namespace}", "--"]
 
 
-def environment(status: ClusterStatus) -> dict[str, str]:
-    """This process's, with EBBTIDE_BOOTSTRAP, this Python first in PATH, and the release's jars in CLASSPATH."""
+def client_environment(status: ClusterStatus) -> dict[str, str]:
+    """Return this process's environment with EBBTIDE_BOOTSTRAP, PATH and CLASSPATH for the cluster's clients.
+
+    PATH begins with the folder of this Python; CLASSPATH begins with the jars of the cluster's release.
+    """
     found: Mapping[str, str] = os.environ
     here = str(Path(sys.executable).parent)
     changed = {
@@ -40,7 +43,7 @@ def environment(status: ClusterStatus) -> dict[str, str]:
 
 
 def _class_path(kafka: str) -> str | None:
-    """None where the release was not fetched: containers bring their own."""
+    """Return the jars of the release; None if it was not fetched, because containers bring their own."""
     from cluster.jars.releases import jars_of
 
     try:

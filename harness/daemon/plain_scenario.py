@@ -1,4 +1,4 @@
-"""The scenario of a cluster that has none: nodes, and nothing on them that would be judged."""
+"""The scenario of a plain cluster: nodes without topics, clients or anything to judge."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from ebbtide.record.manifest import PLAIN_CLUSTER
 from ebbtide.scenario.model import ClusterSpec, Scenario
 
 
-def plain(kafka: str, cluster: ClusterSpec) -> Scenario:
-    """A cluster of release `kafka` without topics, clients or steps."""
+def plain_scenario(kafka: str, cluster: ClusterSpec) -> Scenario:
+    """Return the scenario of a cluster of release `kafka` without topics, clients or steps."""
     return Scenario(
         name=PLAIN_CLUSTER,
         title="A cluster for experiments by hand",
-        description="Steps are those that were asked for with `ebbtide fault`.",
+        description="Its steps are those of `ebbtide fault`.",
         kafka=(kafka,),
         cluster=cluster,
         topics={},

@@ -1,4 +1,4 @@
-"""Runs that end when they are told to: a cluster brought up for experiments, and one left up after its run."""
+"""Runs a cluster until it is told to end: for experiments by hand, or kept up after its run."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ebbtide.daemon.control import log_of
-from harness.daemon.plain import plain
-from harness.daemon.serving import Owned, Owner
+from harness.daemon.plain_scenario import plain_scenario
+from harness.daemon.serving import ClusterDaemon, OwnedCluster
 from harness.runner.display import Display
 from harness.runner.draws import Draws
 from harness.runner.run import RunRequest, Standing, run_scenario
 from harness.runner.session import End, Session
 
 KEPT_DIR = "kept"
-"""In a run's record: the steps that were carried out by hand after the run, on the cluster that it left up."""
+"""Folder in a run's record: the steps that were carried out by hand on the kept cluster after the run."""
 
 
 def own_cluster(
     request: RunRequest, display: Display, *, name: str, tap_all: bool, tied_to: int | None, keep: bool = False
 ) -> Path:
-    """Bring the scenario's cluster, topics and clients up and own them until the end; returns the record.
+    """Bring up the scenario's cluster, topics and clients, and own them until the end; returns the record.
 
-    With topics the run then ends as any: it settles and everything is read; `keep`: and the cluster stays until it
-    is told to end once more. Without topics there is nothing to judge, and a signal is as good a way to end it as
-    any. Raises as `run_scenario` does.
+    A scenario with topics then ends like any run: it settles, and a final consumer reads everything. With `keep` the
+    cluster stays up after that until it is told to end again. Without topics there is nothing to judge, and a signal
+    ends the run. Raises as `run_scenario` does.
     """
-    owners: list[Owner] = []
+    daemons: list[ClusterDaemon] = []
 
     def drive(session: Session) -> None:
         session.open(tap_all=tap_all)
-        owned = Owned(
+        owned = OwnedCluster(
             name=name,
             run_id=session.run_id,
             folder=session.record,
@@ -40,49 +40,49 @@ def own_cluster(
             session=session,
             tapped=tap_all,
         )
-        owners.append(Owner(owned, display, tied_to))
+        daemons.append(ClusterDaemon(owned, display, tied_to))
         if session.scenario.topics:
-            owners[0].serve()
+            daemons[0].serve()
             session.finish()
         else:
-            session.end = End(why_no_final_read="a plain cluster has nothing of the harness's own to read")
+            session.end = End(why_no_final_read="a plain cluster has no records of the harness to read")
             with _signals_end(display):
-                owners[0].serve()
+                daemons[0].serve()
 
     def release() -> None:
-        for owner in owners:
-            owner.release()
+        for daemon in daemons:
+            daemon.release()
 
-    keeper = Keeper(request.kafka, display, lambda _record: release(), name=name) if keep else None
+    kept = KeptCluster(request.kafka, display, lambda _record: release(), name=name) if keep else None
     try:
-        record = run_scenario(request, display, drive, keeper)
+        record = run_scenario(request, display, drive, kept)
         log_of(name).unlink(missing_ok=True)
         return record
     finally:
         release()
-        if keeper is not None:
-            keeper.release()
+        if kept is not None:
+            kept.release()
 
 
-class Keeper:
-    """Owns a cluster whose run is over, as the `hold` of `run_scenario`; `first` is given the record before."""
+class KeptCluster:
+    """Owns a cluster after its run is over, as the `hold` of `run_scenario`; calls `first` with the record before."""
 
     def __init__(self, kafka: str, display: Display, first: Callable[[Path], None], *, name: str) -> None:
         self._kafka = kafka
         self._display = display
         self._first = first
         self._name = name
-        self._owner: Owner | None = None
+        self._owner: ClusterDaemon | None = None
 
     def __call__(self, standing: Standing) -> None:
-        """Until the end. Raises `UsageError` when the name is taken."""
+        """Serve the cluster until it is told to end. Raises `UsageError` if its name is taken."""
         self._first(standing.record)
         folder = standing.record / KEPT_DIR
         folder.mkdir()
-        scenario, runtime, run_id = plain(self._kafka, standing.cluster), standing.runtime, standing.run_id
+        scenario, runtime, run_id = plain_scenario(self._kafka, standing.cluster), standing.runtime, standing.run_id
         session = Session(scenario, Draws(assignments={}), runtime, run_id, folder, self._display)
         session.join()
-        owned = Owned(
+        owned = OwnedCluster(
             name=self._name,
             run_id=run_id,
             folder=folder,
@@ -91,21 +91,21 @@ class Keeper:
             session=session,
             kept=True,
         )
-        self._owner = Owner(owned, self._display)
+        self._owner = ClusterDaemon(owned, self._display)
         with _signals_end(self._display):
             self._owner.serve()
         session.close()
 
     def release(self) -> None:
-        """Tell those who asked for the end that it has come."""
+        """Tell the callers that asked for the end that it has come."""
         if self._owner is not None:
             self._owner.release()
 
 
 @contextlib.contextmanager
 def _signals_end(display: Display) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end what is inside, and nothing else."""
+    """End the block, and nothing else, on Ctrl-C and SIGTERM."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
-        display.note("told to end by a signal")
+        display.note("ending: the process got a signal")
