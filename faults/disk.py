@@ -18,7 +18,7 @@ import msgspec
 from cluster.host.processes import state_of
 from cluster.host.slow_volume import Pulses, timed_write
 from cluster.runtime.base import LogLoss, Runtime
-from cluster.runtime.log_losses import LogsBefore
+from cluster.runtime.log_losses import LogCopies
 from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.steps.table import StepKind
 from faults.base import Effect, merged, proven, unproven
@@ -65,7 +65,7 @@ class Trouble:
         self._runtime = runtime
         self._node_id = node_id
         self._volume = runtime.volume(node_id)
-        self._before: LogsBefore | None = None
+        self._before: LogCopies | None = None
         self._pulses: Pulses | None = None
 
     def fill(self) -> Effect:
@@ -144,7 +144,7 @@ class Trouble:
             self._runtime.pause(self._node_id)
         try:
             data_dir = self._runtime.data_dir(self._node_id)
-            self._before = LogsBefore(data_dir, Path(f"{self._volume.image}.before"))
+            self._before = LogCopies(data_dir, Path(f"{self._volume.image}.before"))
             act()
         finally:
             if pid is not None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from cluster.runtime.base import Runtime
-from cluster.runtime.log_losses import LogsBefore, common_prefix
+from cluster.runtime.log_losses import LogCopies, common_prefix
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import METADATA_FOLDER, partition_folders, segment_files
 from faults.base import Effect, unproven
@@ -45,7 +45,7 @@ def torn_write(runtime: Runtime, node_id: int) -> Effect:
     data = runtime.data_dir(node_id)
     # Beside the volume: what is on it goes.
     aside = data.parent.with_name(f"{data.parent.name}.torn")
-    before = LogsBefore(data, aside)
+    before = LogCopies(data, aside)
     try:
         loss = runtime.lose_power(node_id)
         torn = _tear_each(aside, data)

@@ -1,4 +1,4 @@
-"""Which image stands for a Kafka release on this host."""
+"""Finds the image of a Kafka release on this host."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ CLASS_ARCHIVE = "org.ebbtide.class-archive"
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
-    """An image on this host: how it is called, its content id, and why it was taken.
+    """An image on this host: its reference, its content id, and why it was chosen.
 
-    `class_archive`: it has a class archive at /opt/kafka/classes.jsa for its own Java and the jars of
+    `class_archive`: it has a class archive at /opt/kafka/classes.jsa, for its own Java and the jars of
     /opt/kafka/libs in the order of their names.
     """
 
@@ -31,7 +31,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BuiltImage(msgspec.Struct, frozen=True, kw_only=True):
-    """An image that was built here."""
+    """An image that was built on this host."""
 
     kafka: str
     reference: str
@@ -39,45 +39,45 @@ class BuiltImage(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
-def own(kafka: str) -> str:
-    """The reference of the image that is built here for a release."""
+def own_reference(kafka: str) -> str:
+    """Return the reference of the image of a release that is built on this host."""
     return f"{_OWN}:{kafka}"
 
 
-def official(kafka: str) -> str:
-    """The reference of the Kafka project's own image of a release (KIP-975: from 3.7 on)."""
+def official_reference(kafka: str) -> str:
+    """Return the reference of the Kafka project's own image of a release (KIP-975)."""
     return f"{_OFFICIAL}:{kafka}"
 
 
 def find_image(client: docker.DockerClient, kafka: str, asked: str | None = None) -> Image | None:
-    """The image on this host to run release `kafka` with; None when there is none (then `build_image`).
+    """Return the image on this host for release `kafka`; None when there is none.
 
-    `asked` is the user's choice, any reference; whether it holds that release is not looked at. Raises
-    `UsageError` when `asked` is not on this host, `DockerError` when the daemon fails.
+    `asked` is the user's choice, any reference; its release is not checked. Raises `UsageError` when `asked` is not
+    on this host, `DockerError` when the daemon fails.
     """
     if asked is not None:
-        found = _look(client, asked, "named by the user")
+        found = _find(client, asked, "named by the user")
         if found is None:
             raise UsageError(
                 "no such image on this host", got=asked, where="the Docker daemon", next=f"docker pull {asked}"
             )
         return found
-    return _look(client, official(kafka), "the Kafka project's image, on this host") or find_own(
-        client, kafka, f"built on this host; {official(kafka)} is not here"
+    return _find(client, official_reference(kafka), "the Kafka project's image, on this host") or find_own_image(
+        client, kafka, f"built on this host; {official_reference(kafka)} is not here"
     )
 
 
-def find_own(client: docker.DockerClient, kafka: str, why: str) -> Image | None:
-    """The image that was built here for release `kafka`, if there is one."""
-    return _look(client, own(kafka), why)
+def find_own_image(client: docker.DockerClient, kafka: str, why: str) -> Image | None:
+    """Return the image of release `kafka` that was built on this host, or None."""
+    return _find(client, own_reference(kafka), why)
 
 
 def built_images(client: docker.DockerClient) -> list[BuiltImage]:
-    """The images that were built here, oldest release first."""
+    """Return the images that were built on this host, oldest release first."""
     try:
         images = client.images.list(name=_OWN, filters={"label": IS_KAFKA})
     except APIError as error:
-        raise DockerError("the Docker daemon does not list its images", got=str(error.explanation)) from None
+        raise DockerError("the Docker daemon cannot list its images", got=str(error.explanation)) from None
     found = [
         BuiltImage(kafka=image.labels[RELEASE], reference=tag, id=str(image.id), size_bytes=image.attrs["Size"])
         for image in images
@@ -88,24 +88,24 @@ def built_images(client: docker.DockerClient) -> list[BuiltImage]:
 
 
 def remove_image(client: docker.DockerClient, kafka: str) -> bool:
-    """Remove the image that was built here for release `kafka`; False: there is none.
+    """Remove the image of release `kafka` that was built here; False if there is none.
 
     Raises `DockerError` when a container, running or not, was made from it.
     """
     try:
-        client.images.remove(own(kafka))
+        client.images.remove(own_reference(kafka))
     except ImageNotFound:
         return False
     except APIError as error:
         raise DockerError(
-            "the Docker daemon does not remove an image",
-            got=f"{own(kafka)}: {error.explanation}",
-            next=f"docker ps --all --filter ancestor={own(kafka)}",
+            "the Docker daemon cannot remove an image",
+            got=f"{own_reference(kafka)}: {error.explanation}",
+            next=f"docker ps --all --filter ancestor={own_reference(kafka)}",
         ) from None
     return True
 
 
-def _look(client: docker.DockerClient, reference: str, why: str) -> Image | None:
+def _find(client: docker.DockerClient, reference: str, why: str) -> Image | None:
     try:
         image = client.images.get(reference)
     except ImageNotFound:

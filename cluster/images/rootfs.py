@@ -1,6 +1,7 @@
-"""The root file system of a Kafka image, from what is installed here: a trimmed Java, glibc, a shell.
+"""Makes the root file system of a Kafka image from what is installed on this host.
 
-It is the same byte for byte as long as the host's packages are: all releases then share its layers.
+It has a trimmed Java, glibc and a shell. It is byte for byte the same as long as the host's packages are, so that all
+releases share its layers.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ _ETC = {
 }
 
 
-def why_not() -> str | None:
-    """What this host lacks to make a root file system, with the command that installs it; None: nothing."""
+def missing_tool() -> str | None:
+    """Return which tool is missing, and the command that installs it; or None."""
     if _jlink() is None:
         return f"no jlink on this host, which trims Java: {JDK_INSTALL}"
     if _busybox() is None:
@@ -53,10 +54,10 @@ def why_not() -> str | None:
 
 
 def make_rootfs(into: Path) -> None:
-    """Fill the new folder `into`. Raises `HarnessError` when a tool is missing or fails."""
+    """Fill the new folder `into`. Raises `HarnessError` when a tool fails."""
     jlink, busybox = _jlink(), _busybox()
     if jlink is None or busybox is None:
-        raise HarnessError("no Kafka image can be built here", got=why_not())
+        raise HarnessError("no Kafka image can be built here", got=missing_tool())
     for folder in ("bin", "etc", "opt", "proc", "root", "run", "sys", "tmp", "usr/bin", "usr/sbin", "sbin", "var"):
         (into / folder).mkdir(parents=True)
     (into / "tmp").chmod(0o1777)
@@ -66,11 +67,11 @@ def make_rootfs(into: Path) -> None:
         [
             str(jlink),
             f"--add-modules={','.join(_MODULES)}",
-            # Not --strip-debug, which takes binutils: a packaged Java's libraries have no symbols left to strip.
+            # Not --strip-debug, which needs binutils: a packaged Java's libraries have no symbols left to strip.
             "--strip-java-debug-attributes",
             "--no-header-files",
             "--no-man-pages",
-            # Its windows and fonts would bring X11's libraries along.
+            # Its libraries for windows and fonts would need X11's libraries.
             "--exclude-files=/java.desktop/lib/**",
             f"--output={into / 'opt/java'}",
         ]
@@ -80,7 +81,7 @@ def make_rootfs(into: Path) -> None:
 
 
 def _jlink() -> Path | None:
-    """The jlink beside the Java that runs Kafka here, else the one on PATH."""
+    """Return the jlink of the Java that runs Kafka here, or the jlink on PATH."""
     java = find_java()
     beside = java.executable.resolve().parent / "jlink" if java is not None else None
     if beside is not None and os.access(beside, os.X_OK):
@@ -105,13 +106,13 @@ def _add_busybox(busybox: Path, into: Path) -> None:
 
 
 def _add_libraries(into: Path) -> None:
-    """Copy every shared library that a program in `into` needs to where its loader looks for it."""
+    """Copy each shared library that a program in `into` needs to its place in it."""
     programs = [path for path in sorted(into.rglob("*")) if path.is_file() and not path.is_symlink() and _is_elf(path)]
     missing: set[str] = set()
     for program in programs:
         # Java's own libraries find each other.
         own = {path.name for path in programs}
-        for name, path in _needs(program):
+        for name, path in _libraries_of(program):
             if path is not None and not path.is_relative_to(into):
                 target = into / str(path).lstrip("/")
                 if not target.exists():
@@ -124,9 +125,12 @@ def _add_libraries(into: Path) -> None:
         raise HarnessError("libraries that the image needs are not on this host", got=", ".join(sorted(missing)))
 
 
-def _needs(program: Path) -> list[tuple[str, Path | None]]:
-    """`(name, file)` of each library that `program` needs, its loader included; file None: not found."""
-    # A static program is no error: ldd says so, with an exit code of 1.
+def _libraries_of(program: Path) -> list[tuple[str, Path | None]]:
+    """Return `(name, file)` of each library that `program` needs, with its loader.
+
+    The file is None for a library that is not found.
+    """
+    # ldd ends with exit code 1 for a static program, which is not an error.
     listing = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
     found = re.findall(r"^\s+(\S+) => (?:(/\S+) \(|not found)", listing, re.MULTILINE)
     loader = re.findall(r"^\s+(/\S+) \(", listing, re.MULTILINE)

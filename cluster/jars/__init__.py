@@ -1,1 +1,1 @@
-"""Kafka releases and Spark connectors: fetched, checked and kept."""
+"""Kafka releases and Spark connectors: fetched, checked and cached."""

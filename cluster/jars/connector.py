@@ -1,4 +1,4 @@
-"""The jars of Spark's Kafka connector: fetched once with Maven, kept in the cache, verified at every use."""
+"""The jars of Spark's Kafka connector: fetched with Maven, cached and checked."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from cluster.jars.maven import Artifact, copy_runtime_jars
 from ebbtide.places import cache_dir
 
 VERSION = "4.0.0"
-"""Of the installed Spark's line 4.0, whose patch releases are interchangeable."""
+"""A connector of the installed Spark's line 4.0; its patch releases are interchangeable."""
 
 _LISTING = "jars.json"
 
 
 def connector_jars() -> list[Path]:
-    """The connector and what it needs beyond Spark's own jars. Raises `HarnessError` when it cannot be fetched."""
+    """Return the jars of the connector, without those that Spark has itself.
+
+    Raises `HarnessError` when they cannot be fetched.
+    """
     folder = cache_dir() / "spark-connector" / VERSION
     folder.parent.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(folder.parent / ".lock"):
-        found = _intact(folder)
+        found = _load_intact(folder)
         return found if found is not None else _fetch(folder)
 
 
@@ -52,8 +55,8 @@ def _fetch(folder: Path) -> list[Path]:
     return [folder / name for name in listing]
 
 
-def _intact(folder: Path) -> list[Path] | None:
-    """The jars, if all are there and as they were fetched."""
+def _load_intact(folder: Path) -> list[Path] | None:
+    """Return the jars if all are there and unchanged; None otherwise."""
     try:
         listing = msgspec.json.decode((folder / _LISTING).read_bytes(), type=dict[str, str])
         whole = all(_sha256(folder / name) == digest for name, digest in listing.items())
@@ -63,7 +66,7 @@ def _intact(folder: Path) -> list[Path] | None:
 
 
 def _artifact(jar: Path) -> str:
-    """The name of a jar without its version."""
+    """Return the name of a jar without its version."""
     return re.sub(r"-\d[^_-]*$", "", jar.stem)
 
 

@@ -1,7 +1,7 @@
-"""Asks the user's own Maven for artifacts: a pom goes in, a folder of jars comes out.
+"""Asks the user's Maven for artifacts: a pom goes in, a folder of jars comes out.
 
-Maven's settings, mirrors, proxies and local repository are the user's, untouched; MAVEN_ARGS counts also
-with a Maven too old to know it. Checksums are enforced.
+Maven's settings, mirrors, proxies and local repository are the user's and stay unchanged. MAVEN_ARGS also works with
+a Maven that is too old to know it. Checksums are enforced.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class ArtifactMissing(HarnessError):
 def copy_runtime_jars(
     artifacts: Sequence[Artifact], into: Path, log: Path, on_jar: Callable[[int], None] = lambda count: None
 ) -> None:
-    """Put `artifacts` and all that they need at run time into `into`, a folder.
+    """Copy `artifacts` and everything that they need at run time into a folder.
 
-    `on_jar` hears how many jars have been seen so far. Maven's output goes to `log`. Raises
-    `ArtifactMissing`, or `HarnessError` for every other way in which this fails.
+    `on_jar` is called with the number of jars seen so far. Maven's output goes to `log`. Raises `ArtifactMissing`, or
+    `HarnessError` for every other failure.
     """
     maven = shutil.which("mvn")
     if maven is None:
-        raise HarnessError("no Maven client on this host; it downloads the Kafka releases", next=INSTALL)
+        raise HarnessError("no Maven on this host; Ebbtide needs it to download Kafka releases", next=INSTALL)
     if find_java() is None:
         raise HarnessError("no Java on this host; Maven and Kafka need it", next=INSTALL)
     environment = dict(os.environ)
@@ -72,7 +72,7 @@ def copy_runtime_jars(
         command += ["-Dstyle.color=never", _COPY_GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={into}"]
         code, output = _run(command, environment, log, on_jar)
     if code != 0:
-        raise _failure(code, output, log)
+        raise _maven_error(code, output, log)
 
 
 def _pom(artifacts: Sequence[Artifact]) -> str:
@@ -107,14 +107,14 @@ def _run(
         process.stdout.close()
 
 
-def _failure(code: int, output: list[str], log: Path) -> HarnessError:
-    """Say in one sentence what Maven's errors mean."""
+def _maven_error(code: int, output: list[str], log: Path) -> HarnessError:
+    """Return the error that says in one sentence what Maven's errors mean."""
     text = "\n".join(output)
     where = f"Maven's output: {log}"
     missing = re.search(r"(?:Could not find artifact|Failure to find) (\S+)", text)
     for pattern, what, next_ in (
         (r"No space left on device|Disk quota exceeded", "no space left on the disk while fetching", "df -h"),
-        (r"Checksum validation failed[^\n]*", "a download does not match its checksum; nothing was kept", None),
+        (r"Checksum validation failed[^\n]*", "a download does not match its checksum, so that nothing was kept", None),
         (r"offline mode", "Maven is set to work offline, and the jars are not in its local repository", None),
         (r"JAVA_HOME[^\n]*", "Maven does not find Java", INSTALL),
     ):

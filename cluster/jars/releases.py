@@ -1,9 +1,9 @@
-"""Kafka releases by version: fetched once with Maven, kept in the per-user cache, verified at every use.
+"""Kafka releases by version: fetched with Maven, cached and checked.
 
-A release is a folder `<cache>/kafka/<version>/` with `jars/` and `release.json`, which lists each jar's size
-and SHA-256 as fetched (Maven has checked the repository's checksums by then). It is put together beside its
-place and renamed into it, under one lock for the whole cache, since Maven's local repository is not made for
-two writers. Every use compares names and sizes; `cached(verify=True)` and `fetch` hash the content as well.
+A release is a folder `<cache>/kafka/<version>/` with `jars/` and `release.json`. The JSON lists each jar's size and
+SHA-256 as fetched; Maven has checked the repository's checksums by then. The folder is made beside its final place
+and renamed, under one lock for the whole cache, since Maven's local repository does not support two writers. Every
+use compares names and sizes; `cached_releases(verify=True)` and `fetch` also hash the content.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ LOG_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
 )
-"""JVM options with which every release logs to stdout as `2026-01-31T23:59:59.123Z [thread] LEVEL class - text`.
+"""JVM options with which each release logs to stdout as `2026-01-31T23:59:59.123Z [thread] LEVEL class - text`.
 
 System properties, not a file: a configuration folder on the class path would rule out class data sharing.
 """
 
 _KAFKA = "kafka_2.13"
 
-# Every release so far is compiled against slf4j-api 1.7; a later one gets the binding of its own slf4j. The
-# simple binding starts faster than log4j2, and gives all releases one form of log.
+# Every release so far is compiled against slf4j-api 1.7; a later release gets the binding of its own slf4j. The
+# simple binding starts faster than log4j2, and gives the logs of all releases the same format.
 _LOG_BINDING = Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36")
 
 _LISTING = "release.json"
@@ -51,10 +51,10 @@ _PART = ".fetch-"
 
 
 class CachedRelease(msgspec.Struct, frozen=True, kw_only=True):
-    """A release in the cache. `problem` says why it cannot be used; None: it is as it was fetched.
+    """A release in the cache.
 
-    `dir` is the release's own folder: what is derived from the jars may be kept there, outside `jars/`, and
-    goes when the release is fetched anew.
+    `problem` says why it cannot be used; None if it is as it was fetched. `dir` is the release's own folder. Data
+    derived from the jars may be kept there, outside `jars/`; it is deleted when the release is fetched anew.
     """
 
     version: str
@@ -65,12 +65,15 @@ class CachedRelease(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def jar_paths(self) -> list[Path]:
-        """The class path, in an order that is the same each time."""
+        """The class path, always in the same order."""
         return [self.dir / "jars" / name for name in self.jars]
 
 
 class FetchEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress: `waiting` for another fetch, `fetching` (with the jars seen so far), `fetched`, or `cached`."""
+    """Progress of a fetch.
+
+    `waiting` for another fetch, `fetching` (with the jars seen so far), `fetched`, or `cached`.
+    """
 
     version: str
     phase: Literal["waiting", "fetching", "fetched", "cached"]
@@ -92,12 +95,15 @@ class _JarListing(msgspec.Struct, frozen=True, kw_only=True):
     jars: dict[str, _Jar]
 
 
-def _silent(event: FetchEvent) -> None:
+def _ignore_event(event: FetchEvent) -> None:
     pass
 
 
 def jars_of(version: str) -> list[Path]:
-    """The class path of a cached release, without network. Raises `HarnessError` if it is missing or damaged."""
+    """Return the class path of a cached release, without network.
+
+    Raises `HarnessError` if the release is missing or damaged.
+    """
     parse_version(version)
     release = _load(version)
     if release is None:
@@ -112,16 +118,19 @@ def jars_of(version: str) -> list[Path]:
     return release.jar_paths
 
 
-def cached(verify: bool = False) -> list[CachedRelease]:
-    """The releases in the cache, oldest first; `verify` hashes every jar."""
-    root = _root()
+def cached_releases(verify: bool = False) -> list[CachedRelease]:
+    """Return the releases in the cache, oldest first; `verify` hashes every jar."""
+    root = _releases_dir()
     names = [path.name for path in root.iterdir() if not path.name.startswith(".")] if root.is_dir() else []
     versions = sorted((name for name in names if re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", name)), key=Version)
     return [release for version in versions if (release := _load(version, verify)) is not None]
 
 
-def ensure(versions: Iterable[str], progress: Progress = _silent) -> list[CachedRelease]:
-    """The named releases, fetching those that are missing or damaged; all versions are checked first."""
+def ensure(versions: Iterable[str], progress: Progress = _ignore_event) -> list[CachedRelease]:
+    """Return the named releases; fetches those that are missing or damaged.
+
+    All versions are checked before anything is fetched.
+    """
     wanted = list(dict.fromkeys(versions))
     for version in wanted:
         parse_version(version)
@@ -132,18 +141,18 @@ def ensure(versions: Iterable[str], progress: Progress = _silent) -> list[Cached
     ]
 
 
-def fetch(version: str, progress: Progress = _silent) -> CachedRelease:
-    """The release, its content hashed; downloaded when it is missing or damaged.
+def fetch(version: str, progress: Progress = _ignore_event) -> CachedRelease:
+    """Return the release, its content hashed; downloads it if missing or damaged.
 
-    Raises `UsageError` for what is no release, `HarnessError` when Maven, the network or the disk fails.
+    Raises `UsageError` for an unknown release, `HarnessError` when Maven, the network or the disk fails.
     """
     parse_version(version)
-    intact = _intact(version)
+    intact = _load_intact(version)
     if intact is not None:
         progress(FetchEvent(version=version, phase="cached", jars=len(intact.jars)))
         return intact
-    with _disk_errors(_root()), _locked(version, progress):
-        intact = _intact(version)
+    with _translate_disk_errors(_releases_dir()), _lock_cache(version, progress):
+        intact = _load_intact(version)
         if intact is not None:
             progress(FetchEvent(version=version, phase="cached", jars=len(intact.jars)))
             return intact
@@ -155,12 +164,12 @@ def fetch(version: str, progress: Progress = _silent) -> CachedRelease:
         return release
 
 
-def _root() -> Path:
+def _releases_dir() -> Path:
     return cache_dir() / "kafka"
 
 
 def _load(version: str, verify: bool = False) -> CachedRelease | None:
-    folder = _root() / version
+    folder = _releases_dir() / version
     if not folder.is_dir():
         return None
     try:
@@ -176,16 +185,16 @@ def _load(version: str, verify: bool = False) -> CachedRelease | None:
     )
 
 
-def _intact(version: str) -> CachedRelease | None:
+def _load_intact(version: str) -> CachedRelease | None:
     release = _load(version, verify=True)
     return release if release is not None and release.problem is None else None
 
 
 def _problem(folder: Path, listing: _JarListing, verify: bool) -> str | None:
-    """The first way in which `folder` differs from `listing`."""
+    """Return the first difference between `folder` and `listing`; None without one."""
     present = {path.name: path for path in folder.iterdir()} if folder.is_dir() else {}
     for name in present.keys() - listing.jars.keys():
-        return f"{name} was not there when it was fetched"
+        return f"{name} was not there when the release was fetched"
     for name, jar in listing.jars.items():
         if name not in present:
             return f"{name} is missing"
@@ -193,7 +202,7 @@ def _problem(folder: Path, listing: _JarListing, verify: bool) -> str | None:
         if size != jar.size:
             return f"{name} has {size} bytes instead of {jar.size}"
         if verify and _sha256(present[name]) != jar.sha256:
-            return f"{name} has another content than when it was fetched (SHA-256 differs)"
+            return f"{name} changed since it was fetched (its SHA-256 differs)"
     return None
 
 
@@ -203,7 +212,7 @@ def _sha256(path: Path) -> str:
 
 
 def _download(version: str, progress: Progress) -> CachedRelease:
-    root = _root()
+    root = _releases_dir()
     for left in root.glob(f"{_PART}*"):
         shutil.rmtree(left)
     log = root / f".maven-{version}.log"
@@ -231,7 +240,7 @@ def _download(version: str, progress: Progress) -> CachedRelease:
 def _copy_jars(version: str, jars: Path, log: Path, progress: Progress) -> None:
     """Fill `jars` with the release and the log binding that its slf4j-api accepts.
 
-    A binding of another slf4j is ignored by it: the brokers would log nothing, silently.
+    slf4j silently ignores a binding of another version: the brokers would log nothing.
     """
     _copy_jars_with(_LOG_BINDING, version, jars, log, progress)
     interface = next((path.stem.removeprefix("slf4j-api-") for path in jars.glob("slf4j-api-*.jar")), None)
@@ -251,14 +260,14 @@ def _copy_jars_with(binding: Artifact, version: str, jars: Path, log: Path, prog
             lambda count: progress(FetchEvent(version=version, phase="fetching", jars=count)),
         )
     except ArtifactMissing as error:
-        raise _unavailable(version, error) from None
+        raise _missing_error(version, error) from None
 
 
-def _unavailable(version: str, error: ArtifactMissing) -> HarnessError | UsageError:
-    """Tell a release that does not exist from one that the repository carries in part."""
+def _missing_error(version: str, error: ArtifactMissing) -> HarnessError | UsageError:
+    """Return the error for a release that does not exist or is only there in part."""
     if error.artifact != f"org.apache.kafka:{_KAFKA}:{version}":
         return HarnessError(
-            f"Maven's repository has Kafka {version}, but not all that it needs",
+            f"Maven's repository has Kafka {version}, but not everything that it needs",
             where=error.where,
             got=f"{error.artifact} is missing",
             next=f"ebbtide kafka fetch {nearest(version)}    (the nearest known)",
@@ -273,9 +282,9 @@ def _unavailable(version: str, error: ArtifactMissing) -> HarnessError | UsageEr
 
 
 @contextlib.contextmanager
-def _locked(version: str, progress: Progress) -> Iterator[None]:
-    _root().mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(_root() / _LOCK)
+def _lock_cache(version: str, progress: Progress) -> Iterator[None]:
+    _releases_dir().mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(_releases_dir() / _LOCK)
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
@@ -288,8 +297,8 @@ def _locked(version: str, progress: Progress) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _disk_errors(root: Path) -> Iterator[None]:
-    """Turn what the disk refuses into a message."""
+def _translate_disk_errors(root: Path) -> Iterator[None]:
+    """Turn an `OSError` of the disk into a `HarnessError`."""
     try:
         yield
     except OSError as error:

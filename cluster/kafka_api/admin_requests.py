@@ -1,7 +1,7 @@
-"""What can be asked of Kafka as an administrator, and how each request reads on the wire.
+"""The administrator's requests to Kafka, and how each one is encoded.
 
-Any broker takes them and forwards them to the active controller. Fixed versions that every KRaft release
-speaks (3.3 to 4.x).
+Any broker accepts them and forwards them to the active controller. The versions are fixed, and every KRaft release
+supports them (3.3 to 4.x).
 """
 
 from __future__ import annotations
@@ -33,15 +33,18 @@ _UPGRADE, _SAFE_DOWNGRADE = 1, 2
 
 
 class UnregisterBrokerRequest(ApiMessage, load_json=cluster.kafka_api.schemas):  # type: ignore[call-arg, misc]
-    """API key 64."""
+    """UnregisterBroker request, API key 64."""
 
 
 class UnregisterBrokerResponse(ApiMessage, load_json=cluster.kafka_api.schemas):  # type: ignore[call-arg, misc]
-    """API key 64."""
+    """UnregisterBroker response, API key 64."""
 
 
 class Reassign(msgspec.Struct, frozen=True, kw_only=True, tag="reassign"):
-    """The partition's replicas shall be these, the preferred leader first; None cancels what is under way."""
+    """Make `replicas` the partition's replicas, the preferred leader first.
+
+    None cancels the reassignment that is under way.
+    """
 
     topic: str
     partition: int
@@ -49,7 +52,10 @@ class Reassign(msgspec.Struct, frozen=True, kw_only=True, tag="reassign"):
 
 
 class Elect(msgspec.Struct, frozen=True, kw_only=True, tag="elect"):
-    """An election: of the preferred replica, or of any live one where the ISR is empty."""
+    """Elect a leader: the preferred replica, or with `unclean` any live replica.
+
+    An unclean election happens only where the ISR is empty.
+    """
 
     topic: str
     partition: int
@@ -57,7 +63,10 @@ class Elect(msgspec.Struct, frozen=True, kw_only=True, tag="elect"):
 
 
 class SetConfig(msgspec.Struct, frozen=True, kw_only=True, tag="set-config"):
-    """`resource` as in the metadata log: `topic:NAME`, `broker:ID` or `cluster`; value None deletes."""
+    """Set a dynamic config; value None deletes it.
+
+    `resource` is written as in the metadata log: `topic:NAME`, `broker:ID` or `cluster`.
+    """
 
     resource: str
     config: str
@@ -65,7 +74,10 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, tag="set-config"):
 
 
 class SetFeature(msgspec.Struct, frozen=True, kw_only=True, tag="set-feature"):
-    """Finalise a feature level; `downgrade`: it is below the one in force (a safe downgrade)."""
+    """Finalise a feature level.
+
+    `downgrade`: the level is below the level in force (a safe downgrade).
+    """
 
     feature: str
     level: int
@@ -88,7 +100,7 @@ AdminRequest = Reassign | Elect | SetConfig | SetFeature | DeleteTopic | Unregis
 
 
 class AdminAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Kafka's answer: the error by its protocol name (`NONE`: carried out) and its message."""
+    """Kafka's answer: the error's protocol name (`NONE` on success) and its message."""
 
     broker: str
     error: str
@@ -96,7 +108,7 @@ class AdminAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ask(connection: BrokerConnection, request: AdminRequest, timeout_s: float) -> AdminAnswer:
-    """Put the request to one broker. Raises `WireError` when there is no answer."""
+    """Send the request to one broker. Raises `WireError` when no answer comes."""
     timeout_ms = round(timeout_s * 1000)
     match request:
         case Reassign():
@@ -114,7 +126,7 @@ def ask(connection: BrokerConnection, request: AdminRequest, timeout_s: float) -
             wish = UnregisterBrokerRequest(broker_id=request.broker)
             answers = [connection.ask(wish, UnregisterBrokerResponse, 0)]
     wrong = next((one for one in answers if one.error_code != 0), answers[0])
-    # for_code knows no code 0 by a protocol name.
+    # for_code has no protocol name for code 0.
     error = "NONE" if wrong.error_code == 0 else str(for_code(wrong.error_code).message)
     return AdminAnswer(broker=connection.address, error=error, message=getattr(wrong, "error_message", None) or "")
 

@@ -1,8 +1,8 @@
-"""One plain connection to one broker, for questions that must not wait for anyone else.
+"""A plain connection to one broker, for questions that only it may answer.
 
-kafka-python's client looks for a live node, retries and backs off; a sampler must ask *this* broker now and
-give up soon. The requests and responses are kafka-python's protocol classes, in fixed non-flexible versions
-that every KRaft release speaks (3.3 to 4.x).
+kafka-python's client looks for a live node, retries and backs off. A sampler must ask *this* broker now and give up
+soon. The requests and responses are kafka-python's protocol classes, in fixed non-flexible versions that every KRaft
+release supports (3.3 to 4.x).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NONE = 0
 """Kafka's error code for success."""
 
 DESCRIBE_TOPIC_PARTITIONS = 75
-"""API key, in brokers from 3.8 on (KAFKA-15585)."""
+"""The API key; brokers from 3.8 on support it (KAFKA-15585)."""
 
 _API_VERSIONS_VERSION = 0
 _DESCRIBE_VERSION = 0
@@ -40,25 +40,31 @@ _RESPONSE_BYTES_MAX = 16 << 20
 
 
 class WireError(Exception):
-    """The broker could not be asked, or did not answer in time; the connection is closed."""
+    """The broker did not answer in time or could not be asked.
+
+    The connection is closed.
+    """
 
 
 class CachedPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition as a broker's metadata cache has it; leader -1: none."""
+    """One partition in a broker's metadata cache; leader -1 means none."""
 
     leader: int
     isr: tuple[int, ...]
 
 
 class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
-    """Registered brokers (id -> `host:port`) and the partitions of the topics that were asked for."""
+    """Registered brokers (id -> `host:port`), and the partitions of the asked topics."""
 
     brokers: dict[int, str]
     partitions: dict[tuple[str, int], CachedPartition]
 
 
 class OffsetAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition's answer to ListOffsets; `error` is Kafka's code, `leader_epoch` None where absent."""
+    """One partition's answer to ListOffsets.
+
+    `error` is Kafka's error code; `leader_epoch` is None where absent.
+    """
 
     topic: str
     partition: int
@@ -70,7 +76,7 @@ class OffsetAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class DescribedPartition(msgspec.Struct, frozen=True, kw_only=True):
     """One partition as a broker describes it (KIP-966).
 
-    Leader -1: none that it knows to be alive; a null ELR: it does not say.
+    Leader -1: the broker knows no live leader. An ELR of None: the broker does not say.
     """
 
     topic: str
@@ -91,7 +97,10 @@ class TopicAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerConnection:
-    """A socket to `host:port`; every question connects if need be, and a failed one leaves it closed."""
+    """A socket to `host:port`.
+
+    Each request connects if needed; a failed request closes the connection.
+    """
 
     def __init__(self, address: str, *, connect_timeout_s: float, request_timeout_s: float) -> None:
         self.address = address
@@ -123,13 +132,16 @@ class BrokerConnection:
             raise WireError(f"{self.address}: {error}") from None
 
     def close(self) -> None:
-        """Close the socket, if open."""
+        """Close the socket if it is open."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
     def list_offsets(self, partitions: list[tuple[str, int]], timestamp: int) -> list[OffsetAnswer]:
-        """ListOffsets v5 with `EARLIEST` or `LATEST`, read_uncommitted: LATEST is the HW. Raises `WireError`."""
+        """Send ListOffsets v5 with `EARLIEST` or `LATEST`. Raises `WireError`.
+
+        The isolation level is read_uncommitted, so that LATEST is the HW.
+        """
         topics: dict[str, list[Any]] = {}
         for topic, partition in partitions:
             item = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
@@ -155,7 +167,10 @@ class BrokerConnection:
         ]
 
     def metadata(self, topics: list[str]) -> ClusterState:
-        """Metadata v8, without creating topics; partitions in error are left out. Raises `WireError`."""
+        """Send Metadata v8, which creates no topics. Raises `WireError`.
+
+        Partitions in error are left out.
+        """
         request = MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=False,
@@ -174,14 +189,14 @@ class BrokerConnection:
         )
 
     def api_keys(self) -> frozenset[int]:
-        """The API keys that the broker speaks. Raises `WireError`."""
+        """Return the API keys that the broker supports. Raises `WireError`."""
         response = self.ask(ApiVersionsRequest(), ApiVersionsResponse, _API_VERSIONS_VERSION)
         return frozenset(item.api_key for item in response.api_keys)
 
     def describe(self, topics: Sequence[str]) -> list[DescribedPartition]:
-        """DescribeTopicPartitions v0; topics in error are left out. Raises `WireError`.
+        """Send DescribeTopicPartitions v0. Raises `WireError`.
 
-        A broker that does not speak it (`api_keys`) closes the connection.
+        Topics in error are left out. A broker that does not support it (`api_keys`) closes the connection.
         """
         kind = DescribeTopicPartitionsRequest.TopicRequest
         request = DescribeTopicPartitionsRequest(
@@ -204,11 +219,14 @@ class BrokerConnection:
         ]
 
     def create_topic(self, name: str, assignment: Sequence[Sequence[int]], config: dict[str, str]) -> TopicAnswer:
-        """CreateTopics v4 of one topic; `assignment` lists the replicas of each partition. Raises `WireError`."""
+        """Send CreateTopics v4 for one topic. Raises `WireError`.
+
+        `assignment` lists the replicas of each partition.
+        """
         kind = CreateTopicsRequest.CreatableTopic
         topic = kind(
             name=name,
-            # Kafka wants -1 for both where the assignment says them.
+            # Kafka requires -1 for both where an assignment is given.
             num_partitions=-1,
             replication_factor=-1,
             assignments=[
@@ -223,7 +241,10 @@ class BrokerConnection:
         return TopicAnswer(topic=answer.name, error=answer.error_code, message=answer.error_message or "")
 
     def ask(self, request: Any, response: Any, version: int) -> Any:
-        """Send one of kafka-python's requests and return its decoded answer. Raises `WireError`."""
+        """Send one of kafka-python's requests and return its decoded answer.
+
+        Raises `WireError`.
+        """
         self.connect()
         assert self._socket is not None
         self._correlation += 1
@@ -236,7 +257,7 @@ class BrokerConnection:
                 raise OSError(f"an answer of {length} bytes")
             data = self._read(length)
         except OSError as error:
-            # A late answer must never be taken for the next question's, so the connection goes.
+            # A late answer must never be read as the answer to the next request, so that the connection is closed.
             self.close()
             raise WireError(f"{self.address}: {error}") from None
         try:

@@ -211,12 +211,12 @@ def _find_or_build_image(client: DockerClient, note: Callable[[str], None]) -> s
     built = images.built_images(client)
     if built:
         return built[-1].reference
-    cached = [release.version for release in releases.cached() if release.problem is None]
+    cached = [release.version for release in releases.cached_releases() if release.problem is None]
     kafka = cached[-1] if cached else KNOWN[-1].version
     found = images.find_image(client, kafka)
     if found is not None:
         return found.reference
-    lacking = images.can_build(kafka)
+    lacking = images.why_not_buildable(kafka)
     if lacking is not None:
         raise Unusable("no image for a helper container", got=lacking, next=f"ebbtide image build {kafka}")
     return images.build_image(client, kafka, note).reference

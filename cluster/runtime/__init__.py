@@ -1,1 +1,1 @@
-"""Runtimes: where the nodes of a cluster live."""
+"""Runtimes: where the nodes of a cluster run, as processes or in containers."""

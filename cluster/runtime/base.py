@@ -1,7 +1,6 @@
-"""The interface of a runtime: what faults, workloads and the runner may ask of the place where nodes live.
+"""The interface of a runtime, for faults, workloads and the runner.
 
-Faults act on a node's pid, network namespace and volume only, so that every fault works the same on every
-runtime.
+Faults act only on a node's pid, network namespace and volume, so that every fault works the same on every runtime.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogLoss(msgspec.Struct, frozen=True, kw_only=True):
-    """What a power loss did to one partition's log: bytes and log end offsets (LEO) before and after.
+    """What a power loss did to one partition's log.
 
-    `lost_bytes` of the content before did not come back; more than the difference of the sizes where a tail
-    came back as zeros.
+    Sizes in bytes and log end offsets (LEO), before and after. `lost_bytes` of the content before did not come back;
+    they exceed the difference of the sizes where a tail came back as zeros.
     """
 
     bytes_before: int
@@ -47,10 +46,14 @@ class LogLoss(msgspec.Struct, frozen=True, kw_only=True):
 class PowerLoss(msgspec.Struct, frozen=True, kw_only=True):
     """What a power loss did to one node's volume; `logs` is keyed `topic-partition`.
 
-    `volume_down`: a probe saw the volume refuse a write before it was unmounted. `unsynced_there`: a file written when
-    the node started, and never fsynced, was on it before; `unsynced_gone`: it is not any more. By truncate every log
-    but the metadata log was cut back to its recovery point; no volume was asked, and all three are true.
-    `lost_bytes` is the sum over `logs`.
+    - `volume_down`: a probe saw the volume refuse a write before it was unmounted.
+    - `unsynced_there`: the file that is written at each start of the node, and never fsynced, was on the volume
+      before.
+    - `unsynced_gone`: that file is not there any more.
+    - `lost_bytes`: the sum over `logs`.
+
+    By truncate, every log except the metadata log was cut back to its recovery point. No volume was asked then, and
+    the first three are true.
     """
 
     method: PowerLossMethod
@@ -62,10 +65,10 @@ class PowerLoss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiskReplacement(msgspec.Struct, frozen=True, kw_only=True):
-    """What a replaced disk took: every log of the node, keyed `topic-partition`, all of it.
+    """What a replaced disk took: all logs of the node, keyed `topic-partition`.
 
-    `left` are the partition folders that are there before the node starts again (none, if the disk is new);
-    the cluster ids are those of meta.properties on the old and on the new disk.
+    `left` are the partition folders that exist before the node starts again (none if the disk is new). The cluster
+    ids are those of meta.properties on the old disk and on the new disk.
     """
 
     lost_bytes: int
@@ -76,44 +79,54 @@ class DiskReplacement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Network(Protocol):
-    """Cuts between nodes, and limits; a cut drops packets silently, as a broken switch does."""
+    """Cuts and limits between nodes; a cut drops packets silently."""
 
     def cut(self, cuts: Iterable[Cut]) -> None:
-        """Add cuts to those in force."""
+        """Add `cuts` to the cuts in force."""
 
     def limit(self, pairs: Collection[Cut], rate_bytes_s: int) -> None:
-        """Let no more than that pass each of `pairs`, one direction each. Raises `HarnessError`."""
+        """Limit each of `pairs` (one direction) to `rate_bytes_s`. Raises `HarnessError`."""
 
     def limit_counts(self) -> Mapping[Cut, LimitCounts]:
-        """The pairs that are limited now, as the kernel says."""
+        """Return what the kernel counts for each pair that is limited now."""
 
     def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:
-        """Send `size_bytes` over each of `pairs` at once, and see what arrives when."""
+        """Send `size_bytes` over each of `pairs` in turn, and measure what arrives when."""
 
     def heal(self) -> None:
         """Remove every cut and every limit."""
 
     def passing_pairs(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
-        """Those of `pairs` whose probe packet, sent in the source's namespace, arrives in the target's.
+        """Return those of `pairs` whose probe packet arrives within `timeout_s`.
 
-        One direction each, all at once; a pair that does not pass takes the whole `timeout_s`.
+        The packet is sent in the source's namespace to the target's, one direction each, all at once. A pair that
+        does not pass takes the whole `timeout_s`.
         """
 
     def dropped_packets(self) -> Mapping[Cut, int]:
-        """Packets dropped so far, by cut in force."""
+        """Return how many packets each cut in force has dropped so far."""
 
 
 class Wire(Protocol):
     """Kafka-aware proxies between nodes and those they connect to."""
 
     def intercept(self, nodes: Mapping[int, str]) -> None:
-        """Have all connections of these nodes (id to name; CLIENTS too) pass a proxy; called before `prepare`."""
+        """Send all connections of these nodes through a proxy; call it before `prepare`.
+
+        `nodes` maps ids to names and may contain CLIENTS.
+        """
 
     def send(self, node_id: int, command: Command) -> None:
-        """Tell the node's proxy. Raises `HarnessError` when there is none, or it died."""
+        """Send a command to the node's proxy.
+
+        Raises `HarnessError` when the node has no proxy, or the proxy died.
+        """
 
     def poll(self) -> list[tuple[int, WireEvent]]:
-        """What happened at which node since the last call. Raises `HarnessError` when a proxy died."""
+        """Return `(node, event)` for the events since the last call.
+
+        Raises `HarnessError` when a proxy died.
+        """
 
 
 class ClientProcess(Protocol):
@@ -122,14 +135,17 @@ class ClientProcess(Protocol):
     pid: int
 
     def exit_status(self) -> int | None:
-        """None while it runs; then its exit code, or minus the signal that ended it."""
+        """Return None while it runs, then its exit code or minus the signal that ended it."""
 
     def kill(self) -> int:
-        """SIGKILL, and wait until it is reaped; its exit status. Nothing is sent when it is gone."""
+        """Send SIGKILL, wait until the process is reaped, and return its exit status.
+
+        Nothing is sent when it has ended.
+        """
 
 
 class StartClient(Protocol):
-    """The shape of `Runtime.start_client`, for what needs no more of a runtime."""
+    """The type of `Runtime.start_client`, for code that needs only this of a runtime."""
 
     def __call__(self, argv: Sequence[str], *, name: str, output: Path) -> ClientProcess:
         """Start `argv` as the client `name`, stdout and stderr appended to `output`."""
@@ -144,72 +160,91 @@ class Runtime(Protocol):
 
     @property
     def network(self) -> Network:
-        """Where cuts are made."""
+        """The network, on which cuts and limits are made."""
 
     @property
     def wire(self) -> Wire:
-        """Where requests are held, delayed and dropped."""
+        """The wire proxies, which hold, delay, drop and duplicate requests."""
 
     def prepare(self) -> None:
         """Make namespaces and volumes and format them; starts nothing.
 
-        Raises `HarnessError`, or `UsageError` for a property that Kafka does not take.
+        Raises `HarnessError`, or `UsageError` for a property that Kafka does not accept.
         """
 
     def start(self, node_ids: Sequence[int]) -> None:
         """Start the processes of nodes that are down; returns once they run, ready or not."""
 
     def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
-        """Wait until each process runs and answers, and each broker is registered anew and unfenced.
+        """Wait until each process answers and each broker is registered anew and unfenced.
 
-        Raises `HarnessError` with the end of its log when a process died, `UsageError` when it died of a property of
-        the scenario's, `WaitExpired` otherwise.
+        Raises `HarnessError` with the end of its log when a process died, `UsageError` when it died because of a
+        property in the scenario, `WaitExpired` otherwise.
         """
 
     def stop(self, node_id: int, timeout_s: float) -> None:
-        """Clean stop (SIGTERM); raises `WaitExpired` when the process outlives `timeout_s`."""
+        """Stop the process cleanly (SIGTERM). Raises `WaitExpired` after `timeout_s`."""
 
     def kill(self, node_id: int) -> None:
-        """SIGKILL, and wait until the process is gone."""
+        """Send SIGKILL, and wait until the process has ended."""
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP."""
 
     def resume(self, node_id: int) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
 
     def pid(self, node_id: int) -> int | None:
-        """The pid on this host of the node's JVM; None while it is down."""
+        """Return the pid on this host of the node's JVM; None while it is down."""
 
     def exit_status(self, node_id: int) -> int | None:
-        """How the node's last process ended: its exit code, or minus the signal; None while one runs."""
+        """Return how the node's last process ended; None while one runs.
+
+        It is the exit code, or minus the signal.
+        """
 
     def lose_power(self, node_id: int) -> PowerLoss:
-        """SIGKILL, then everything the node did not fsync is gone; the node stays down."""
+        """Send SIGKILL, then lose all that the node did not fsync; the node stays down."""
 
     def replace_disk(self, node_id: int) -> DiskReplacement:
-        """SIGKILL, then a new, empty disk, formatted for the same cluster; the node stays down."""
+        """Send SIGKILL, then format a new, empty disk; the node stays down.
+
+        It is formatted for the same cluster.
+        """
 
     def volume(self, node_id: int) -> Volume:
-        """The node's volume. Raises `HarnessError` where nodes have none (power loss by truncate)."""
+        """Return the node's volume.
+
+        Raises `HarnessError` where nodes have no volumes (power loss by truncate).
+        """
 
     def slow_down(self, node_id: int, delay_s: float, period_s: float) -> Pulses:
-        """Freeze the node's volume for `delay_s` of every `period_s`. Raises `HarnessError` as `volume` does."""
+        """Freeze the node's volume for `delay_s` of every `period_s`.
+
+        Raises `HarnessError` as `volume` does.
+        """
 
     def data_dir(self, node_id: int) -> Path:
-        """The node's log.dirs folder as this process sees it (partition folders lie directly in it)."""
+        """Return the node's log.dirs folder as this process sees it.
+
+        Partition folders lie directly in it.
+        """
 
     def log_file(self, node_id: int) -> Path:
-        """The node's own log, appended over restarts."""
+        """Return the node's own log, which restarts append to."""
 
     def start_client(self, argv: Sequence[str], *, name: str, output: Path) -> ClientProcess:
-        """Start `argv` in the client namespace, stdout and stderr appended to `output`; it dies with the harness.
+        """Start `argv` in the client namespace; it dies with the harness.
 
-        Raises `HarnessError`. That the program itself cannot run shows in its exit status and output.
+        stdout and stderr are appended to `output`. Raises `HarnessError`. A program that cannot run shows in its exit
+        status and output.
         """
 
     def bootstrap_servers(self) -> list[str]:
-        """`host:port` of every broker, as clients reach them."""
+        """Return `host:port` of every broker, as clients reach them."""
 
     def close(self) -> None:
-        """Kill what runs and undo everything made outside the run folder; never raises for what is gone."""
+        """Kill what runs and undo what was made outside the run folder.
+
+        Never raises for what is already gone.
+        """

@@ -1,4 +1,7 @@
-"""Which runtime a run takes, and why: Docker where a daemon answers and has an image of the release, else local."""
+"""Chooses the runtime of a run, and says why.
+
+Docker where a daemon answers and has an image of the release, otherwise local.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,12 @@ class DockerChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     name = "docker"
 
-    def why(self) -> str:
-        """A line for the one who runs it."""
+    def describe(self) -> str:
+        """Return a line for the user that says which runtime was chosen, and why."""
         return f"runtime docker: daemon {self.daemon} answers, image {self.image.reference} ({self.image.why})"
 
-    def facts(self) -> dict[str, str]:
-        """What the manifest says of the host besides."""
+    def host_facts(self) -> dict[str, str]:
+        """Return what the manifest's `host` says about the runtime."""
         return {
             "docker": self.daemon,
             "image": self.image.reference,
@@ -43,48 +46,48 @@ class DockerChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LocalChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes as children of the harness. `reason`: why, in a clause."""
+    """Nodes as children of the harness. `reason` says why, in a clause."""
 
     reason: str = "asked for"
 
     name = "local"
 
-    def why(self) -> str:
-        """A line for the one who runs it."""
+    def describe(self) -> str:
+        """Return a line for the user that says which runtime was chosen, and why."""
         return f"runtime local: {self.reason}"
 
-    def facts(self) -> dict[str, str]:
-        """What the manifest says of the host besides."""
+    def host_facts(self) -> dict[str, str]:
+        """Return what the manifest's `host` says about the runtime."""
         return {}
 
 
 Choice = DockerChoice | LocalChoice
 
 
-def check_wish(asked: Asked, image: str | None, releases: int) -> None:
-    """Raises `UsageError` where the options contradict each other."""
+def check_options(asked: Asked, image: str | None, releases: int) -> None:
+    """Raise `UsageError` where the options contradict each other."""
     if image is not None and asked == "local":
-        raise UsageError("--image names an image for the docker runtime", got="--runtime local")
+        raise UsageError("--image needs the docker runtime", got="--runtime local")
     if image is not None and releases > 1:
         raise UsageError("--image names one image, which holds one release", got=f"{releases} releases in --kafka")
 
 
 def choose_runtime(asked: Asked, kafka: str, image: str | None, note: Callable[[str], None]) -> Choice:
-    """The runtime for a run of release `kafka`; `image` (any reference) means docker.
+    """Return the runtime for a run of release `kafka`; an `image` means docker.
 
-    Builds an image where none is there; `note` hears of it. Raises `EbbtideError` when docker was asked for and
-    cannot be; `auto` then takes the local runtime and says why.
+    Builds an image where none exists; `note` is called with a line for each step. Raises `EbbtideError` when docker
+    was asked for and is impossible; `auto` then chooses the local runtime and says why.
     """
     if asked == "local":
         return LocalChoice()
     if asked == "docker" or image is not None:
-        return _docker(kafka, image, note)
+        return _choose_docker(kafka, image, note)
     if held() == "user namespace":
-        return LocalChoice(reason="a user namespace cannot enter what a Docker daemon makes")
+        return LocalChoice(reason="a user namespace cannot enter the namespaces of a Docker daemon's containers")
     try:
-        return _docker(kafka, None, note)
+        return _choose_docker(kafka, None, note)
     except HarnessError as error:
-        return LocalChoice(reason=_in_a_clause(error))
+        return LocalChoice(reason=_as_clause(error))
 
 
 def open_runtime(
@@ -97,8 +100,11 @@ def open_runtime(
     power_loss_method: PowerLossMethod,
     hold_write_back: bool,
 ) -> Runtime:
-    """The chosen runtime for one run, nothing of it made yet. Raises `HarnessError` without what it starts from."""
-    # Each brings libraries along that the other does without.
+    """Return the chosen runtime for one run; nothing of it is made yet.
+
+    Raises `HarnessError` when the release or Java is missing.
+    """
+    # Each imports libraries that the other does not need.
     match choice:
         case DockerChoice():
             from cluster.runtime.docker import DockerRuntime
@@ -126,24 +132,24 @@ def open_runtime(
             )
 
 
-def _docker(kafka: str, asked: str | None, note: Callable[[str], None]) -> DockerChoice:
+def _choose_docker(kafka: str, asked: str | None, note: Callable[[str], None]) -> DockerChoice:
     from cluster.host.containers import docker_errors, docker_host, open_client
-    from cluster.images import build_image, can_build, find_image
+    from cluster.images import build_image, find_image, why_not_buildable
 
     if held() == "user namespace":
-        raise _unreachable("root's powers reach no further than a user namespace")
+        raise _unreachable_error("root's privileges end at the user namespace")
     if not docker_host().startswith("unix://"):
-        raise _unreachable(f"DOCKER_HOST={docker_host()}")
+        raise _unreachable_error(f"DOCKER_HOST={docker_host()}")
     with open_client(docker_host()) as client:
-        with docker_errors("say what it is"):
+        with docker_errors("describe itself"):
             facts = client.info()
         if facts.get("OperatingSystem") == "Docker Desktop":
-            raise _unreachable("Docker Desktop, whose containers are in a virtual machine")
+            raise _unreachable_error("Docker Desktop, whose containers are in a virtual machine")
         if any("rootless" in option for option in facts.get("SecurityOptions") or ()):
-            raise _unreachable("a daemon that is not root itself")
+            raise _unreachable_error("a daemon that does not run as root")
         image = find_image(client, kafka, asked)
         if image is None:
-            if (lacking := can_build(kafka)) is not None:
+            if (lacking := why_not_buildable(kafka)) is not None:
                 raise HarnessError(
                     f"no image of Kafka {kafka}, and none can be built", got=lacking, next="--image REFERENCE"
                 )
@@ -151,13 +157,13 @@ def _docker(kafka: str, asked: str | None, note: Callable[[str], None]) -> Docke
     return DockerChoice(image=image, daemon=str(facts["ServerVersion"]))
 
 
-def _unreachable(got: str) -> HarnessError:
+def _unreachable_error(got: str) -> HarnessError:
     return HarnessError(
-        "the docker runtime takes a daemon of this host that root runs: containers are broken from outside",
+        "the docker runtime needs a daemon on this host that runs as root, since faults act from outside",
         got=got,
         next="--runtime local",
     )
 
 
-def _in_a_clause(error: EbbtideError) -> str:
+def _as_clause(error: EbbtideError) -> str:
     return error.what + "".join(f" ({text})" for text in (error.where, error.got) if text)

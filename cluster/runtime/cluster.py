@@ -1,7 +1,8 @@
-"""What every runtime on this host shares: volumes, the switch, properties, readiness, power loss, clients, the end.
+"""The common part of every runtime on this host.
 
-A runtime adds how a node's processes are started and which network namespace they are in. Everything in the
-run folder's `cluster/` is the nodes' own and goes on `close`; `logs/` stays, compressed.
+It covers volumes, the switch, properties, readiness, power loss, clients and the end. A runtime adds how a node's
+processes start, and in which network namespace they are. The run folder's `cluster/` belongs to the nodes and is
+deleted by `close`; `logs/` stays, compressed.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from cluster.host.volumes import Volume
 from cluster.host.writeback import WriteBackHold
 from cluster.runtime import storage
 from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
-from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, died, tail_of
-from cluster.runtime.log_losses import LogsBefore, logs_of_a_lost_disk
+from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, end_error, tail_of
+from cluster.runtime.log_losses import LogCopies, losses_of_a_whole_disk
 from cluster.runtime.properties import (
     BROKER_PORT,
     CONTROLLER_PORT,
     plan_cluster,
     properties_of,
-    refused_value,
+    refused_value_error,
 )
 from cluster.runtime.truncate import cut_to_recovery_points
 from cluster.wire.tap import Taps
@@ -55,25 +56,26 @@ class NodeProcess(Protocol):
     pid: int
 
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the process has not ended yet."""
 
     def exit_status(self) -> int | None:
-        """None while it runs; then its exit code, or minus the signal that ended it."""
+        """Return None while it runs, then its exit code or minus the signal that ended it."""
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal; nothing happens when it is gone."""
+        """Send a signal; does nothing when the process has ended."""
 
     def wait(self, timeout_s: float) -> int:
-        """Its exit status once it has ended. Raises `WaitExpired`."""
+        """Wait until the process has ended; returns its exit status. Raises `WaitExpired`."""
 
     def kill(self) -> object:
-        """SIGKILL, and wait until it is gone and reaped."""
+        """Send SIGKILL, and wait until the process has ended and is reaped."""
 
 
 class HostRuntime(ABC):
-    """See `cluster.runtime.base.Runtime`. `folder` is the run's; the ledger is closed by `close`.
+    """A runtime on this host; see `cluster.runtime.base.Runtime`.
 
-    `hold_write_back=False` lets the kernel write pages back as it likes, and a power loss may then lose nothing.
+    `folder` is the run's folder; `close` closes the ledger. `hold_write_back=False` lets the kernel write pages back
+    as usual, so that a power loss may lose nothing.
     """
 
     name: str
@@ -110,15 +112,15 @@ class HostRuntime(ABC):
         )
 
     def prepare(self) -> None:
-        """Make namespaces, volumes and the write-back hold, and format. Raises as `Runtime.prepare` does."""
+        """Make namespaces, volumes and the write-back hold, and format the nodes."""
         self.network.open()
         self._client_namespace = self.network.add_namespace(CLIENTS)
         self.wire.open({CLIENTS: self._client_namespace})
-        self._make_places()
+        self._make_node_places()
         if self.power_loss_method == "fs-shutdown":
             self._make_volumes()
         self._lay_out()
-        # StorageTool does not fsync. A machine that loses power was not formatted the second before.
+        # StorageTool does not fsync. A machine that loses power was formatted long before.
         for volume in self._volumes.values():
             volume.sync()
 
@@ -143,51 +145,48 @@ class HostRuntime(ABC):
         self._start_servers(node_ids)
 
     def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
-        """Wait until each process runs and answers, and each broker is registered anew and unfenced.
-
-        Raises as `Runtime.wait_ready` does.
-        """
+        """Wait until each node is ready; raises as `Runtime.wait_ready` does."""
         wait_until(
-            lambda: not self._lacking(node_ids),
+            lambda: not self._why_not_ready(node_ids),
             awaited=f"{', '.join(self.nodes[id].name for id in node_ids)} to be ready",
             timeout_s=timeout_s,
-            last_seen=lambda: "; ".join(self._lacking(node_ids)) or "all ready",
+            last_seen=lambda: "; ".join(self._why_not_ready(node_ids)) or "all ready",
             poll_s=0.05,
         )
 
     def stop(self, node_id: int, timeout_s: float) -> None:
-        """Clean stop (SIGTERM); raises `WaitExpired` when the process outlives `timeout_s`."""
-        process = self._running(node_id)
+        """Stop the process cleanly (SIGTERM). Raises `WaitExpired` after `timeout_s`."""
+        process = self._running_process(node_id)
         process.send(signal.SIGTERM)
         process.wait(timeout_s)
 
     def kill(self, node_id: int) -> None:
-        """SIGKILL, and wait until the process is gone and reaped."""
-        self._running(node_id).kill()
+        """Send SIGKILL, and wait until the process has ended and is reaped."""
+        self._running_process(node_id).kill()
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP."""
-        self._running(node_id).send(signal.SIGSTOP)
+        """Send SIGSTOP."""
+        self._running_process(node_id).send(signal.SIGSTOP)
 
     def resume(self, node_id: int) -> None:
-        """SIGCONT."""
-        self._running(node_id).send(signal.SIGCONT)
+        """Send SIGCONT."""
+        self._running_process(node_id).send(signal.SIGCONT)
 
     def pid(self, node_id: int) -> int | None:
-        """The pid of the node's JVM; None while it is down."""
+        """Return the pid of the node's JVM; None while it is down."""
         process = self._processes.get(node_id)
         return process.pid if process is not None and process.is_running() else None
 
     def exit_status(self, node_id: int) -> int | None:
-        """How the node's last process ended: its exit code, or minus the signal; None while one runs."""
+        """Return how the node's last process ended; None while one runs."""
         process = self._processes.get(node_id)
         return None if process is None else process.exit_status()
 
     def lose_power(self, node_id: int) -> PowerLoss:
-        """SIGKILL, then everything the node did not fsync is gone; the node stays down."""
+        """Send SIGKILL, then lose all that the node did not fsync; the node stays down."""
         if self.pid(node_id) is not None:
             self.kill(node_id)
-        before = LogsBefore(self.data_dir(node_id), self._cluster / "before" / self.nodes[node_id].name)
+        before = LogCopies(self.data_dir(node_id), self._cluster / "before" / self.nodes[node_id].name)
         try:
             if self.power_loss_method == "fs-shutdown":
                 volume = self._volumes[node_id]
@@ -212,12 +211,12 @@ class HostRuntime(ABC):
         )
 
     def replace_disk(self, node_id: int) -> DiskReplacement:
-        """SIGKILL, then a new, empty disk, formatted for the same cluster; the node stays down."""
+        """Send SIGKILL, then format a new, empty disk; the node stays down."""
         if self.pid(node_id) is not None:
             self.kill(node_id)
         data = self.data_dir(node_id)
         cluster_id_before = storage.cluster_id_in(data)
-        logs = logs_of_a_lost_disk(data)
+        logs = losses_of_a_whole_disk(data)
         if node_id in self._volumes:
             self._volumes[node_id].replace()
         else:
@@ -235,7 +234,7 @@ class HostRuntime(ABC):
         )
 
     def volume(self, node_id: int) -> Volume:
-        """The node's volume. Raises `HarnessError` where nodes have none (power loss by truncate)."""
+        """Return the node's volume; raises `HarnessError` where nodes have none."""
         if node_id not in self._volumes:
             raise HarnessError(
                 f"{self.nodes[node_id].name} has no volume of its own", next="run without --power-loss truncate"
@@ -243,31 +242,31 @@ class HostRuntime(ABC):
         return self._volumes[node_id]
 
     def slow_down(self, node_id: int, delay_s: float, period_s: float) -> Pulses:
-        """Freeze the node's volume for `delay_s` of every `period_s`. Raises `HarnessError` as `volume` does."""
+        """Freeze the node's volume for `delay_s` of every `period_s`."""
         slowness = Slowness(folder=self.volume(node_id).folder)
         self._ledger.record(slowness)
         return Pulses(slowness, delay_s, period_s)
 
     def data_dir(self, node_id: int) -> Path:
-        """The node's log.dirs folder; below the mount point, since Kafka takes no `lost+found` in it."""
+        """Return the log.dirs folder, below the mount point (Kafka refuses `lost+found`)."""
         return self._volume_folder(self.nodes[node_id]) / "kafka"
 
     def log_file(self, node_id: int) -> Path:
-        """The node's own log, appended over restarts; `close` compresses it to `<name>.log.gz`."""
+        """Return the node's own log; `close` compresses it to `<name>.log.gz`."""
         return self._folder / LOGS_DIR / f"{self.nodes[node_id].name}.log"
 
     def start_client(self, argv: Sequence[str], *, name: str, output: Path) -> Child:
-        """Start `argv` in the client namespace, stdout and stderr appended to `output`; it dies with the harness."""
+        """Start `argv` in the client namespace; it dies with the harness."""
         return start_child(self._ledger, argv, name=name, output=output, namespace=self._client_namespace)
 
     def bootstrap_servers(self) -> list[str]:
-        """`host:port` of every broker, as clients reach them."""
+        """Return `host:port` of every broker, as clients reach them."""
         return [f"{node.address}:{BROKER_PORT}" for node in self.nodes.values() if node.role == "broker"]
 
     def close(self) -> None:
-        """Kill what runs, undo the ledger, compress the logs; idempotent, never raises for what is gone.
+        """Kill what runs, undo the ledger and compress the logs. Idempotent.
 
-        Raises `HarnessError` when something on the host could not be undone.
+        Never raises for what is already gone. Raises `HarnessError` when something on the host could not be undone.
         """
         with held_back():
             for process in self._processes.values():
@@ -280,20 +279,20 @@ class HostRuntime(ABC):
                 _compress(log)
 
     @abstractmethod
-    def _make_places(self) -> None:
-        """Make what the nodes' processes will run in, before there is a volume or a file of theirs."""
+    def _make_node_places(self) -> None:
+        """Make what the nodes' processes will run in, before their volumes and files."""
 
     @abstractmethod
     def _start_formatting(self, node_ids: Sequence[int]) -> Mapping[int, NodeProcess]:
-        """Start each node's `_storage_tool`, which needs no network."""
+        """Start each node's `_format_program`, which needs no network."""
 
     @abstractmethod
     def _start_servers(self, node_ids: Sequence[int]) -> None:
-        """Start each node's `_server` in its network, and note it in `_processes`."""
+        """Start each node's `_server_program` in its network, and add it to `_processes`."""
 
     @abstractmethod
     def _namespace(self, node_id: int) -> Path:
-        """The path that enters a running node's network namespace."""
+        """Return the path that enters a running node's network namespace."""
 
     @property
     def _cluster(self) -> Path:
@@ -305,7 +304,7 @@ class HostRuntime(ABC):
     def _properties_file(self, node: NodeInfo) -> Path:
         return self._cluster / "properties" / f"{node.name}.properties"
 
-    def _running(self, node_id: int) -> NodeProcess:
+    def _running_process(self, node_id: int) -> NodeProcess:
         if self.pid(node_id) is None:
             raise HarnessError(f"{self.nodes[node_id].name} is down", next="start it first")
         return self._processes[node_id]
@@ -327,49 +326,49 @@ class HostRuntime(ABC):
         ended = {node_id: tool.wait(FORMAT_TIMEOUT_S) for node_id, tool in self._start_formatting(node_ids).items()}
         for node_id, status in ended.items():
             if status != 0:
-                raise self._died(self.nodes[node_id], "could not be formatted", status)
+                raise self._end_error(self.nodes[node_id], "could not be formatted", status)
 
-    def _died(self, node: NodeInfo, what: str, status: int | None) -> EbbtideError:
+    def _end_error(self, node: NodeInfo, what: str, status: int | None) -> EbbtideError:
         log = self.log_file(node.id)
-        return refused_value(self._plan.spec, node, tail_of(log)) or died(node.name, what, status, log)
+        return refused_value_error(self._plan.spec, node, tail_of(log)) or end_error(node.name, what, status, log)
 
-    def _server(self, node: NodeInfo) -> JavaProgram:
+    def _server_program(self, node: NodeInfo) -> JavaProgram:
         return JavaProgram(
             main=SERVER,
             arguments=(str(self._properties_file(node)),),
             options=(f"-XX:ErrorFile={self._folder}/{LOGS_DIR}/{node.name}-hs_err_%p.log",),
         )
 
-    def _storage_tool(self, node: NodeInfo) -> JavaProgram:
+    def _format_program(self, node: NodeInfo) -> JavaProgram:
         cluster = storage.cluster_id(self._ledger.run_id)
         properties = str(self._properties_file(node))
         arguments = storage.format_arguments(self._kafka, cluster, properties, self._plan.spec.features)
         return JavaProgram(main=storage.TOOL, arguments=tuple(arguments), heap_mb=TOOL_HEAP_MB)
 
-    def _lacking(self, node_ids: Sequence[int]) -> list[str]:
-        """What each node that is not ready lacks, in a sentence. Raises `HarnessError` when one died."""
+    def _why_not_ready(self, node_ids: Sequence[int]) -> list[str]:
+        """Return a sentence for each node that is not ready; raises if one died."""
         lacking = []
         brokers = self._quorum.poll().brokers
         for node_id in node_ids:
             node = self.nodes[node_id]
             if self.pid(node_id) is None:
-                raise self._died(node, "ended before it was ready", self.exit_status(node_id))
+                raise self._end_error(node, "ended before it was ready", self.exit_status(node_id))
             event = brokers.get(node_id)
-            if not self._answers(node):
+            if not self._accepts_connections(node):
                 lacking.append(
                     f"{node.name} does not answer on its port, its log ends: {tail_of(self.log_file(node_id), 1)}"
                 )
             elif node.role == "controller":
                 continue
-            # The log has milliseconds.
+            # The metadata log has milliseconds.
             elif event is None or event.at_ns < self._started_ns[node_id] - 1_000_000:
                 lacking.append(f"{node.name} is not registered")
             elif event.event != "unfenced":
                 lacking.append(f"{node.name} is registered and fenced")
         return lacking
 
-    def _answers(self, node: NodeInfo) -> bool:
-        """Whether its port accepts a connection, asked from its own namespace, where no cut can interfere."""
+    def _accepts_connections(self, node: NodeInfo) -> bool:
+        """Whether the node's port accepts a connection from its own namespace (no cuts)."""
         port = BROKER_PORT if node.role == "broker" else CONTROLLER_PORT
 
         def connect() -> None:

@@ -1,7 +1,7 @@
-"""The docker runtime: every node is a container, plugged into the same switch as on the local runtime.
+"""The docker runtime: every node is a container on the same switch as local nodes.
 
-Volumes, addresses, cuts, clients and proofs are the local runtime's (docs/decisions/docker-network.md); only
-the node's JVM, and what it runs on, come from an image.
+Volumes, addresses, cuts, clients and proofs are those of the local runtime (docs/decisions/docker-network.md). Only
+the node's JVM and its root file system come from an image.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import docker
 
 REQUEST_TIMEOUT_S = 30
-"""For one request to the daemon; starting a container takes half a second."""
+"""The timeout of a request to the daemon; starting a container takes half a second."""
 
 
 class DockerRuntime(HostRuntime):
@@ -54,7 +54,7 @@ class DockerRuntime(HostRuntime):
         self._client: docker.DockerClient | None = None
         self._containers: dict[int, NodeContainer] = {}
 
-    def _make_places(self) -> None:
+    def _make_node_places(self) -> None:
         self._client = connect()
         self._client.api.timeout = REQUEST_TIMEOUT_S
 
@@ -69,7 +69,7 @@ class DockerRuntime(HostRuntime):
         return _namespace_of(self._processes[node_id])
 
     def _create(self, node_ids: Sequence[int]) -> None:
-        """Make the containers, all at once: the daemon takes its time for each."""
+        """Make the containers, all at once, since the daemon is slow for each."""
         assert self._client is not None
         logs = self._folder / LOGS_DIR
         logs.mkdir(exist_ok=True)
@@ -84,7 +84,7 @@ class DockerRuntime(HostRuntime):
                         container.create,
                         self._image,
                         self._kafka,
-                        {"format": self._storage_tool(node), "run": self._server(node)},
+                        {"format": self._format_program(node), "run": self._server_program(node)},
                         log=self.log_file(node_id),
                         folders=[self._volume_folder(node), self._properties_file(node), logs],
                     )
@@ -95,7 +95,7 @@ class DockerRuntime(HostRuntime):
     def _start(self, node_ids: Sequence[int], task: Task) -> dict[int, ContainerProcess]:
         with ThreadPoolExecutor(len(self.nodes)) as several:
             starting = {node_id: several.submit(self._containers[node_id].start) for node_id in node_ids}
-        started = {node_id: self._containers[node_id].own(start.result()) for node_id, start in starting.items()}
+        started = {node_id: self._containers[node_id].adopt(start.result()) for node_id, start in starting.items()}
         for node_id, process in started.items():
             self._containers[node_id].check_sees(self.data_dir(node_id), process.pid)
             if task == "run":
@@ -103,7 +103,7 @@ class DockerRuntime(HostRuntime):
         if task == "run":
             self.wire.open({node_id: _namespace_of(process) for node_id, process in started.items()})
         for node_id, process in started.items():
-            self._containers[node_id].let_go(task, process)
+            self._containers[node_id].open_gate(task, process)
         return started
 
 

@@ -1,8 +1,9 @@
-"""A node's container: made once, started again after each fault, held at a gate until its network is plugged in.
+"""A node's container: made once, started again after each fault.
 
-The container has no network of Docker's. Its first process is a shell that waits on a pipe in the run folder
-for one word, `format` or `run`, and then becomes the JVM: same pid, so that signals and proofs are as on the
-local runtime. Folders are mounted at the paths they have on the host.
+The container has no network of Docker's. Its first process is a shell that waits at a gate, a named pipe in the run
+folder, until its network is plugged in. It reads one word, `format` or `run`, and becomes the JVM. The pid stays the
+same, so that signals and proofs work as on the local runtime. Folders are mounted at the paths that they have on the
+host.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ CLASS_ARCHIVE = Path("/opt/kafka/classes.jsa")
 
 GATE_TIMEOUT_S = 10.0
 ENDED_TIMEOUT_S = 10.0
-"""How long the daemon may take to notice that a process has ended."""
+"""How long (s) the daemon may take to notice that a process has ended."""
 
 WRONG_RELEASE = 64
-"""Exit code of a container whose image does not hold the release (sysexits: EX_USAGE)."""
+"""The exit code of a container whose image does not hold the release (sysexits: EX_USAGE)."""
 
 _HANDLED_BY_JVM = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
@@ -46,7 +47,7 @@ class NodeContainer:
     """The container of one node, from `create` on; the ledger removes it."""
 
     def __init__(self, client: docker.DockerClient, ledger: Ledger, node: NodeInfo, folder: Path) -> None:
-        """`folder` is the container's own in the run folder, for its gate."""
+        """`folder` is in the run folder; the container's gate is made in it."""
         self._client = client
         self._ledger = ledger
         self._node = node
@@ -58,66 +59,70 @@ class NodeContainer:
     def create(
         self, image: Image, kafka: str, programs: dict[Task, JavaProgram], *, log: Path, folders: Sequence[Path]
     ) -> None:
-        """Make the container of `image`, with `folders` mounted. Raises `HarnessError` when the daemon will not."""
+        """Make the container of `image`, with `folders` mounted. Raises `HarnessError`."""
         self._gate.parent.mkdir(parents=True, exist_ok=True)
         os.mkfifo(self._gate)
         script = _script(self._gate, log, image, kafka, programs)
         self._ledger.make(self._container, lambda: self._create(image, script, [self._gate, *folders]))
 
     def start(self) -> ProcessId:
-        """Start it; the process waits at the gate. Raises `HarnessError`."""
+        """Start the container; its process waits at the gate. Raises `HarnessError`."""
         with docker_errors(f"start the container {self._container.name}"):
             self._client.api.start(self._container.name)
             pid = self._client.api.inspect_container(self._container.name)["State"]["Pid"]
         try:
             return identify(pid)
         except ProcessLookupError:
-            raise self._elsewhere(f"pid {pid} is not a process of this host") from None
+            raise self._wrong_daemon_error(f"pid {pid} is not a process of this host") from None
 
-    def own(self, process: ProcessId) -> ContainerProcess:
-        """Write the process down: it outlives a daemon that is killed."""
+    def adopt(self, process: ProcessId) -> ContainerProcess:
+        """Write the process into the ledger, since it outlives a daemon that is killed."""
         entry = OwnedProcess(name=f"{self._node.name} in its container", process=process)
         self._ledger.record(entry)
         return ContainerProcess(self, entry, self._ledger)
 
     def check_sees(self, folder: Path, pid: int) -> None:
-        """Raise `HarnessError` unless the container's `folder` is the host's, file system and inode.
+        """Raise `HarnessError` unless the container sees the host's `folder`.
 
-        A daemon in another mount namespace than this process would show its containers what lies below the mount.
+        File system and inode are compared. A daemon in another mount namespace than this process shows its containers
+        what lies below the mount.
         """
         here = folder.stat()
         try:
             there = Path(f"/proc/{pid}/root{folder}").stat()
         except OSError as error:
-            raise self._elsewhere(f"{folder} cannot be seen in it: {error.strerror}") from None
+            raise self._wrong_daemon_error(f"{folder} cannot be seen in it: {error.strerror}") from None
         if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
-            raise self._elsewhere(f"{folder} is another folder in it than here")
+            raise self._wrong_daemon_error(f"{folder} is another folder in it than here")
 
-    def let_go(self, task: Task, process: ContainerProcess) -> None:
-        """Open the gate: the shell becomes the task's JVM. Raises `HarnessError` when it died before."""
+    def open_gate(self, task: Task, process: ContainerProcess) -> None:
+        """Open the gate: the shell becomes the task's JVM.
 
-        def opened() -> tuple[int] | None:
+        Raises `HarnessError` when the shell died before.
+        """
+
+        def open_for_writing() -> tuple[int] | None:
             if not process.is_running():
                 raise HarnessError(
-                    f"the container of {self._node.name} ended before it was told what to do",
+                    f"the container of {self._node.name} ended before it read its task",
                     where=self._container.name,
                     got=f"exit code {process.exit_status()}",
                     next="check that its image has /bin/sh: docker run --rm -it --entrypoint /bin/sh IMAGE",
                 )
-            with contextlib.suppress(OSError):  # ENXIO: the shell does not read yet
+            with contextlib.suppress(OSError):  # ENXIO: the shell has not opened the gate yet
                 return (os.open(self._gate, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC),)
             return None
 
         at_gate = f"the container of {self._node.name} at its gate"
-        (handle,) = wait_until(opened, awaited=at_gate, timeout_s=GATE_TIMEOUT_S)
+        (handle,) = wait_until(open_for_writing, awaited=at_gate, timeout_s=GATE_TIMEOUT_S)
         try:
             os.write(handle, f"{task}\n".encode())
         finally:
             os.close(handle)
 
-    def ended(self) -> int | None:
-        """The exit code that the daemon knows; None while it thinks that the container runs."""
-        with docker_errors(f"say how {self._container.name} ended"):
+    def exit_code(self) -> int | None:
+        """Return the exit code that the daemon knows; None while it says "running"."""
+        with docker_errors(f"report how {self._container.name} ended"):
             state = self._client.api.inspect_container(self._container.name)["State"]
         return None if state["Running"] else int(state["ExitCode"])
 
@@ -137,9 +142,9 @@ class NodeContainer:
                     labels=labels_of(self._ledger.run_id),
                     host_config=self._client.api.create_host_config(
                         network_mode="none",
-                        # The JVM asks for its own name, and would wait for a name server that cannot be reached.
+                        # The JVM resolves its own name, and would wait for a name server that is not reachable.
                         extra_hosts={self._node.name: self._node.address},
-                        # Volumes belong to the host's root, also where the daemon maps users.
+                        # Volumes belong to the host's root, even where the daemon maps users.
                         userns_mode="host",
                         mounts=[Mount(str(path), str(path), type="bind") for path in binds],
                         log_config=LogConfig(type="none"),
@@ -150,7 +155,7 @@ class NodeContainer:
                     raise FileExistsError(0, "taken", self._container.name) from None
                 raise
 
-    def _elsewhere(self, got: str) -> HarnessError:
+    def _wrong_daemon_error(self, got: str) -> HarnessError:
         return HarnessError(
             "the Docker daemon does not run containers where this process can break them",
             where=self._container.docker_host,
@@ -160,10 +165,13 @@ class NodeContainer:
 
 
 class ContainerProcess:
-    """The first process of a started container (`cluster.runtime.cluster.NodeProcess`); signals go to it directly."""
+    """The first process of a started container (a `cluster.NodeProcess`).
+
+    Signals go to it directly.
+    """
 
     def __init__(self, container: NodeContainer, entry: OwnedProcess, ledger: Ledger) -> None:
-        """Private: use `NodeContainer.own`."""
+        """Private: use `NodeContainer.adopt`."""
         self._container = container
         self._entry = entry
         self._ledger = ledger
@@ -171,28 +179,28 @@ class ContainerProcess:
         self.pid = entry.process.pid
 
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the process has not ended yet."""
         if is_alive(self._entry.process):
             return True
         self._ledger.forget(self._entry)
         return False
 
     def exit_status(self) -> int | None:
-        """None while it runs; then its exit code, or minus the signal that ended it.
+        """Return None while it runs, then its exit code or minus the signal that ended it.
 
         Raises `HarnessError` when the daemon, which alone knows, does not answer.
         """
         if self._status is None and not self.is_running():
             code = wait_until(
-                lambda: None if (ended := self._container.ended()) is None else (ended,),
+                lambda: None if (ended := self._container.exit_code()) is None else (ended,),
                 awaited=f"the daemon to know how {self._entry.describe()} ended",
                 timeout_s=ENDED_TIMEOUT_S,
             )[0]
-            self._status = status_of(code)
+            self._status = exit_status_of(code)
         return self._status
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal; nothing happens when it is gone."""
+        """Send a signal; does nothing when the process has ended."""
         with contextlib.suppress(ProcessLookupError):
             pidfd = os.pidfd_open(self.pid)
             try:
@@ -203,39 +211,42 @@ class ContainerProcess:
                 os.close(pidfd)
 
     def wait(self, timeout_s: float) -> int:
-        """Its exit status once it has ended and is reaped. Raises `WaitExpired`."""
+        """Wait until the process has ended and is reaped; returns its exit status.
+
+        Raises `WaitExpired`.
+        """
         self._wait_gone(timeout_s)
         status = self.exit_status()
         assert status is not None
         return status
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is reaped. Needs no daemon."""
+        """Send SIGKILL, and wait until the process is reaped. Needs no daemon."""
         self.send(signal.SIGKILL)
         self._wait_gone(KILL_TIMEOUT_S)
         self._ledger.forget(self._entry)
 
     def _wait_gone(self, timeout_s: float) -> None:
         wait_until(
-            lambda: not self._is_there(),
+            lambda: not self._exists(),
             awaited=f"{self._entry.describe()} to end",
             timeout_s=timeout_s,
             last_seen=lambda: f"state {state_of(self.pid)}",
         )
 
-    def _is_there(self) -> bool:
-        """Whether the process exists, be it as a zombie that its container's shim has not reaped yet."""
+    def _exists(self) -> bool:
+        """Whether the process exists, even as a zombie that the shim must still reap."""
         try:
             return identify(self.pid) == self._entry.process
         except ProcessLookupError:
             return False
 
 
-def status_of(exit_code: int) -> int:
-    """Docker's exit code as `Popen.returncode` has it: 128 + n is minus signal n.
+def exit_status_of(exit_code: int) -> int:
+    """Return Docker's exit code as `Popen.returncode` has it: minus n for 128 + n.
 
-    The JVM handles SIGTERM and its like and exits with 128 + n itself: that stays an exit code. (As the first
-    process of its container it cannot be ended by a signal that it does not handle.)
+    The JVM handles SIGTERM and a few others and exits with 128 + n itself: that stays an exit code. (As the first
+    process of its container, it cannot be ended by a signal that it does not handle.)
     """
     number = exit_code - 128
     if number in signal.valid_signals() and number not in _HANDLED_BY_JVM:
@@ -256,7 +267,7 @@ def _script(gate: Path, log: Path, image: Image, kafka: str, programs: dict[Task
         f"ls {LIBS}/kafka_*-{kafka}.jar >/dev/null 2>&1 || {{\n"
         f"  echo ERROR the image {shlex.quote(image.reference)} does not hold Kafka {kafka}: $(ls {LIBS}/kafka_*.jar)\n"
         f"  exit {WRONG_RELEASE}\n}}\n"
-        # An archive is valid for one order of the jars: that of their bytes.
+        # A class archive is valid for one order of the jars, by the bytes of their names.
         f'classes=$(LC_ALL=C; export LC_ALL; set -- {LIBS}/*.jar; IFS=:; echo "$*")\n'
         f"case $task in\n{cases}esac\nexit 1\n"
     )

@@ -1,7 +1,7 @@
-"""How Kafka's JVMs are started, and a class archive that halves the CPU time of a start.
+"""Starts Kafka's JVMs, with a class archive that halves the CPU time of a start.
 
-A node spends most of its start loading and verifying the same 9,000 classes. A class-data-sharing archive
-(JEP 350) made once per release and Java holds them ready; figures in docs/decisions/jvm-start.md.
+A node spends most of its start loading and verifying the same 9,000 classes. A class-data-sharing archive (JEP 350),
+made once for each release and Java, keeps them ready. Figures are in docs/decisions/jvm-start.md.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TRAIN_TIMEOUT_S = 120.0
 
 
 class JavaProgram(msgspec.Struct, frozen=True, kw_only=True):
-    """A class with a `main`, its arguments, and what the JVM that runs it is told."""
+    """A class with a `main`, its arguments, and the options of the JVM that runs it."""
 
     main: str
     arguments: tuple[str, ...]
@@ -56,7 +56,10 @@ class JavaProgram(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
-    """A Kafka release and the Java to run it; `folder` is where what is derived from both may be kept."""
+    """A Kafka release and the Java that runs it.
+
+    `folder` is where data derived from both may be kept.
+    """
 
     kafka: str
     jars: tuple[Path, ...]
@@ -64,20 +67,23 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     java: Java
 
     def archive(self) -> Path:
-        """Where the class archive of this release and Java is, or would be.
+        """Return the path of the class archive of this release and Java, existing or not.
 
-        The JVM checks the rest (its own build, each jar's time and size) and ignores what does not fit.
+        The JVM checks the rest (its own build, each jar's time and size) and ignores an archive that does not fit.
         """
         key = hashlib.sha256(f"{self.java.version}\0{self.class_path()}".encode()).hexdigest()[:12]
         return self.folder / f"classes-{self.java.version}-{key}.jsa"
 
     def class_path(self) -> str:
-        """The jars in a fixed order: an archive is valid for one order only."""
+        """Return the jars in a fixed order: an archive is valid for one order only."""
         return ":".join(str(jar) for jar in self.jars)
 
 
 def installation_of(kafka: str) -> Installation:
-    """The fetched release `kafka` and this host's Java. Raises `HarnessError` when either is missing."""
+    """Return the fetched release `kafka` with this host's Java.
+
+    Raises `HarnessError` when either is missing.
+    """
     jars = jars_of(kafka)
     return Installation(kafka=kafka, jars=tuple(jars), folder=jars[0].parent.parent, java=require_java())
 
@@ -90,7 +96,7 @@ def java_command(
     heap_mb: int = HEAP_MB,
     options: Sequence[str] = (),
 ) -> list[str]:
-    """The command that runs class `main`, with the class archive where there is one."""
+    """Return the command that runs class `main`, with a class archive if one exists."""
     archive = installation.archive()
     return [
         str(installation.java.executable),
@@ -104,16 +110,20 @@ def java_command(
 
 
 def jvm_options(heap_mb: int, archive: Path | None) -> list[str]:
-    """What every JVM of Kafka's is told on every runtime; `archive`: its class archive."""
+    """Return the options of every JVM of Kafka's on every runtime.
+
+    `archive` is its class archive.
+    """
     shared = [f"-XX:SharedArchiveFile={archive}"] if archive is not None else []
     return [f"-Xmx{heap_mb}m", *_OPTIONS, *shared, *LOG_OPTIONS]
 
 
 def ensure_class_archive(installation: Installation) -> Path:
-    """The class archive, made by starting and stopping one node when it is missing (5 to 10 s).
+    """Return the class archive; makes it when it is missing (5 to 10 s).
 
-    Needs no root; the node listens on loopback. Renamed into place whole, so that a start never meets half
-    of it. Raises `HarnessError` when the node does not start or leaves no archive.
+    It is made by starting and stopping one node, which needs no root and listens on loopback. The file is renamed
+    into place when complete, so that a start never finds half of it. Raises `HarnessError` when the node does not
+    start or leaves no archive.
     """
     archive = installation.archive()
     with FileLock(archive.with_suffix(".lock")):
@@ -134,7 +144,7 @@ def _train(installation: Installation, scratch: Path) -> Path:
         formatting = java_command(installation, storage.TOOL, arguments, heap_mb=TOOL_HEAP_MB)
         status = start_child(ledger, formatting, name="format", output=log).wait(_TRAIN_TIMEOUT_S)
         if status != 0:
-            raise _training_died("could not be formatted", status, log)
+            raise _training_error("could not be formatted", status, log)
         command = java_command(installation, SERVER, [str(properties)], options=[f"-XX:ArchiveClassesAtExit={made}"])
         node = start_child(ledger, command, name="training node", output=log)
         try:
@@ -144,25 +154,28 @@ def _train(installation: Installation, scratch: Path) -> Path:
         finally:
             node.kill()
     if not made.is_file():
-        raise _training_died("left no archive", node.exit_status(), log)
+        raise _training_error("left no archive", node.exit_status(), log)
     return made
 
 
 def _wait_started(node: Child, log: Path) -> None:
-    def started() -> bool:
+    def has_started() -> bool:
         if node.exit_status() is not None:
-            raise _training_died("ended", node.exit_status(), log)
+            raise _training_error("ended", node.exit_status(), log)
         return b"Kafka Server started" in log.read_bytes()
 
-    wait_until(started, awaited="a node to start", timeout_s=_TRAIN_TIMEOUT_S, last_seen=lambda: tail_of(log))
+    wait_until(has_started, awaited="a node to start", timeout_s=_TRAIN_TIMEOUT_S, last_seen=lambda: tail_of(log))
 
 
-def _training_died(what: str, status: int | None, log: Path) -> HarnessError:
-    return died("the node that the class archive is made from", what, status, log, kept=False)
+def _training_error(what: str, status: int | None, log: Path) -> HarnessError:
+    return end_error("the node that the class archive is made from", what, status, log, kept=False)
 
 
 def _training_properties(scratch: Path) -> dict[str, str]:
-    """A node that is broker and controller at once: it loads the classes of both."""
+    """Return the properties of a node that is broker and controller at once.
+
+    It loads the classes of both.
+    """
     with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
         broker, controller = first.getsockname()[1], second.getsockname()[1]
     return {
@@ -176,8 +189,11 @@ def _training_properties(scratch: Path) -> dict[str, str]:
     }
 
 
-def died(who: str, what: str, status: int | None, log: Path, *, kept: bool = True) -> HarnessError:
-    """The error for a JVM that ended when it should not have, with the end of its log; `kept`: the log stays."""
+def end_error(who: str, what: str, status: int | None, log: Path, *, kept: bool = True) -> HarnessError:
+    """Return the error for a JVM that ended too early, with the end of its log.
+
+    `kept`: the log stays, so that the error names it.
+    """
     if status is None:
         how = "still running"
     else:
@@ -191,7 +207,10 @@ def died(who: str, what: str, status: int | None, log: Path, *, kept: bool = Tru
 
 
 def tail_of(log: Path, lines: int = 12) -> str:
-    """The last lines of a log, without the listing of all configuration values; `(empty)` if there are none."""
+    """Return the last lines of a log, without the listing of configuration values.
+
+    `(empty)` without lines, `(no log)` without the file.
+    """
     try:
         with log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 65536))

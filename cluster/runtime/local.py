@@ -1,4 +1,7 @@
-"""The local runtime: every node is a `java` child of the harness in a network namespace of its own. No Docker."""
+"""The local runtime: every node is a `java` child of the harness, without Docker.
+
+Each node is in a network namespace of its own.
+"""
 
 from __future__ import annotations
 
@@ -40,31 +43,38 @@ class LocalRuntime(HostRuntime):
         self._installation = installation
         self._namespaces: dict[int, Path] = {}
 
-    def _make_places(self) -> None:
+    def _make_node_places(self) -> None:
         self._scratch.mkdir(parents=True)
         self._namespaces = {node_id: self.network.add_namespace(node_id) for node_id in self.nodes}
 
     def _start_formatting(self, node_ids: Sequence[int]) -> Mapping[int, NodeProcess]:
         nodes = [self.nodes[node_id] for node_id in node_ids]
-        return {node.id: self._child(node, self._storage_tool(node), f"format of {node.name}", None) for node in nodes}
+        return {
+            node.id: self._child(node, self._format_program(node), f"format of {node.name}", None) for node in nodes
+        }
 
     def _start_servers(self, node_ids: Sequence[int]) -> None:
         self.wire.open({node_id: self._namespaces[node_id] for node_id in node_ids})
         for node_id in node_ids:
             node = self.nodes[node_id]
-            self._processes[node_id] = self._child(node, self._server(node), node.name, self._namespaces[node_id])
+            self._processes[node_id] = self._child(
+                node, self._server_program(node), node.name, self._namespaces[node_id]
+            )
 
     def _namespace(self, node_id: int) -> Path:
         return self._namespaces[node_id]
 
     @property
     def _scratch(self) -> Path:
-        """Where JVMs unpack native libraries (lz4, snappy, zstd), which one that is killed leaves behind."""
+        """Where JVMs unpack native libraries (lz4, snappy, zstd).
+
+        A killed JVM leaves them behind.
+        """
         return self._cluster / "tmp"
 
     def _child(self, node: NodeInfo, program: JavaProgram, name: str, namespace: Path | None) -> Child:
         options = list(program.options)
-        # Libraries cannot be loaded from where nothing may be executed.
+        # Libraries cannot be loaded from a noexec file system.
         if not os.statvfs(self._scratch).f_flag & os.ST_NOEXEC:
             options.append(f"-Djava.io.tmpdir={self._scratch}")
         command = java_command(

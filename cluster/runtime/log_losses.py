@@ -1,8 +1,8 @@
-"""What a power loss took from the logs of a volume, measured by content.
+"""Measures what a power loss took from the logs of a volume, by content.
 
-Sizes would not do: a file may come back as long as it was with zeros in it. So the segments are copied aside
-as they stand after the SIGKILL (that is what the broker had written), and what the volume gives back after
-the remount is compared with them byte by byte. A log's loss is all from its first byte that differs.
+Sizes are not enough: a file may come back with its old length and zeros in it. The segments are therefore copied
+after the SIGKILL, which is what the broker had written, and what the volume gives back after the remount is compared
+byte by byte. A log's loss is everything from its first byte that differs.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ebbtide.logs.segments import leo_of, partition_folders, segment_files
 _BLOCK = 1 << 20
 
 
-class LogsBefore:
-    """The segments of `data_dir` as they stood, kept in `aside` until `release`."""
+class LogCopies:
+    """Copies of the segments of `data_dir`, kept in `aside` until `release`."""
 
     def __init__(self, data_dir: Path, aside: Path) -> None:
         self._data_dir = data_dir
@@ -26,11 +26,11 @@ class LogsBefore:
             kept = aside / str(partition)
             kept.mkdir(parents=True)
             for segment in segment_files(folder).values():
-                # Read through the page cache; nothing is flushed by it.
+                # The copy reads through the page cache and flushes nothing.
                 shutil.copyfile(segment, kept / segment.name)
 
     def compare(self) -> dict[str, LogLoss]:
-        """Each log that was there, before against now, keyed `topic-partition`."""
+        """Compare each log's copy with the log now; returns losses by `topic-partition`."""
         return {
             str(partition): _compare(before, self._data_dir / str(partition))
             for partition, before in partition_folders(self._aside).items()
@@ -41,8 +41,11 @@ class LogsBefore:
         shutil.rmtree(self._aside, ignore_errors=True)
 
 
-def logs_of_a_lost_disk(data_dir: Path) -> dict[str, LogLoss]:
-    """Each log on a disk that is about to go, all of which is lost, keyed `topic-partition`."""
+def losses_of_a_whole_disk(data_dir: Path) -> dict[str, LogLoss]:
+    """Return the loss of each log on a disk that will be replaced: all of it.
+
+    Keyed `topic-partition`.
+    """
     losses = {}
     for partition, folder in partition_folders(data_dir).items():
         size_bytes = sum(segment.stat().st_size for segment in segment_files(folder).values())
@@ -66,18 +69,18 @@ def _compare(before: Path, after: Path) -> LogLoss:
 
 
 def common_prefix(first: Path, second: Path) -> int:
-    """How many bytes two files have in common from their start."""
+    """Return how many bytes two files have in common from their start."""
     position = 0
     with first.open("rb") as one, second.open("rb") as other:
         while True:
             left, right = one.read(_BLOCK), other.read(_BLOCK)
             if left != right or not left:
-                return position + _common(left, right)
+                return position + _common_length(left, right)
             position += len(left)
 
 
-def _common(left: bytes, right: bytes) -> int:
-    """The length of the common prefix, by halving: each comparison is one memcmp."""
+def _common_length(left: bytes, right: bytes) -> int:
+    """Return the length of the common prefix, by halving: a comparison is one memcmp."""
     low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2

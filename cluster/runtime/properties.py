@@ -1,7 +1,7 @@
-"""Kafka's properties for a node, from what a scenario says; every setting that is not obvious has its reason.
+"""Makes Kafka's properties for a node from the scenario's cluster.
 
-What is *not* set matters as much: log.flush.* and everything else that decides what survives a power loss
-stays as Kafka ships it, since that is what is being tested.
+Every setting that is not obvious has its reason. Settings that are *not* made matter as much: log.flush.* and
+everything else that decides what survives a power loss stays as Kafka ships it, since that is what is being tested.
 """
 
 from __future__ import annotations
@@ -24,25 +24,28 @@ _REFUSAL = re.compile(r"Invalid value .* for configuration (?P<name>[^\s:]+): (?
 
 
 FIRST_CONTROLLER = 100
-"""Controllers are 100, 101, ...; brokers 1, 2, ...: an id says the role."""
+"""Controllers are 100, 101, ... and brokers 1, 2, ...: the id shows the role."""
 
 
 class ClusterPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the properties are made from: the scenario's cluster and the nodes that stand for it."""
+    """The input of the properties: the scenario's cluster and its nodes."""
 
     spec: ClusterSpec
     nodes: Mapping[int, NodeInfo]
 
     @property
     def voters(self) -> str:
-        """controller.quorum.voters. A static quorum: every release from 3.3 to 4.4 reads it."""
+        """controller.quorum.voters: a static quorum, which every release supports."""
         return ",".join(
             f"{node.id}@{node.address}:{CONTROLLER_PORT}" for node in self.nodes.values() if node.role == "controller"
         )
 
 
 def plan_cluster(spec: ClusterSpec, address_of: Callable[[int], str]) -> ClusterPlan:
-    """The nodes of `spec`, controllers first; `address_of` gives each id its address."""
+    """Return the nodes of `spec`, controllers first.
+
+    `address_of` gives each id its address.
+    """
     controllers = range(FIRST_CONTROLLER, FIRST_CONTROLLER + spec.controllers)
     nodes = [
         NodeInfo(id=id, role="controller", name=f"controller-{id}", address=address_of(id)) for id in controllers
@@ -53,36 +56,44 @@ def plan_cluster(spec: ClusterSpec, address_of: Callable[[int], str]) -> Cluster
 
 
 def properties_of(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str, str]:
-    """The whole properties of `node`. Raises `UsageError` when the scenario sets what it cannot set."""
+    """Return all properties of `node`.
+
+    Raises `UsageError` when the scenario sets a property that belongs to the harness.
+    """
     broker = node.role == "broker"
     wished = plan.spec.given_to(node.role)
     owned = sorted(name for name in wished if name in HARNESS_OWNED or leads_out(name))
     if owned:
         raise UsageError(
-            "a property that a scenario cannot set",
+            "a scenario cannot set this property",
             where=f"cluster.{node.role}_properties",
             got=", ".join(owned),
-            next="leave it out: the node is tied to its network and volume",
+            next="leave the property out: the harness needs it for the node's network and volume",
         )
-    generated = _common(plan, node, data_dir) | (_broker(plan, node) if broker else _controller(plan, node))
+    generated = _common_properties(plan, node, data_dir) | (
+        _broker_properties(plan, node) if broker else _controller_properties(plan, node)
+    )
     return generated | wished
 
 
-def refused_value(spec: ClusterSpec, node: NodeInfo, log: str) -> UsageError | None:
-    """Where the end of a node's log says that Kafka does not take a value which the scenario gives: that."""
+def refused_value_error(spec: ClusterSpec, node: NodeInfo, log: str) -> UsageError | None:
+    """Return the error for a scenario's property value that Kafka refused, or None.
+
+    `log` is the end of the node's log.
+    """
     wished = spec.given_to(node.role)
     for refusal in _REFUSAL.finditer(log):
         name = refusal["name"]
         if name in wished:
             return UsageError(
-                f"Kafka does not take {name} = {wished[name]}: {refusal['why']}",
+                f"Kafka refuses {name} = {wished[name]}: {refusal['why']}",
                 where=f"cluster.{node.role}_properties",
-                next="mend it in the scenario file, and run it again",
+                next="correct it in the scenario file, and run the scenario again",
             )
     return None
 
 
-def _common(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str, str]:
+def _common_properties(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str, str]:
     brokers = sum(1 for other in plan.nodes.values() if other.role == "broker")
     internal_replicas = min(3, brokers)
     return {
@@ -99,23 +110,23 @@ def _common(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str, str]
         "num.recovery.threads.per.data.dir": "1",
         # 128 MiB by default, more than half of the heap that a node gets here.
         "log.cleaner.dedupe.buffer.size": str(4 << 20),
-        # A topic that a typing error made would hide a wrong scenario.
+        # A topic that is created because of a typing error would hide a wrong scenario.
         "auto.create.topics.enable": "false",
         # Leaders move only when a step or a fault moves them.
         "auto.leader.rebalance.enable": "false",
-        # 50 partitions each by default: minutes of metadata records that no scenario looks at.
+        # 50 partitions each by default: many metadata records that no scenario looks at.
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": str(internal_replicas),
         "transaction.state.log.num.partitions": "1",
         "transaction.state.log.replication.factor": str(internal_replicas),
         "transaction.state.log.min.isr": str(min(2, internal_replicas)),
-        # After a heal a node must not sit out a connection attempt that was begun under the cut (10 to 30 s).
+        # After a heal a node must not wait for a connection attempt that began under the cut (10 to 30 s).
         "socket.connection.setup.timeout.ms": "1000",
         "socket.connection.setup.timeout.max.ms": "2000",
     }
 
 
-def _broker(plan: ClusterPlan, node: NodeInfo) -> dict[str, str]:
+def _broker_properties(plan: ClusterPlan, node: NodeInfo) -> dict[str, str]:
     lag_max_ms = round(plan.spec.replica_lag_max_s * 1000)
     return {
         "listeners": f"PLAINTEXT://{node.address}:{BROKER_PORT}",
@@ -128,20 +139,23 @@ def _broker(plan: ClusterPlan, node: NodeInfo) -> dict[str, str]:
         # A leader that dies under a cut leaves its followers waiting on a connection that will never answer,
         # for 30 s by default, long after the heal. Requests to the controller have a timeout of their own.
         "request.timeout.ms": "3000",
-        # A consumer group of one need not wait for others to join.
+        # A consumer group with one member need not wait for others to join.
         "group.initial.rebalance.delay.ms": "0",
     }
 
 
-def _controller(plan: ClusterPlan, node: NodeInfo) -> dict[str, str]:
+def _controller_properties(plan: ClusterPlan, node: NodeInfo) -> dict[str, str]:
     return {
         "listeners": f"CONTROLLER://{node.address}:{CONTROLLER_PORT}",
-        # The session is the controller's: in a broker's properties these two have no effect.
+        # The controller keeps the sessions: in a broker's properties these two have no effect.
         "broker.session.timeout.ms": str(round(plan.spec.session_timeout_s * 1000)),
         "broker.heartbeat.interval.ms": str(_heartbeat_ms(plan)),
     }
 
 
 def _heartbeat_ms(plan: ClusterPlan) -> int:
-    """Six heartbeats a session, so that a JVM starved for a moment is not fenced for it."""
+    """Return the heartbeat interval: six in a session.
+
+    A JVM that is starved for a moment is then not fenced.
+    """
     return max(50, round(plan.spec.session_timeout_s * 1000 / 6))

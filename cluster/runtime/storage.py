@@ -13,22 +13,25 @@ TOOL = "kafka.tools.StorageTool"
 
 
 def cluster_id(run_id: str) -> str:
-    """A cluster id for a run: 16 bytes in URL-safe base64, the same for every node."""
+    """Return a cluster id for a run: 16 bytes in URL-safe base64.
+
+    It is the same for every node.
+    """
     salt = 0
     while True:
         digest = hashlib.md5(f"{run_id}/{salt}".encode(), usedforsecurity=False).digest()
         text = base64.urlsafe_b64encode(digest).decode().rstrip("=")
-        # StorageTool would read it as an option.
+        # StorageTool would read a leading dash as an option.
         if not text.startswith("-"):
             return text
         salt += 1
 
 
 def format_arguments(kafka: str, cluster: str, properties_file: str, features: Mapping[str, int]) -> list[str]:
-    """StorageTool's arguments for release `kafka`, formatting with the feature levels `features`.
+    """Return StorageTool's arguments for release `kafka` and the levels `features`.
 
-    A level of 0 of a feature that the release does not have says what is so anyway, and is left out. Raises
-    `UsageError` for a metadata version that the release cannot be told.
+    A level of 0 of a feature that the release does not have is the default anyway, and is left out. Raises
+    `UsageError` for a metadata version that the release does not know.
     """
     known = levels_of(kafka)
     words = ["format", "--cluster-id", cluster, "--config", properties_file]
@@ -43,7 +46,7 @@ def format_arguments(kafka: str, cluster: str, properties_file: str, features: M
 
 
 def cluster_id_in(data_dir: Path) -> str | None:
-    """The cluster id in the meta.properties of a log directory; None where it is missing or says none."""
+    """Return the cluster id in a log directory's meta.properties, or None."""
     try:
         lines = (data_dir / "meta.properties").read_text("utf-8").splitlines()
     except OSError:

@@ -1,8 +1,8 @@
-"""Power loss without a file system to shut down: every log is cut back to its recovery point.
+"""Power loss without a file system shutdown: logs are cut to recovery points.
 
 The recovery point is the offset up to which the broker has certainly fsynced (Kafka's
-`recovery-point-offset-checkpoint`); everything above it *may* be lost, so this is the worst case. The
-metadata log is left alone: a controller fsyncs it before it answers, and a broker reads its copy anew.
+`recovery-point-offset-checkpoint`). Everything above it *may* be lost, so that this is the worst case. The metadata
+log is left alone: a controller fsyncs it before it answers, and a broker reads its copy anew.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 
 def cut_to_recovery_points(data_dir: Path) -> None:
-    """Cut every log in `data_dir`, whose broker is dead. A log without a recovery point loses everything.
+    """Cut every log in `data_dir`, whose broker is dead, to its recovery point.
 
-    Raises `HarnessError` when the recovery points cannot be read.
+    A log without a recovery point loses everything. Raises `HarnessError` when the recovery points cannot be read.
     """
     points = _recovery_points(data_dir)
     for partition, folder in partition_folders(data_dir).items():
@@ -59,7 +59,7 @@ def _cut(folder: Path, recovery_point: int) -> None:
 
 
 def _bytes_below(segment: Path, offset: int) -> int:
-    """Bytes of the whole batches below `offset`."""
+    """Return the size in bytes of the whole batches below `offset`."""
     position = 0
     for item in scan_file(segment, verify=False):
         if isinstance(item, Damage) or item.last_offset >= offset:

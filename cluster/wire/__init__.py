@@ -1,1 +1,1 @@
-"""Wire faults at a node: a Kafka-aware proxy in its network namespace, and the harness's end of it."""
+"""Wire faults: a Kafka-aware proxy in a node's namespace, and the harness's side."""

@@ -1,4 +1,4 @@
-"""One proxied connection: two pipes between the node's socket and the peer's, and what waits in them."""
+"""A proxied connection: two pipes between a node and a peer."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cluster.wire.frames import Head, Requests, Responses
 from cluster.wire.messages import Direction, Rule
 
 CONNECT_TIMEOUT_S = 1.0
-"""How long a peer may take to accept: `socket.connection.setup.timeout.ms` of the nodes, whose connect this is."""
+"""How long a peer may take to accept: the nodes' `socket.connection.setup.timeout.ms`, since they connect."""
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class StoppedFrame(msgspec.Struct, frozen=True):
-    """A frame that `rule` stopped at `since` (monotonic)."""
+    """A frame that `rule` stopped at `since` (monotonic seconds)."""
 
     rule: Rule
     head: Head
@@ -28,10 +28,13 @@ class StoppedFrame(msgspec.Struct, frozen=True):
 
 
 class Pipe:
-    """One direction. `rest` is read and not passed on, `out` is passed on and not yet sent.
+    """One direction of a connection.
 
-    `body_left` bytes of the last frame that was passed on are still to come, `discard_left` of one that is not.
-    `copying`: the frame that stands first goes on twice, once all of it is there. `opaque`: not Kafka's protocol.
+    - `rest` was read and not passed on; `out` was passed on and not yet sent.
+    - `body_left` bytes of the last frame that was passed on are still to come; `discard_left` bytes of a frame that
+      is discarded.
+    - `copying`: the first frame is sent twice, once all of it is there.
+    - `opaque`: the stream is not Kafka's protocol.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class Pipe:
         self.opaque = False
 
     def send(self) -> None:
-        """Send what the sink takes. Raises `OSError` when it is closed."""
+        """Send as much as the sink accepts. Raises `OSError` when the sink is closed."""
         if self.out:
             try:
                 self.out = self.out[self.sink.send(self.out) :]
@@ -60,9 +63,10 @@ class Pipe:
 
 
 class Connection:
-    """A connection of the node to the address `peer`: `near` is the node's end, `far` the peer's.
+    """A connection of the node to the address `peer`.
 
-    `seen` counts its requests by API key. `dial_until` (monotonic): the peer has not accepted yet.
+    `near` is the node's end, `far` the peer's. `seen` counts its requests by API key. `dial_until` (monotonic
+    seconds): the deadline while the peer has not accepted yet.
     """
 
     def __init__(self, number: int, near: socket.socket, far: socket.socket, peer: str) -> None:
@@ -79,13 +83,16 @@ class Connection:
         self.closed = False
 
     def pipes(self, end: int) -> tuple[Pipe, Pipe]:
-        """The pipe that reads from the end with this file descriptor, and the one that writes to it."""
+        """Return the pipe that reads from descriptor `end`, and the one that writes to it."""
         if end == self.near.fileno():
             return self.requests, self.responses
         return self.responses, self.requests
 
-    def wanted(self, end: socket.socket) -> int:
-        """The epoll events of one end that can be used now, and no more: a level that nobody takes would spin."""
+    def wanted_events(self, end: socket.socket) -> int:
+        """Return the epoll events of one end that can be handled now, and no others.
+
+        A level-triggered event that is not handled would spin.
+        """
         if self.dial_until is not None:
             return select.EPOLLOUT if end is self.far else select.EPOLLRDHUP
         reading, writing = self.pipes(end.fileno())
@@ -97,14 +104,14 @@ class Connection:
         return mask
 
     def close(self, *, reset: bool) -> None:
-        """Close both ends; `reset` lets neither think that the other had said all."""
+        """Close both ends; `reset` shows both that the stream was cut off."""
         self.closed = True
         for end in (self.near, self.far):
             close(end, reset=reset)
 
 
 def close(end: socket.socket, *, reset: bool) -> None:
-    """Close a socket in the ordinary way, or by a reset."""
+    """Close a socket, in the ordinary way or by a reset."""
     if reset:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
     end.close()

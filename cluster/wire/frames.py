@@ -1,8 +1,8 @@
-"""Kafka's framing, as far as a proxy needs it: where each request and each answer begins, and which API it is of.
+"""Kafka's framing, as far as a proxy needs it: where a frame begins, and its API.
 
-A request is a length (4 bytes), then API key (2), version (2) and correlation id (4); an answer is a length and
-the correlation id of its request (Kafka protocol guide, request and response headers). All headers begin so, in
-every version. The rest passes unread.
+A request is a length (4 bytes), then API key (2), version (2) and correlation id (4). An answer is a length and the
+correlation id of its request (Kafka protocol guide, request and response headers). The headers of every version begin
+like this. The rest passes unread.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ LENGTH_MAX = 1 << 30
 
 
 class Head(NamedTuple):
-    """The beginning of a frame of `size_bytes`, its length field included; an answer has the API of its request.
+    """The beginning of a frame of `size_bytes`, which includes its length field.
 
-    `rule`: the number of the rule that stopped or copied the request. `copy`: it is the second of two.
+    An answer has the API of its request. `rule`: the number of the rule that stopped or copied the request. `copy`:
+    the frame is the second of two.
     """
 
     api: int
@@ -32,11 +33,11 @@ class Head(NamedTuple):
 
 
 class NotKafka(Exception):
-    """The bytes are no frame of Kafka's: nothing about this stream can be known any more."""
+    """The bytes are not a Kafka frame: the rest of the stream cannot be read either."""
 
 
 class Requests:
-    """Reads the requests of one connection, and remembers those that wait for an answer."""
+    """Reads the requests of one connection; `waiting` are those without an answer."""
 
     head_bytes = REQUEST_HEAD.size
 
@@ -44,7 +45,10 @@ class Requests:
         self.waiting: deque[Head] = deque()
 
     def read(self, data: bytes, at: int) -> Head:
-        """The head of the frame at `at`, of which at least `head_bytes` are there. Raises `NotKafka`."""
+        """Return the head of the frame at `at`. Raises `NotKafka`.
+
+        At least `head_bytes` of the frame must be in `data`.
+        """
         length, api, version, correlation = REQUEST_HEAD.unpack_from(data, at)
         if not self.head_bytes - LENGTH_BYTES <= length <= LENGTH_MAX:
             raise NotKafka
@@ -52,7 +56,7 @@ class Requests:
 
 
 class Responses:
-    """Reads the answers of one connection; Kafka answers a connection's requests in their order."""
+    """Reads the answers of one connection; Kafka answers requests in their order."""
 
     head_bytes = RESPONSE_HEAD.size
 
@@ -60,13 +64,16 @@ class Responses:
         self._requests = requests
 
     def read(self, data: bytes, at: int) -> Head:
-        """The head of the frame at `at`, of which at least `head_bytes` are there. Raises `NotKafka`."""
+        """Return the head of the frame at `at`. Raises `NotKafka`.
+
+        At least `head_bytes` of the frame must be in `data`.
+        """
         length, correlation = RESPONSE_HEAD.unpack_from(data, at)
         if not self.head_bytes - LENGTH_BYTES <= length <= LENGTH_MAX:
             raise NotKafka
         waiting = self._requests.waiting
         while waiting:
-            # A produce request with acks=0 is never answered, so that it is passed over here.
+            # A produce request with acks=0 is never answered, so that it is skipped here.
             request = waiting.popleft()
             if request.correlation == correlation:
                 return request._replace(size_bytes=length + LENGTH_BYTES)

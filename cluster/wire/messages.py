@@ -1,6 +1,6 @@
-"""What the harness and a wire proxy say to each other: one JSON object a line, over a Unix socket.
+"""Messages between the harness and a wire proxy: JSON lines over a Unix socket.
 
-Peers are IPv4 addresses, as the proxy sees them; who has which is the harness's to know.
+Peers are IPv4 addresses, as the proxy sees them; only the harness knows which node has which address.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ Direction = Literal["request", "response"]
 What = Literal["armed", "held", "forwarded", "answered", "dropped", "duplicated", "discarded", "abandoned", "released"]
 
 CONTROL = "\0ebbtide-wire"
-"""The proxy's control socket: an abstract address, which is its network namespace's own and leaves no file."""
+"""The proxy's control socket: an abstract address, private to its network namespace, which leaves no file."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What to do with requests of one API key, or with the answers to them.
+    """What a proxy does with requests of one API key, or with the answers to them.
 
-    `peers` are the addresses asked (none: any); the first `times` that come by are meant (None: all). A rule
-    counts from when it was armed: what passed before is gone.
+    `peers`: the rule applies to requests to these addresses (empty: to any). `times`: it applies to the first `times`
+    matching frames (None: to all). Only frames that come after the rule was armed count.
     """
 
     number: int
@@ -34,13 +34,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Arm(msgspec.Struct, frozen=True, tag_field="do", tag="arm"):
-    """Put a rule in force. Answered by `armed`."""
+    """Put a rule in force. The proxy answers with `armed`."""
 
     rule: Rule
 
 
 class Release(msgspec.Struct, frozen=True, tag_field="do", tag="release"):
-    """End a rule and let what it holds go, in the order in which it came. Answered by `released`."""
+    """End a rule and pass on what it holds, in order. The proxy answers `released`."""
 
     number: int
 
@@ -49,15 +49,19 @@ Command = Arm | Release
 
 
 class WireEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What happened at a proxy, by rule.
+    """An event at a proxy, with the number of its rule.
 
-    armed, released: the answers to the commands; `passed` counts the requests that went on to a peer so far, by
-    API key. held: a hold or a delay stopped a request or an answer of `size_bytes`. forwarded: it went on, after
-    `waited_s`. answered: the answer to a request that had been stopped passed back. dropped: its connection was
-    closed instead. duplicated: it was sent a second time right after the first; discarded: the peer answered that one
-    too, and its answer went nowhere. abandoned: one of its ends closed the connection while it was held.
+    - armed, released: the answers to the commands; `passed` counts the requests that went on to a peer so far, by API
+      key.
+    - held: a hold or a delay stopped a request or an answer of `size_bytes`.
+    - forwarded: it went on, after `waited_s`.
+    - answered: the answer to a request that had been stopped passed back.
+    - dropped: its connection was closed instead.
+    - duplicated: it was sent a second time right after the first.
+    - discarded: the peer also answered the second one, and that answer was thrown away.
+    - abandoned: one end closed the connection while the frame was held.
 
-    `seen` counts the requests of this connection by API key, this one included: what else waits behind it.
+    `seen` counts the requests of this connection by API key, including this one: it shows what waits behind it.
     """
 
     event: What

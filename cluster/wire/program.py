@@ -1,7 +1,8 @@
-"""The proxy's process: `python -m ebbtide.command cluster.wire.program`, a child of the harness in a node's namespace.
+"""The proxy's process, a child of the harness in a node's network namespace.
 
-The packet filter redirects the node's new connections to it (`cluster.wire.tap`). It asks the kernel where
-each was to go and dials on, with a mark that the filter lets pass. It ends when the harness hangs up.
+`python -m ebbtide.command cluster.wire.program`. The packet filter redirects the node's new connections to it
+(`cluster.wire.tap`). It asks the kernel for the original destination and dials it, with a mark that the filter lets
+pass. It ends when the harness closes the control connection.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ _SO_ORIGINAL_DST = 80  # linux/netfilter_ipv4.h
 _commands = msgspec.json.Decoder(Command)
 
 
-def dial_on(near: socket.socket, mark: int) -> tuple[socket.socket, str]:
-    """Begin the connection that the node wanted; the mark keeps it from being redirected again. Raises `OSError`."""
+def dial_peer(near: socket.socket, mark: int) -> tuple[socket.socket, str]:
+    """Begin the connection that the node wanted; returns it and the peer's address.
+
+    The mark keeps the connection from being redirected again. Raises `OSError`.
+    """
     port, address = struct.unpack_from("!2xH4s", near.getsockopt(socket.SOL_IP, _SO_ORIGINAL_DST, 16))
     peer = socket.inet_ntoa(address)
     far = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -39,7 +43,7 @@ def dial_on(near: socket.socket, mark: int) -> tuple[socket.socket, str]:
 
 
 class HarnessEnd:
-    """The control connection; what the harness does not read yet waits here."""
+    """The control connection; it buffers what the harness has not read yet."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -47,13 +51,13 @@ class HarnessEnd:
         self._in = b""
         self._out = bytearray()
 
-    def tell(self, event: WireEvent) -> None:
-        """Send an event, as soon as the harness takes it."""
+    def send(self, event: WireEvent) -> None:
+        """Send an event as soon as the harness can take it."""
         self._out += msgspec.json.encode(event) + b"\n"
         self.flush()
 
     def flush(self) -> None:
-        """Send what is taken. Raises `OSError` when the harness is gone."""
+        """Send as much as the socket accepts. Raises `OSError` when the harness is gone."""
         try:
             while self._out:
                 del self._out[: self._connection.send(self._out)]
@@ -61,7 +65,7 @@ class HarnessEnd:
             return
 
     def read(self) -> list[Command]:
-        """The commands that arrived. Raises `EOFError` when the harness hung up."""
+        """Return the commands that arrived. Raises `EOFError` when the harness hung up."""
         chunk = self._connection.recv(1 << 16)
         if not chunk:
             raise EOFError
@@ -70,19 +74,19 @@ class HarnessEnd:
 
 
 def serve(listener: socket.socket, connection: socket.socket, mark: int) -> None:
-    """Proxy until the harness hangs up. Raises `EOFError` or `OSError` then."""
+    """Proxy until the harness hangs up; then raises `EOFError` or `OSError`."""
     harness = HarnessEnd(connection)
-    proxy = Proxy(lambda near: dial_on(near, mark), harness.tell)
+    proxy = Proxy(lambda near: dial_peer(near, mark), harness.send)
     proxy.epoll.register(listener, select.EPOLLIN)
     proxy.epoll.register(connection, select.EPOLLIN)
     try:
         while True:
-            _turn(proxy, harness, listener, connection)
+            _serve_once(proxy, harness, listener, connection)
     finally:
         proxy.close()
 
 
-def _turn(proxy: Proxy, harness: HarnessEnd, listener: socket.socket, connection: socket.socket) -> None:
+def _serve_once(proxy: Proxy, harness: HarnessEnd, listener: socket.socket, connection: socket.socket) -> None:
     ready = dict(proxy.epoll.poll(proxy.wait_s()))
     knocking = ready.pop(listener.fileno(), 0)
     if ready.pop(connection.fileno(), 0):
@@ -90,18 +94,22 @@ def _turn(proxy: Proxy, harness: HarnessEnd, listener: socket.socket, connection
             proxy.command(command)
     for handle, events in ready.items():
         proxy.step(handle, events)
-    # Last: a new connection may get the number of one that was closed just now.
+    # Last: a new connection may get the file descriptor number of a connection that was closed just now.
     if knocking:
         proxy.accept(listener)
-    proxy.on_time()
+    proxy.run_due()
     harness.flush()
 
 
 def main() -> None:
-    """Listen, take the harness's connection, serve."""
+    """Listen, accept the harness's connection, and serve."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, required=True, help="where the packet filter redirects connections to")
-    parser.add_argument("--mark", type=int, required=True, help="the mark of connections that it lets pass")
+    parser.add_argument(
+        "--port", type=int, required=True, help="the port to which the packet filter redirects connections"
+    )
+    parser.add_argument(
+        "--mark", type=int, required=True, help="the mark of connections that the packet filter lets pass"
+    )
     args = parser.parse_args()
     with (
         socket.create_server(("127.0.0.1", args.port), backlog=128) as listener,

@@ -1,8 +1,8 @@
-"""A Kafka-aware TCP proxy: bytes go through unread but for the head of each frame, until a rule stops one.
+"""A Kafka-aware TCP proxy: it reads the head of each frame, and rules stop frames.
 
-A stopped frame stops what is behind it in its direction of its connection, as a server that answers in order
-would; everything else goes on. A frame is never changed, and none overtakes another. A copied request goes on
-twice in a row, and the answer to the second ends here.
+A stopped frame stops everything behind it in its direction of its connection, as a server that answers in order
+would; everything else goes on. A frame is never changed, and no frame overtakes another. A duplicated request is sent
+twice in a row, and the answer to the second one ends here.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ from cluster.wire.rules import ArmedRules
 _CHUNK_BYTES = 256 << 10
 
 Dial = Callable[[socket.socket], tuple[socket.socket, str]]
-"""Begins the connection that an accepted one stands for, and says to which address. Raises `OSError`."""
+"""Dials the original destination of an accepted connection; returns its address too. Raises `OSError`."""
 
 
 class Proxy:
-    """The connections of one namespace, in one thread; `tell` takes events for the harness."""
+    """The connections of one namespace, in one thread.
 
-    def __init__(self, dial: Dial, tell: Callable[[WireEvent], None]) -> None:
+    `send` is called with each event for the harness.
+    """
+
+    def __init__(self, dial: Dial, send: Callable[[WireEvent], None]) -> None:
         self.epoll = select.epoll()
         self._dial = dial
-        self._tell = tell
+        self._send = send
         self._rules = ArmedRules()
         self._connections: dict[int, Connection] = {}
         self._made = 0
@@ -43,19 +46,19 @@ class Proxy:
         self._ticket = count()
 
     def command(self, command: Command) -> None:
-        """Carry out what the harness says."""
+        """Carry out a command of the harness."""
         if isinstance(command, Arm):
             self._rules.arm(command.rule)
-            self._tell(self._said("armed", command.rule.number))
+            self._send(self._command_event("armed", command.rule.number))
             return
         self._rules.end(command.number)
         for pipe, connection in self._stopped.pop(command.number, {}).items():
             if pipe.stop is not None:
                 self._resume(connection, pipe, pipe.stop)
-        self._tell(self._said("released", command.number))
+        self._send(self._command_event("released", command.number))
 
     def accept(self, listener: socket.socket) -> None:
-        """Take a redirected connection and dial on."""
+        """Accept a redirected connection and dial its peer."""
         try:
             near, _ = listener.accept()
         except OSError:
@@ -73,28 +76,28 @@ class Proxy:
             self._connections[end.fileno()] = connection
             self.epoll.register(end, 0)
         self._watch(connection)
-        self._later(CONNECT_TIMEOUT_S, partial(self._give_up, connection))
+        self._schedule(CONNECT_TIMEOUT_S, partial(self._close_if_dialling, connection))
 
     def step(self, handle: int, events: int) -> None:
-        """Do what the kernel says can be done with one end of a connection."""
+        """Do what the kernel says is possible at one end of a connection."""
         connection = self._connections.get(handle)
         if connection is None:
             return
         try:
             if connection.dial_until is not None:
-                self._dialled(connection, handle, events)
+                self._end_dial(connection, handle, events)
             else:
-                self._move(connection, handle, events)
+                self._transfer(connection, handle, events)
         except OSError:
             self._close(connection, reset=True)
         self._watch(connection)
 
     def wait_s(self) -> float:
-        """How long until something has to be done unasked; -1: for ever."""
+        """Return how long (s) until something is due; -1 if nothing is scheduled."""
         return max(0.0, self._due[0][0] - time.monotonic()) if self._due else -1
 
-    def on_time(self) -> None:
-        """Do what is due: let delayed frames go, give up peers that do not accept."""
+    def run_due(self) -> None:
+        """Do what is due: pass delayed frames on, give up peers that do not accept."""
         while self._due and self._due[0][0] <= time.monotonic():
             heapq.heappop(self._due)[2]()
 
@@ -104,20 +107,20 @@ class Proxy:
             self._close(connection, reset=True)
         self.epoll.close()
 
-    def _later(self, delay_s: float, act: Callable[[], None]) -> None:
+    def _schedule(self, delay_s: float, act: Callable[[], None]) -> None:
         heapq.heappush(self._due, (time.monotonic() + delay_s, next(self._ticket), act))
 
-    def _give_up(self, connection: Connection) -> None:
+    def _close_if_dialling(self, connection: Connection) -> None:
         if connection.dial_until is not None:
             self._close(connection, reset=True)
 
-    def _dialled(self, connection: Connection, handle: int, events: int) -> None:
+    def _end_dial(self, connection: Connection, handle: int, events: int) -> None:
         if handle == connection.near.fileno() or events & (select.EPOLLERR | select.EPOLLHUP):
             self._close(connection, reset=True)
         else:
             connection.dial_until = None
 
-    def _move(self, connection: Connection, handle: int, events: int) -> None:
+    def _transfer(self, connection: Connection, handle: int, events: int) -> None:
         reading, writing = connection.pipes(handle)
         if events & (select.EPOLLERR | select.EPOLLHUP) and not events & select.EPOLLIN:
             self._close(connection, reset=True)
@@ -145,9 +148,12 @@ class Proxy:
         if not pipe.out:
             self._close(connection)
 
-    def _advance(self, connection: Connection, pipe: Pipe, *, let_go: Head | None = None) -> None:
-        """Pass on as much of what was read as no rule stops; `let_go`: the frame that stands first and may pass."""
-        data, head, dropped = pipe.rest[pipe.discard_left :], let_go or pipe.copying, False
+    def _advance(self, connection: Connection, pipe: Pipe, *, released: Head | None = None) -> None:
+        """Pass on what was read until a rule stops a frame.
+
+        `released`: the first frame, which may pass now.
+        """
+        data, head, dropped = pipe.rest[pipe.discard_left :], released or pipe.copying, False
         pipe.discard_left -= len(pipe.rest) - len(data)
         at = min(pipe.body_left, len(data))
         pipe.body_left -= at
@@ -170,11 +176,11 @@ class Proxy:
                 if len(data) < ends:
                     break
                 data = data[:ends] + data[at:]
-                self._passes(connection, pipe, head)
+                self._note_passed(connection, pipe, head)
                 self._report("duplicated", connection, pipe, head, head.rule)
                 at, ends = ends, ends + head.size_bytes
                 head, pipe.copying = head._replace(copy=True), None
-            self._passes(connection, pipe, head)
+            self._note_passed(connection, pipe, head)
             there = min(ends, len(data))
             if head.copy and pipe is connection.responses:
                 data = data[:at] + data[there:]
@@ -195,9 +201,9 @@ class Proxy:
             connection.seen[head.api] += 1
         elif head.copy:
             return None
-        return self._rules.take(head.api, pipe.direction, connection.peer)
+        return self._rules.match(head.api, pipe.direction, connection.peer)
 
-    def _passes(self, connection: Connection, pipe: Pipe, head: Head) -> None:
+    def _note_passed(self, connection: Connection, pipe: Pipe, head: Head) -> None:
         if pipe is connection.requests:
             self._passed[head.api] += 1
             connection.asked.waiting.append(head)
@@ -213,7 +219,7 @@ class Proxy:
         pipe.stop = stop = StoppedFrame(rule=rule, head=head, since=time.monotonic())
         self._stopped[rule.number][pipe] = connection
         if rule.action == "delay":
-            self._later(rule.delay_s, lambda: self._resume(connection, pipe, stop))
+            self._schedule(rule.delay_s, lambda: self._resume(connection, pipe, stop))
         self._report("held", connection, pipe, head, rule.number)
 
     def _resume(self, connection: Connection, pipe: Pipe, stop: StoppedFrame) -> None:
@@ -221,7 +227,7 @@ class Proxy:
             return
         self._forget(pipe, stop)
         try:
-            self._advance(connection, pipe, let_go=stop.head)
+            self._advance(connection, pipe, released=stop.head)
         except OSError:
             pipe.stop = stop
             self._close(connection, reset=True)
@@ -233,13 +239,13 @@ class Proxy:
         pipe.stop = None
         self._stopped.get(stop.rule.number, {}).pop(pipe, None)
 
-    def _said(self, what: What, rule: int) -> WireEvent:
+    def _command_event(self, what: What, rule: int) -> WireEvent:
         return WireEvent(event=what, at_ns=time.time_ns(), rule=rule, passed=dict(self._passed))
 
     def _report(
         self, what: What, connection: Connection, pipe: Pipe, head: Head, rule: int, since: float | None = None
     ) -> None:
-        self._tell(
+        self._send(
             WireEvent(
                 event=what,
                 at_ns=time.time_ns(),
@@ -260,7 +266,7 @@ class Proxy:
         if connection.closed:
             return
         for end in (connection.near, connection.far):
-            mask = connection.wanted(end)
+            mask = connection.wanted_events(end)
             if connection.masks[end.fileno()] != mask:
                 connection.masks[end.fileno()] = mask
                 self.epoll.modify(end, mask)

@@ -6,7 +6,7 @@ from cluster.wire.messages import Direction, Rule
 
 
 class ArmedRules:
-    """In the order in which they were armed; the first that fits a frame has it."""
+    """The rules in the order in which they were armed; the first that matches applies."""
 
     def __init__(self) -> None:
         self._rules: dict[int, Rule] = {}
@@ -19,12 +19,12 @@ class ArmedRules:
             self._left[rule.number] = rule.times
 
     def end(self, number: int) -> None:
-        """End a rule; nothing happens when there is none of that number."""
+        """End a rule; does nothing when no rule has this number."""
         self._rules.pop(number, None)
         self._left.pop(number, None)
 
-    def take(self, api: int, direction: Direction, peer: str) -> Rule | None:
-        """The rule for a frame, which counts as one of its `times`; None: it may pass."""
+    def match(self, api: int, direction: Direction, peer: str) -> Rule | None:
+        """Return the rule for a frame and count it against `times`; None lets it pass."""
         for rule in self._rules.values():
             if rule.api != api or rule.direction != direction or (rule.peers and peer not in rule.peers):
                 continue

@@ -1,8 +1,8 @@
-"""The harness's end of the wire proxies: puts one into a node's namespace, before the node's process is there.
+"""The harness's side of the wire proxies: starts one in a node's namespace.
 
-The packet filter redirects every connection that is begun in the namespace to a broker or controller elsewhere;
-Kafka is configured as ever. The proxy is a child of the harness and ends with it, the filter's rules end with the
-namespace.
+A proxy starts before the node's process. The packet filter redirects every connection from the namespace to a broker
+or controller elsewhere; Kafka is configured as always. The proxy is a child of the harness and ends with it; the
+filter's rules end with the namespace.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ebbtide.record.files import to_read
 from ebbtide.waiting import wait_until
 
 PORT = 39098
-"""TCP, on loopback in the node's own namespace."""
+"""A TCP port on loopback in the node's own namespace."""
 
 MARK = 0x65626264
 READY_TIMEOUT_S = 15.0
@@ -38,10 +38,13 @@ _events = msgspec.json.Decoder(WireEvent)
 
 
 class Tap:
-    """One proxy in the namespace at `namespace`; `inode` tells that namespace from a later one of the same path."""
+    """One proxy in the namespace at `namespace`.
+
+    `inode` distinguishes the namespace from a later one at the same path.
+    """
 
     def __init__(self, ledger: Ledger, name: str, namespace: Path, output: Path) -> None:
-        """Starts the process. Raises `HarnessError`."""
+        """Start the process. Raises `HarnessError`."""
         self.inode = namespace.stat().st_ino
         self._namespace = namespace
         self._output = output
@@ -51,12 +54,13 @@ class Tap:
         self._child: Child = start_child(ledger, argv, name=name, output=output, namespace=namespace)
 
     def redirect(self, ports: Collection[int]) -> None:
-        """Wait until the proxy is ready, then send it every new connection to `ports` of another host.
+        """Wait for the proxy, then redirect new connections to `ports` of other hosts.
 
-        Raises `HarnessError` when it died or the packet filter refuses, `WaitExpired`.
+        Raises `HarnessError` when the proxy died or the packet filter refuses, `WaitExpired` when it does not listen
+        in time.
         """
         self._control = wait_until(
-            self._call, awaited=f"{self._child.name} to listen", timeout_s=READY_TIMEOUT_S, poll_s=0.01
+            self._connect, awaited=f"{self._child.name} to listen", timeout_s=READY_TIMEOUT_S, poll_s=0.01
         )
         wanted = ", ".join(map(str, sorted(ports)))
         script = (
@@ -69,14 +73,14 @@ class Tap:
         nft(self._namespace, ["-f", "-"], script, needs=_NEEDS)
 
     def send(self, command: Command) -> None:
-        """Tell the proxy. Raises `HarnessError` when it died."""
+        """Send a command to the proxy. Raises `HarnessError` when the proxy died."""
         assert self._control is not None, "redirect comes first"
         self._check()
         with contextlib.suppress(ConnectionError):
             self._control.sendall(msgspec.json.encode(command) + b"\n")
 
     def poll(self) -> list[WireEvent]:
-        """What happened since the last call. Raises `HarnessError` when the proxy died."""
+        """Return the events since the last call. Raises `HarnessError` if the proxy died."""
         assert self._control is not None, "redirect comes first"
         events: list[WireEvent] = []
         with contextlib.suppress(BlockingIOError, ConnectionError):
@@ -88,15 +92,15 @@ class Tap:
         return events
 
     def close(self) -> None:
-        """End the proxy, and with it every connection through it. Never raises for what is gone."""
+        """End the proxy, and every connection through it. Never raises if it is gone."""
         if self._control is not None:
             self._control.close()
         self._child.kill()
 
-    def _call(self) -> socket.socket | None:
+    def _connect(self) -> socket.socket | None:
         self._check()
 
-        def connected() -> socket.socket:
+        def connect() -> socket.socket:
             control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 control.connect(CONTROL)
@@ -106,7 +110,7 @@ class Tap:
             return control
 
         try:
-            return in_namespace(self._namespace, connected)
+            return in_namespace(self._namespace, connect)
         except ConnectionRefusedError:
             return None
 
@@ -122,9 +126,10 @@ class Tap:
 
 
 class Taps:
-    """The proxies of a run (`cluster.runtime.base.Wire`): at most one a node, for as long as its namespace lasts.
+    """The proxies of a run (`cluster.runtime.base.Wire`), at most one for each node.
 
-    A node that gets a new namespace gets a new proxy, with the rules that are in force.
+    A proxy lasts as long as its node's namespace. A node that gets a new namespace gets a new proxy, with the rules
+    in force.
     """
 
     def __init__(self, ledger: Ledger, *, ports: Collection[int], logs: Path) -> None:
@@ -137,11 +142,11 @@ class Taps:
         self._unread: list[tuple[int, WireEvent]] = []
 
     def intercept(self, nodes: Mapping[int, str]) -> None:
-        """Put a proxy into the namespaces of these nodes (id to name) once they are there."""
+        """Request proxies for these nodes (id to name) once their namespaces exist."""
         self._wanted.update(nodes)
 
     def open(self, namespaces: Mapping[int, Path]) -> None:
-        """Put the proxies that are wanted into these namespaces. Raises `HarnessError`."""
+        """Start the requested proxies in these namespaces. Raises `HarnessError`."""
         new: dict[int, Tap] = {}
         for node_id, namespace in namespaces.items():
             old = self._taps.get(node_id)
@@ -159,9 +164,12 @@ class Taps:
                 tap.send(Arm(rule))
 
     def send(self, node_id: int, command: Command) -> None:
-        """Tell the node's proxy. Raises `HarnessError` when there is none, or it died."""
+        """Send a command to the node's proxy.
+
+        Raises `HarnessError` when the node has no proxy, or the proxy died.
+        """
         if node_id not in self._taps:
-            raise HarnessError("no wire proxy was put before this node", got=f"node {node_id}")
+            raise HarnessError("this node has no wire proxy", got=f"node {node_id}")
         rules = self._rules.setdefault(node_id, {})
         if isinstance(command, Release):
             rules.pop(command.number, None)
@@ -170,7 +178,10 @@ class Taps:
         self._taps[node_id].send(command)
 
     def poll(self) -> list[tuple[int, WireEvent]]:
-        """What happened at which node since the last call. Raises `HarnessError` when a proxy died."""
+        """Return `(node, event)` for the events since the last call.
+
+        Raises `HarnessError` when a proxy died.
+        """
         events, self._unread = self._unread, []
         for node_id in self._taps:
             events += self._read(node_id)
@@ -187,7 +198,7 @@ class Taps:
         rules = self._rules.get(node_id, {})
         for event in events:
             rule = rules.get(event.rule)
-            # What is left of its times, for the next proxy of this node.
+            # Count down `times`, so that the node's next proxy continues where this one stopped.
             if event.event in _MATCHES and rule is not None and rule.times is not None:
                 rules[rule.number] = msgspec.structs.replace(rule, times=rule.times - 1)
         return [(node_id, event) for event in events]

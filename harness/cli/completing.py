@@ -55,10 +55,10 @@ def release(incomplete: str) -> list[CompletionItem[str]]:
     """Kafka releases that are in the cache, or known; the newest first."""
     from packaging.version import Version
 
-    from cluster.jars.releases import cached
+    from cluster.jars.releases import cached_releases
     from ebbtide.releases.known import KNOWN
 
-    here = {one.version for one in cached()}
+    here = {one.version for one in cached_releases()}
     versions = sorted(here | {one.version for one in KNOWN}, key=Version, reverse=True)
     fitting = [version for version in versions if version.startswith(incomplete)]
     return [CompletionItem(version, help="fetched" if version in here else "known") for version in fitting]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from packaging.version import Version
 
-from cluster.jars.releases import CachedRelease, FetchEvent, cached, fetch
+from cluster.jars.releases import CachedRelease, FetchEvent, cached_releases, fetch
 from ebbtide.errors import ExitCode
 from ebbtide.releases.known import KNOWN, OLDEST, KnownRelease
 from harness.cli import completing
@@ -112,7 +112,7 @@ def _row(version: str, release: CachedRelease | None, known: KnownRelease | None
 
 
 def _list(verify: bool, json: bool) -> ExitCode:
-    here = {release.version: release for release in cached(verify)}
+    here = {release.version: release for release in cached_releases(verify)}
     known = {release.version: release for release in KNOWN}
     rows = [_row(v, here.get(v), known.get(v)) for v in sorted(here.keys() | known.keys(), key=Version)]
     if json:

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from cluster.runtime.base import PowerLossMethod
-from cluster.runtime.choose import Asked, Choice, check_wish, choose_runtime
+from cluster.runtime.choose import Asked, Choice, check_options, choose_runtime
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.releases.known import parse_version
 from ebbtide.scenario.feature_meaning import check_features
@@ -44,7 +44,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         if power == "fs-shutdown":
             power += ", write-back held" if self.hold_write_back else ", write-back not held"
         choice = self.runtimes[kafka]
-        image = choice.facts().get("image_id")
+        image = choice.host_facts().get("image_id")
         return f"power lost by {power}, runtime {choice.name}" + (f", image {image}" if image else "")
 
     def request(
@@ -80,7 +80,7 @@ def check(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> None:
     for release in releases:
         parse_version(release)
         check_features(release, scenario.cluster)
-    check_wish(wanted.runtime, wanted.image, len(releases))
+    check_options(wanted.runtime, wanted.image, len(releases))
     # First, since a host without volumes lacks what these steps need, too, and can do all others.
     _need_volumes(wanted, scenario)
     require_host(step.step for step in scenario.steps)

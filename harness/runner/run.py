@@ -212,7 +212,7 @@ class _Run:
         write_manifest(self.record, self.manifest)
         write_atomically(self.record / SCENARIO, text_of(self._as_run()).encode())
         self.display.note(f"run {self.run_id}, seed {self.request.seed}")
-        self.display.note(self.request.runtime.why())
+        self.display.note(self.request.runtime.describe())
         for name, value in self.draws.lines().items():
             self.display.note(f"drawn: {name} = {value}")
 
@@ -269,7 +269,7 @@ class _Run:
             },
             producers={str(one.id): _setup(one) for one in self.scenario.producers},
             clients=client_versions(),
-            host=host_facts() | self.request.runtime.facts(),
+            host=host_facts() | self.request.runtime.host_facts(),
             draws=self.draws.lines(),
             start_ns=int(started.timestamp() * 1e9),
         )

@@ -41,7 +41,7 @@ class OneNode(HostRuntime):
         build.write_log(self.data_dir(1) / "t-0", build.plain(0, b"one"))
         self._volumes = {1: Lossy(image="", folder=str(self._volume_folder(NODE)))} if method == "fs-shutdown" else {}
 
-    def _make_places(self) -> None: ...
+    def _make_node_places(self) -> None: ...
 
     def _start_formatting(self, node_ids: Sequence[int]) -> Mapping[int, NodeProcess]:
         return {}

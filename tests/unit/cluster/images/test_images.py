@@ -16,7 +16,16 @@ from checkout import ROOT
 from docker.errors import ImageNotFound
 
 from cluster.host import docker_daemon as daemon
-from cluster.images import DockerError, build, can_build, connect, find_image, official, own, rootfs
+from cluster.images import (
+    DockerError,
+    build,
+    connect,
+    find_image,
+    official_reference,
+    own_reference,
+    rootfs,
+    why_not_buildable,
+)
 from cluster.images.find import CLASS_ARCHIVE
 from ebbtide.errors import HarnessError, UsageError
 
@@ -35,31 +44,31 @@ def _client(*references: str) -> Any:
 
 
 def test_the_official_image_comes_before_the_one_built_here() -> None:
-    image = find_image(_client(own("4.3.1"), official("4.3.1")), "4.3.1")
+    image = find_image(_client(own_reference("4.3.1"), official_reference("4.3.1")), "4.3.1")
     assert image is not None
     assert (image.reference, image.class_archive) == ("apache/kafka:4.3.1", False)
 
 
 def test_the_image_built_here_comes_where_there_is_no_official_one() -> None:
-    image = find_image(_client(own("4.3.1"), official("4.2.1")), "4.3.1")
+    image = find_image(_client(own_reference("4.3.1"), official_reference("4.2.1")), "4.3.1")
     assert image is not None
     assert (image.reference, image.class_archive) == ("ebbtide/kafka:4.3.1", True)
     assert "apache/kafka:4.3.1 is not here" in image.why
 
 
 def test_an_image_of_another_release_does_not_count() -> None:
-    assert find_image(_client(own("4.2.1"), official("4.2.1")), "4.3.1") is None
+    assert find_image(_client(own_reference("4.2.1"), official_reference("4.2.1")), "4.3.1") is None
 
 
 def test_an_image_that_was_named_is_taken_before_all_others() -> None:
-    image = find_image(_client("mine:1", official("4.3.1")), "4.3.1", "mine:1")
+    image = find_image(_client("mine:1", official_reference("4.3.1")), "4.3.1", "mine:1")
     assert image is not None
     assert (image.reference, image.why) == ("mine:1", "named by the user")
 
 
 def test_a_named_image_that_is_not_here_is_an_error_and_nothing_else_is_taken() -> None:
     with pytest.raises(UsageError) as caught:
-        find_image(_client(official("4.3.1")), "4.3.1", "mine:1")
+        find_image(_client(official_reference("4.3.1")), "4.3.1", "mine:1")
     assert caught.value.next == "docker pull mine:1"
 
 
@@ -116,7 +125,7 @@ def test_a_missing_tool_is_named_with_its_package(
     monkeypatch.setattr(rootfs, "_jlink", lambda: Path("jlink"))
     monkeypatch.setattr(rootfs, "_busybox", lambda: Path("busybox"))
     monkeypatch.setattr(rootfs, tool, lambda: None)
-    assert package in str(can_build("4.3.1"))
+    assert package in str(why_not_buildable("4.3.1"))
     with pytest.raises(HarnessError, match=package):
         rootfs.make_rootfs(tmp_path / "rootfs")
 
@@ -124,10 +133,10 @@ def test_a_missing_tool_is_named_with_its_package(
 def test_a_release_that_is_not_here_cannot_be_built_without_maven(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "why_not", lambda: None)
+    monkeypatch.setattr(build, "missing_tool", lambda: None)
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "no Maven" in str(can_build("4.3.1"))
+    assert "no Maven" in str(why_not_buildable("4.3.1"))
 
 
 def test_the_context_is_the_same_for_the_same_files(tmp_path: Path) -> None:

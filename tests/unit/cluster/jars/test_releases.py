@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from checkout import ROOT
 
-from cluster.jars.releases import FetchEvent, cached, ensure, fetch, jars_of
+from cluster.jars.releases import FetchEvent, cached_releases, ensure, fetch, jars_of
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.releases.known import KNOWN, OLDEST, nearest, parse_version
 from harness.cli import image
@@ -86,7 +86,7 @@ def test_a_fetched_release_is_used_again_without_maven(home: Path) -> None:
 @pytest.mark.parametrize("words", [["3.9.1", "4.3.1"], ["3.9.1,4.3.1"], ["3.9.1,", "4.3.1", "3.9.1"]], ids=" ".join)
 def test_releases_to_fetch_are_separated_by_spaces_or_commas(home: Path, words: list[str]) -> None:
     assert main(["kafka", "fetch", *words]) == ExitCode.AS_PREDICTED
-    assert [release.version for release in cached()] == ["3.9.1", "4.3.1"]
+    assert [release.version for release in cached_releases()] == ["3.9.1", "4.3.1"]
 
 
 @pytest.mark.parametrize("action", ["build", "remove"])
@@ -157,12 +157,12 @@ def test_a_damaged_release_is_refused_at_use_and_replaced_by_a_fetch(home: Path,
 def test_changed_content_of_the_same_size_is_found_by_hash_and_replaced_by_a_fetch(home: Path) -> None:
     jar = fetch("4.3.1").jar_paths[0]
     jar.write_text(jar.read_text().replace("content", "CONTENT"))
-    assert cached()[0].problem is None
-    problem = cached(verify=True)[0].problem
+    assert cached_releases()[0].problem is None
+    problem = cached_releases(verify=True)[0].problem
     assert problem is not None
     assert "SHA-256" in problem
     assert fetch("4.3.1").problem is None
-    assert cached(verify=True)[0].problem is None
+    assert cached_releases(verify=True)[0].problem is None
 
 
 def test_two_fetches_at_once_run_maven_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_two_fetches_at_once_run_maven_once(home: Path, monkeypatch: pytest.Monk
 def test_what_a_killed_fetch_left_is_no_release_and_goes_with_the_next_fetch(home: Path) -> None:
     left = home / "cache" / "kafka" / ".fetch-dead" / "new" / "jars"
     left.mkdir(parents=True)
-    assert cached() == []
+    assert cached_releases() == []
     fetch("4.3.1")
     assert not left.exists()
 
@@ -186,7 +186,7 @@ def test_what_a_killed_fetch_left_is_no_release_and_goes_with_the_next_fetch(hom
     ("says", "sentence", "code"),
     [
         ("unknown", "no such Kafka release", ExitCode.USAGE),
-        ("partly there", "not all that it needs", ExitCode.HARNESS_FAILED),
+        ("partly there", "not everything that it needs", ExitCode.HARNESS_FAILED),
         ("no network", "no network", ExitCode.HARNESS_FAILED),
         ("bad checksum", "does not match its checksum", ExitCode.HARNESS_FAILED),
         ("no space", "no space left", ExitCode.HARNESS_FAILED),
@@ -201,7 +201,7 @@ def test_each_way_in_which_maven_fails_has_its_own_sentence(
     with pytest.raises((HarnessError, UsageError), match=sentence) as failed:
         fetch("9.9.9")
     assert failed.value.exit_code == code
-    assert cached() == []
+    assert cached_releases() == []
 
 
 def test_the_list_says_what_its_columns_mean_and_what_is_not_known_of_a_release(
@@ -235,7 +235,7 @@ def test_a_network_failure_is_told_without_mavens_decoration(home: Path) -> None
     assert failed.value.got == "Unknown host repository: Temporary failure in name resolution"
 
 
-@pytest.mark.parametrize(("command", "sentence"), [("mvn", "no Maven client"), ("java", "no Java")])
+@pytest.mark.parametrize(("command", "sentence"), [("mvn", "no Maven"), ("java", "no Java")])
 def test_without_maven_or_java_the_message_says_what_to_install(
     home: Path, monkeypatch: pytest.MonkeyPatch, command: str, sentence: str
 ) -> None:

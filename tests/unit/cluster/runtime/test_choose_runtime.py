@@ -18,9 +18,9 @@ from cluster.host.bridge import BridgeNetwork
 from cluster.host.processes import identify
 from cluster.images import Image
 from cluster.runtime.base import Network, Runtime
-from cluster.runtime.choose import DockerChoice, LocalChoice, check_wish, choose_runtime
+from cluster.runtime.choose import DockerChoice, LocalChoice, check_options, choose_runtime
 from cluster.runtime.docker import DockerRuntime
-from cluster.runtime.docker_node import status_of
+from cluster.runtime.docker_node import exit_status_of
 from cluster.runtime.local import LocalRuntime
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.powers import MARKER
@@ -49,7 +49,7 @@ def test_without_a_daemon_auto_is_local_and_says_why_and_docker_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
-    why = choose_runtime("auto", "4.3.1", None, _silent).why()
+    why = choose_runtime("auto", "4.3.1", None, _silent).describe()
     assert why.startswith("runtime local: no Docker daemon at this address")
     assert f"{tmp_path}/none" in why
     with pytest.raises(EbbtideError, match="no Docker daemon"):
@@ -60,44 +60,44 @@ def test_without_a_daemon_auto_is_local_and_says_why_and_docker_is_refused(
 
 def test_a_daemon_that_hangs_is_not_waited_for(hung: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", hung)
-    assert "does not answer within" in choose_runtime("auto", "4.3.1", None, _silent).why()
+    assert "does not answer within" in choose_runtime("auto", "4.3.1", None, _silent).describe()
     with pytest.raises(EbbtideError, match="does not answer within"):
         choose_runtime("docker", "4.3.1", None, _silent)
 
 
 def test_a_daemon_elsewhere_is_refused_without_asking_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
-    with pytest.raises(EbbtideError, match="a daemon of this host"):
+    with pytest.raises(EbbtideError, match="a daemon on this host"):
         choose_runtime("docker", "4.3.1", None, _silent)
-    assert "tcp://192.0.2.1:2375" in choose_runtime("auto", "4.3.1", None, _silent).why()
+    assert "tcp://192.0.2.1:2375" in choose_runtime("auto", "4.3.1", None, _silent).describe()
 
 
 def test_root_of_a_user_namespace_does_not_take_docker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv(MARKER, "user namespace")
-    assert "user namespace" in choose_runtime("auto", "4.3.1", None, _silent).why()
+    assert "user namespace" in choose_runtime("auto", "4.3.1", None, _silent).describe()
 
 
 def test_an_image_and_a_runtime_that_contradict_each_other_are_refused() -> None:
-    check_wish("auto", "apache/kafka:3.9.1", 1)
+    check_options("auto", "apache/kafka:3.9.1", 1)
     with pytest.raises(UsageError, match="docker runtime"):
-        check_wish("local", "apache/kafka:3.9.1", 1)
+        check_options("local", "apache/kafka:3.9.1", 1)
     with pytest.raises(UsageError, match="one release"):
-        check_wish("docker", "apache/kafka:3.9.1", 2)
+        check_options("docker", "apache/kafka:3.9.1", 2)
 
 
 def test_the_choice_of_docker_says_which_image_and_why() -> None:
     image = Image(reference="ebbtide/kafka:4.3.1", id="sha256:1", why="built on this host")
     choice = DockerChoice(image=image, daemon="20.10")
-    assert choice.why() == "runtime docker: daemon 20.10 answers, image ebbtide/kafka:4.3.1 (built on this host)"
-    assert choice.facts()["image_id"] == "sha256:1"
+    assert choice.describe() == "runtime docker: daemon 20.10 answers, image ebbtide/kafka:4.3.1 (built on this host)"
+    assert choice.host_facts()["image_id"] == "sha256:1"
 
 
 @pytest.mark.parametrize(
     ("exit_code", "status"), [(0, 0), (1, 1), (137, -signal.SIGKILL), (134, -signal.SIGABRT), (143, 143), (255, 255)]
 )
 def test_an_exit_code_of_docker_is_a_signal_unless_the_jvm_handles_it(exit_code: int, status: int) -> None:
-    assert status_of(exit_code) == status
+    assert exit_status_of(exit_code) == status
 
 
 def test_the_owner_of_a_label_is_one_process_of_one_boot() -> None:

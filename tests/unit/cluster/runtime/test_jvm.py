@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cluster.runtime.cluster import _compress
-from cluster.runtime.jvm import Installation, died, java_command, tail_of
+from cluster.runtime.jvm import Installation, end_error, java_command, tail_of
 from ebbtide.java import Java
 
 
@@ -57,10 +57,10 @@ def test_the_end_of_a_log_leaves_the_configuration_listing_out(tmp_path: Path) -
 def test_a_jvm_that_died_is_described_with_its_end_and_its_log(tmp_path: Path) -> None:
     log = tmp_path / "broker-1.log"
     log.write_text("ERROR disk full\n")
-    by_signal = died("broker-1", "ended before it was ready", -9, log).render()
+    by_signal = end_error("broker-1", "ended before it was ready", -9, log).render()
     assert "broker-1 ended before it was ready (signal SIGKILL)" in by_signal
     assert "ERROR disk full" in by_signal
-    assert "(exit code 1)" in died("broker-1", "ended", 1, log).render()
+    assert "(exit code 1)" in end_error("broker-1", "ended", 1, log).render()
 
 
 def test_the_command_that_shows_a_log_does_so_before_and_after_the_log_was_compressed(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_the_command_that_shows_a_log_does_so_before_and_after_the_log_was_compr
     log.parent.mkdir()
     log.with_name("broker-11.log").write_text("another\n")
     log.write_text("ERROR disk full\n")
-    error = died("broker-1", "ended", 1, log)
+    error = end_error("broker-1", "ended", 1, log)
     assert error.next is not None
     for leave in (lambda: None, lambda: _compress(log)):
         leave()
@@ -78,7 +78,7 @@ def test_the_command_that_shows_a_log_does_so_before_and_after_the_log_was_compr
 
 
 def test_a_log_that_does_not_stay_is_named_nowhere(tmp_path: Path) -> None:
-    assert str(tmp_path) not in died("the training node", "ended", 1, tmp_path / "node.log", kept=False).render()
+    assert str(tmp_path) not in end_error("the training node", "ended", 1, tmp_path / "node.log", kept=False).render()
 
 
 def test_a_log_that_was_never_written_is_said(tmp_path: Path) -> None:

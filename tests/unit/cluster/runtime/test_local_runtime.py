@@ -63,7 +63,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalRu
 def test_what_a_killed_jvm_unpacked_goes_with_its_cluster(
     runtime: LocalRuntime, commands: list[Sequence[str]], tmp_path: Path
 ) -> None:
-    runtime._make_places()
+    runtime._make_node_places()
     runtime._lay_out()
     told = {word.removeprefix(_TMPDIR) for command in commands for word in command if word.startswith(_TMPDIR)}
     (folder,) = map(Path, told)
@@ -78,7 +78,7 @@ def test_where_nothing_may_be_executed_a_jvm_unpacks_elsewhere(
     runtime: LocalRuntime, commands: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local.os, "statvfs", lambda _folder: SimpleNamespace(f_flag=os.ST_NOEXEC))
-    runtime._make_places()
+    runtime._make_node_places()
     runtime._lay_out()
     assert commands
     assert not [word for command in commands for word in command if word.startswith(_TMPDIR)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cluster.runtime.base import LogLoss
-from cluster.runtime.log_losses import LogsBefore, common_prefix
+from cluster.runtime.log_losses import LogCopies, common_prefix
 from cluster.runtime.truncate import CLEAN_SHUTDOWN, cut_to_recovery_points
 from ebbtide.errors import HarnessError
 from ebbtide.logs.checkpoint_file import RECOVERY_POINTS
@@ -46,7 +46,7 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 def _compared(data_dir: Path, change: object) -> dict[str, LogLoss]:
-    before = LogsBefore(data_dir, data_dir.parent / "aside")
+    before = LogCopies(data_dir, data_dir.parent / "aside")
     assert callable(change)
     change()
     return before.compare()
@@ -88,7 +88,7 @@ def test_a_log_that_vanished_lost_everything(data_dir: Path) -> None:
 
 def test_the_copies_are_released(data_dir: Path) -> None:
     _log(data_dir)
-    before = LogsBefore(data_dir, data_dir.parent / "aside")
+    before = LogCopies(data_dir, data_dir.parent / "aside")
     before.release()
     assert not (data_dir.parent / "aside").exists()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cluster.host.bridge import address_of
-from cluster.runtime.properties import plan_cluster, properties_of, refused_value
+from cluster.runtime.properties import plan_cluster, properties_of, refused_value_error
 from cluster.runtime.storage import cluster_id, format_arguments
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import levels_of
@@ -113,12 +113,12 @@ def test_a_value_that_kafka_refuses_is_told_as_the_scenarios() -> None:
     )
     spec = ClusterSpec(broker_properties={"num.io.threads": "three"})
     broker, controller = (plan_cluster(spec, address_of).nodes[id_] for id_ in (1, 100))
-    refused = refused_value(spec, broker, log)
+    refused = refused_value_error(spec, broker, log)
     assert refused is not None
     assert refused.where == "cluster.broker_properties"
-    assert refused.what == "Kafka does not take num.io.threads = three: Not a number of type INT"
-    assert refused_value(spec, controller, log) is None, "the scenario gave it to brokers"
-    assert refused_value(spec, broker, "Killed") is None
+    assert refused.what == "Kafka refuses num.io.threads = three: Not a number of type INT"
+    assert refused_value_error(spec, controller, log) is None, "the scenario gave it to brokers"
+    assert refused_value_error(spec, broker, "Killed") is None
 
 
 def test_a_scenario_may_not_move_a_node() -> None:

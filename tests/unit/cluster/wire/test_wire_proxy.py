@@ -89,7 +89,7 @@ class Bench:
                     self._proxy.step(handle, events)
             while self._todo:
                 self._todo.pop(0)()
-            self._proxy.on_time()
+            self._proxy.run_due()
 
 
 @pytest.fixture
