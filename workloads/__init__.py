@@ -1,1 +1,4 @@
-"""Producers, consumers and the HW sampler, and the crash-safe journals they write."""
+"""The client processes of a run: producers, consumers, sampler and final read.
+
+They write crash-safe journals (`ebbtide.journal`).
+"""

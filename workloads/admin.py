@@ -1,7 +1,8 @@
-"""Puts one administrative request to the cluster: `python -m ebbtide.command workloads.admin CONFIG.json`.
+"""Sends one administrative request to the cluster.
 
-A request is sent once. The next broker is tried only while none has taken it: one that was sent and not
-answered may have been carried out, and asking again would change what the experiment asks.
+`python -m ebbtide.command workloads.admin CONFIG.json`. A request is sent once. The next broker is tried only while
+no broker has received it: a request that was sent and not answered may have been carried out, and sending it again
+would change the experiment.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _CONNECT_TIMEOUT_S = 0.5
 
 
 class AdminConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One request; the answer is written to `result`. None by `timeout_s`: the process fails and says what it saw."""
+    """One request; the answer is written to `result`.
+
+    Without an answer by `timeout_s` the process fails and says what it saw.
+    """
 
     endpoints: Endpoints
     bootstrap: tuple[str, ...]
@@ -34,8 +38,11 @@ class AdminConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     timeout_s: float
 
 
-def put(bootstrap: Sequence[str], request: AdminRequest, timeout_s: float) -> AdminAnswer:
-    """Ask the first broker that takes a connection. Raises `HarnessError` when there is no answer."""
+def send_request(bootstrap: Sequence[str], request: AdminRequest, timeout_s: float) -> AdminAnswer:
+    """Send the request to the first broker that accepts a connection.
+
+    Raises `HarnessError` when there is no answer.
+    """
     seen = "there is no broker to ask"
     deadline = time.monotonic() + timeout_s
     for address in bootstrap:
@@ -51,17 +58,17 @@ def put(bootstrap: Sequence[str], request: AdminRequest, timeout_s: float) -> Ad
             try:
                 return ask(broker, request, left_s)
             except WireError as error:
-                seen = f"asked and not answered: {error}"
+                seen = f"the request was sent and not answered: {error}"
                 break
     raise HarnessError(f"no broker answered within {timeout_s:g} s", got=seen)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Put the request of the configuration file and write the answer."""
+    """Send the request of the configuration file and write the answer."""
     config = read_config(Path(argv[0]), AdminConfig)
 
     def body(_status: StatusFile, _stop: Stop) -> ClientState:
-        answer = put(config.bootstrap, config.request, config.timeout_s)
+        answer = send_request(config.bootstrap, config.request, config.timeout_s)
         write_atomically(Path(config.result), msgspec.json.encode(answer))
         return ClientState.DONE
 

@@ -1,11 +1,11 @@
-"""What kafka-python does not tell its caller: how the earlier attempts of a batch ended.
+"""Sees what kafka-python does not report: how earlier attempts of a batch ended.
 
-A record whose last answer is NOT_ENOUGH_REPLICAS is certainly not appended, unless an attempt before it timed
-out. kafka-python's futures carry the last answer only, so this module looks on at the one place where the
-sender decides what an error means for a batch (`Sender._dispatch_error`, kafka-python 3.0).
+A record whose last answer is NOT_ENOUGH_REPLICAS is certainly not appended, unless an attempt before it timed out.
+kafka-python's futures carry only the last answer. This module therefore watches the one place where the sender
+decides what an error means for a batch (`Sender._dispatch_error`, kafka-python 3.0).
 
-An attempt is *open* from the moment its batch is drained into a request until an answer, a disconnect or a
-timeout ends it. A batch whose delivery timeout passes while no attempt is open has expired in the buffer.
+An attempt is *open* from the moment its batch is drained into a request until an answer, a disconnect or a timeout
+ends it. A batch whose delivery timeout passes while no attempt is open has expired in the buffer.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ebbtide.journal.outcomes import Attempts, outcome_of
 
 
 class AttemptWatch:
-    """Watches the batches of one producer; made before its first send.
+    """Watches the batches of one producer; make it before the first send.
 
-    `take` is called by any thread once a batch is final, the watching itself happens on the sender's.
+    Any thread calls `pop_attempts` once a batch is final. The watching itself happens on the sender's thread.
     """
 
     def __init__(self, producer: KafkaProducer) -> None:
@@ -32,12 +32,15 @@ class AttemptWatch:
         sender = producer._sender
         self._decide = sender._dispatch_error
         sender._dispatch_error = self._on_error
-        # A split batch gives its records to new batches, and one answer no longer stands for one run of
+        # Splitting a batch moves its records to new batches, so that one answer no longer covers one run of
         # sequences. A batch that is too large fails instead.
         sender._can_split = lambda *_: False
 
-    def take(self, batch_future: Any) -> Attempts | None:
-        """What was seen of a batch, once; None when no attempt of it was seen to end in an error."""
+    def pop_attempts(self, batch_future: Any) -> Attempts | None:
+        """Return the attempts seen for a batch, only once.
+
+        None when no attempt of it was seen to end in an error.
+        """
         return self._ended.pop(batch_future, None)
 
     def _on_error(self, batch: Any, exception: BaseException, partition_response: Any) -> None:
@@ -52,12 +55,12 @@ class AttemptWatch:
 
 
 def _check_client() -> None:
-    """Raises `HarnessError` when the installed kafka-python is not built as this module expects."""
+    """Raise `HarnessError` when the installed kafka-python cannot be watched."""
     decide = getattr(Sender, "_dispatch_error", None)
     expected = ["self", "batch", "exception", "partition_response"]
     if decide is None or list(inspect.signature(decide).parameters) != expected or not hasattr(Sender, "_can_split"):
         raise HarnessError(
-            "this kafka-python cannot be watched: its sender has changed, and outcomes would be guesses",
+            "this kafka-python cannot be watched, because its sender has changed",
             where="kafka.producer.sender.Sender._dispatch_error",
             allowed="kafka-python 3.0.12 or newer, below 4",
             next="pip install 'kafka-python>=3.0.12,<4'",

@@ -1,4 +1,7 @@
-"""One client process as the harness sees it: started, watched through its status file, stopped, killed by pid."""
+"""One client process as the harness sees it: started, watched, stopped or killed.
+
+The harness reads its status file, and kills it by pid.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ _TAIL_BYTES = 2_000
 
 
 class ClientEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How one client ended. `exit_code` is negative for a signal (-9: it had to be killed), None while alive."""
+    """How one client ended.
+
+    `exit_code` is negative for a signal (-9: it had to be killed), None while the client runs.
+    """
 
     name: str
     exit_code: int | None
@@ -28,13 +34,13 @@ class ClientEnd(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
     @property
-    def clean(self) -> bool:
-        """Whether it ended by itself and its journal is all that it had to say."""
+    def is_clean(self) -> bool:
+        """Whether the client ended by itself, with a complete journal."""
         return self.exit_code == 0 and self.state in (ClientState.DONE, ClientState.STOPPED)
 
 
 class Client:
-    """A process running `python -m MODULE CONFIG.json`.
+    """A process that runs `python -m MODULE CONFIG.json`.
 
     `folder` holds its configuration, status and stop files, `log` its stdout and stderr.
     """
@@ -51,7 +57,7 @@ class Client:
 
     @property
     def endpoints(self) -> Endpoints:
-        """What the process is told about meeting the harness."""
+        """The files through which the process and the harness communicate."""
         return Endpoints(status=str(self._status_path), stop=str(self._stop_path))
 
     def start(self, config: msgspec.Struct, start_client: StartClient) -> None:
@@ -72,20 +78,23 @@ class Client:
 
     @property
     def state(self) -> ClientState:
-        """The process's own word."""
+        """The state that the process reports."""
         return ClientState.ABSENT if self.status is None else self.status.state
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the process runs."""
         return self._process is not None and self._process.exit_status() is None
 
     def check(self) -> None:
-        """Raises `HarnessError` with the process's reason when it ended without having been done or stopped."""
-        if self._process is None or self.alive:
+        """Raise `HarnessError` when the process ended without being done or stopped.
+
+        The error has the process's own reason.
+        """
+        if self._process is None or self.is_alive:
             return
         end = self.end()
-        if not end.clean:
+        if not end.is_clean:
             raise HarnessError(
                 f"{self.name} ended by itself with exit code {end.exit_code}",
                 where=str(self._log.parent),
@@ -94,7 +103,10 @@ class Client:
             )
 
     def await_state(self, states: Sequence[ClientState], timeout_s: float) -> None:
-        """Wait until the process says one of `states`; raises `HarnessError` when it dies, `WaitExpired`."""
+        """Wait until the process reports one of `states`.
+
+        Raises `HarnessError` when the process dies, `WaitExpired`.
+        """
 
         def reached() -> bool:
             self.check()
@@ -108,27 +120,28 @@ class Client:
         )
 
     def run_to_end(self, config: msgspec.Struct, start_client: StartClient, timeout_s: float) -> None:
-        """Run a process that ends by itself; it knows the deadline too, and says more when it expires.
+        """Run a process that ends by itself.
 
-        Raises `HarnessError` with its reason, or `WaitExpired`.
+        The process knows the deadline too, and its own error says more. Raises `HarnessError` with its reason, or
+        `WaitExpired`.
         """
         self.start(config, start_client)
         try:
-            wait_until(lambda: not self.alive, awaited=f"{self.name} to end", timeout_s=timeout_s + 5.0)
+            wait_until(lambda: not self.is_alive, awaited=f"{self.name} to end", timeout_s=timeout_s + 5.0)
         finally:
             self.kill()
         self.check()
 
-    def tell_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Make the stop file; returns at once."""
-        if self.alive:
+        if self.is_alive:
             self._stop_path.touch()
 
     def join(self, deadline: float) -> ClientEnd:
-        """Wait until `deadline` (monotonic) for the process to end, else kill it."""
+        """Wait until `deadline` (monotonic seconds) for the process to end, else kill it."""
         try:
             wait_until(
-                lambda: not self.alive,
+                lambda: not self.is_alive,
                 awaited=f"{self.name} to end",
                 timeout_s=max(0.0, deadline - time.monotonic()),
             )
@@ -137,18 +150,18 @@ class Client:
         return self.end()
 
     def kill(self) -> None:
-        """SIGKILL the process and reap it; nothing happens when it is gone."""
+        """SIGKILL the process and reap it; does nothing when it has ended."""
         if self._process is not None:
             self._process.kill()
 
     def end(self) -> ClientEnd:
-        """How it ended, or how it stands."""
+        """Return how the process ended, or its state while it runs."""
         code = None if self._process is None else self._process.exit_status()
-        told = "" if self.status is None else self.status.text
-        return ClientEnd(name=self.name, exit_code=code, state=self.state, message=told or self._stderr())
+        reported = "" if self.status is None else self.status.text
+        return ClientEnd(name=self.name, exit_code=code, state=self.state, message=reported or self._stderr())
 
     def _stderr(self) -> str:
-        """The last lines that the process wrote."""
+        """Return the last lines that the process wrote."""
         try:
             with self._log.open("rb") as file:
                 file.seek(max(0, self._log.stat().st_size - _TAIL_BYTES))

@@ -1,6 +1,7 @@
-"""What a client process is told, as one JSON file. The names are the file's keys; paths are absolute.
+"""The configuration of each client process: one JSON file.
 
-Every client gets a status file to count in and a stop file whose appearance ends it; most write a journal.
+The field names are the file's keys; paths are absolute. Every client gets a status file to count in, and a stop file
+whose appearance ends it. Most write a journal.
 """
 
 from __future__ import annotations
@@ -14,26 +15,27 @@ from ebbtide.errors import UsageError
 from ebbtide.scenario.model import Isolation, NodeRole, OffsetReset
 
 FINAL_CONSUMER = 0
-"""The id under which the final read is journalled. Scenario consumers count from 1, so none can have it."""
+"""The id under which the final read is journalled; scenario consumers count from 1, so that it is free."""
 
 Config = TypeVar("Config", bound=msgspec.Struct)
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the harness and one client process meet: two files."""
+    """The two files through which the harness and a client process communicate."""
 
     status: str
     stop: str
 
 
 class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One producer process.
+    """The configuration of one producer process.
 
-    `partitions` are served in turn, or as the `keys` fall; `sequence` counts up per partition. Without `count`
-    and `rate_per_s` it sends at full speed until it is told to stop. `max_outstanding` bounds the records handed
-    over and not yet answered: kafka-python 3 has no buffer limit of its own.
-    `stop_timeout_s` is how long a stopping producer waits for answers before it calls the rest unknown.
-    With a `transactional_id` it sends transactions of `txn_records`; see `workloads.transactions`.
+    - `partitions` are served in turn, or by the hash of the `keys`; `sequence` counts up in each partition.
+    - Without `count` and `rate_per_s` it sends at full speed until it is stopped.
+    - `max_outstanding` bounds the records that are handed over and not yet answered: kafka-python 3 has no buffer
+      limit of its own.
+    - `stop_timeout_s` is how long a stopping producer waits for answers before it reports the rest as unknown.
+    - With a `transactional_id` it sends transactions of `txn_records`; see `workloads.transactions`.
     """
 
     endpoints: Endpoints
@@ -65,9 +67,9 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One tailing consumer process; `topics` maps a topic to its number of partitions.
+    """The configuration of one tailing consumer process.
 
-    Without a `group` it is assigned all of them.
+    `topics` maps a topic to its number of partitions. Without a `group` all of them are assigned to it.
     """
 
     endpoints: Endpoints
@@ -86,9 +88,10 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class FinalReadConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The read of every partition from its start to its HW after everything was healed.
+    """The configuration of the final read of every partition, from start to HW.
 
-    `result` is where the offsets are written, as JSON: `{"t-0": {"log_start": 0, "high_watermark": 18}}`.
+    It runs after everything was healed. The offsets are written to `result` as JSON: `{"t-0": {"log_start": 0,
+    "high_watermark": 18}}`.
     """
 
     endpoints: Endpoints
@@ -102,9 +105,9 @@ class FinalReadConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class SamplerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The sampler; `brokers` maps a broker id to its `host:port`.
+    """The configuration of the sampler; `brokers` maps a broker id to its `host:port`.
 
-    HWs go to `journal`, what brokers describe to `described`.
+    HWs go to `journal`, the brokers' descriptions to `described`.
     """
 
     endpoints: Endpoints
@@ -119,14 +122,20 @@ class SamplerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One topic to create: the replicas of each partition, preferred leader first. `config` has min.insync.replicas."""
+    """A topic to create.
+
+    `assignment`: the replicas of each partition, preferred leader first. `config` includes min.insync.replicas.
+    """
 
     assignment: tuple[tuple[int, ...], ...]
     config: dict[str, str] = {}
 
 
-class GivenProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Names of properties that a scenario gives the nodes of one role, and one of those nodes to ask about them."""
+class ScenarioProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The names of the properties that a scenario sets for the nodes of one role.
+
+    `node` and `address`: one of those nodes, which is asked about them.
+    """
 
     role: NodeRole
     names: tuple[str, ...]
@@ -135,22 +144,25 @@ class GivenProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class TopicsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Topics to create once as many brokers are registered as `bootstrap` names.
+    """The configuration of the process that creates topics.
 
-    `properties`: those to ask Kafka about.
-    `result` is where `TopicsResult` is written.
+    It creates them once as many brokers are registered as `bootstrap` names. `properties`: those to ask Kafka about.
+    `TopicsResult` is written to `result`.
     """
 
     endpoints: Endpoints
     bootstrap: tuple[str, ...]
     topics: dict[str, NewTopic]
-    properties: tuple[GivenProperties, ...] = ()
+    properties: tuple[ScenarioProperties, ...] = ()
     result: str
     timeout_s: float = 60.0
 
 
-class Unknown(msgspec.Struct, frozen=True, kw_only=True):
-    """A property that Kafka does not know, and ignores; `near` is a name that it knows, empty for none."""
+class UnknownProperty(msgspec.Struct, frozen=True, kw_only=True):
+    """A property that Kafka does not know, and ignores.
+
+    `near` is the nearest name that Kafka knows; empty for none.
+    """
 
     role: NodeRole
     name: str
@@ -158,19 +170,19 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def table(self) -> str:
-        """Where it stands in the scenario."""
+        """The table of the scenario file that sets the property."""
         return f"cluster.{self.role}_properties"
 
 
 class TopicsResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The brokers' addresses (`10.0.0.1:9092`) by id, and what was wrong with the properties."""
+    """The brokers' addresses (`10.0.0.1:9092`) by id, and the unknown properties."""
 
     brokers: dict[int, str]
-    unknown: tuple[Unknown, ...]
+    unknown: tuple[UnknownProperty, ...]
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:
-    """The configuration in `path`. Raises `UsageError` naming the key that is wrong."""
+    """Read the configuration in `path`. Raises `UsageError` that names the wrong key."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError) as error:

@@ -1,16 +1,18 @@
-"""A tailing consumer process: `python -m ebbtide.command workloads.consumer CONFIG.json`,
-its config a `workloads.config.ConsumerConfig`.
+"""A tailing consumer process.
 
-It reads every partition of its topics from the log start, or as a member of a group those that it is given, from
-the group's committed offsets. When its position is no longer in the log it moves it as its reset policy says, and
-the journal shows that as a new session and an event:
+`python -m ebbtide.command workloads.consumer CONFIG.json`, whose configuration is a
+`workloads.config.ConsumerConfig`.
 
-- truncation with a known divergence point (KIP-320): back to that point, whatever the policy;
-- truncation, and the leader does not know the epoch of what was read; or a position out of the log's range:
-  `earliest` reads again from the log start, `latest` goes on from the end; `none`, a careful application, reads
-  again from the start where nothing it has read can be relied on, and else goes on as near as possible: from the
-  end if its position lay beyond, from the start if before;
-- a group without a committed offset: from the log start, `latest` from the end.
+It reads every partition of its topics from the log start. As a member of a group it reads the partitions that it is
+assigned, from the group's committed offsets. When its position is no longer in the log, it moves the position by its
+reset policy. The journal shows that as a new session and an event:
+
+- Truncation with a known divergence point (KIP-320): back to that point, whatever the policy.
+- Truncation where the leader does not know the epoch of what was read, or a position out of the log's range:
+  `earliest` reads again from the log start; `latest` continues at the end. `none`, a careful application, reads again
+  from the start where nothing that it has read can be relied on. Otherwise it continues as near as possible: at the
+  end if its position was beyond the end, at the start if before the start.
+- A group without a committed offset: from the log start; `latest` from the end.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from ebbtide.record.clients import ClientEvent, Event
 from ebbtide.waiting import pause
 from workloads.config import ConsumerConfig, read_config
 from workloads.process import Stop, run_client
-from workloads.reading import ReadPartition, answering, journal_poll, open_consumer
+from workloads.reading import ReadPartition, journal_poll, open_consumer, wait_for_brokers
 from workloads.rebalances import Membership
 from workloads.sampler import partitions_of
 from workloads.settings import consumer_settings
@@ -41,9 +43,9 @@ _ASK_MS = 2_000
 
 
 class Tail:
-    """The positions of one consumer, and every time that they were set.
+    """The positions of one consumer; each change of a position begins a session.
 
-    `tell` journals an event. The consumer is subscribed or assigned when this is made.
+    `tell` journals an event. The consumer is assigned its partitions here, unless it is in a group.
     """
 
     def __init__(self, consumer: KafkaConsumer, config: ConsumerConfig, tell: Callable[[ClientEvent], None]) -> None:
@@ -57,46 +59,57 @@ class Tail:
         if config.group is None:
             consumer.assign(partitions)
 
-    def to_first(self) -> None:
-        """Set every position to where an assigned consumer begins, as the first session. Raises `KafkaError`."""
+    def seek_to_start(self) -> None:
+        """Seek every position to the start of the first session. Raises `KafkaError`.
+
+        The start is the log's, or with the policy `latest` its end.
+        """
         ask = self._consumer.end_offsets if self._policy == "latest" else self._consumer.beginning_offsets
         starts = ask(list(self.lanes), timeout_ms=_ASK_MS)
         self._session += 1
         for partition, offset in starts.items():
             self._seek(partition, offset)
 
-    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """The group gave these to this member: a session begins, at the committed offsets."""
+    def begin_session(self, partitions: Sequence[TopicPartition]) -> None:
+        """Begin a session for partitions that the group assigned to this member.
+
+        It begins at the committed offsets.
+        """
         self._session += 1
         for partition in partitions:
             self.lanes[partition].reposition(self._session)
 
-    def after(self, error: KafkaError) -> None:
-        """Set the positions that `error` says are not valid. Raises `KafkaError` when it cannot ask."""
+    def move_after(self, error: KafkaError) -> None:
+        """Move the positions that `error` reports as invalid.
+
+        Raises `KafkaError` when the broker cannot be asked.
+        """
         if isinstance(error, LogTruncationError):
             for partition, at in error.divergent_offsets.items():
-                to = self._in_place_of_all(partition) if at is None else at.offset
+                to = self._reset_offset(partition) if at is None else at.offset
                 self._move("truncation", partition, None, to)
         elif isinstance(error, NoOffsetForPartitionError):
             for partition in sorted(error.args[0]):
-                self._move("no-offset", partition, None, self._in_place_of_all(partition))
+                self._move("no-offset", partition, None, self._reset_offset(partition))
         else:
             for partition, offset in error.args[0].items():
-                to = self._within(partition, offset) if self._policy == "none" else self._in_place_of_all(partition)
+                to = (
+                    self._nearest_offset(partition, offset) if self._policy == "none" else self._reset_offset(partition)
+                )
                 self._move("out-of-range", partition, offset, to)
 
-    def _in_place_of_all(self, partition: TopicPartition) -> int:
-        return self._end_of(partition) if self._policy == "latest" else self._start_of(partition)
+    def _reset_offset(self, partition: TopicPartition) -> int:
+        return self._log_end(partition) if self._policy == "latest" else self._log_start(partition)
 
-    def _within(self, partition: TopicPartition, offset: int) -> int:
-        start = self._start_of(partition)
-        return start if offset < start else min(offset, self._end_of(partition))
+    def _nearest_offset(self, partition: TopicPartition, offset: int) -> int:
+        start = self._log_start(partition)
+        return start if offset < start else min(offset, self._log_end(partition))
 
-    def _start_of(self, partition: TopicPartition) -> int:
+    def _log_start(self, partition: TopicPartition) -> int:
         offset: int = self._consumer.beginning_offsets([partition], timeout_ms=_ASK_MS)[partition]
         return offset
 
-    def _end_of(self, partition: TopicPartition) -> int:
+    def _log_end(self, partition: TopicPartition) -> int:
         offset: int = self._consumer.end_offsets([partition], timeout_ms=_ASK_MS)[partition]
         return offset
 
@@ -123,15 +136,15 @@ class Tail:
 
 
 class Pace:
-    """How many records a slow consumer may take now; without a rate, as many as one poll gives."""
+    """Limits how many records a slow consumer may read now."""
 
     def __init__(self, rate_per_s: float | None) -> None:
         self._rate = rate_per_s
         self._allowed = 0.0
         self._at = time.monotonic()
 
-    def allowed(self) -> int | None:
-        """At most a second's worth; None: any number."""
+    def allowance(self) -> int | None:
+        """Return how many records may be read, at most a second's worth; None: any number."""
         if self._rate is None:
             return None
         now = time.monotonic()
@@ -139,17 +152,20 @@ class Pace:
         self._at = now
         return int(self._allowed)
 
-    def took(self, count: int) -> None:
-        """So many records were returned."""
+    def count_returned(self, count: int) -> None:
+        """Count `count` records that a poll returned."""
         if self._rate is not None:
             self._allowed -= count
 
 
 def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> ClientState:
-    """Read until told to stop. Raises `JournalError`, `WaitExpired` when no broker answers at the start."""
+    """Read until stopped.
+
+    Raises `JournalError`, `WaitExpired` when no broker answers at the start.
+    """
     header = JournalHeader(table="polls", id=config.id, topics=tuple(config.topics), isolation=config.isolation)
     journal = JournalWriter(Path(config.journal), header)
-    bootstrap = answering(config.bootstrap, config.start_timeout_s, lambda: bool(stop))
+    bootstrap = wait_for_brokers(config.bootstrap, config.start_timeout_s, lambda: bool(stop))
     if not bootstrap:
         return ClientState.STOPPED
     consumer = open_consumer(bootstrap, f"ebbtide-consumer-{config.id}", consumer_settings(config))
@@ -158,20 +174,20 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> ClientState:
         journal.write([pack_event(event)])
 
     tail = Tail(consumer, config, tell)
-    membership = None if config.group is None else Membership(consumer, config, tail.assigned, tell)
+    membership = None if config.group is None else Membership(consumer, config, tail.begin_session, tell)
     value, pace = value_of(config.run_id), Pace(config.max_rate_per_s)
     started = False
     while not stop:
-        allowed = pace.allowed()
+        allowed = pace.allowance()
         if allowed == 0:
             pause(_POLL_MS / 1000)
             continue
         try:
             if not started:
                 if membership is None:
-                    tail.to_first()
+                    tail.seek_to_start()
                 started = True
-                status.tell(ClientState.RUNNING)
+                status.set_state(ClientState.RUNNING)
             returned = consumer.poll(timeout_ms=_POLL_MS, max_records=allowed)
         except (LogTruncationError, OffsetOutOfRangeError, NoOffsetForPartitionError) as error:
             if membership is not None:
@@ -179,7 +195,7 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> ClientState:
             _recover(tail, error)
             continue
         except KafkaError:
-            # Whatever the cluster refuses at the moment, a tailing consumer outlives it.
+            # A tailing consumer outlives whatever the cluster refuses at the moment.
             pause(_POLL_MS / 1000)
             continue
         if membership is not None:
@@ -187,17 +203,17 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> ClientState:
         if returned:
             journal_poll(journal, tail.lanes, returned, value)
             count = sum(map(len, returned.values()))
-            pace.took(count)
+            pace.count_returned(count)
             if membership is not None:
-                membership.returned(count)
+                membership.count_returned(count)
     return ClientState.STOPPED
 
 
 def _recover(tail: Tail, error: KafkaError) -> None:
     try:
-        tail.after(error)
+        tail.move_after(error)
     except KafkaError:
-        # The positions are as they were, so the next poll raises the same again.
+        # The positions are unchanged, so that the next poll raises the same error again.
         pause(_POLL_MS / 1000)
 
 

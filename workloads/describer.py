@@ -1,7 +1,8 @@
-"""Asks every broker how its metadata cache describes the partitions: ISR, ELR and last known ELR (KIP-966).
+"""Asks every broker how its metadata cache describes the partitions (KIP-966).
 
-DescribeTopicPartitions (API 75, from 3.8 on) is answered from the broker's own image of the metadata log, which
-lags the controller's. One thread and one connection a broker, as for the HW.
+The description has ISR, ELR and last known ELR. DescribeTopicPartitions (API 75, from 3.8 on) is answered from the
+broker's own image of the metadata log, which lags behind the controller's. Each broker has one thread and one
+connection, as for the HW.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from workloads.config import SamplerConfig
 
 
 class BrokerDescriber(threading.Thread):
-    """Asks one broker for every topic, again and again; ends where the broker does not speak the API."""
+    """Asks one broker for every topic, repeatedly.
+
+    It ends where the broker does not support the API.
+    """
 
     def __init__(
         self, config: SamplerConfig, broker: int, answers: deque[Described], stopping: threading.Event
@@ -35,7 +39,7 @@ class BrokerDescriber(threading.Thread):
         self._speaks: bool | None = None
 
     def run(self) -> None:
-        """Ask until stopped; a broker that does not answer is asked again after the interval."""
+        """Ask until stopped; ask a broker that does not answer again after the interval."""
         while self._speaks is not False and not self._stopping.wait(self._interval_s):
             try:
                 self._ask()
@@ -44,7 +48,7 @@ class BrokerDescriber(threading.Thread):
         self._connection.close()
 
     def _ask(self) -> None:
-        """Raises `WireError`."""
+        """Ask once. Raises `WireError`."""
         self._connection.connect()
         if self._speaks is None:
             self._speaks = DESCRIBE_TOPIC_PARTITIONS in self._connection.api_keys()

@@ -1,9 +1,11 @@
-"""The final consumer: `python -m ebbtide.command workloads.final_read CONFIG.json`,
-its config a `workloads.config.FinalReadConfig`.
+"""The final consumer, which reads every partition from its log start to its HW.
 
-After everything was healed it reads every partition from its log start to its HW. What it returns is the final
-log that the run is measured against, so it is either whole or refused: the offsets are asked before and after
-the read, and an attempt across a change of leader, or in which the HW went back, is thrown away and repeated.
+`python -m ebbtide.command workloads.final_read CONFIG.json`, whose configuration is a
+`workloads.config.FinalReadConfig`.
+
+It runs after everything was healed. What it returns is the final log that the run is measured against, so that a
+partial read is refused. It asks for the offsets before and after the read. An attempt in which a leader changed or
+the HW went back is thrown away and repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from ebbtide.record.files import write_atomically
 from ebbtide.waiting import wait_until
 from workloads.config import FINAL_CONSUMER, FinalReadConfig, read_config
 from workloads.process import Stop, run_client
-from workloads.reading import ReadPartition, answering, journal_poll, open_consumer
+from workloads.reading import ReadPartition, journal_poll, open_consumer, wait_for_brokers
 from workloads.sampler import partitions_of
 from workloads.settings import reader_settings
 from workloads.status import ClientState, StatusFile
@@ -33,7 +35,7 @@ _POLL_MS = 200
 
 
 class PartitionEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """Log start, HW and leader epoch of one partition, as its leader gave them."""
+    """Log start, HW and leader epoch of one partition, as its leader answered."""
 
     log_start: int
     high_watermark: int
@@ -45,7 +47,10 @@ class _Unsettled(Exception):
 
 
 def ask_ends(bootstrap: Sequence[str], partitions: list[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnd]:
-    """Every partition's ends, whoever leads it. Raises `_Unsettled` when a partition has no answer."""
+    """Return every partition's ends, from its leader.
+
+    Raises `_Unsettled` when a partition has no answer.
+    """
     ends: dict[tuple[str, int], PartitionEnd] = {}
     seen = "no broker answered"
     for address in bootstrap:
@@ -68,17 +73,20 @@ def ask_ends(bootstrap: Sequence[str], partitions: list[tuple[str, int]]) -> dic
                 seen = f"{address} answers {key[0]}-{key[1]} with error {answer.error or starts[key].error}"
     missing = [f"{topic}-{partition}" for topic, partition in partitions if (topic, partition) not in ends]
     if missing:
-        raise _Unsettled(f"{', '.join(missing)} without a leader that answers; {seen}")
+        raise _Unsettled(f"no leader answers for {', '.join(missing)}; {seen}")
     return ends
 
 
 def read_once(config: FinalReadConfig, deadline: float) -> dict[str, dict[str, int]]:
-    """One attempt: ask, read, ask again. Raises `_Unsettled`, `KafkaError`, `JournalError`."""
+    """Make one attempt: ask, read, ask again.
+
+    Raises `_Unsettled`, `KafkaError`, `JournalError`.
+    """
     partitions = partitions_of(config.topics)
     ends = ask_ends(config.bootstrap, partitions)
-    bootstrap = answering(config.bootstrap, 5.0, lambda: False)
+    bootstrap = wait_for_brokers(config.bootstrap, 5.0, lambda: False)
     header = JournalHeader(table="polls", id=FINAL_CONSUMER, topics=tuple(config.topics), isolation="read_uncommitted")
-    # Opening the journal empties it: of several attempts only the last one's rows remain.
+    # Opening the journal empties it: only the rows of the last attempt remain.
     journal = JournalWriter(Path(config.journal), header)
     remaining_s = max(1.0, deadline - time.monotonic())
     settings = reader_settings("read_uncommitted", None, config.request_timeout_ms, remaining_s)
@@ -105,7 +113,7 @@ def _read(
     ends: dict[tuple[str, int], PartitionEnd],
     deadline: float,
 ) -> None:
-    """Read every partition to its HW; the partitions that are done are paused."""
+    """Read every partition to its HW; pause the partitions that are done."""
     names = list(config.topics)
     lanes = {TopicPartition(*key): ReadPartition(names.index(key[0]), TopicPartition(*key)) for key in ends}
     consumer.assign(list(lanes))
@@ -117,7 +125,7 @@ def _read(
     while open_:
         consumer.pause(*(lanes.keys() - open_))
         returned = consumer.poll(timeout_ms=_POLL_MS)
-        # Records above the HW that was asked for belong to no final log; producers should be done by now.
+        # Records above the asked HW do not belong to the final log; producers should be done by now.
         returned = {
             item: [record for record in records if record.offset < ends[item].high_watermark]
             for item, records in returned.items()
@@ -130,13 +138,19 @@ def _read(
 
 
 def _position(consumer: KafkaConsumer, partition: TopicPartition) -> int:
-    """The next offset to be fetched: also beyond control records, which no poll returns."""
+    """Return the next offset to fetch, also beyond control records.
+
+    No poll returns control records.
+    """
     position: int | None = consumer.position(partition, timeout_ms=1_000)
     return -1 if position is None else position
 
 
 def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> ClientState:
-    """Read until an attempt counts. Raises `WaitExpired` with the last attempt's reason."""
+    """Read until an attempt counts.
+
+    Raises `WaitExpired` with the last attempt's reason.
+    """
     deadline = time.monotonic() + config.timeout_s
     seen = "nothing"
 

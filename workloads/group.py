@@ -1,8 +1,13 @@
-"""All clients of one run: topics, sampler, consumers, producers and the final read, behind one object.
+"""All clients of one run behind one object.
 
-The order of a run: `create_topics`, `start`, then steps while `check` stays silent and the counters move,
-`stop_producers`, heal, `final_read`, `stop`, and `ebbtide.journal.convert.convert_journals` on the record. `close`
-belongs into a finally: it kills by pid whatever is still there.
+They are topics, sampler, consumers, producers and the final read. The order of a run is:
+
+- `create_topics`, `start`;
+- steps, while `check` raises nothing and the counters move;
+- `stop_producers`, heal, `final_read`, `stop`;
+- `ebbtide.journal.convert.convert_journals` on the record.
+
+Call `close` in a finally block: it kills by pid whatever still runs.
 """
 
 from __future__ import annotations
@@ -27,28 +32,28 @@ from workloads.config import (
     FINAL_CONSUMER,
     ConsumerConfig,
     FinalReadConfig,
-    GivenProperties,
     NewTopic,
     ProducerConfig,
     SamplerConfig,
+    ScenarioProperties,
     TopicsConfig,
     TopicsResult,
-    Unknown,
+    UnknownProperty,
 )
 from workloads.sampler import partitions_of
 from workloads.sends import COUNTERS
-from workloads.settings import consumer_settings, producer_settings, told
+from workloads.settings import consumer_settings, producer_settings, settings_line
 from workloads.status import ClientState
 
 START_TIMEOUT_S = 30.0
 _OUTSTANDING = 10_000
 _OUTSTANDING_BYTES = 64 << 20
-"""Records, and their bytes, that a producer may have under way: kafka-python 3 has no buffer limit of its own."""
+"""How many records and bytes a producer may have in flight: kafka-python 3 has no buffer limit of its own."""
 
 _STARTED = (ClientState.RUNNING, ClientState.DONE, ClientState.STOPPED)
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
+class SendCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of sends: handed over, and of these acked, failed and unknown."""
 
     handed: int = 0
@@ -58,12 +63,12 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workload:
-    """The clients of one run.
+    """The clients of one run. Use one object from one thread.
 
-    `record` is the run folder: journals and the clients' small files go to `journal/`, their stderr to `logs/`.
-    `start_client` is `Runtime.start_client`, `bootstrap` is `Runtime.bootstrap_servers()`, `assignments` are
-    each topic's replicas per partition, `properties` those that the scenario gives nodes, to ask Kafka about.
-    Use one object from one thread.
+    - `record` is the run folder: journals and the clients' small files go to `journal/`, their stderr to `logs/`.
+    - `start_client` is `Runtime.start_client`, `bootstrap` is `Runtime.bootstrap_servers()`.
+    - `assignments` are each topic's replicas per partition.
+    - `properties` are the nodes' properties in the scenario, to ask Kafka about.
     """
 
     def __init__(
@@ -77,7 +82,7 @@ class Workload:
         assignments: Mapping[str, Sequence[tuple[int, ...]]],
         producers: Sequence[ProducerSpec],
         consumers: Sequence[ConsumerSpec] = (),
-        properties: Iterable[GivenProperties] = (),
+        properties: Iterable[ScenarioProperties] = (),
     ) -> None:
         _check_ids(producers, consumers)
         self._record = record.absolute()
@@ -97,10 +102,10 @@ class Workload:
         self._slots = {item: index for index, item in enumerate(partitions_of(self._counts))}
         self._brokers: dict[int, str] = {}
 
-    def create_topics(self, timeout_s: float = 60.0) -> tuple[Unknown, ...]:
-        """Wait for every broker, create the topics, and learn the brokers' addresses; returns what Kafka does not know.
+    def create_topics(self, timeout_s: float = 60.0) -> tuple[UnknownProperty, ...]:
+        """Wait for every broker, create the topics, and learn the brokers' addresses.
 
-        Raises `HarnessError` with what the cluster last said.
+        Returns the properties that Kafka does not know. Raises `HarnessError` with the last state of the cluster.
         """
         result = self._folder / "brokers.json"
         config = TopicsConfig(
@@ -123,9 +128,9 @@ class Workload:
         return learnt.unknown
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start sampler, consumers and producers together and wait until each is at work.
+        """Start sampler, consumers and producers, and wait until each one works.
 
-        Raises `HarnessError` when one dies, `WaitExpired` when one does not get ready.
+        Raises `HarnessError` when a client dies, `WaitExpired` when a client does not get ready.
         """
         if not self._brokers:
             raise HarnessError("the workload was started before its topics were created")
@@ -139,26 +144,26 @@ class Workload:
             client.await_state(_STARTED, max(0.0, deadline - time.monotonic()))
 
     def settings(self) -> dict[str, str]:
-        """What each client of the scenario runs with, by name, as the manifest has it."""
+        """Return the settings of each client of the scenario by name, for the manifest."""
         producers = {
-            client.name: told(producer_settings(self._producer_config(spec, client, START_TIMEOUT_S)))
+            client.name: settings_line(producer_settings(self._producer_config(spec, client, START_TIMEOUT_S)))
             for spec, client in self._producers.values()
         }
         consumers = {
-            client.name: told(consumer_settings(self._consumer_config(spec, client, START_TIMEOUT_S)))
+            client.name: settings_line(consumer_settings(self._consumer_config(spec, client, START_TIMEOUT_S)))
             for spec, client in self._consumers.values()
         }
         return producers | consumers
 
     def check(self) -> None:
-        """Raises `HarnessError` with its reason when a client died by itself."""
+        """Raise `HarnessError` with its reason when a client died by itself."""
         for client in self._running():
             client.check()
 
-    def sent(self) -> Sent:
-        """Counts of sends so far.
+    def send_counts(self) -> SendCounts:
+        """Return the counts of sends so far.
 
-        They are at most one flush interval (50 ms) old, and what they show is in the journals.
+        They are at most one flush interval (50 ms) old. Every counted record is in the journals.
         """
         totals = dict.fromkeys(COUNTERS, 0)
         for spec, client in self._producers.values():
@@ -167,40 +172,45 @@ class Workload:
             for number in range(self._counts[spec.topic]):
                 for slot, name in enumerate(COUNTERS, len(COUNTERS) * number):
                     totals[name] += client.status.get(slot)
-        return Sent(**totals)
+        return SendCounts(**totals)
 
     def acked(self) -> int:
-        """Acked records so far."""
-        return self.sent().acked
+        """Return how many records were acked so far."""
+        return self.send_counts().acked
 
-    def producers_done(self) -> bool:
-        """Whether every producer has handed over its count and has an outcome for every record."""
+    def are_producers_done(self) -> bool:
+        """Whether every producer has handed over its count and knows every outcome."""
         return all(client.state == ClientState.DONE for _, client in self._producers.values())
 
     def high_watermark(self, topic: str, partition: int) -> int | None:
-        """The highest HW that any leader of the partition has served so far; None before the first answer."""
+        """Return the highest HW that any leader of the partition has served, or None."""
         if self._sampler.status is None:
             return None
-        return self._sampler.status.get(self._slots[topic, partition]) - 1 if self._seen(topic, partition) else None
+        return (
+            self._sampler.status.get(self._slots[topic, partition]) - 1
+            if self._has_high_watermark(topic, partition)
+            else None
+        )
 
     def stop_producers(self, timeout_s: float = 10.0) -> list[ClientEnd]:
-        """End the producers: no more sends, outstanding ones are awaited, the rest is unknown.
+        """End the producers: they send no more, and wait for outstanding answers.
 
-        A producer that is not gone after `timeout_s` is killed; its journal keeps what it wrote.
+        Sends without an answer are unknown. A producer that still runs after `timeout_s` is killed; its journal keeps
+        what it wrote.
         """
         return _end([client for _, client in self._producers.values()], timeout_s)
 
     def administer(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
-        """Put an administrative request to the cluster, from the clients' place in the network.
+        """Send an administrative request to the cluster, from the client namespace.
 
-        Raises `HarnessError` saying why there is no answer.
+        Raises `HarnessError` that says why there is no answer.
         """
         self._asked += 1
         client = self._client(f"admin-{self._asked}", "admin")
         result = self._folder / f"{client.name}.answer.json"
         config = AdminConfig(
             endpoints=client.endpoints,
-            bootstrap=self._takers(request),
+            bootstrap=self._brokers_for(request),
             request=request,
             result=str(result),
             timeout_s=timeout_s,
@@ -209,9 +219,10 @@ class Workload:
         return msgspec.json.decode(result.read_bytes(), type=AdminAnswer)
 
     def final_read(self, timeout_s: float = 30.0, *, deleted: Container[str] = ()) -> dict[str, FinalOffsets]:
-        """Read every partition from its start to its HW, as consumer `FINAL_CONSUMER`; not of topics `deleted`.
+        """Read every partition from its start to its HW, as consumer `FINAL_CONSUMER`.
 
-        Returns the ends by `topic-partition`. Raises `HarnessError` saying why there is no settled read.
+        Topics in `deleted` are left out. Returns the ends by `topic-partition`. Raises `HarnessError` that says why
+        the read did not settle.
         """
         result = self._folder / "final.json"
         config = FinalReadConfig(
@@ -227,11 +238,11 @@ class Workload:
         return msgspec.json.decode(result.read_bytes(), type=dict[str, FinalOffsets])
 
     def stop(self, timeout_s: float = 10.0) -> list[ClientEnd]:
-        """End whatever runs, and return how every client ended."""
+        """End the clients that run; returns how every client ended."""
         return _end(self._running(), timeout_s)
 
     def close(self) -> None:
-        """Kill what is left; never raises for what is gone."""
+        """Kill the clients that still run; never raises for a client that has ended."""
         for client in [*self._running(), self._final, self._topic_maker]:
             client.kill()
 
@@ -244,8 +255,11 @@ class Workload:
         clients += [client for _, client in self._consumers.values()]
         return [*clients, self._sampler]
 
-    def _takers(self, request: AdminRequest) -> tuple[str, ...]:
-        """The brokers that take a request: any, but its own configs are a broker's alone."""
+    def _brokers_for(self, request: AdminRequest) -> tuple[str, ...]:
+        """Return the brokers to which a request may be sent.
+
+        Any broker accepts it, except that a broker's own configs go to that broker.
+        """
         kind, _, name = request.resource.partition(":") if isinstance(request, SetConfig) else ("", "", "")
         return (self._brokers[int(name)],) if kind == "broker" else self._bootstrap
 
@@ -255,7 +269,7 @@ class Workload:
     def _journal(self, client: Client) -> str:
         return str(self._folder / f"{client.name}{JOURNAL_SUFFIX}")
 
-    def _seen(self, topic: str, partition: int) -> bool:
+    def _has_high_watermark(self, topic: str, partition: int) -> bool:
         status = self._sampler.status
         return status is not None and status.get(self._slots[topic, partition]) > 0
 
@@ -312,13 +326,13 @@ class Workload:
 
 def _end(clients: Sequence[Client], timeout_s: float) -> list[ClientEnd]:
     for client in clients:
-        client.tell_to_stop()
+        client.request_stop()
     deadline = time.monotonic() + timeout_s
     return [client.join(deadline) for client in clients]
 
 
 def _check_ids(producers: Sequence[ProducerSpec], consumers: Sequence[ConsumerSpec]) -> None:
-    """Raises `UsageError` for ids that a record could not tell apart."""
+    """Raise `UsageError` for client ids that a record could not distinguish."""
     for kind, ids, highest in (
         ("producer", [spec.id for spec in producers], PRODUCER_MAX),
         ("consumer", [spec.id for spec in consumers], 2**31 - 1),

@@ -1,4 +1,4 @@
-"""The life of a client process: it stops when told, and says why it failed."""
+"""The life of a client process: it stops when asked, and says why it failed."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from workloads.status import ClientState, StatusFile
 
 
 class Stop:
-    """Whether this process was told to stop: by SIGTERM, SIGINT or its stop file."""
+    """Whether this process was asked to stop: by SIGTERM, SIGINT or its stop file."""
 
     def __init__(self, stop_file: str) -> None:
         self._file = stop_file
-        self._told = False
+        self._stopping = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
 
     def _on_signal(self, _number: int, _frame: object) -> None:
-        self._told = True
+        self._stopping = True
 
     def __bool__(self) -> bool:
-        if not self._told:
-            self._told = os.path.exists(self._file)
-        return self._told
+        if not self._stopping:
+            self._stopping = os.path.exists(self._file)
+        return self._stopping
 
 
 def run_client(endpoints: Endpoints, slots: int, body: Callable[[StatusFile, Stop], ClientState]) -> int:
-    """Run `body` as this process's life and return the exit code.
+    """Run `body` as the life of this process and return the exit code.
 
-    `body` returns its last state. An `EbbtideError` becomes state FAILED with its message, on stderr as well;
-    any other exception is a bug in Ebbtide and is told in the same way, with its traceback on stderr.
+    `body` returns its last state. An `EbbtideError` becomes the state FAILED with its message, also on stderr. Any
+    other exception is a bug in Ebbtide and is reported in the same way, with its traceback on stderr.
     """
     stop = Stop(endpoints.stop)
     status = StatusFile.create(Path(endpoints.status), slots)
     try:
-        status.tell(body(status, stop))
+        status.set_state(body(status, stop))
     except EbbtideError as error:
-        status.tell(ClientState.FAILED, error.render())
+        status.set_state(ClientState.FAILED, error.render())
         sys.stderr.write(f"error: {error.render()}\n")
         return int(error.exit_code)
     except Exception as error:
-        status.tell(ClientState.FAILED, f"{type(error).__name__}: {error}")
+        status.set_state(ClientState.FAILED, f"{type(error).__name__}: {error}")
         raise
     return 0

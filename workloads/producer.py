@@ -1,17 +1,20 @@
-"""One producer process: `python -m ebbtide.command workloads.producer CONFIG.json`,
-its config a `workloads.config.ProducerConfig`.
+"""A producer process.
 
-It is an ordinary kafka-python producer with ordinary retries, whose every record is journalled before it is
-handed over and whose every answer is journalled when it comes. The settings (`workloads.settings`) that matter:
+`python -m ebbtide.command workloads.producer CONFIG.json`, whose configuration is a
+`workloads.config.ProducerConfig`.
 
-- `retries` without limit inside `delivery_timeout_ms`: retries are what applications run with.
-- idempotence only when asked for: it hides the duplicates and gaps that a run wants to show.
-- one request in flight unless idempotent: otherwise the client itself reorders batches when it retries, and
-  an order broken by the client would look like one broken by Kafka.
-- `request_timeout_ms` is short, so that a silent broker is given up within seconds; it must stay above the
-  time that a follower needs to leave the ISR, or every acks=all send under a cut times out first.
-- `max_block_ms` is short and the topic is awaited before the first send, so `send` never blocks for long.
-- bootstrap names only brokers that answered a moment ago: the client would wait long for one that does not.
+It is an ordinary kafka-python producer with ordinary retries. Every record is journalled before it is handed over,
+and every answer when it comes. The settings (`workloads.settings`) that matter:
+
+- `retries` without limit inside `delivery_timeout_ms`: applications run with retries.
+- Idempotence only when asked for: it hides the duplicates and gaps that a run wants to show.
+- One request in flight unless idempotent: otherwise the client itself reorders batches when it retries, and an order
+  broken by the client would look like an order broken by Kafka.
+- `request_timeout_ms` is short, so that a silent broker is given up within seconds. It must exceed the time that a
+  follower needs to leave the ISR, or every acks=all send under a cut times out first.
+- `max_block_ms` is short and the topic is awaited before the first send, so that `send` never blocks for long.
+- The bootstrap list has only brokers that answered a moment ago: the client would wait long for a broker that does
+  not answer.
 
 `send` is never called twice for one record: a record that it refuses keeps its value, sequence and row.
 """
@@ -42,16 +45,16 @@ from workloads.status import ClientState, StatusFile
 from workloads.transactions import Transactions
 
 _BURST = 100
-"""Records between two looks at the clock."""
+"""Records between two readings of the clock."""
 
 _TXN_PAUSE_S = 0.005
-"""Between two looks at a transaction that is ending: half a dozen round trips of the clients' network."""
+"""Between two checks of a transaction that is ending: half a dozen round trips of the clients' network."""
 
 
 def connect(config: ProducerConfig, stop: Stop) -> KafkaProducer | None:
-    """A producer whose topic has a leader for every partition; None when told to stop meanwhile.
+    """Return a producer whose topic has a leader for every partition.
 
-    Raises `WaitExpired` after `start_timeout_s`.
+    None when it was stopped meanwhile. Raises `WaitExpired` after `start_timeout_s`.
     """
     seen = "no broker answered"
 
@@ -84,14 +87,17 @@ def connect(config: ProducerConfig, stop: Stop) -> KafkaProducer | None:
 
 
 def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> KafkaProducer:
-    """kafka-python's producer with the settings of `workloads.settings`, its topic known."""
+    """Return kafka-python's producer with our settings, its topic known.
+
+    Raises `HarnessError` when the topic has too few partitions.
+    """
     producer = KafkaProducer(
         bootstrap_servers=list(bootstrap), client_id=f"ebbtide-producer-{config.id}", **producer_settings(config)
     )
     known = producer.partitions_for(config.topic)
     if len(known) < config.partitions:
         raise HarnessError(
-            f"the topic {config.topic} has fewer partitions than the producer is to serve",
+            f"the topic {config.topic} has fewer partitions than the producer needs",
             got=str(len(known)),
             allowed=f"at least {config.partitions}",
         )
@@ -99,45 +105,49 @@ def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> KafkaProd
 
 
 class Sending:
-    """Hands records over in turn to the partitions or keys, within the bounds of count, rate and outstanding.
+    """Hands records over, in turn to the partitions or keys.
 
-    `number` counts what was handed over; `producer` may be replaced by another between two bursts.
+    It stays within the bounds of count, rate and outstanding records. `number` counts what was handed over;
+    `producer` may be replaced by another between two bursts.
     """
 
     def __init__(self, config: ProducerConfig, producer: KafkaProducer | None, sends: Sends) -> None:
         self._config = config
         self.producer = producer
         self._sends = sends
-        self._turns = _turns(config, sends.lanes)
+        self._send_order = _send_order(config, sends.lanes)
         self._encode = encoder(config.run_id, config.id, config.payload_bytes)
         self.number = 0
         self._due_from = time.monotonic()
         self._due_number = 0
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether `count` records were handed over."""
         return self._config.count is not None and self.number >= self._config.count
 
-    def due(self) -> int:
-        """How many records may be handed over now, at most a burst."""
-        room = self._config.max_outstanding - (self.number - self._sends.handed + self._sends.outstanding)
+    def due_records(self) -> int:
+        """Return how many records may be handed over now, at most a burst."""
+        room = self._config.max_outstanding - (self.number - self._sends.handed_count + self._sends.outstanding_count)
         due = min(_BURST, room)
         if self._config.count is not None:
             due = min(due, self._config.count - self.number)
         if self._config.rate_per_s is not None:
             now = time.monotonic()
             if room <= 0:
-                # What could not be sent in time is not made up for: a rate is no promise to catch up.
+                # Records that could not be sent in time are not caught up.
                 self._due_from, self._due_number = now, self.number
             scheduled = self._due_number + int((now - self._due_from) * self._config.rate_per_s)
             due = min(due, scheduled - self.number)
         return max(0, due)
 
-    def burst(self, count: int) -> bool:
-        """Hand over `count` records; False when `send` refused one, and the rest was left."""
+    def send_burst(self, count: int) -> bool:
+        """Hand over `count` records; False when `send` refused one.
+
+        The records after the refused one were not handed over.
+        """
         assert self.producer is not None
-        turns, topic = self._turns, self._config.topic
+        turns, topic = self._send_order, self._config.topic
         send, encode, clock = self.producer.send, self._encode, time.time_ns
         first = value_at(self._config.id, 0)
         for number in range(self.number, self.number + count):
@@ -152,24 +162,24 @@ class Sending:
             try:
                 future = send(topic, payload, key, None, lane.partition)
             except Exception as error:
-                self._sends.refused(lane, sequence, error)
+                self._sends.note_refused(lane, sequence, error)
                 return False
             if future._produce_future is not lane.batch:
-                self._sends.begin(lane, sequence, future)
+                self._sends.begin_run(lane, sequence, future)
         return True
 
 
-def _turns(config: ProducerConfig, lanes: list[SentPartition]) -> list[tuple[bytes | None, SentPartition]]:
-    """Key and partition of the first records; the others go on from the start."""
+def _send_order(config: ProducerConfig, lanes: list[SentPartition]) -> list[tuple[bytes | None, SentPartition]]:
+    """Return key and partition of the first records; later records repeat the order."""
     if config.keys is None:
         return [(None, lane) for lane in lanes]
     keys = [b"key-%d" % number for number in range(config.keys)]
-    # As kafka-python's DefaultPartitioner and Kafka's own do; a record's sequence must be known before it is sent.
+    # The hash of kafka-python's and Kafka's partitioners: a record's sequence must be known before it is sent.
     return [(key, lanes[(murmur2(key) & 0x7FFFFFFF) % len(lanes)]) for key in keys]
 
 
 def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
-    """Produce until the count is resolved or a stop is told; returns the last state."""
+    """Produce until every record has an outcome, or until stopped; returns the state."""
     header = JournalHeader(table="sends", id=config.id, topics=(config.topic,), acks=config.acks)
     journal = JournalWriter(Path(config.journal), header)
     sends = Sends(journal, status, config.partitions, config.acks)
@@ -181,12 +191,12 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
     sends.watch(AttemptWatch(producer))
     sending = Sending(config, producer, sends)
     interval_s = config.flush_interval_ms / 1000
-    status.tell(ClientState.RUNNING)
+    status.set_state(ClientState.RUNNING)
     flush_at = time.monotonic() + interval_s
     stop_at: float | None = None
     while True:
-        count = 0 if stop_at is not None or sending.exhausted else sending.due()
-        if not count or not sending.burst(count):
+        count = 0 if stop_at is not None or sending.is_exhausted else sending.due_records()
+        if not count or not sending.send_burst(count):
             pause(min(interval_s, 0.002))
         now = time.monotonic()
         if now < flush_at:
@@ -195,36 +205,39 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
         sends.flush()
         if stop_at is None and stop:
             stop_at = now + config.stop_timeout_s
-        if sending.exhausted and not sends.outstanding:
+        if sending.is_exhausted and not sends.outstanding_count:
             return ClientState.DONE
-        if stop_at is not None and (not sends.outstanding or now >= stop_at):
+        if stop_at is not None and (not sends.outstanding_count or now >= stop_at):
             sends.abandon()
             return ClientState.STOPPED
 
 
 def _run_transactions(config: ProducerConfig, sends: Sends, status: StatusFile, stop: Stop) -> ClientState:
-    """The same in transactions; a stop ends the open one as it would have ended, with the records it has."""
+    """Produce in transactions, until done or stopped; returns the last state.
+
+    A stop ends the open transaction as it would have ended, with the records that it has.
+    """
     sending = Sending(config, None, sends)
 
     def open_() -> KafkaProducer:
         producer = connect(config, stop)
         if producer is None:
-            raise KafkaTimeoutError("told to stop")
+            raise KafkaTimeoutError("the producer was stopped")
         return producer
 
     def use(producer: KafkaProducer) -> None:
         sending.producer = producer
-        status.tell(ClientState.RUNNING)
+        status.set_state(ClientState.RUNNING)
 
     transactions = Transactions(config, sends, open_, use)
     stop_at: float | None = None
     while True:
-        finish = stop_at is not None or sending.exhausted
-        count = 0 if finish else min(sending.due(), transactions.room())
+        finish = stop_at is not None or sending.is_exhausted
+        count = 0 if finish else min(sending.due_records(), transactions.room())
         if count and transactions.begin():
             before = sending.number
-            whole = sending.burst(count)
-            transactions.handed(sending.number - before, whole=whole)
+            whole = sending.send_burst(count)
+            transactions.count_handed(sending.number - before, whole=whole)
         else:
             pause(_TXN_PAUSE_S)
         now = time.monotonic()
@@ -232,10 +245,10 @@ def _run_transactions(config: ProducerConfig, sends: Sends, status: StatusFile, 
             stop_at = now + config.stop_timeout_s
         sends.flush()
         transactions.advance(finish=finish)
-        if sending.exhausted and transactions.idle:
+        if sending.is_exhausted and transactions.is_idle:
             sends.flush()
             return ClientState.DONE
-        if stop_at is not None and (transactions.idle or now >= stop_at):
+        if stop_at is not None and (transactions.is_idle or now >= stop_at):
             transactions.abandon()
             sends.abandon()
             return ClientState.STOPPED
@@ -252,5 +265,5 @@ def main(argv: Sequence[str]) -> int:
 if __name__ == "__main__":
     code = main(sys.argv[1:])
     sys.stderr.flush()
-    # The journal is complete. kafka-python's exit hooks would go on sending what the journal calls unknown.
+    # The journal is complete. kafka-python's exit hooks would still send what the journal calls unknown.
     os._exit(code)

@@ -1,4 +1,7 @@
-"""What the tailing consumer and the final read share: the client, and journalling what a poll returned."""
+"""The common part of the tailing consumer and the final read.
+
+It makes the client, and journals what a poll returned.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,11 @@ from ebbtide.waiting import wait_until
 from workloads.settings import Setting
 
 
-def answering(bootstrap: Sequence[str], timeout_s: float, stop: Callable[[], bool]) -> list[str]:
-    """The brokers that answer a Metadata request; empty when told to stop. Raises `WaitExpired` if none does."""
+def wait_for_brokers(bootstrap: Sequence[str], timeout_s: float, stop: Callable[[], bool]) -> list[str]:
+    """Wait for a broker that answers a Metadata request; returns all that answer.
+
+    Empty when stopped meanwhile. Raises `WaitExpired` if none answers.
+    """
     seen = "nothing"
 
     def ask() -> list[str] | None:
@@ -39,12 +45,16 @@ def answering(bootstrap: Sequence[str], timeout_s: float, stop: Callable[[], boo
 
 
 def open_consumer(bootstrap: Sequence[str], name: str, settings: Mapping[str, Setting]) -> KafkaConsumer:
-    """kafka-python's consumer with what `workloads.settings` says."""
+    """Return kafka-python's consumer with the settings of `workloads.settings`."""
     return KafkaConsumer(bootstrap_servers=list(bootstrap), client_id=name, **settings)
 
 
 class ReadPartition:
-    """One partition as read: its place in the journal, its session, and the last offset that session returned."""
+    """The reading of one partition.
+
+    `topic` is its topic's index in the journal, `session` the current session, `previous` the last offset that the
+    session returned (-1: none).
+    """
 
     def __init__(self, topic: int, partition: TopicPartition) -> None:
         self.topic = topic
@@ -53,7 +63,7 @@ class ReadPartition:
         self.previous = -1
 
     def reposition(self, session: int) -> None:
-        """The position was set: what follows is not connected with what came before."""
+        """Begin a session: the records that follow are not connected with earlier ones."""
         self.session = session
         self.previous = -1
 

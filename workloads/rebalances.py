@@ -1,7 +1,8 @@
-"""A consumer's membership of its group: what it is given and loses, and leaving on purpose.
+"""A consumer's membership of its group: assigned and revoked partitions, leaving.
 
-The client calls its rebalance listener on its own event loop, inside a poll and maybe on another thread, so what
-it says is kept and applied by the consumer's thread before anything that the poll returned is journalled.
+The client calls its rebalance listener on its own event loop, inside a poll and maybe on another thread. The listener
+therefore only keeps the events. The consumer's thread applies them before it journals anything that the poll
+returned.
 """
 
 from __future__ import annotations
@@ -21,22 +22,25 @@ _COMMIT_MS = 2_000
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Keeps what the client says, in order."""
+    """Keeps the client's rebalance events, in order."""
 
     def __init__(self) -> None:
-        self.told: deque[tuple[Event, int, tuple[TopicPartition, ...]]] = deque()
+        self.events: deque[tuple[Event, int, tuple[TopicPartition, ...]]] = deque()
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """The member no longer has them; also called when they were lost."""
-        self.told.append(("revoked", time.time_ns(), tuple(sorted(revoked))))
+        """Keep that the member no longer has these partitions, revoked or lost."""
+        self.events.append(("revoked", time.time_ns(), tuple(sorted(revoked))))
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """The member has them from now on."""
-        self.told.append(("assigned", time.time_ns(), tuple(sorted(assigned))))
+        """Keep that the member has these partitions from now on."""
+        self.events.append(("assigned", time.time_ns(), tuple(sorted(assigned))))
 
 
 class Membership:
-    """Joins at once. `assigned` is called with partitions that came, `tell` with each rebalance as an event."""
+    """Membership of the group; joins at once.
+
+    `assigned` is called with new partitions, `tell` with each rebalance as an event.
+    """
 
     def __init__(
         self,
@@ -55,9 +59,9 @@ class Membership:
         self._join()
 
     def apply(self) -> None:
-        """Let what the client said since the last time take effect."""
-        for _ in range(len(self._listener.told)):
-            event, at_ns, partitions = self._listener.told.popleft()
+        """Apply the rebalance events since the last call."""
+        for _ in range(len(self._listener.events)):
+            event, at_ns, partitions = self._listener.events.popleft()
             if event == "assigned":
                 self._assigned(partitions)
             self._tell(
@@ -66,13 +70,13 @@ class Membership:
                 )
             )
 
-    def returned(self, count: int) -> None:
-        """So many records were journalled; when it is time, leave with them committed, and join again."""
+    def count_returned(self, count: int) -> None:
+        """Count journalled records; when it is time, commit, leave and join again."""
         self._returned += count
         if self._leave_every is None or self._returned < self._leave_every:
             return
         self._returned = 0
-        # What cannot be committed now is read again by whoever gets the partition.
+        # Records that cannot be committed now are read again by the next owner of the partition.
         with contextlib.suppress(KafkaError):
             self._consumer.commit(timeout_ms=_COMMIT_MS)
         self._consumer.unsubscribe()

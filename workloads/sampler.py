@@ -1,9 +1,9 @@
-"""Samples what every broker says of HW, ISR and ELR: `python -m ebbtide.command workloads.sampler CONFIG.json`.
+"""Samples what every broker says about HW, ISR and ELR.
 
-ListOffsets(latest, read_uncommitted) is answered by the partition's leader only, with its leader epoch, so
-asking every broker needs no knowledge of who leads: the others refuse, and a deposed leader that does not know
-it yet answers under its old epoch. One thread and one connection a broker, with short timeouts: a broker that
-is cut off, paused or dead holds up nobody else.
+`python -m ebbtide.command workloads.sampler CONFIG.json`. Only the partition's leader answers ListOffsets(latest,
+read_uncommitted), with its leader epoch. Asking every broker therefore needs no knowledge of who leads: the others
+refuse, and a deposed leader that does not know it yet answers under its old epoch. Each broker has one thread and one
+connection, with short timeouts: a broker that is cut off, paused or dead delays no other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FLUSH_S = 0.02
 
 
 class BrokerSampler(threading.Thread):
-    """Asks one broker for every partition, again and again; observations go to `marks`."""
+    """Asks one broker for every partition, repeatedly; observations go to `marks`."""
 
     def __init__(
         self, config: SamplerConfig, broker: int, marks: deque[tuple[int, ...]], stopping: threading.Event
@@ -49,7 +49,7 @@ class BrokerSampler(threading.Thread):
         )
 
     def run(self) -> None:
-        """Ask until stopped; a broker that does not answer is asked again after the interval."""
+        """Ask until stopped; ask a broker that does not answer again after the interval."""
         while not self._stopping.wait(self._interval_s):
             try:
                 self._connection.connect()
@@ -68,15 +68,15 @@ class BrokerSampler(threading.Thread):
 
 
 def partitions_of(topics: dict[str, int]) -> list[tuple[str, int]]:
-    """Every partition of `topics`, in the order of the status slots.
+    """Return every partition of `topics`, in the order of the status slots.
 
-    A partition's slot holds the highest HW served so far plus one; 0: none yet.
+    A partition's slot holds the highest HW served so far plus one; 0 means none yet.
     """
     return [(name, partition) for name, count in topics.items() for partition in range(count)]
 
 
 def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> ClientState:
-    """Sample until told to stop. Raises `JournalError`."""
+    """Sample until stopped. Raises `JournalError`."""
     journal = JournalWriter(Path(config.journal), JournalHeader(table="watermarks", topics=tuple(config.topics)))
     slots = {item: index for index, item in enumerate(partitions_of(config.topics))}
     names = list(config.topics)
@@ -88,11 +88,11 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> ClientState:
     threads += [BrokerDescriber(config, broker, described, stopping) for broker in config.brokers]
     for thread in threads:
         thread.start()
-    status.tell(ClientState.RUNNING)
+    status.set_state(ClientState.RUNNING)
     try:
         while True:
-            # Asked before the flush, so that what was observed until the stop is still written.
-            told = bool(stop)
+            # Read before the flush, so that the observations until the stop are still written.
+            stopping_now = bool(stop)
             rows = array("q")
             for _ in range(len(marks)):
                 mark = marks.popleft()
@@ -105,7 +105,7 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> ClientState:
             answers = [described.popleft() for _ in range(len(described))]
             if answers:
                 descriptions.write([pack_described(answers)])
-            if told:
+            if stopping_now:
                 return ClientState.STOPPED
             pause(_FLUSH_S)
     finally:

@@ -1,8 +1,8 @@
-"""The account of one producer: what was handed over, what came of it, journalled in that order.
+"""The account of one producer: what was handed over, and its outcomes, journalled.
 
-Records of one partition go into the client's batches in the order of their sequence, so a batch is a run of
-sequences, and one answer per batch, `(first sequence, count, base offset)`, says it for every record of it.
-Only the thread that sends touches the account; the client's thread leaves its answers in a queue.
+Records of one partition go into the client's batches in the order of their sequence, so that a batch is a run of
+sequences. One answer per batch, `(first sequence, count, base offset)`, gives the outcome of every record in it. Only
+the thread that sends touches the account; the client's thread puts its answers into a queue.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ COUNTERS = ("handed", "acked", "failed", "unknown")
 
 
 class Run:
-    """Consecutive sequences of one partition in one batch; `start` is the first one's place in the batch."""
+    """Consecutive sequences of one partition in one batch.
+
+    `start` is the place of the first one in the batch.
+    """
 
     __slots__ = ("batch", "end", "first", "lane", "start")
 
@@ -47,7 +50,7 @@ class Run:
 
 
 class SentPartition:
-    """One partition: the next sequence, rows not journalled yet, and the run that is being filled."""
+    """One partition: the next sequence, unwritten rows, and the run being filled."""
 
     __slots__ = ("batch", "counts", "first_unwritten", "next_sequence", "partition", "rows", "run", "runs")
 
@@ -75,38 +78,38 @@ class Sends:
         self._watch: AttemptWatch | None = None
 
     def watch(self, watch: AttemptWatch) -> None:
-        """Set the watch on the client whose answers come in."""
+        """Set the watch on the client whose answers arrive from now on."""
         self._watch = watch
 
     @property
-    def handed(self) -> int:
-        """Records handed over, as of the last flush."""
+    def handed_count(self) -> int:
+        """How many records were handed over, as of the last flush."""
         return sum(lane.counts["handed"] for lane in self.lanes)
 
     @property
-    def outstanding(self) -> int:
-        """Records handed over and not resolved, as of the last flush."""
+    def outstanding_count(self) -> int:
+        """How many records were handed over and have no outcome, as of the last flush."""
         return sum(2 * lane.counts["handed"] - sum(lane.counts.values()) for lane in self.lanes)
 
     @property
-    def acked(self) -> int:
-        """Records acked, as of the last flush."""
+    def acked_count(self) -> int:
+        """How many records were acked, as of the last flush."""
         return sum(lane.counts["acked"] for lane in self.lanes)
 
     def begin_txn(self, txn: int) -> None:
-        """What is handed over from now on belongs to `txn`."""
+        """Journal that the records handed over from now on belong to `txn`."""
         self._frames.append(pack_txn_begun(txn, array("q", [lane.next_sequence for lane in self.lanes])))
 
     def end_txn(self, txn: int, outcome: TxnOutcome) -> None:
-        """A transaction ended."""
+        """Journal that a transaction ended."""
         self._frames.append(pack_txn_ended(txn, outcome))
 
-    def tell(self, event: ClientEvent) -> None:
-        """Something happened that is no row."""
+    def journal_event(self, event: ClientEvent) -> None:
+        """Journal an event that is not a row."""
         self._frames.append(pack_event(event))
 
-    def begin(self, lane: SentPartition, sequence: int, future: Any) -> None:
-        """The send of `sequence` began another batch, or is the first after one that was refused."""
+    def begin_run(self, lane: SentPartition, sequence: int, future: Any) -> None:
+        """Begin a run: `sequence` is the first in its batch, or follows a refused send."""
         if lane.run is not None:
             lane.run.end = sequence
         batch = future._produce_future
@@ -114,17 +117,20 @@ class Sends:
         lane.batch, lane.run, lane.runs[sequence] = batch, run, run
         batch.add_callback(partial(self._on_answer, run))
 
-    def refused(self, lane: SentPartition, sequence: int, error: BaseException) -> None:
-        """`send` raised. Its record may be in a batch or not, so the next one starts a run of its own."""
+    def note_refused(self, lane: SentPartition, sequence: int, error: BaseException) -> None:
+        """Journal that `send` raised.
+
+        Its record may or may not be in a batch, so that the next record starts a run of its own.
+        """
         if lane.run is not None:
             lane.run.end = sequence
         lane.batch = lane.run = None
         row = outcome_of(error)
         outcome: Outcome = "unknown" if row.outcome == "acked" else row.outcome
-        self._close(lane, sequence, 1, outcome, -1, row.name, time.time_ns())
+        self._append_answer(lane, sequence, 1, outcome, -1, row.name, time.time_ns())
 
     def flush(self) -> None:
-        """Journal what happened since the last flush, then count it. Raises `JournalError`."""
+        """Journal what happened since the last flush, and count it. Raises `JournalError`."""
         for _ in range(len(self._answers)):
             run, answer, done_ns = self._answers.popleft()
             if run.lane.runs.pop(run.first, None) is not None:
@@ -132,31 +138,34 @@ class Sends:
         self._write()
 
     def abandon(self) -> None:
-        """Journal everything that has no answer as unknown, at the end of the producer's life."""
+        """Journal every record without an answer as unknown; call it at the end."""
         self.flush()
         now = time.time_ns()
         for lane in self.lanes:
             for run in lane.runs.values():
-                self._close(lane, run.first, self._end(run) - run.first, "unknown", -1, UNRESOLVED, now)
+                self._append_answer(lane, run.first, self._end_of_run(run) - run.first, "unknown", -1, UNRESOLVED, now)
             lane.runs.clear()
         self._write()
 
     def _on_answer(self, run: Run, answer: Any) -> None:
         self._answers.append((run, answer, time.time_ns()))
 
-    def _end(self, run: Run) -> int:
-        """Where a run ends: at the next one, or at what has been sent, for no batch has followed yet."""
+    def _end_of_run(self, run: Run) -> int:
+        """Return the sequence after a run's last one.
+
+        That is the start of the next run, or, before another batch has begun, the next sequence to send.
+        """
         end = run.lane.next_sequence if run.end is None else run.end
         if run is run.lane.run:
-            # The batch is final: whatever is sent next is in another one.
+            # The batch is final: the next record is in another batch.
             run.lane.batch = run.lane.run = None
         return end
 
     def _resolve(self, run: Run, answer: Any, done_ns: int) -> None:
         assert self._watch is not None
         base_offset, _, error_of = answer
-        attempts = self._watch.take(run.batch)
-        count = self._end(run) - run.first
+        attempts = self._watch.pop_attempts(run.batch)
+        count = self._end_of_run(run) - run.first
         if error_of is not None:
             outcome, name = resolve(error_of(run.start), attempts)
             base = -1
@@ -166,9 +175,9 @@ class Sends:
             outcome, name, base = "acked", "", base_offset + run.start
         else:
             outcome, name, base = "unknown", "DUPLICATE_SEQUENCE_NUMBER", -1
-        self._close(run.lane, run.first, count, outcome, base, name, done_ns)
+        self._append_answer(run.lane, run.first, count, outcome, base, name, done_ns)
 
-    def _close(
+    def _append_answer(
         self, lane: SentPartition, first: int, count: int, outcome: Outcome, base: int, error: str, done_ns: int
     ) -> None:
         lane.counts[outcome] += count
@@ -192,10 +201,10 @@ class Sends:
                 lane.rows = array("q")
                 lane.counts["handed"] = lane.next_sequence
         if handed or self._frames:
-            # A row without the beginning of its transaction would be a row outside of any: the beginning goes first.
+            # Frames go first: a row before the beginning of its transaction would be outside of any transaction.
             self._journal.write(self._frames + handed)
             self._frames = []
-            # Counted only now: what the counters show is in the journal.
+            # Counted only now: every counted record is in the journal.
             for lane in self.lanes:
                 for slot, name in enumerate(COUNTERS, len(COUNTERS) * lane.partition):
                     self._status.put(slot, lane.counts[name])

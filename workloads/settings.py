@@ -1,6 +1,6 @@
-"""Every setting of kafka-python's clients that can distort an experiment, set here and nowhere else.
+"""Every setting of kafka-python's clients that can distort an experiment.
 
-What is recorded in the manifest and what the clients run with are the same values. The reasons are in
+They are set only here. The manifest records the same values that the clients run with. The reasons are in
 docs/workloads.md.
 """
 
@@ -18,11 +18,11 @@ _CONNECTION: dict[str, Setting] = {
     "metrics_enabled": False,
 }
 _MAX_REQUEST_BYTES = 2 << 20
-"""Above what a broker takes by default, so that a record that is too large is the broker's to refuse."""
+"""Above a broker's default limit, so that the broker and not the client refuses a record that is too large."""
 
 
 def producer_settings(config: ProducerConfig) -> dict[str, Setting]:
-    """kafka-python's producer, whom it connects to and its name aside."""
+    """Return the settings of kafka-python's producer, without bootstrap and name."""
     idempotent = config.idempotent or config.transactional_id is not None
     settings: dict[str, Setting] = {
         "acks": config.acks,
@@ -43,26 +43,26 @@ def producer_settings(config: ProducerConfig) -> dict[str, Setting]:
     }
     if config.transactional_id is not None:
         settings["transactional_id"] = config.transactional_id
-        # kafka-python looks for the answer of a request to the coordinator only as often as this.
+        # kafka-python checks for the answer of a request to the coordinator only at this interval.
         settings["retry_backoff_ms"] = 20
-        # Longer than a record may be under way, so that only a fault lets the coordinator give a transaction up.
+        # Longer than a record may be in flight, so that only a fault makes the coordinator give up a transaction.
         settings["transaction_timeout_ms"] = config.delivery_timeout_ms + 5_000
     return settings
 
 
 def consumer_settings(config: ConsumerConfig) -> dict[str, Setting]:
-    """kafka-python's consumer, whom it connects to and its name aside."""
+    """Return the settings of a scenario's consumer, without bootstrap and name."""
     return reader_settings(config.isolation, config.group, config.request_timeout_ms, config.start_timeout_s)
 
 
 def reader_settings(
     isolation: Isolation, group: str | None, request_timeout_ms: int, bootstrap_timeout_s: float
 ) -> dict[str, Setting]:
-    """The same of a consumer that need not be a scenario's.
+    """Return the settings of any consumer, without bootstrap and name.
 
-    `auto_offset_reset` is always none here: a reset inside the client would move the position without a word.
-    The scenario's policy is carried out by `workloads.consumer`, and each move is recorded. Batch CRCs are not
-    checked: the payload's CRC shows damage record by record.
+    `auto_offset_reset` is always none here: a reset inside the client would move the position silently.
+    `workloads.consumer` carries out the scenario's policy, and records each move. Batch CRCs are not checked: the
+    payload's CRC shows damage record by record.
     """
     settings: dict[str, Setting] = {
         "group_id": group,
@@ -83,10 +83,10 @@ def reader_settings(
     return settings
 
 
-def told(settings: dict[str, Setting]) -> str:
-    """The settings as one line for the manifest."""
-    return ", ".join(f"{name}={_word(value)}" for name, value in settings.items())
+def settings_line(settings: dict[str, Setting]) -> str:
+    """Return the settings as one line for the manifest."""
+    return ", ".join(f"{name}={_format_value(value)}" for name, value in settings.items())
 
 
-def _word(value: Setting) -> str:
+def _format_value(value: Setting) -> str:
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)

@@ -1,8 +1,8 @@
-"""Counters that one client process keeps in a small mapped file and the harness reads without asking it.
+"""Counters in a small mapped file: a client process writes, the harness reads.
 
-The file is a row of int64 slots and a text. Each slot is written by one process in one store, so a reader sees
-the old or the new number, never half of one; two slots need not be of the same moment. Blocks are allocated
-when the file is made: a client can still say why it stopped when the disk is full.
+The file is a row of int64 slots and a text. One process writes each slot in one store, so that a reader sees the old
+or the new number, never half of one. Two slots need not be of the same moment. Blocks are allocated when the file is
+made: a client can still say why it stopped when the disk is full.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _MAGIC, _PID, _STATE, _SLOTS, _TEXT = range(_HEAD_SLOTS)
 
 
 class ClientState(IntEnum):
-    """Where a client process is in its life.
+    """The state of a client process.
 
-    DONE: a producer has handed over its `count` and every record has its outcome. STOPPED: it ended because it
-    was told to. FAILED: it ended by an error, and the text says which.
+    DONE: a producer has handed over its `count` and every record has its outcome. STOPPED: it was stopped. FAILED: it
+    ended by an error, which the text describes.
     """
 
     ABSENT = 0
@@ -37,7 +37,7 @@ class ClientState(IntEnum):
 
 
 class StatusFile:
-    """One status file, mapped; `create` for the client, `open` for the harness."""
+    """One status file, mapped; `create` is for the client, `open` for the harness."""
 
     def __init__(self, mapped: mmap.mmap) -> None:
         self._map = mapped
@@ -48,7 +48,7 @@ class StatusFile:
         """Make the file anew, all counters 0, state STARTING. Raises `HarnessError`."""
         size = 8 * (_HEAD_SLOTS + slots) + TEXT_BYTES
         try:
-            # The harness must not open a file that is not filled in yet.
+            # The harness must not open an incomplete file.
             with new_file(path) as file:
                 os.posix_fallocate(file.fileno(), 0, size)
                 status = cls(mmap.mmap(file.fileno(), size))
@@ -61,7 +61,7 @@ class StatusFile:
 
     @classmethod
     def open(cls, path: Path) -> StatusFile | None:
-        """The file of a client; None while the client has not made it."""
+        """Return the file of a client; None while the client has not made it."""
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -75,7 +75,7 @@ class StatusFile:
 
     @property
     def state(self) -> ClientState:
-        """The client's own word; a killed client's last one stays."""
+        """The state that the client reported last; a killed client's last state stays."""
         return ClientState(self._longs[_STATE])
 
     @property
@@ -85,14 +85,14 @@ class StatusFile:
         return bytes(self._map[start : start + self._longs[_TEXT]]).decode(errors="replace")
 
     def get(self, slot: int) -> int:
-        """Counter `slot`."""
+        """Return counter `slot`."""
         return self._longs[_HEAD_SLOTS + slot]
 
     def put(self, slot: int, value: int) -> None:
         """Set counter `slot`; only the client does."""
         self._longs[_HEAD_SLOTS + slot] = value
 
-    def tell(self, state: ClientState, text: str = "") -> None:
+    def set_state(self, state: ClientState, text: str = "") -> None:
         """Set the state; `text` is cut to what fits."""
         data = text.encode()[:TEXT_BYTES]
         start = 8 * (_HEAD_SLOTS + self._longs[_SLOTS])

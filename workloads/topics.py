@@ -1,8 +1,7 @@
-"""Creates the topics of a run, once every broker is there, and learns the brokers' addresses.
+"""Creates the topics of a run once every broker is there, and learns addresses.
 
-`python -m ebbtide.command workloads.topics CONFIG.json`, its config a
-`workloads.config.TopicsConfig`. It may be started before the
-cluster answers: waiting for the brokers is part of its work.
+`python -m ebbtide.command workloads.topics CONFIG.json`, whose configuration is a `workloads.config.TopicsConfig`. It
+may be started before the cluster answers: it waits for the brokers.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from cluster.kafka_api.connection import NONE, BrokerConnection, ClusterState, W
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import write_atomically
 from ebbtide.waiting import wait_until
-from workloads.config import GivenProperties, NewTopic, TopicsConfig, TopicsResult, Unknown, read_config
+from workloads.config import NewTopic, ScenarioProperties, TopicsConfig, TopicsResult, UnknownProperty, read_config
 from workloads.process import Stop, run_client
 from workloads.status import ClientState, StatusFile
 
 _TOPIC_ALREADY_EXISTS = 36
 _BROKER = 4
 _DESCRIBE_CONFIGS_VERSION = 3
-"""The first that tells types; every KRaft release speaks it."""
+"""The first version with types; every KRaft release supports it."""
 _UNKNOWN_TYPE = 0
 _ANSWER_S = 5.0
 _READ_BY_CLASSES = (
@@ -37,17 +36,17 @@ _READ_BY_CLASSES = (
     "rsm.config.",
     "super.users",
 )
-"""Beginnings of properties that classes of Kafka's own read, and that are no configuration of a node's."""
+"""Prefixes of properties that Kafka's own classes read, and that a node's configuration does not list."""
 _NOT_YET = frozenset({-1, 5, 7, 8, 14, 15, 38, 41, 89})
-"""Answers of a cluster that is still coming up: unknown server error, no leader or broker yet, timed out, no
+"""Errors of a cluster that is still starting: unknown server error, no leader or broker yet, timed out, no
 coordinator, too few brokers registered for the replication factor, controller elsewhere, throttled."""
 
 
-def unknown_properties(given: GivenProperties) -> list[Unknown]:
-    """Ask a node what it makes of properties that it was started with: it starts with any, and ignores what is none.
+def unknown_properties(given: ScenarioProperties) -> list[UnknownProperty]:
+    """Ask a node which of the scenario's properties Kafka does not know.
 
-    DescribeConfigs names them all the same, of an unknown type; controllers answer it since Kafka 3.7 (KIP-919).
-    Raises `HarnessError` without an answer.
+    A node starts with any property, and ignores one that it does not know. DescribeConfigs lists it with an unknown
+    type; controllers answer it since Kafka 3.7 (KIP-919). Raises `HarnessError` without an answer.
     """
     resource = DescribeConfigsRequest.DescribeConfigsResource
     wish = DescribeConfigsRequest(
@@ -55,7 +54,7 @@ def unknown_properties(given: GivenProperties) -> list[Unknown]:
         include_synonyms=False,
         include_documentation=False,
     )
-    what = f"a {given.role} does not tell its configuration"
+    what = f"a {given.role} does not answer DescribeConfigs"
     try:
         with BrokerConnection(given.address, connect_timeout_s=_ANSWER_S, request_timeout_s=_ANSWER_S) as connection:
             (answer,) = connection.ask(wish, DescribeConfigsResponse, _DESCRIBE_CONFIGS_VERSION).results
@@ -66,14 +65,19 @@ def unknown_properties(given: GivenProperties) -> list[Unknown]:
         raise HarnessError(what, where=given.address, got=said)
     known = {one.name for one in answer.configs if one.config_type != _UNKNOWN_TYPE}
     return [
-        Unknown(role=given.role, name=name, near=next(iter(difflib.get_close_matches(name, sorted(known), n=1)), ""))
+        UnknownProperty(
+            role=given.role, name=name, near=next(iter(difflib.get_close_matches(name, sorted(known), n=1)), "")
+        )
         for name in given.names
         if known.isdisjoint(_spellings(name)) and not name.startswith(_READ_BY_CLASSES)
     ]
 
 
 def _spellings(name: str) -> list[str]:
-    """`name`, and where it is a listener's alone, or one SASL mechanism's there, what it is without that (KIP-103)."""
+    """Return `name`, and what it is called without its listener or SASL mechanism.
+
+    Only names that begin with `listener.name.` have these prefixes (KIP-103).
+    """
     words = name.split(".")
     return [name, *(".".join(words[after:]) for after in (3, 4) if name.startswith("listener.name."))]
 
@@ -81,9 +85,9 @@ def _spellings(name: str) -> list[str]:
 def create_topics(bootstrap: Sequence[str], topics: dict[str, NewTopic], timeout_s: float) -> dict[int, str]:
     """Create `topics` and return the brokers' addresses by id.
 
-    Waits until as many brokers are registered as `bootstrap` names, and until every partition has a leader
-    and its full ISR. A topic that exists already is accepted: an earlier request may have been carried out
-    without an answer. Raises `WaitExpired` saying what was seen last, or `HarnessError` when Kafka refuses.
+    Waits until as many brokers are registered as `bootstrap` names, and until every partition has a leader and its
+    full ISR. A topic that exists already is accepted: an earlier request may have been carried out without an answer.
+    Raises `WaitExpired` with the last state seen, or `HarnessError` when Kafka refuses.
     """
     seen = "no broker answered"
 
@@ -97,7 +101,7 @@ def create_topics(bootstrap: Sequence[str], topics: dict[str, NewTopic], timeout
                         seen = f"{address} knows the brokers {sorted(state.brokers)}"
                         continue
                     missing = [name for name in topics if (name, 0) not in state.partitions]
-                    seen = _create(broker, {name: topics[name] for name in missing}) or _lacking(state, topics)
+                    seen = _create(broker, {name: topics[name] for name in missing}) or _first_incomplete(state, topics)
                     return state.brokers if not seen else None
             except WireError as error:
                 seen = str(error)
@@ -113,7 +117,7 @@ def create_topics(bootstrap: Sequence[str], topics: dict[str, NewTopic], timeout
 
 
 def _create(broker: BrokerConnection, topics: dict[str, NewTopic]) -> str:
-    """Ask for each topic; what is still in the way, empty for nothing."""
+    """Ask for each topic; returns what prevents it so far, empty for nothing."""
     for name, topic in topics.items():
         answer = broker.create_topic(name, topic.assignment, topic.config)
         if answer.error in _NOT_YET:
@@ -123,13 +127,13 @@ def _create(broker: BrokerConnection, topics: dict[str, NewTopic]) -> str:
                 f"Kafka refuses to create the topic {name}",
                 where=broker.address,
                 got=f"error {answer.error}: {answer.message}",
-                next="mend the topic's settings in the scenario file",
+                next="correct the topic's settings in the scenario file",
             )
     return ""
 
 
-def _lacking(state: ClusterState, topics: dict[str, NewTopic]) -> str:
-    """The first partition that has no leader or not its full ISR yet; empty for none."""
+def _first_incomplete(state: ClusterState, topics: dict[str, NewTopic]) -> str:
+    """Return the first partition without a leader or its full ISR; empty for none."""
     for name, topic in topics.items():
         for partition, replicas in enumerate(topic.assignment):
             found = state.partitions.get((name, partition))

@@ -1,20 +1,20 @@
-"""The transactions of one producer, one after the other, each with an outcome that can be relied on.
+"""The transactions of one producer, in sequence, each with a reliable outcome.
 
-kafka-python's transactional producer alone would not give that (3.0.12, `transaction_manager.py`, `sender.py`):
+kafka-python's transactional producer alone does not give one (3.0.12, `transaction_manager.py`, `sender.py`):
 
-- `commit_transaction` returns success although nothing was committed, when a batch that is sent meanwhile makes
-  the client bump its producer epoch: the end of a transaction that "has not started" counts as done;
-- a batch whose delivery timeout passes does not fail its transaction, which then commits without it; and an abort
-  after that keeps the producer epoch, so that a late batch may still land in the next transaction (KAFKA-14402);
-- a request of the coordinator's that times out is fatal, and the call that waits for it has no timeout.
+- `commit_transaction` returns success although nothing was committed, when a batch that is sent meanwhile makes the
+  client bump its producer epoch: the end of a transaction that "has not started" counts as done.
+- A batch whose delivery timeout passes does not fail its transaction, which then commits without it. An abort after
+  that keeps the producer epoch, so that a late batch may still land in the next transaction (KAFKA-14402).
+- A request to the coordinator that times out is fatal, and the call that waits for it has no timeout.
 
-So a commit is asked for only when every record of the transaction has been acked, with nothing under way. After
-anything else, and when an answer does not come, the producer is not used again: a new one with the same transactional
-id takes over, whose start ends what was open and raises the epoch. Calls that wait run on a thread of their own.
-`txn_outcomes` says what is concluded.
+A commit is therefore requested only when every record of the transaction has been acked, with nothing in flight.
+After anything else, and when an answer does not come, the producer is not used again. A new one with the same
+transactional id takes over; its start aborts what was open and raises the epoch. Calls that wait run on a thread of
+their own. `txn_outcomes` has the conclusions.
 
-In a transaction that is to be *fenced*, a successor is started when half of the records are handed over; the first
-incarnation sends the other half and asks for the commit as if nothing had happened.
+In a transaction that is to be *fenced*, a successor is started when half of the records are handed over. The first
+incarnation sends the other half and requests the commit as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -51,17 +51,18 @@ from workloads.txn_outcomes import (
 )
 
 _AGAIN_S = 0.2
-"""Between two attempts to start an incarnation."""
+"""Seconds between two attempts to start an incarnation."""
 _ANSWER_S = 20.0
-"""For the answer to a commit or an abort: longer than the coordinator takes to move, a session and the loading."""
+"""For the answer to a commit or an abort: longer than a move of the coordinator, a session and the loading."""
 
 _FENCINGS = (ProducerFencedError, InvalidProducerEpochError)
 
 
 class Call:
-    """A call that may wait long, on a thread of its own; `error` is what it raised, once it is `done`.
+    """A call that may wait long, on a thread of its own.
 
-    One that has not come back after `answer_s` counts as done, with an error.
+    `error` is what it raised, once `is_done`. A call that has not returned after `answer_s` counts as done, with an
+    error.
     """
 
     def __init__(self, what: Callable[[], object], answer_s: float = math.inf) -> None:
@@ -72,8 +73,8 @@ class Call:
         self._thread.start()
 
     @property
-    def done(self) -> bool:
-        """Whether it has returned or raised, or is not waited for any more."""
+    def is_done(self) -> bool:
+        """Whether the call has returned, raised, or timed out."""
         if not self._thread.is_alive():
             return True
         if time.monotonic() < self._until:
@@ -89,7 +90,7 @@ class Call:
 
 
 class Incarnation:
-    """One KafkaProducer with the transactional id, and what of it a later one must know."""
+    """One KafkaProducer with the transactional id, and its state for later ones."""
 
     def __init__(self, producer: KafkaProducer) -> None:
         self.producer = producer
@@ -97,11 +98,11 @@ class Incarnation:
         self.commits_sent = 0
         enqueue = self._manager._enqueue_request
 
-        def counted(handler: Any) -> None:
+        def enqueue_and_count(handler: Any) -> None:
             self.commits_sent += isinstance(handler, EndTxnHandler) and handler.request.committed
             enqueue(handler)
 
-        self._manager._enqueue_request = counted
+        self._manager._enqueue_request = enqueue_and_count
 
     @property
     def epoch(self) -> tuple[int, int]:
@@ -110,17 +111,17 @@ class Incarnation:
         return now.producer_id, now.epoch
 
     @property
-    def fenced(self) -> bool:
-        """Whether Kafka told it that a newer one is there."""
+    def is_fenced(self) -> bool:
+        """Whether Kafka told it that a newer incarnation exists."""
         return isinstance(self._manager.last_error, _FENCINGS)
 
     @property
     def last_error(self) -> str:
-        """What put it out of use, in the client's words; empty for nothing."""
+        """The error that ended it, in the client's words; empty for none."""
         return str(self._manager.last_error or "")
 
     def discard(self) -> None:
-        """End it without waiting for anybody."""
+        """End it without waiting for an answer."""
         with contextlib.suppress(KafkaError):
             self.producer.close(timeout=0)
         self.producer._sender.force_close()
@@ -137,9 +138,10 @@ class _Phase(Enum):
 
 
 class Transactions:
-    """Begins, fills and ends transactions; the producer's one thread calls `room`, `handed` and `advance`.
+    """Begins, fills and ends transactions.
 
-    `open_` makes a KafkaProducer with the transactional id, `use` is told of each that is to send from now on.
+    The producer's one thread calls `room`, `count_handed` and `advance`. `open_` makes a KafkaProducer with the
+    transactional id; `use` is called with each producer that sends from now on.
     """
 
     def __init__(
@@ -165,18 +167,21 @@ class Transactions:
         self._call = Call(self._start_successor)
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no transaction is open."""
         return self._state is _Phase.IDLE or (self._state is _Phase.STARTING and self._after is None)
 
     def room(self) -> int:
-        """How many records may be handed over now; more than 0 only while a transaction can take some."""
+        """Return how many records may be handed over now; 0 if no transaction accepts any."""
         if self._state is _Phase.IDLE:
-            return self._until_fencing()
-        return self._until_fencing() - self._records if self._state is _Phase.OPEN else 0
+            return self._records_before_fencing()
+        return self._records_before_fencing() - self._records if self._state is _Phase.OPEN else 0
 
     def begin(self) -> bool:
-        """Begin a transaction unless one is open; False when the client refuses, and nothing may be sent."""
+        """Begin a transaction unless one is open.
+
+        False when the client refuses, so that nothing may be sent.
+        """
         if self._state is not _Phase.IDLE:
             return self._state is _Phase.OPEN
         assert self._incarnation is not None
@@ -187,66 +192,74 @@ class Transactions:
             return False
         self._number += 1
         self._records = 0
-        self._acked_before = self._sends.acked
+        self._acked_before = self._sends.acked_count
         self._epoch = self._incarnation.epoch
         self._sends.begin_txn(self._txn)
         self._state = _Phase.OPEN
         return True
 
-    def handed(self, count: int, *, whole: bool) -> None:
-        """So many records went into the open transaction; not `whole`: the client refused one of them."""
+    def count_handed(self, count: int, *, whole: bool) -> None:
+        """Count records that went into the open transaction.
+
+        Not `whole`: the client refused one of them.
+        """
         self._records += count
         if not whole:
             self._state = _Phase.AWAITING
 
     def advance(self, *, finish: bool) -> None:
-        """Go on as far as is possible without waiting; `finish`: no more records will come."""
+        """Continue as far as possible without waiting; `finish`: no more records come."""
         match self._state:
-            case _Phase.STARTING if self._call.done:
-                self._started(self._call.error)
-            case _Phase.OPEN if self._to_fence and self._successor is None and self._records >= self._until_fencing():
+            case _Phase.STARTING if self._call.is_done:
+                self._on_started(self._call.error)
+            case _Phase.OPEN if (
+                self._is_next_fenced and self._successor is None and self._records >= self._records_before_fencing()
+            ):
                 self._state = _Phase.FENCING
                 self._call = Call(self._start_successor)
             case _Phase.OPEN if finish or self._records >= self._config.txn_records:
                 self._state = _Phase.AWAITING
-            case _Phase.FENCING if self._call.done:
-                # Without a successor the transaction goes on as any other.
+            case _Phase.FENCING if self._call.is_done:
+                # Without a successor the transaction continues as any other does.
                 self._state = _Phase.OPEN if self._call.error is None else _Phase.AWAITING
-            case _Phase.AWAITING if not self._sends.outstanding:
-                self._end()
-            case _Phase.COMMITTING if self._call.done:
-                self._committed(self._call.error)
-            case _Phase.ABORTING if self._call.done:
+            case _Phase.AWAITING if not self._sends.outstanding_count:
+                self._request_end()
+            case _Phase.COMMITTING if self._call.is_done:
+                self._on_commit_answer(self._call.error)
+            case _Phase.ABORTING if self._call.is_done:
                 if self._call.error is None:
-                    self._ended(ABORTED, "")
+                    self._on_ended(ABORTED, "")
                 else:
                     self._replace(REPLACED, f"abort: {self._call.error}")
 
     def abandon(self) -> None:
-        """The producer's life ends here."""
+        """Journal the open transaction as unresolved; call it at the end."""
         if self._after is not None:
-            self._tell(UNRESOLVED, self._after[1])
-        elif not self.idle:
-            self._tell(UNRESOLVED, f"while {self._state.name.lower()}")
+            self._journal_outcome(UNRESOLVED, self._after[1])
+        elif not self.is_idle:
+            self._journal_outcome(UNRESOLVED, f"while {self._state.name.lower()}")
 
     @property
     def _txn(self) -> int:
         return value_at(self._config.id, self._number)
 
     @property
-    def _to_fence(self) -> bool:
-        return _each(self._config.fence_every, self._next)
+    def _is_next_fenced(self) -> bool:
+        return _is_turn_of(self._config.fence_every, self._next_number)
 
     @property
-    def _next(self) -> int:
+    def _next_number(self) -> int:
         return self._number + (self._state is _Phase.IDLE)
 
-    def _until_fencing(self) -> int:
+    def _records_before_fencing(self) -> int:
         whole = self._config.txn_records
-        return max(1, whole // 2) if self._to_fence and self._successor is None else whole
+        return max(1, whole // 2) if self._is_next_fenced and self._successor is None else whole
 
     def _start_successor(self) -> None:
-        """Open a producer and start its transactions. Raises `KafkaError`; on another thread."""
+        """Open a producer and start its transactions, on another thread.
+
+        Raises `KafkaError`.
+        """
         one = Incarnation(self._open())
         try:
             one.producer.init_transactions()
@@ -256,7 +269,7 @@ class Transactions:
             raise
         self._successor = one
 
-    def _started(self, error: BaseException | None) -> None:
+    def _on_started(self, error: BaseException | None) -> None:
         if isinstance(error, HarnessError) and self._incarnation is None and not isinstance(error, WaitExpired):
             raise error
         if error is not None:
@@ -265,7 +278,7 @@ class Transactions:
         if self._after is not None:
             row, why = self._after
             self._after = None
-            self._tell(row, why)
+            self._journal_outcome(row, why)
         self._take_over()
 
     def _take_over(self) -> None:
@@ -273,19 +286,19 @@ class Transactions:
         assert self._incarnation is not None
         if old is not None:
             event: Event = "fenced" if self._fenced else "replaced"
-            self._sends.tell(ClientEvent(event=event, at_ns=time.time_ns(), txn=self._txn, why=old.last_error))
+            self._sends.journal_event(ClientEvent(event=event, at_ns=time.time_ns(), txn=self._txn, why=old.last_error))
             Call(old.discard)
             self._fenced = False
         self._sends.watch(AttemptWatch(self._incarnation.producer))
         self._use(self._incarnation.producer)
         self._state = _Phase.IDLE
 
-    def _end(self) -> None:
-        """Every record of the transaction has its answer."""
+    def _request_end(self) -> None:
+        """Commit or abort the transaction; every record of it has its answer."""
         assert self._incarnation is not None
         producer = self._incarnation.producer
-        whole = self._sends.acked - self._acked_before == self._records
-        if self._successor is not None or (whole and not _each(self._config.abort_every, self._number)):
+        whole = self._sends.acked_count - self._acked_before == self._records
+        if self._successor is not None or (whole and not _is_turn_of(self._config.abort_every, self._number)):
             self._state = _Phase.COMMITTING
             self._call = Call(producer.commit_transaction, _ANSWER_S)
         elif whole:
@@ -294,21 +307,21 @@ class Transactions:
         else:
             self._replace(REPLACED, "not every record was acked")
 
-    def _committed(self, error: BaseException | None) -> None:
+    def _on_commit_answer(self, error: BaseException | None) -> None:
         assert self._incarnation is not None
         if error is None and self._incarnation.epoch == self._epoch:
-            self._ended(COMMITTED, "")
+            self._on_ended(COMMITTED, "")
         elif error is None:
             self._replace(EPOCH_MOVED, "commit returned")
         elif self._successor is not None:
-            self._ended(FENCED, f"commit: {error}")
-        elif self._incarnation.fenced and self._incarnation.commits_sent == 1:
+            self._on_ended(FENCED, f"commit: {error}")
+        elif self._incarnation.is_fenced and self._incarnation.commits_sent == 1:
             self._replace(REFUSED, f"commit: {error}")
         else:
             self._replace(IN_DOUBT, f"commit: {error}")
 
-    def _ended(self, row: TxnRow, why: str) -> None:
-        self._tell(row, why)
+    def _on_ended(self, row: TxnRow, why: str) -> None:
+        self._journal_outcome(row, why)
         if self._successor is not None:
             self._fenced = row is FENCED
             self._take_over()
@@ -318,17 +331,20 @@ class Transactions:
         self._state = _Phase.IDLE
 
     def _replace(self, row: TxnRow | None, why: str) -> None:
-        """Let a new incarnation take over; `row` holds once it has started. None: no transaction was open."""
+        """Let a new incarnation take over; `row` holds once it has started.
+
+        None: no transaction was open.
+        """
         self._after = None if row is None else (row, why)
-        # Told now: what goes on in the old one may still be fenced by the start of the next, which shows nothing.
-        self._fenced = row is REFUSED or (self._incarnation is not None and self._incarnation.fenced)
+        # Decided now: the start of the next incarnation may still fence the old one, which proves nothing.
+        self._fenced = row is REFUSED or (self._incarnation is not None and self._incarnation.is_fenced)
         if self._successor is not None:
-            self._started(None)
+            self._on_started(None)
             return
         self._state = _Phase.STARTING
         self._call = Call(self._start_successor)
 
-    def _tell(self, row: TxnRow, why: str) -> None:
+    def _journal_outcome(self, row: TxnRow, why: str) -> None:
         self._sends.end_txn(self._txn, row.outcome)
         event = ClientEvent(
             event="transaction",
@@ -338,9 +354,9 @@ class Transactions:
             records=self._records,
             why=f"{row.name} {why}".strip(),
         )
-        self._sends.tell(event)
+        self._sends.journal_event(event)
 
 
-def _each(every: int | None, number: int) -> bool:
+def _is_turn_of(every: int | None, number: int) -> bool:
     """Whether it is the turn of `number`, counted from 1."""
     return every is not None and number % every == 0

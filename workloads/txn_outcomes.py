@@ -1,8 +1,8 @@
-"""The table that says how a transaction ended, from what the producer asked and what it was told.
+"""The table of how a transaction ended, from the producer's requests and answers.
 
-*Committed*: the coordinator said so. *Aborted*: it certainly never will be committed. *Unknown*: everything else.
-Only the producer itself can ask for a commit, so a transaction whose commit was never asked for can only end
-aborted; one whose commit was asked for and not answered may have ended either way.
+*Committed*: the coordinator said so. *Aborted*: it certainly will never be committed. *Unknown*: everything else.
+Only the producer itself can request a commit. A transaction whose commit was never requested can therefore only end
+aborted; one whose commit was requested and not answered may have ended either way.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ebbtide.record.clients import TxnOutcome
 
 
 class TxnRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One end of a transaction."""
+    """One way in which a transaction ends."""
 
     name: str
     outcome: TxnOutcome
@@ -52,4 +52,4 @@ UNRESOLVED = TxnRow(
 )
 
 TXN_TABLE = (COMMITTED, ABORTED, FENCED, REFUSED, REPLACED, IN_DOUBT, EPOCH_MOVED, UNRESOLVED)
-"""Every end; the order is the documentation's."""
+"""Every row, in the order of the documentation."""

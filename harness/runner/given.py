@@ -12,7 +12,7 @@ from cluster.runtime.properties import BROKER_PORT, CONTROLLER_PORT
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
 from ebbtide.scenario.model import Scenario
-from workloads.config import GivenProperties, Unknown
+from workloads.config import ScenarioProperties, UnknownProperty
 
 _KAFKAS_OWN = "org.apache.kafka."
 
@@ -20,7 +20,7 @@ _KAFKAS_OWN = "org.apache.kafka."
 class Given(NamedTuple):
     """What to ask, and a sentence for each role whose properties cannot be asked about."""
 
-    asked: list[GivenProperties]
+    asked: list[ScenarioProperties]
     unasked: list[str]
 
 
@@ -40,11 +40,13 @@ def given_properties(scenario: Scenario, nodes: Iterable[NodeInfo]) -> Given:
             given.unasked.append(f"{unasked}controllers answer since Kafka {first_with.CONTROLLERS_DESCRIBE_CONFIGS}")
         else:
             address = f"{node.address}:{port}"
-            given.asked.append(GivenProperties(role=node.role, names=tuple(properties), node=node.id, address=address))
+            given.asked.append(
+                ScenarioProperties(role=node.role, names=tuple(properties), node=node.id, address=address)
+            )
     return given
 
 
-def ignored(unknown: Sequence[Unknown]) -> UsageError:
+def ignored(unknown: Sequence[UnknownProperty]) -> UsageError:
     """What is wrong with a scenario whose properties Kafka does not all know; `unknown` has at least one."""
     names = ", ".join(one.name for one in unknown)
     near = ", ".join(one.near for one in unknown if one.near)

@@ -289,7 +289,7 @@ class Session:
 
     def _producers_done(self) -> bool:
         self.watch()
-        return self._workload.producers_done()
+        return self._workload.are_producers_done()
 
     def _final_read(self) -> End:
         try:
@@ -334,7 +334,7 @@ class Session:
             self._display.note(str(error))
 
     def _show(self) -> None:
-        sent = self._workload.sent()
+        sent = self._workload.send_counts()
         rows = [row for row in self._view.image.partitions.values() if row.topic in self._scenario.topics]
         names = [TopicPartition(row.topic, row.partition) for row in rows]
         marks = {str(name): self._workload.high_watermark(*name) for name in names}

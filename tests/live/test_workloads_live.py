@@ -25,7 +25,7 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import NODE_ROLES, ConsumerSpec, NodeRole, ProducerSpec, TopicSpec
 from ebbtide.waiting import pause, wait_until
 from workloads import group
-from workloads.config import FINAL_CONSUMER, GivenProperties, NewTopic
+from workloads.config import FINAL_CONSUMER, NewTopic, ScenarioProperties
 from workloads.group import Workload
 from workloads.status import ClientState
 from workloads.topics import create_topics, unknown_properties
@@ -115,25 +115,25 @@ def test_a_hundred_thousand_records_at_full_speed_are_journalled_read_and_final(
     )
     workload.start()
     wait_until(
-        lambda: workload.check() or workload.producers_done(),
+        lambda: workload.check() or workload.are_producers_done(),
         awaited="100,000 records",
         timeout_s=60,
-        last_seen=lambda: str(workload.sent()),
+        last_seen=lambda: str(workload.send_counts()),
     )
-    assert workload.sent().acked == workload.acked() == 100_000
+    assert workload.send_counts().acked == workload.acked() == 100_000
     wait_until(
         lambda: [workload.high_watermark("full", number) for number in (0, 1)] == [50_000, 50_000],
         awaited="the sampler to see the HW",
         timeout_s=5,
     )
-    assert [end.clean for end in workload.stop_producers()] == [True]
+    assert [end.is_clean for end in workload.stop_producers()] == [True]
     final = workload.final_read()
     wait_until(lambda: _polled(tmp_path) == 100_000, awaited="the consumer to have read all", timeout_s=30)
     assert {key: (end.log_start, end.high_watermark) for key, end in final.items()} == {
         "full-0": (0, 50_000),
         "full-1": (0, 50_000),
     }
-    assert all(end.clean for end in workload.stop())
+    assert all(end.is_clean for end in workload.stop())
     assert convert_journals(tmp_path) == 0
     assert not (tmp_path / "journal").exists()
 
@@ -173,7 +173,7 @@ def test_each_kind_of_acks_at_a_rate_until_told_to_stop(make: Make, tmp_path: Pa
         assert {row["status"] for row in sends} == {"acked"}
         assert all((row["offset"] is None) == (acks == "0") for row in sends)
         assert {row["value"] for row in sends} <= final
-    assert len(final) == workload.sent().handed
+    assert len(final) == workload.send_counts().handed
 
 
 def test_what_the_leader_refuses_before_the_append_is_failed_and_not_there(make: Make, tmp_path: Path) -> None:
@@ -181,8 +181,8 @@ def test_what_the_leader_refuses_before_the_append_is_failed_and_not_there(make:
         [ProducerSpec(id=1, topic="refused", count=50, payload_bytes=500)], config={"max.message.bytes": "300"}
     )
     workload.start()
-    wait_until(workload.producers_done, awaited="every record to be refused", timeout_s=20)
-    assert workload.sent() == group.Sent(handed=50, failed=50)
+    wait_until(workload.are_producers_done, awaited="every record to be refused", timeout_s=20)
+    assert workload.send_counts() == group.SendCounts(handed=50, failed=50)
     assert workload.final_read()["refused-0"].high_watermark == 0
     workload.stop()
     convert_journals(tmp_path)
@@ -233,7 +233,7 @@ def test_a_producer_whose_journal_does_not_fit_stops_and_says_so(
         wait_until(lambda: workload.check(), awaited="the journal to be full", timeout_s=20)
     (end,) = workload.stop_producers()
     assert (end.exit_code, end.state) == (3, ClientState.FAILED)
-    shown = workload.sent()
+    shown = workload.send_counts()
     workload.stop()
     journal = JournalReader(tmp_path / "journal" / "producer-1.journal")
     list(journal.frames())
@@ -318,7 +318,7 @@ def test_a_node_tells_which_properties_it_does_not_know(kafka_node: SingleNode, 
         "super.users",
     )
     address = kafka_node.address if role == "broker" else kafka_node.controller
-    unknown = unknown_properties(GivenProperties(role=role, names=names, node=1, address=address))
+    unknown = unknown_properties(ScenarioProperties(role=role, names=names, node=1, address=address))
     assert [(one.role, one.name, one.near) for one in unknown] == [
         (role, "unclean.leader.electon.enable", "unclean.leader.election.enable"),
         (role, "listener.name.plaintext.max.conections", ""),
@@ -332,7 +332,7 @@ def test_kafka_knows_the_properties_of_the_catalogue(kafka_node: SingleNode, rol
     names = {name for one in scenarios if VERSION in one.kafka for name in one.cluster.given_to(role)}
     assert names, "nothing to ask about"
     address = kafka_node.address if role == "broker" else kafka_node.controller
-    assert unknown_properties(GivenProperties(role=role, names=tuple(names), node=1, address=address)) == []
+    assert unknown_properties(ScenarioProperties(role=role, names=tuple(names), node=1, address=address)) == []
 
 
 def test_creating_a_topic_again_finds_it(kafka_node: SingleNode) -> None:

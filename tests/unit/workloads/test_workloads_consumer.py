@@ -58,7 +58,7 @@ def _tail(policy: OffsetReset = "none", tell: Callable[[ClientEvent], None] = la
         auto_offset_reset=policy,
     )
     tail = Tail(consumer, config, tell)
-    tail.to_first()
+    tail.seek_to_start()
     for lane in tail.lanes.values():
         lane.previous = 40
     consumer.sought.clear()
@@ -93,7 +93,7 @@ POLICIES: dict[OffsetReset, tuple[int, ...]] = {"none": NONE, "earliest": EARLIE
 def test_a_reset_is_a_new_session_of_that_partition_only(policy: OffsetReset, error: Any, goes_on_at: int) -> None:
     told: list[ClientEvent] = []
     tail, consumer = _tail(policy, told.append)
-    tail.after(error)
+    tail.move_after(error)
     assert consumer.sought == [(FIRST, goes_on_at)]
     assert (tail.lanes[FIRST].session, tail.lanes[FIRST].previous) == (2, -1)
     assert (tail.lanes[SECOND].session, tail.lanes[SECOND].previous) == (1, 40)
@@ -104,8 +104,8 @@ def test_a_reset_is_a_new_session_of_that_partition_only(policy: OffsetReset, er
 def test_a_reset_says_from_where_even_where_the_error_does_not() -> None:
     told: list[ClientEvent] = []
     tail, _ = _tail("none", told.append)
-    tail.after(LogTruncationError({FIRST: None}))
-    tail.after(OffsetOutOfRangeError({SECOND: 99}))
+    tail.move_after(LogTruncationError({FIRST: None}))
+    tail.move_after(OffsetOutOfRangeError({SECOND: 99}))
     assert [(one.event, one.offset) for one in told] == [("truncation", 41), ("out-of-range", 99)]
 
 
@@ -115,7 +115,7 @@ def test_latest_begins_at_the_end() -> None:
     config = ConsumerConfig(
         endpoints=endpoints, journal="", run_id="r", bootstrap=(), id=1, topics={"t": 1}, auto_offset_reset="latest"
     )
-    Tail(consumer, config, lambda _: None).to_first()
+    Tail(consumer, config, lambda _: None).seek_to_start()
     assert consumer.sought == [(FIRST, END)]
 
 
@@ -154,7 +154,7 @@ def _member(leave_every: int | None = None) -> tuple[Membership, Tail, Member, l
         leave_every=leave_every,
     )
     tail = Tail(member, config, told.append)
-    return Membership(member, config, tail.assigned, told.append), tail, member, told
+    return Membership(member, config, tail.begin_session, told.append), tail, member, told
 
 
 def test_an_assignment_begins_a_session_of_what_was_assigned_once_it_is_applied() -> None:
@@ -180,11 +180,11 @@ def test_an_assignment_begins_a_session_of_what_was_assigned_once_it_is_applied(
 def test_a_member_leaves_and_joins_again_after_so_many_records(silent: bool) -> None:
     membership, _, member, _ = _member(leave_every=100)
     member.silent = silent
-    membership.returned(99)
+    membership.count_returned(99)
     assert member.asked == ["subscribe"]
-    membership.returned(1)
+    membership.count_returned(1)
     assert member.asked == ["subscribe", "commit", "unsubscribe", "subscribe"]
-    membership.returned(99)
+    membership.count_returned(99)
     assert len(member.asked) == 4
 
 
@@ -197,20 +197,20 @@ def test_a_slow_consumer_asks_for_no_more_than_its_rate_allows(monkeypatch: pyte
     now = 100.0
     monkeypatch.setattr("workloads.consumer.time.monotonic", lambda: now)
     pace = Pace(10)
-    assert pace.allowed() == 0
+    assert pace.allowance() == 0
     now += 0.5
-    assert pace.allowed() == 5
-    pace.took(5)
-    assert pace.allowed() == 0
+    assert pace.allowance() == 5
+    pace.count_returned(5)
+    assert pace.allowance() == 0
     now += 60
-    assert pace.allowed() == 10, "what a pause left out is not made up for"
-    assert Pace(None).allowed() is None
+    assert pace.allowance() == 10, "what a pause left out is not made up for"
+    assert Pace(None).allowance() is None
 
 
 def test_sessions_are_counted_over_all_partitions() -> None:
     tail, _ = _tail()
-    tail.after(LogTruncationError({FIRST: OffsetAndMetadata(30, "", 2)}))
-    tail.after(LogTruncationError({SECOND: OffsetAndMetadata(30, "", 2)}))
+    tail.move_after(LogTruncationError({FIRST: OffsetAndMetadata(30, "", 2)}))
+    tail.move_after(LogTruncationError({SECOND: OffsetAndMetadata(30, "", 2)}))
     assert (tail.lanes[FIRST].session, tail.lanes[SECOND].session) == (2, 3)
 
 
@@ -218,6 +218,6 @@ def test_without_an_answer_nothing_moves() -> None:
     tail, consumer = _tail()
     consumer.silent = True
     with pytest.raises(KafkaTimeoutError):
-        tail.after(OffsetOutOfRangeError({FIRST: 99}))
+        tail.move_after(OffsetOutOfRangeError({FIRST: 99}))
     assert consumer.sought == []
     assert tail.lanes[FIRST].session == 1

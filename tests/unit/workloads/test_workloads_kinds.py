@@ -20,9 +20,9 @@ from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from ebbtide.scenario.parse import parse
 from workloads.config import ConsumerConfig, Endpoints, ProducerConfig
 from workloads.group import Workload
-from workloads.producer import _turns
+from workloads.producer import _send_order
 from workloads.sends import SentPartition
-from workloads.settings import consumer_settings, producer_settings, told
+from workloads.settings import consumer_settings, producer_settings, settings_line
 
 BROKER_TAKES_BYTES = 1_048_588
 """message.max.bytes as Kafka ships it."""
@@ -43,7 +43,7 @@ def test_a_key_is_on_the_partition_that_the_default_partitioner_gives_it(monkeyp
     for name, answer in (("topics", {"t"}), ("partitions_for_topic", set(range(6)))):
         monkeypatch.setattr(cluster, name, lambda *_, answer=answer: answer)
     monkeypatch.setattr(cluster, "available_partitions_for_topic", lambda _: set(range(6)))
-    turns = _turns(_producer(partitions=6, keys=50), [SentPartition(partition) for partition in range(6)])
+    turns = _send_order(_producer(partitions=6, keys=50), [SentPartition(partition) for partition in range(6)])
     assert len({key for key, _ in turns}) == 50
     partitioner = DefaultPartitioner()
     for key, lane in turns:
@@ -51,7 +51,7 @@ def test_a_key_is_on_the_partition_that_the_default_partitioner_gives_it(monkeyp
 
 
 def test_without_keys_the_partitions_are_served_in_turn() -> None:
-    turns = _turns(_producer(partitions=3), [SentPartition(partition) for partition in range(3)])
+    turns = _send_order(_producer(partitions=3), [SentPartition(partition) for partition in range(3)])
     assert [(key, lane.partition) for key, lane in turns] == [(None, 0), (None, 1), (None, 2)]
 
 
@@ -87,7 +87,7 @@ def test_a_transactional_producer_is_idempotent_and_says_so() -> None:
     settings = producer_settings(_producer(transactional_id="x", txn_records=1))
     assert settings["enable_idempotence"] is True
     assert settings["max_in_flight_requests_per_connection"] == 5
-    assert "enable_idempotence=true" in told(settings)
+    assert "enable_idempotence=true" in settings_line(settings)
 
 
 def test_the_client_never_resets_a_position_by_itself() -> None:

@@ -49,7 +49,7 @@ def test_counters_and_reasons_pass_through_the_status_file(tmp_path: Path) -> No
     assert read is not None
     assert read.state == ClientState.STARTING
     written.put(2, 1 << 62)
-    written.tell(ClientState.FAILED, "é" * TEXT_BYTES)
+    written.set_state(ClientState.FAILED, "é" * TEXT_BYTES)
     assert (read.get(0), read.get(2)) == (0, 1 << 62)
     assert read.state == ClientState.FAILED
     assert read.text.startswith("éé")
@@ -60,9 +60,9 @@ def test_a_client_stops_when_told_and_says_so(start: StartClient, tmp_path: Path
     client = Client("sampler", "workloads.sampler", tmp_path, tmp_path / "log")
     client.start(_sampler(client, tmp_path / "j"), start)
     client.await_state([ClientState.RUNNING], 20)
-    client.tell_to_stop()
+    client.request_stop()
     end = client.join(time.monotonic() + 10)
-    assert (end.exit_code, end.state, end.clean) == (0, ClientState.STOPPED, True)
+    assert (end.exit_code, end.state, end.is_clean) == (0, ClientState.STOPPED, True)
 
 
 def test_a_client_whose_disk_is_full_stops_with_exit_code_3_and_its_reason(start: StartClient, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_client_that_does_not_stop_in_time_is_killed(start: StartClient, tmp_p
     client.start(_sampler(client, tmp_path / "j"), start)
     client.await_state([ClientState.RUNNING], 20)
     end = client.join(time.monotonic() + 0.1)
-    assert (end.exit_code, end.clean) == (-signal.SIGKILL, False)
+    assert (end.exit_code, end.is_clean) == (-signal.SIGKILL, False)
     client.kill()
 
 

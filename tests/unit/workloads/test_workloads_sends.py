@@ -123,15 +123,15 @@ def account(tmp_path: Path) -> Account:
 
 
 def test_records_of_a_batch_get_consecutive_offsets(account: Account) -> None:
-    account.sending.burst(3)
+    account.sending.send_burst(3)
     account.client.acknowledge(account.client.batches[0], 70)
     assert account.rows() == [(0, "acked", 70, None), (1, "acked", 71, None), (2, "acked", 72, None)]
 
 
 def test_an_answer_covers_its_batch_and_not_the_next(account: Account) -> None:
-    account.sending.burst(2)
+    account.sending.send_burst(2)
     account.client.roll()
-    account.sending.burst(2)
+    account.sending.send_burst(2)
     account.client.acknowledge(account.client.batches[1], 9)
     assert account.rows() == [
         (0, "unknown", None, "UNRESOLVED"),
@@ -142,33 +142,33 @@ def test_an_answer_covers_its_batch_and_not_the_next(account: Account) -> None:
 
 
 def test_an_answer_that_comes_before_the_next_send_ends_the_run(account: Account) -> None:
-    account.sending.burst(1)
+    account.sending.send_burst(1)
     account.client.acknowledge(account.client.batches[0], 5)
     account.sends.flush()
     account.client.roll()
-    account.sending.burst(1)
+    account.sending.send_burst(1)
     account.client.acknowledge(account.client.batches[1], 6)
     assert account.rows() == [(0, "acked", 5, None), (1, "acked", 6, None)]
 
 
 def test_counters_show_only_what_is_in_the_journal(account: Account) -> None:
-    account.sending.burst(2)
+    account.sending.send_burst(2)
     account.client.acknowledge(account.client.batches[0], 0)
     assert account.counts() == {"handed": 0, "acked": 0, "failed": 0, "unknown": 0}
     account.sends.flush()
     assert account.counts() == {"handed": 2, "acked": 2, "failed": 0, "unknown": 0}
-    assert account.sends.outstanding == 0
+    assert account.sends.outstanding_count == 0
 
 
 def test_with_acks_0_acked_has_no_offset(tmp_path: Path) -> None:
     account = Account(tmp_path, acks=0)
-    account.sending.burst(1)
+    account.sending.send_burst(1)
     account.client.acknowledge(account.client.batches[0], -1)
     assert account.rows() == [(0, "acked", None, None)]
 
 
 def test_a_yes_without_an_offset_is_unknown(account: Account) -> None:
-    account.sending.burst(1)
+    account.sending.send_burst(1)
     account.client.acknowledge(account.client.batches[0], -1)
     assert account.rows() == [(0, "unknown", None, "DUPLICATE_SEQUENCE_NUMBER")]
 
@@ -235,18 +235,18 @@ def _aborted(_client: Client, _batch: Batch) -> Exception:
     ],
 )
 def test_all_attempts_together_decide(account: Account, story: Story, status: str, error: str) -> None:
-    account.sending.burst(1)
+    account.sending.send_burst(1)
     batch = account.client.batches[0]
     account.client.give_up(batch, story(account.client, batch))
     assert account.rows() == [(0, status, None, error)]
 
 
 def test_a_record_that_send_refuses_keeps_its_row_and_the_others_their_offsets(account: Account) -> None:
-    account.sending.burst(1)
+    account.sending.send_burst(1)
     account.client.refuse = KafkaTimeoutError("no metadata")
-    assert not account.sending.burst(3)
+    assert not account.sending.send_burst(3)
     account.client.refuse = None
-    assert account.sending.burst(1)
+    assert account.sending.send_burst(1)
     account.client.acknowledge(account.client.batches[0], 30)
     assert account.rows() == [
         (0, "acked", 30, None),
@@ -257,7 +257,7 @@ def test_a_record_that_send_refuses_keeps_its_row_and_the_others_their_offsets(a
 
 def test_partitions_are_served_in_turn_and_counted_apart(tmp_path: Path) -> None:
     account = Account(tmp_path, partitions=3)
-    account.sending.burst(7)
+    account.sending.send_burst(7)
     account.sends.flush()
     assert [account.status.get(len(COUNTERS) * partition) for partition in range(3)] == [3, 2, 2]
 
@@ -266,23 +266,23 @@ def test_no_more_than_the_limit_is_outstanding(tmp_path: Path) -> None:
     account = Account(tmp_path, max_outstanding=150)
     handed = 0
     for _ in range(5):
-        handed += account.sending.due()
-        account.sending.burst(account.sending.due())
+        handed += account.sending.due_records()
+        account.sending.send_burst(account.sending.due_records())
     assert handed == 150
     account.client.acknowledge(account.client.batches[0], 0)
     account.sends.flush()
-    assert account.sending.due() == 100
+    assert account.sending.due_records() == 100
 
 
 def test_count_counts_hand_overs(tmp_path: Path) -> None:
     account = Account(tmp_path, count=120)
-    account.sending.burst(account.sending.due())
+    account.sending.send_burst(account.sending.due_records())
     account.client.refuse = KafkaTimeoutError("no metadata")
-    account.sending.burst(account.sending.due())
-    assert account.sending.due() == 19
+    account.sending.send_burst(account.sending.due_records())
+    assert account.sending.due_records() == 19
     account.client.refuse = None
-    account.sending.burst(19)
-    assert account.sending.exhausted
+    account.sending.send_burst(19)
+    assert account.sending.is_exhausted
 
 
 def test_a_client_that_is_built_differently_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

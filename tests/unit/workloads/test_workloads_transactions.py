@@ -142,14 +142,14 @@ class Run:
         if not count or not self.transactions.begin():
             return 0
         before = self.sending.number
-        whole = self.sending.burst(count)
-        self.transactions.handed(self.sending.number - before, whole=whole)
+        whole = self.sending.send_burst(count)
+        self.transactions.count_handed(self.sending.number - before, whole=whole)
         return count
 
     def whole(self) -> None:
         """One transaction from its begin to whatever follows it."""
         self.fill()
-        self.go(lambda: self.transactions.idle and self.transactions.room() > 0)
+        self.go(lambda: self.transactions.is_idle and self.transactions.room() > 0)
 
     def ends(self) -> list[tuple[str | None, str]]:
         """Outcome and reason of each transaction, after the producer's end."""
@@ -217,7 +217,7 @@ def test_a_commit_is_not_asked_for_before_every_record_has_its_answer(run: Run) 
     assert "commit" not in run.producers[0].asked
     for at, result in enumerate(held):
         result.success((at, -1, None))
-    run.go(lambda: run.transactions.idle)
+    run.go(lambda: run.transactions.is_idle)
     assert run.producers[0].asked[-1] == "commit"
 
 
@@ -279,7 +279,7 @@ def test_a_coordinator_that_does_not_answer_is_not_waited_for_without_end(
     else:
         # The next one's start fences what the old one still asks for, which nobody asked it to show.
         run.prepare = lambda _: setattr(old._transaction_manager, "last_error", ProducerFencedError())
-    run.go(lambda: run.transactions.idle and run.transactions.room() > 0)
+    run.go(lambda: run.transactions.is_idle and run.transactions.room() > 0)
     assert len(run.producers) == 2
     answered.set()
     old.moves_to(9)
@@ -298,7 +298,7 @@ def test_a_commit_refused_as_fenced_is_aborted_only_if_it_was_sent_once(run: Run
     producer._transaction_manager.last_error = fenced
     run.fill()
     producer.sends_commit(times)
-    run.go(lambda: run.transactions.idle and run.transactions.room() > 0)
+    run.go(lambda: run.transactions.is_idle and run.transactions.room() > 0)
     assert run.ends() == [end]
     assert run.events()[1].event == "fenced"
 
@@ -306,7 +306,7 @@ def test_a_commit_refused_as_fenced_is_aborted_only_if_it_was_sent_once(run: Run
 def test_a_commit_that_returns_although_the_producer_epoch_moved_is_unknown(run: Run) -> None:
     run.fill()
     run.producers[0].moves_to(5)
-    run.go(lambda: run.transactions.idle and len(run.producers) == 2)
+    run.go(lambda: run.transactions.is_idle and len(run.producers) == 2)
     assert run.ends() == [("unknown", "EPOCH_MOVED")]
 
 
@@ -319,7 +319,7 @@ def test_a_fenced_incarnation_goes_on_to_its_commit_and_is_refused(tmp_path: Pat
     run.producers[0].answer = ProducerFencedError()
     run.producers[0].error["commit"] = ProducerFencedError()
     run.fill()
-    run.go(lambda: run.transactions.idle and run.transactions.room() > 0)
+    run.go(lambda: run.transactions.is_idle and run.transactions.room() > 0)
     run.whole()
     assert run.ends() == [("committed", "COMMITTED"), ("aborted", "FENCED"), ("committed", "COMMITTED")]
     assert [one.event for one in run.events()] == ["transaction", "transaction", "fenced", "transaction"]
@@ -328,7 +328,7 @@ def test_a_fenced_incarnation_goes_on_to_its_commit_and_is_refused(tmp_path: Pat
 
 def test_a_stop_ends_the_open_transaction_with_the_records_that_it_has(run: Run) -> None:
     run.fill(1)
-    run.go(lambda: run.transactions.idle, finish=True)
+    run.go(lambda: run.transactions.is_idle, finish=True)
     assert run.ends() == [("committed", "COMMITTED")]
 
 

@@ -17,10 +17,10 @@ from ebbtide.scenario.model import ClusterSpec
 from harness.runner.draws import Draws
 from harness.runner.given import ignored
 from harness.runner.session import Session
-from workloads.config import Unknown
+from workloads.config import UnknownProperty
 
-LOST = Unknown(role="broker", name="num.io.thread", near="num.io.threads")
-OLD = Unknown(role="controller", name="zookeeper.connect", near="")
+LOST = UnknownProperty(role="broker", name="num.io.thread", near="num.io.threads")
+OLD = UnknownProperty(role="controller", name="zookeeper.connect", near="")
 
 
 @pytest.fixture
