@@ -1,1 +1,4 @@
-"""Reads a run record: evidence, reconciliation in Spark, judgement, report. Needs no cluster and no root."""
+"""Reads a run record: evidence, reconciliation in Spark, judgement, report.
+
+It needs no cluster and no root privileges.
+"""

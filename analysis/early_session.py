@@ -1,6 +1,7 @@
-"""A Spark session that starts in the background, while a cluster is being taken down.
+"""Starts a Spark session in the background, while a cluster is being taken down.
 
-It stands outside `analysis.reconcile`, so that nothing of Spark is imported before: that alone takes a second.
+It is outside `analysis.reconcile`, so that nothing of Spark is imported before: that alone takes a
+second.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 
 
 class EarlySession:
-    """`begin`, then `wait`; from then on it is this process's session, until the block ends.
+    """Starts a session with `begin`, and waits for it with `wait`.
 
-    However the block is left, a start that is under way is let finish and is ended, so that no JVM stays.
+    From then on it is this process's session, until the block ends. However the block ends, a start
+    that is under way is finished and closed, so that no JVM is left.
     """
 
     def __init__(self) -> None:
@@ -42,9 +44,10 @@ class EarlySession:
             self._starting.start()
 
     def wait(self, rows: int) -> None:
-        """Let it become ready. One that does not suit so many rows is ended, and one that failed is no loss:
+        """Wait until the session is ready.
 
-        `analysis.reconcile.session.session` then starts another, and says what is wrong.
+        A session that does not suit so many rows is closed. A failed one is no problem:
+        `analysis.reconcile.session.session` then starts another, and reports what is wrong.
         """
         if self._starting is None:
             return
@@ -55,7 +58,7 @@ class EarlySession:
             self.close()
 
     def close(self) -> None:
-        """End it. Again: nothing happens."""
+        """End it; a second call does nothing."""
         with held_back():
             if self._starting is not None:
                 self._starting.join()

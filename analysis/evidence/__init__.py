@@ -1,1 +1,1 @@
-"""Decodes what Kafka left on disk: record batches, the KRaft metadata log, replica logs, checkpoints."""
+"""Decodes what Kafka left on disk: metadata log, replica logs, checkpoints."""

@@ -1,7 +1,7 @@
-"""Watermarks of a record out of the brokers' `replication-offset-checkpoint` files.
+"""Writes watermarks from the brokers' `replication-offset-checkpoint` files.
 
-The file holds the HW of every replica as the broker last wrote it down: every five seconds and at a clean
-shutdown, so it may lag.
+The file holds the HW of every replica as the broker last wrote it: every five seconds and at a
+clean shutdown, so it may lag.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ebbtide.record.manifest import Manifest
 
 
 def write_checkpoints(record: Path) -> CheckpointsReport:
-    """Write `watermarks/checkpoint.parquet`: one row for each replica of each broker in raw/.
+    """Write `watermarks/checkpoint.parquet`: one row a replica of each broker in raw/.
 
-    `log_end_offset` is null where the replica's segments are not in raw/. `at_ns` is when the file was
-    written, as far as its time lies within the run, else the run's end.
+    `log_end_offset` is null where the replica's segments are not in raw/. `at_ns` is when the file
+    was written, as far as its time is within the run, else the run's end.
     """
     manifest = manifest_or_none(record)
     folders = node_folders(record, "broker")

@@ -1,4 +1,7 @@
-"""Turns the raw/ folder of a run record into its tables. Each part works on what is there and says what is not."""
+"""Turns the raw/ folder of a run record into its tables.
+
+Each part decodes what is there and reports what is missing.
+"""
 
 from analysis.evidence.checkpoints import write_checkpoints
 from analysis.evidence.replicas import write_replicas

@@ -1,8 +1,9 @@
-"""Which tables of a record are made again from raw/: those that are missing as a whole, and those half done.
+"""Says which tables of a record are made again from raw/.
 
-A remake takes the checksums of what it replaces out of SHA256SUMS, makes the files, and sums them. So a remake that
-was interrupted shows: SHA256SUMS has no entry for evidence.json, and none for the tables of that part. The next
-analysis makes them again from the start.
+These are the tables that are missing as a whole, and those half done. A remake removes the
+checksums of what it replaces from SHA256SUMS, makes the files, and adds their checksums. So an
+interrupted remake shows: SHA256SUMS has no entry for evidence.json, and none for the tables of that
+part. The next analysis makes them again from the start.
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ from ebbtide.record.sums import read_sums
 from ebbtide.record.tables import table_files
 
 TIMELINE = ("partitions", "brokers", "configs")
-"""The tables that are made together, of the metadata log."""
+"""The tables that are made together from the metadata log."""
 
 Part = Literal["timeline", "replicas"]
-"""What is made together: of the metadata logs in raw/, or of the replicas' logs."""
+"""What is made together: from the metadata logs in raw/, or from the replicas' logs."""
 PARTS: tuple[Part, ...] = ("timeline", "replicas")
 
 
 def parts_to_remake(record: Path, *, is_complete: bool) -> tuple[Part, ...]:
-    """The parts of a record to make again from raw/. Raises `UsageError` when SHA256SUMS is damaged.
+    """Return the parts of a record to make again from raw/.
 
-    A run that `is_complete` once had the whole timeline: where one of its tables is left, the others were taken away,
-    which is a gap (`wholeness`) and not made good.
+    Raises `UsageError` when SHA256SUMS is damaged. A run that `is_complete` once had the whole
+    timeline. If only some of its tables are left, the others were removed: that is a gap
+    (`wholeness`), which is not filled.
     """
     summed = read_sums(record)
     has = any if is_complete else all
@@ -39,7 +41,10 @@ def parts_to_remake(record: Path, *, is_complete: bool) -> tuple[Part, ...]:
 
 
 def is_of_parts(parts: Iterable[Part], name: str) -> bool:
-    """Whether a file of a record, by its name, is written when these parts are made."""
+    """Return whether a file is written when these parts are made.
+
+    `name` is the file's name in the record.
+    """
     return name == EVIDENCE or any(_is_table_of(part, name) for part in parts)
 
 

@@ -1,4 +1,4 @@
-"""replicas/ of a record: every record in every replica's log, out of the segments in raw/.
+"""Writes replicas/: every record of every replica's log, from segments in raw/.
 
 Internal topics are left out: their records are Kafka's own.
 """
@@ -23,8 +23,9 @@ ValueOf = Callable[[bytes | None], int | None]
 def write_replicas(record: Path, value_of: ValueOf) -> ReplicasReport:
     """Write `replicas/broker-N.parquet` for every broker in raw/, all of them or none.
 
-    `value_of` takes the value out of a payload, null where it is none of this run's; control records have
-    none either. Damaged parts of a log yield no rows; each is in the report, as is what is missing.
+    `value_of` reads the value from a payload; it is null for a payload of another run. Control
+    records have no value either. Damaged parts of a log yield no rows. The report has each of them,
+    and what is missing.
     """
     folders = node_folders(record, "broker")
     logs = []
@@ -34,7 +35,7 @@ def write_replicas(record: Path, value_of: ValueOf) -> ReplicasReport:
                 for partition, replica in partition_folders(folder).items():
                     if not partition.topic.startswith(INTERNAL_PREFIX):
                         logs.append(_write_log(record, broker, partition, replica, value_of, table))
-    report = ReplicasReport(logs=tuple(logs), missing=_missing(manifest_or_none(record), folders))
+    report = ReplicasReport(logs=tuple(logs), missing=_missing_logs(manifest_or_none(record), folders))
     save(record, "replicas", report)
     return report
 
@@ -50,11 +51,13 @@ def _write_log(
     for base, path in segments.items():
         end = end if is_cut else max(end, base)
         if base > readable and not is_cut:
-            damages.append(LogFileDamage(file=_named(record, path), damage=_hole(readable, base), from_offset=readable))
+            damages.append(
+                LogFileDamage(file=_relative_name(record, path), damage=_hole(readable, base), from_offset=readable)
+            )
             readable = base
-        for item in _contents(path):
+        for item in _records_in(path):
             if isinstance(item, Damage):
-                damages.append(LogFileDamage(file=_named(record, path), damage=item, from_offset=readable))
+                damages.append(LogFileDamage(file=_relative_name(record, path), damage=item, from_offset=readable))
                 is_cut = True
                 continue
             batch, rows = item
@@ -74,20 +77,21 @@ def _write_log(
     )
 
 
-def _named(record: Path, path: Path) -> str:
+def _relative_name(record: Path, path: Path) -> str:
     return str(path.relative_to(record))
 
 
 def _hole(end: int, base: int) -> Damage:
-    """What a missing segment leaves: each segment but the first begins where the one before it ends.
+    """Return the damage that a missing segment leaves.
 
-    Compaction leaves the same. So it does not end the log: a broker goes on behind it.
+    Each segment but the first begins where the segment before ends. Compaction leaves the same
+    hole. So it does not end the log: a broker goes on behind it.
     """
-    detail = f"the segment begins at offset {base}, the one before it ends at {end}"
+    detail = f"the segment begins at offset {base}, the segment before ends at {end}"
     return Damage(position=0, size=0, kind="hole", detail=detail, tail=False, base_offset=end)
 
 
-def _contents(path: Path) -> Iterator[Damage | tuple[Batch, list[Record]]]:
+def _records_in(path: Path) -> Iterator[Damage | tuple[Batch, list[Record]]]:
     for item in scan_file(path):
         if isinstance(item, Damage):
             yield item
@@ -121,7 +125,7 @@ def _row(broker: int, partition: TopicPartition, batch: Batch, record: Record, v
     )
 
 
-def _missing(manifest: Manifest | None, folders: dict[int, Path]) -> tuple[str, ...]:
+def _missing_logs(manifest: Manifest | None, folders: dict[int, Path]) -> tuple[str, ...]:
     if manifest is None:
         return ("manifest.json",)
     brokers = [f"{RAW_DIR}/broker-{node}" for node in sorted(set(manifest.topology.brokers) - folders.keys())]

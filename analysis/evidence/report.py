@@ -1,4 +1,4 @@
-"""evidence.json: what was decoded of a record's raw/ folder, what was damaged, and what was not there."""
+"""Writes evidence.json: what was decoded, what was damaged, and what was missing."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ T = TypeVar("T")
 
 
 class LogFileDamage(msgspec.Struct, frozen=True, kw_only=True):
-    """A damage and the file, relative to the record, that has it.
+    """A damage, and the file that has it, relative to the record.
 
-    `from_offset` is the offset after the last batch that could be read before the damage. What stands below it is
-    whole, unless a damage before this one says otherwise. It is null in records of versions that did not write it.
+    `from_offset` is the offset after the last batch that could be read before the damage. What is
+    below it is whole, unless an earlier damage says otherwise. It is null in records of versions
+    that did not write it.
     """
 
     file: str
@@ -33,8 +34,8 @@ class LogFileDamage(msgspec.Struct, frozen=True, kw_only=True):
 class ControllerLog(msgspec.Struct, frozen=True, kw_only=True):
     """One controller's metadata log, offsets as [start, end).
 
-    `agreed_end_offset` is how far a majority of controllers holds the same batches. `damage` is what stands
-    behind the last readable batch; `problem` why nothing could be read.
+    `agreed_end_offset` is how far a majority of controllers holds the same batches. `damage` is
+    what comes behind the last readable batch; `problem` says why nothing could be read.
     """
 
     controller: int
@@ -47,11 +48,12 @@ class ControllerLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How partitions, brokers and configs were made. `controller` null: there was no log to make them of.
+    """How partitions, brokers and configs were made.
 
-    `how` says in a sentence which log was used and what was made of disagreement. `end_offset` is the offset
-    after the last record used. `skipped` counts records that were not replayed, by reason. `rows` is null
-    where nothing was written.
+    `controller` null: there was no log to make them from. `how` says in a sentence which log was
+    used and how disagreement was resolved. `end_offset` is the offset after the last record used.
+    `skipped` counts records that were not replayed, by reason. `rows` is null where nothing was
+    written.
     """
 
     controller: int | None
@@ -64,7 +66,10 @@ class TimelineReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
-    """One replica's log, offsets as [start, end); `log_end_offset` ends before the first damage that is no hole."""
+    """One replica's log, offsets as [start, end).
+
+    `log_end_offset` ends before the first damage that is not a hole.
+    """
 
     broker: int
     topic: str
@@ -77,14 +82,20 @@ class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicasReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Every replica log decoded, and what is not in raw/ though the manifest speaks of it."""
+    """Every replica log that was decoded, and what is missing from raw/.
+
+    The manifest names what must be there.
+    """
 
     logs: tuple[ReplicaLog, ...]
     missing: tuple[str, ...]
 
 
 class CheckpointsReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How many watermarks were taken from checkpoint files; `problems` are files that could not be read."""
+    """How many watermarks were taken from checkpoint files.
+
+    `problems` are files that could not be read.
+    """
 
     rows: int
     missing: tuple[str, ...]
@@ -97,11 +108,11 @@ Report = TimelineReport | ReplicasReport | CheckpointsReport
 def save(record: Path, part: str, report: Report) -> None:
     """Put one report into the record's evidence.json, beside those of the other parts.
 
-    Without SHA256SUMS nothing says whether raw/ is as the run left it. So a report that counts more rows than the new
-    one stays: it shows that a part of raw/ is gone (`wholeness`).
+    Without SHA256SUMS nothing says whether raw/ is as the run left it. So an old report that counts
+    more rows than the new one stays: it shows that a part of raw/ was removed (`wholeness`).
     """
     old = report_of(record, part, type(report))
-    if old is not None and read_sums(record) is None and _counts_more(old, report):
+    if old is not None and read_sums(record) is None and _has_more_rows(old, report):
         return
     path = record / EVIDENCE
     try:
@@ -112,13 +123,13 @@ def save(record: Path, part: str, report: Report) -> None:
     write_atomically(path, msgspec.json.format(msgspec.json.encode(parts), indent=2) + b"\n")
 
 
-def _counts_more(old: Report, new: Report) -> bool:
+def _has_more_rows(old: Report, new: Report) -> bool:
     counts = _rows(new)
     return any(rows > counts.get(name, 0) for name, rows in _rows(old).items())
 
 
 def _rows(report: Report) -> dict[str, int]:
-    """How many rows were made of each log or for each table."""
+    """Return how many rows were made from each log or for each table."""
     match report:
         case TimelineReport():
             return dict(report.rows or {})
@@ -129,7 +140,10 @@ def _rows(report: Report) -> dict[str, int]:
 
 
 def report_of(record: Path, part: str, kind: type[T]) -> T | None:
-    """What evidence.json says of one part (`timeline`, `replicas`, `checkpoints`); None when it says nothing."""
+    """Return what evidence.json says of one part; None when it says nothing.
+
+    The parts are `timeline`, `replicas` and `checkpoints`.
+    """
     try:
         parts = decoded((record / EVIDENCE).read_bytes(), dict[str, msgspec.Raw])
         return decoded(bytes(parts[part]), kind)
@@ -138,12 +152,12 @@ def report_of(record: Path, part: str, kind: type[T]) -> T | None:
 
 
 def manifest_or_none(record: Path) -> Manifest | None:
-    """The record's manifest; None when the run ended before it was written."""
+    """Return the record's manifest; None when the run ended before it was written."""
     return read_manifest(record) if (record / MANIFEST).is_file() else None
 
 
 def node_folders(record: Path, role: str) -> dict[int, Path]:
-    """The folders raw/<role>-N of a record, by node id, in order."""
+    """Return the folders raw/<role>-N of a record, by node id, in order."""
     raw = record / RAW_DIR
     found = {}
     for path in raw.glob(f"{role}-*") if raw.is_dir() else ():

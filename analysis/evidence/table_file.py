@@ -1,4 +1,4 @@
-"""Writes one Parquet file of a record's table in bounded memory, and never half of one."""
+"""Writes one Parquet file of a table in bounded memory, and never half of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROW_GROUP_ROWS = 100_000
 
 
 class TableWriter:
-    """Rows are tuples in the order of the schema's columns."""
+    """Writes rows: tuples in the order of the schema's columns."""
 
     def __init__(self, writer: pq.ParquetWriter, schema: pa.Schema) -> None:
         self.rows = 0
@@ -45,40 +45,43 @@ class TableWriter:
 
 @contextlib.contextmanager
 def new_table(record: Path, name: str) -> Iterator[TableWriter]:
-    """The table `NAME.parquet` of a record to fill.
+    """Open a new table `NAME.parquet` of a record to write rows to.
 
-    It appears under its name when the context ends without an exception; else nothing is left. Raises `HarnessError`
-    when it cannot be written, or what it is made from cannot be read.
+    It appears under its name when the context ends without an exception; else nothing is left.
+    Raises `HarnessError` when it cannot be written, or its source cannot be read.
     """
     path = record / f"{name}.parquet"
-    with _os_errors_explained(path), new_table_file(path, name) as table:
+    with _explain_os_errors(path), new_table_file(path, name) as table:
         yield table
 
 
 @contextlib.contextmanager
 def new_table_part(record: Path, name: str, file: str) -> Iterator[TableWriter]:
-    """One file `NAME/FILE.parquet` of a table, beside those that other writers make. Otherwise as `new_table`.
+    """Open one new file `NAME/FILE.parquet` of a table that has other files too.
 
-    Raises `UsageError` when the table's folder is a link.
+    Raises `UsageError` when the table's folder is a link, else as `new_table` does.
     """
     path = own_folder(record, name) / f"{file}.parquet"
-    with _os_errors_explained(path), new_table_file(path, name) as table:
+    with _explain_os_errors(path), new_table_file(path, name) as table:
         yield table
 
 
 @contextlib.contextmanager
 def new_table_folder(record: Path, name: str) -> Iterator[Path]:
-    """A folder to fill with `new_table_file`s, which becomes the table as a whole when the context ends well.
+    """Open a folder to fill with `new_table_file`s, which then becomes the table.
 
-    Raises as `new_table_part` does.
+    It does so when the context ends without an exception. Raises as `new_table_part` does.
     """
-    with _os_errors_explained(record / name), new_folder(record, name) as folder:
+    with _explain_os_errors(record / name), new_folder(record, name) as folder:
         yield folder
 
 
 @contextlib.contextmanager
 def new_table_file(path: Path, name: str) -> Iterator[TableWriter]:
-    """A file of the table `name` to fill, which appears when the context ends well. Raises `OSError`."""
+    """Open a file of the table `name` to write, which appears when the context ends.
+
+    It does so only without an exception. Raises `OSError`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with new_file(path) as part, pq.ParquetWriter(part, TABLES[name], compression="zstd") as writer:
         table = TableWriter(writer, TABLES[name])
@@ -87,7 +90,7 @@ def new_table_file(path: Path, name: str) -> Iterator[TableWriter]:
 
 
 @contextlib.contextmanager
-def _os_errors_explained(path: Path) -> Iterator[None]:
+def _explain_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -95,5 +98,5 @@ def _os_errors_explained(path: Path) -> Iterator[None]:
             "a table of the record cannot be made",
             where=str(path),
             got=str(error),
-            next="free space, remove what is in the way, or make the file readable that is named, and analyze again",
+            next="free space, remove what is in the way, or make the named file readable, and analyze again",
         ) from None

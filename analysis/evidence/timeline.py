@@ -1,10 +1,11 @@
-"""partitions, brokers and configs of a record, out of the controllers' metadata logs.
+"""Writes partitions, brokers and configs from the controllers' metadata logs.
 
-Which log is believed: a batch counts as agreed when a majority of the controllers holds it (same offset,
-epoch and checksum), and everything before it with it, by Raft's log matching. The log that is agreed on
-furthest is used; among several, the one that starts earliest, then the one with the newest epoch, then the
-longest. Where every controller's log is there and whole, what stands behind the agreed part was never
-committed and is left out. Where one is missing that cannot be told, and the whole log is used.
+Which log is used: a batch counts as agreed when a majority of the controllers holds it (same
+offset, epoch and checksum), and everything before it with it, by Raft's log matching. The log that
+is agreed on furthest is used. Among several, it is the log that starts earliest, then the one with
+the newest epoch, then the longest. Where every controller's log is there and whole, what is behind
+the agreed part was never committed and is left out. Where a log is missing, nothing says what was
+committed, and the whole log is used.
 """
 
 from __future__ import annotations
@@ -32,17 +33,20 @@ class _Log(msgspec.Struct, frozen=True):
 
 
 def write_timeline(record: Path) -> TimelineReport:
-    """Write partitions.parquet, brokers.parquet and configs.parquet of `record`, and say from what.
+    """Write partitions.parquet, brokers.parquet and configs.parquet of `record`.
 
-    Without any readable log nothing is written, and what depends on the tables is unknown.
+    The report says from which log. Without any readable log nothing is written, and what depends on
+    the tables is unknown.
     """
     folders = node_folders(record, "controller")
     manifest = manifest_or_none(record)
     expected = set(manifest.topology.controllers) if manifest is not None else set()
     quorum = max(len(expected | set(folders)), 1)
-    logs = _read(folders, majority=quorum // 2 + 1)
+    logs = _read_logs(folders, majority=quorum // 2 + 1)
     readable = [log for log in logs if log.report.problem is None]
-    missing = tuple(f"{RAW_DIR}/controller-{node}/{METADATA_FOLDER}" for node in sorted(_absent(logs, expected)))
+    missing = tuple(
+        f"{RAW_DIR}/controller-{node}/{METADATA_FOLDER}" for node in sorted(_missing_controllers(logs, expected))
+    )
     reports = tuple(log.report for log in logs)
     if not readable:
         nothing = "no metadata log could be read"
@@ -52,10 +56,10 @@ def write_timeline(record: Path) -> TimelineReport:
         intact = len(readable) == quorum and all(log.report.damage is None for log in readable)
         end = chosen.report.agreed_end_offset if intact else chosen.report.end_offset
         image = MetadataImage()
-        rows = image.apply(_before(chosen.items, end))
+        rows = image.apply(_items_before(chosen.items, end))
         report = TimelineReport(
             controller=chosen.report.controller,
-            how=_how(chosen.report, reports, quorum, intact),
+            how=_how_chosen(chosen.report, reports, quorum, intact),
             end_offset=end,
             logs=reports,
             missing=missing,
@@ -66,7 +70,7 @@ def write_timeline(record: Path) -> TimelineReport:
     return report
 
 
-def _read(folders: Mapping[int, Path], majority: int) -> list[_Log]:
+def _read_logs(folders: Mapping[int, Path], majority: int) -> list[_Log]:
     read = {}
     for node, folder in folders.items():
         follower = MetadataFollower(folder / METADATA_FOLDER)
@@ -94,7 +98,7 @@ def _read(folders: Mapping[int, Path], majority: int) -> list[_Log]:
     return logs
 
 
-def _absent(logs: Sequence[_Log], expected: set[int]) -> set[int]:
+def _missing_controllers(logs: Sequence[_Log], expected: set[int]) -> set[int]:
     return expected - {log.report.controller for log in logs if log.report.problem is None}
 
 
@@ -103,7 +107,7 @@ def _rank(log: _Log) -> tuple[int, int, int, int]:
     return report.agreed_end_offset, -report.start_offset, report.last_epoch, report.end_offset
 
 
-def _before(items: Iterable[Followed], end: int) -> Iterable[Followed]:
+def _items_before(items: Iterable[Followed], end: int) -> Iterable[Followed]:
     for item in items:
         if isinstance(item, MetadataRecord) and item.offset >= end:
             return
@@ -112,7 +116,7 @@ def _before(items: Iterable[Followed], end: int) -> Iterable[Followed]:
         yield item
 
 
-def _how(chosen: ControllerLog, logs: Sequence[ControllerLog], quorum: int, intact: bool) -> str:
+def _how_chosen(chosen: ControllerLog, logs: Sequence[ControllerLog], quorum: int, intact: bool) -> str:
     agreed, end = chosen.agreed_end_offset, chosen.end_offset
     text = f"the log of controller {chosen.controller}"
     if intact:

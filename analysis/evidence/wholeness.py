@@ -1,13 +1,15 @@
-"""What a record once had and has no more: half a table proves nothing, so nothing is concluded from it.
+"""Finds what a record once had and now lacks.
 
-Four sources say what must be there. Any of them may be missing itself:
+Half a table proves nothing, so nothing is concluded from it. Four sources say what must be there.
+Any of them may be missing itself:
 
 - SHA256SUMS lists every file that the run left, with its checksum.
-- The manifest names the brokers and clients. Ebbtide gives each of them a file of its own in a table.
+- The manifest names the brokers and clients. Ebbtide gives each of them a file of its own in a
+  table.
 - evidence.json counts the rows of the tables that were made from raw/.
 - scenario.toml and the table configs say what the manifest must say.
 
-A record that was made elsewhere may lack any table: what none of the sources names is no gap.
+A record that was made elsewhere may lack any table: what none of the sources names is not a gap.
 """
 
 from __future__ import annotations
@@ -38,10 +40,13 @@ from ebbtide.scenario.write import SCENARIO
 OF_LOSSES = frozenset(
     {*TIMELINE, "sends", "polls", "watermarks", "replicas", "steps", "manifest", "scenario", "evidence"}
 )
-"""The parts in which losses, falls of the HW and their causes are found."""
+"""The parts in which losses, HW regressions and their causes are found."""
 
 OF_PREDICTIONS = OF_LOSSES | {CLIENTS_DIR, "described"}
-"""Those, and the parts that coverage facts are counted from: a prediction speaks of both."""
+"""The parts of losses, and the parts that coverage facts are counted from.
+
+A prediction speaks of both.
+"""
 
 _CHECKPOINT = "watermarks/checkpoint.parquet"
 _KEYS = (
@@ -57,13 +62,17 @@ _KEYS = (
 )
 """Keys of the manifest that Ebbtide always writes and that a verdict rests on."""
 _NEWER_KEY = "ignored_properties"
-"""A manifest with this key is of a version that writes all of `_KEYS`, and a file for each client and broker."""
+"""Only versions that write all of `_KEYS` write this key of the manifest.
+
+They also write a file for each client and broker.
+"""
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """What is not as the run left it: of one `part`, a table or a file by its name without the ending.
+    """A file, or an entry of a file, that is not as the run left it.
 
-    `what`: the file, or the entry of a file. `why` is a sentence.
+    `part` is a table or a file, by its name without the ending. `what` is the file, or its entry;
+    `why` is a sentence.
     """
 
     part: str
@@ -72,26 +81,32 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 def gaps(record: Path, manifest: Manifest) -> tuple[Gap, ...]:
-    """All gaps of a record, each once. Raises `UsageError` when SHA256SUMS is damaged."""
-    found = [*_by_sums(record)]
+    """Return all gaps of a record, each once.
+
+    Raises `UsageError` when SHA256SUMS is damaged.
+    """
+    found = [*_gaps_by_sums(record)]
     keys = _keys(record)
     if manifest.status == "complete" or "status" not in keys:
         is_newer = _NEWER_KEY in keys and "ebbtide" in manifest.clients
-        found += _by_names(record, manifest, is_newer=is_newer)
-        # A file that is missing or changed is the reason why its table has other rows.
+        found += _gaps_by_names(record, manifest, is_newer=is_newer)
+        # A missing or changed file is the reason why its table has other rows.
         known = {one.part for one in found}
-        found += [one for one in _by_counts(record) if one.part not in known]
-        found += _by_timings(record, manifest)
+        found += [one for one in _gaps_by_counts(record) if one.part not in known]
+        found += _gaps_by_timings(record, manifest)
         if is_newer:
-            found += _by_reports(record)
-            found += _by_keys(keys)
-            found += _by_scenario(record, manifest)
-            found += _by_configs(record, manifest)
+            found += _gaps_by_reports(record)
+            found += _gaps_by_keys(keys)
+            found += _gaps_by_scenario(record, manifest)
+            found += _gaps_by_configs(record, manifest)
     return tuple({one.what: one for one in reversed(found)}.values())[::-1]
 
 
 def is_raw_whole(record: Path) -> bool:
-    """Whether raw/ holds the files that the run left, and no others; always true without SHA256SUMS."""
+    """Return whether raw/ holds exactly the files that the run left.
+
+    Always true without SHA256SUMS.
+    """
     sums = read_sums(record)
     if sums is None:
         return True
@@ -101,43 +116,44 @@ def is_raw_whole(record: Path) -> bool:
 
 
 def is_evidence_whole(record: Path) -> bool:
-    """Whether evidence.json is as the run left it, as far as SHA256SUMS says."""
+    """Return whether evidence.json is as the run left it, as far as SHA256SUMS says."""
     own = {name: digest for name, digest in (read_sums(record) or {}).items() if name == EVIDENCE}
     return not missing_files(record, own) and not changed_files(record, own)
 
 
-def _by_sums(record: Path) -> Iterator[Gap]:
-    """Of all files but those in raw/, which are read only where a table is missing."""
+def _gaps_by_sums(record: Path) -> Iterator[Gap]:
+    """Check all files outside raw/, whose files are read only for a missing table."""
     sums = {name: digest for name, digest in (read_sums(record) or {}).items() if not name.startswith(f"{RAW_DIR}/")}
     for name in missing_files(record, sums):
-        yield Gap(_part(name), name, f"{name} is missing, which the run left (SHA256SUMS)")
+        yield Gap(_part_of(name), name, f"{name} is missing, but the run left it (SHA256SUMS)")
     for name in changed_files(record, sums):
-        yield Gap(_part(name), name, f"{name} is not as the run left it (SHA256SUMS)")
+        yield Gap(_part_of(name), name, f"{name} is not as the run left it (SHA256SUMS)")
     if sums:
         new = {str(path.relative_to(record)) for table in TABLES for path in table_files(record, table)} - sums.keys()
         for name in sorted(new):
-            yield Gap(_part(name), name, f"{name} is none of the files that the run left (SHA256SUMS)")
+            yield Gap(_part_of(name), name, f"{name} is not one of the files that the run left (SHA256SUMS)")
 
 
-def _part(name: str) -> str:
+def _part_of(name: str) -> str:
     return Path(name).parts[0].partition(".")[0]
 
 
-def _by_names(record: Path, manifest: Manifest, *, is_newer: bool) -> Iterator[Gap]:
-    """Tables in files of other names are not held against the manifest.
+def _gaps_by_names(record: Path, manifest: Manifest, *, is_newer: bool) -> Iterator[Gap]:
+    """Check that the tables have the files that the manifest implies.
 
-    Of a record that is not newer, only sends is, and only where some of its files are there.
+    Tables with files of other names are not compared with the manifest. Of a record that is not
+    newer, only sends is checked, and only where some of its files are there.
     """
     for part, names in _files_by_part(manifest).items():
         missing = missing_files(record, names)
         is_begun = len(missing) < len(names)
         if missing and ((is_newer and not table_files(record, part)) or (is_begun and (is_newer or part == "sends"))):
             for name in missing:
-                yield Gap(part, name, f"{name} is missing, and the manifest says that it was there")
+                yield Gap(part, name, f"{name} is missing, but the manifest says that it was there")
 
 
 def _files_by_part(manifest: Manifest) -> dict[str, list[str]]:
-    """The files that Ebbtide writes for a run that is complete, by part."""
+    """Return the files that Ebbtide writes for a complete run, by part."""
     producers = [f"producer-{name}" for name in manifest.producers]
     consumers = [name for name in manifest.clients if name.startswith("consumer-")]
     if manifest.final_consumer is not None:
@@ -161,15 +177,15 @@ def _files_by_part(manifest: Manifest) -> dict[str, list[str]]:
     return files
 
 
-def _by_counts(record: Path) -> Iterator[Gap]:
-    """The rows of each table that is made from raw/, as evidence.json counts them and as the files have them."""
-    for name, part, files, rows in _counted(record):
+def _gaps_by_counts(record: Path) -> Iterator[Gap]:
+    """Compare the rows of tables made from raw/ with evidence.json's counts."""
+    for name, part, files, rows in _counted_tables(record):
         if files and (found := _rows(files)) not in (None, rows):
-            yield Gap(part, name, f"{name}: {found:,} of the {rows:,} rows that were made (evidence.json)")
+            yield Gap(part, name, f"{name}: {found:,} of the {rows:,} rows that were made are left (evidence.json)")
 
 
-def _counted(record: Path) -> Iterator[tuple[str, str, list[Path], int]]:
-    """What evidence.json counts the rows of, its part of the record, its files, and how many rows it had."""
+def _counted_tables(record: Path) -> Iterator[tuple[str, str, list[Path], int]]:
+    """Yield what evidence.json counts: name, part, files, and number of rows."""
     timeline = report_of(record, "timeline", TimelineReport)
     for table, rows in ((timeline.rows if timeline is not None else None) or {}).items():
         if table in TIMELINE:
@@ -185,15 +201,21 @@ def _counted(record: Path) -> Iterator[tuple[str, str, list[Path], int]]:
 
 
 def _rows(files: Sequence[Path]) -> int | None:
-    """How many rows some files have; None where a file cannot be read, which is an error of its own."""
+    """Return how many rows some files have.
+
+    None where a file cannot be read, which is an error of its own.
+    """
     try:
         return sum(int(pq.read_metadata(path).num_rows) for path in files if path.is_file())
     except (OSError, pa.ArrowException):
         return None
 
 
-def _by_reports(record: Path) -> Iterator[Gap]:
-    """Ebbtide always writes all reports; one that cannot be read says nothing either."""
+def _gaps_by_reports(record: Path) -> Iterator[Gap]:
+    """Check that evidence.json has all reports, which Ebbtide always writes.
+
+    A report that cannot be read counts as missing.
+    """
     if not (record / EVIDENCE).is_file():
         return
     reports = {
@@ -203,14 +225,14 @@ def _by_reports(record: Path) -> Iterator[Gap]:
     }
     for part, report in reports.items():
         if report is None:
-            yield Gap("evidence", f"{EVIDENCE}: {part}", f"{EVIDENCE} says nothing of the {part}")
+            yield Gap("evidence", f"{EVIDENCE}: {part}", f"{EVIDENCE} has no report of the {part}")
 
 
-def _by_timings(record: Path, manifest: Manifest) -> Iterator[Gap]:
-    """A witness leaves what it read, or why it could not read."""
+def _gaps_by_timings(record: Path, manifest: Manifest) -> Iterator[Gap]:
+    """Check that a witness left what it read, or why it could not read."""
     folder = record / WITNESS_DIR
     if WITNESS_DIR in manifest.timings_s and not (folder.is_dir() and any(folder.iterdir())):
-        why = f"{WITNESS_DIR}/ is missing, and the manifest says that the run had a witness"
+        why = f"{WITNESS_DIR}/ is missing, but the manifest says that the run had a witness"
         yield Gap(WITNESS_DIR, WITNESS_DIR, why)
 
 
@@ -219,19 +241,22 @@ def _keys(record: Path) -> frozenset[str]:
     return frozenset(decoded(path.read_bytes(), dict[str, msgspec.Raw]) if path.is_file() else ())
 
 
-def _by_keys(keys: frozenset[str]) -> Iterator[Gap]:
+def _gaps_by_keys(keys: frozenset[str]) -> Iterator[Gap]:
     for key in _KEYS:
         if key not in keys:
             yield Gap("manifest", key, f"manifest.json has no {key}, which Ebbtide always writes")
 
 
-def _by_scenario(record: Path, manifest: Manifest) -> Iterator[Gap]:
-    """A scenario that cannot be read is no source: that it cannot is a reason of its own to be inconclusive."""
+def _gaps_by_scenario(record: Path, manifest: Manifest) -> Iterator[Gap]:
+    """Compare the manifest with the scenario.
+
+    An unreadable scenario is no source; that makes the run inconclusive for a reason of its own.
+    """
     try:
         scenario = load(record / SCENARIO)
     except EbbtideError:
         return
-    for what, there, asked in _said_and_asked(scenario, manifest):
+    for what, there, asked in _manifest_and_scenario(scenario, manifest):
         if there != asked:
             yield Gap("manifest", what, f"manifest.json and scenario.toml differ in {what}")
     if manifest.final_consumer is not None:
@@ -243,7 +268,7 @@ def _by_scenario(record: Path, manifest: Manifest) -> Iterator[Gap]:
                     yield Gap("manifest", what, f"manifest.json has no {what}")
 
 
-def _said_and_asked(scenario: Scenario, manifest: Manifest) -> Iterator[tuple[str, object, object]]:
+def _manifest_and_scenario(scenario: Scenario, manifest: Manifest) -> Iterator[tuple[str, object, object]]:
     yield "the Kafka release", manifest.kafka, scenario.kafka[0]
     cluster, nodes = scenario.cluster, manifest.topology
     yield "the nodes", (len(nodes.controllers), len(nodes.brokers)), (cluster.controllers, cluster.brokers)
@@ -267,15 +292,15 @@ def _said_and_asked(scenario: Scenario, manifest: Manifest) -> Iterator[tuple[st
     )
 
 
-def _by_configs(record: Path, manifest: Manifest) -> Iterator[Gap]:
-    """The feature levels: the manifest has those that the metadata log set last."""
+def _gaps_by_configs(record: Path, manifest: Manifest) -> Iterator[Gap]:
+    """Check that the manifest has the feature levels that the metadata log set last."""
     if len(files := table_files(record, "configs")) != 1:
         return
     try:
         rows = pq.read_table(files[0], columns=["resource", "value"]).to_pylist()
     except (OSError, pa.ArrowException, KeyError):
         return
-    # Rows are in the order of the log. A null takes a level away.
+    # Rows are in the order of the log. A null deletes a level.
     levels = {
         str(row["resource"]).removeprefix("feature:"): row["value"]
         for row in rows

@@ -1,1 +1,1 @@
-"""A record judged as a whole: made complete, reconciled, judged, reported."""
+"""Judges a record as a whole: completes it, reconciles it, judges it, reports it."""

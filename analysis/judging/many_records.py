@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.judging.one_record import conclude, ready
+from analysis.judging.one_record import conclude, prepare_record
 from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.record.verdict import Verdict
@@ -19,36 +19,40 @@ if TYPE_CHECKING:
     from ebbtide.record.manifest import Manifest
 
 Stage = Callable[[str], None]
-"""Hears what is being done, for a display."""
+"""Is called with each stage of the work, for a display."""
 
 BATCH = 200
-"""Records in the same jobs: what is known of each of them beforehand is in memory at once, and no more."""
+"""Records in the same jobs; the facts of all of them are in memory at once."""
 
 _SHOWN_MAX = 300
 
 
 class Bug(HarnessError):
-    """A bug in Ebbtide that one record brings out; `error` is what was raised. It stops no other record."""
+    """A bug in Ebbtide that shows with one record; it stops no other record.
+
+    `error` is what was raised.
+    """
 
     def __init__(self, record: Path, error: Exception) -> None:
         self.error = error
-        what = "the record cannot be judged for a bug in ebbtide"
+        what = "the record cannot be judged because of a bug in Ebbtide"
         super().__init__(what, where=str(record), got=f"{type(error).__name__}: {error}"[:_SHOWN_MAX])
 
 
 def judge_many(
     records: Sequence[Path], spark: SparkSession, stage: Stage = lambda _: None, remote: Copies = NO_COPIES
 ) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
-    """Each record with its verdict, or with why it could not be judged; in the order given.
+    """Yield each record with its verdict or its error, in the order given.
 
-    What is written, and what a verdict says, is as by `one_record.judge`. A copy is made when its turn comes, and is
-    there until the next one is asked for; what judging writes to it is by then in the record.
+    What is written, and what a verdict says, is the same as by `one_record.judge`. A copy is made
+    when its turn comes, and is kept until the next one is asked for; by then, what judging wrote to
+    it is in the record.
     """
     for first in range(0, len(records), BATCH):
-        yield from _judged(records[first : first + BATCH], spark, stage, remote)
+        yield from _judge_batch(records[first : first + BATCH], spark, stage, remote)
 
 
-def _judged(
+def _judge_batch(
     batch: Sequence[Path], spark: SparkSession, stage: Stage, remote: Copies
 ) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
     from analysis.reconcile import checked_run
@@ -56,55 +60,52 @@ def _judged(
 
     runs: dict[Path, RunFiles] = {}
     errors: dict[Path, EbbtideError] = {}
-    # Reconciled apart: a record that is known to fail would make the others go through their jobs again.
+    # Such a record is reconciled apart: if it is known to fail, the others would have to run their
+    # jobs again.
     unreadable: list[Path] = []
     stage("reading")
     for record in batch:
         try:
             copied = remote.get(record)
-            runs[record] = checked_run(record, _ready(record, copied), copied)
+            runs[record] = checked_run(record, _prepare(record, copied), copied)
             if has_unreadable_rows(runs[record]):
                 unreadable.append(record)
         except EbbtideError as error:
             errors[record] = error
         except Exception as error:
             errors[record] = Bug(record, error)
-    found = _reconciled([run for record, run in runs.items() if record not in unreadable], spark, stage)
+    found = _reconcile([run for record, run in runs.items() if record not in unreadable], spark, stage)
     for record in unreadable:
-        found |= _reconciled([runs[record]], spark, stage)
+        found |= _reconcile([runs[record]], spark, stage)
     stage("judging")
     for record in batch:
         copied = remote.get(record)
         done: Verdict | EbbtideError
         ended: Reconciliation | EbbtideError = errors[record] if record in errors else found[record]
         try:
-            done = (
-                ended if isinstance(ended, EbbtideError) else _concluded(record, runs[record].manifest, ended, copied)
-            )
+            done = ended if isinstance(ended, EbbtideError) else _conclude(record, runs[record].manifest, ended, copied)
         except EbbtideError as error:
             done = error
         except Exception as error:
             done = Bug(record, error)
         if copied is not None and isinstance(done, EbbtideError) and not isinstance(done, Bug):
-            done = copied.told(done)
+            done = copied.error_on_record(done)
         yield record, done
         if copied is not None:
             copied.drop()
 
 
-def _ready(record: Path, copied: RemoteRecord | None) -> Manifest:
+def _prepare(record: Path, copied: RemoteRecord | None) -> Manifest:
     if copied is None:
-        return ready(record)
+        return prepare_record(record)
     copied.fetch()
-    manifest = ready(record)
-    # Spark reads the tables that were completed where the record lies.
+    manifest = prepare_record(record)
+    # Spark reads the completed tables at the record's own address.
     copied.put_back()
     return manifest
 
 
-def _concluded(
-    record: Path, manifest: Manifest, reconciliation: Reconciliation, copied: RemoteRecord | None
-) -> Verdict:
+def _conclude(record: Path, manifest: Manifest, reconciliation: Reconciliation, copied: RemoteRecord | None) -> Verdict:
     if copied is None:
         return conclude(record, manifest, reconciliation)
     verdict = conclude(record, manifest, reconciliation, named=copied.address)
@@ -112,10 +113,13 @@ def _concluded(
     return verdict
 
 
-def _reconciled(
+def _reconcile(
     runs: Sequence[RunFiles], spark: SparkSession, stage: Stage
 ) -> dict[Path, Reconciliation | EbbtideError]:
-    """All at once; where that fails, each half for itself: some damage shows only when rows are read."""
+    """Reconcile all runs at once; if that fails, each half by itself.
+
+    Some damage shows only when rows are read.
+    """
     from analysis.reconcile import reconcile_runs
 
     if not runs:
@@ -126,4 +130,4 @@ def _reconciled(
         if len(runs) == 1:
             return {runs[0].record: error}
     half = len(runs) // 2
-    return _reconciled(runs[:half], spark, stage) | _reconciled(runs[half:], spark, stage)
+    return _reconcile(runs[:half], spark, stage) | _reconcile(runs[half:], spark, stage)

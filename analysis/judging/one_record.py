@@ -1,7 +1,8 @@
-"""Judges one run record: evidence, reconciliation, causes, clauses, prediction; writes what they come to.
+"""Judges one run record and writes the results.
 
-The only place that knows the order. Everything it writes (verdict.json, report.html, anomalies/) is derived:
-judging a record again replaces it.
+The order is: evidence, reconciliation, causes, clauses, prediction. Only this module knows it.
+Everything it writes (verdict.json, report.html, anomalies/) is derived: judging a record again
+replaces it.
 """
 
 from __future__ import annotations
@@ -64,24 +65,24 @@ if TYPE_CHECKING:
     from analysis.reconcile.model import Reconciliation
 
 KAFKA_SESSION_TIMEOUT_S = 9.0
-"""broker.session.timeout.ms where the scenario does not say."""
+"""broker.session.timeout.ms in seconds, where the scenario does not set it."""
 
 
 def judge(record: Path, spark: SparkSession) -> Verdict:
     """Judge a record and write verdict.json, report.html and anomalies/.
 
-    Raises `UsageError` when it is no record, or one of its files is damaged.
+    Raises `UsageError` when it is not a record, or one of its files is damaged.
     """
     from analysis.reconcile import reconcile
 
-    manifest = ready(record)
+    manifest = prepare_record(record)
     return conclude(record, manifest, reconcile(spark, record, manifest))
 
 
-def ready(record: Path) -> Manifest:
-    """Complete the tables of a record that is to be reconciled.
+def prepare_record(record: Path) -> Manifest:
+    """Complete the tables of a record before it is reconciled.
 
-    Raises `UsageError` when it is none, or its run is still going.
+    Raises `UsageError` when it is not a record, or its run is still going.
     """
     check_ended(record)
     manifest = read_manifest(record)
@@ -90,7 +91,10 @@ def ready(record: Path) -> Manifest:
 
 
 def conclude(record: Path, manifest: Manifest, reconciliation: Reconciliation, *, named: str | None = None) -> Verdict:
-    """The verdict on a reconciled record, written to it with its report, which calls it `named` if given."""
+    """Write the verdict on a reconciled record and its report, and return the verdict.
+
+    `named`: what the report calls the record, if given.
+    """
     from analysis.report.html import write_report
     from analysis.report.model import build
 
@@ -101,10 +105,11 @@ def conclude(record: Path, manifest: Manifest, reconciliation: Reconciliation, *
 
 
 def complete_tables(record: Path, run_id: str, *, is_complete: bool = True) -> None:
-    """Decode what an interrupted run left undecoded: its journals, and the logs under raw/.
+    """Decode what an interrupted run left: its journals, and the logs under raw/.
 
-    `remaking.parts_to_remake` says which tables are made from raw/. They are made only from a raw/ that is as the run
-    left it. evidence.json has a report of each part: where it is damaged, all parts are made again, or none.
+    `remaking.parts_to_remake` says which tables are made from raw/. They are made only from a raw/
+    that is as the run left it. evidence.json has a report of each part: where it is damaged, all
+    parts are made again, or none.
     """
     was_cut_short = (record / JOURNAL_DIR).is_dir()
     if was_cut_short:
@@ -120,7 +125,10 @@ def complete_tables(record: Path, run_id: str, *, is_complete: bool = True) -> N
 
 
 def _remake(record: Path, parts: Sequence[Part], run_id: str) -> None:
-    """Make tables from raw/. They have no entry in SHA256SUMS meanwhile, so that an interrupted remake shows."""
+    """Make tables from raw/.
+
+    They have no entry in SHA256SUMS meanwhile, so that an interrupted remake shows.
+    """
     from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
     from ebbtide.journal.payload import value_of
 
@@ -134,7 +142,10 @@ def _remake(record: Path, parts: Sequence[Part], run_id: str) -> None:
 
 
 def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation) -> Verdict:
-    """The verdict on a reconciled record; reads the small tables, writes nothing."""
+    """Return the verdict on a reconciled record.
+
+    It reads the small tables, and writes nothing.
+    """
     recorded = read_steps(record)
     scenario, no_scenario = _scenario(record)
     case = _case(record, manifest, reconciliation, scenario, recorded)
@@ -143,7 +154,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         checked += check_all(case, [WITNESS])
     kinds = counts_by_kind(reconciliation.anomalies)
     facts = _facts(case, checked, kinds)
-    seen = _seen(case, reconciliation, facts)
+    seen = _observed_run(case, reconciliation, facts)
     comparison = compare(scenario, manifest, seen) if scenario is not None else None
     if comparison is not None and any(one.part in OF_PREDICTIONS for one in case.gaps):
         comparison = as_unproven(comparison)
@@ -162,7 +173,9 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         outcome=outcome,
         why=[
             *why,
-            *_predicted(comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}),
+            *_prediction_reasons(
+                comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}
+            ),
             observed_sentence(seen, told_of_acks_0(facts)),
             *reasons_of(case.losses, case.regressions, case.vanished),
         ],
@@ -182,7 +195,7 @@ def _case(
     scenario: Scenario | None,
     recorded: list[StepEntry] | None,
 ) -> Case:
-    """The evidence of the run, with a cause for what was lost and for each HW that went back."""
+    """Return the evidence of the run, with a cause for each loss and HW regression."""
     steps = None if recorded is None else elementary(recorded)
     timeline = load_timeline(record)
     evidence = Evidence(
@@ -219,7 +232,7 @@ def _case(
 
 
 def _scenario(record: Path) -> tuple[Scenario | None, str | None]:
-    """The scenario as run, or why there is none to compare with."""
+    """Return the scenario as run, or why there is none to compare with."""
     from ebbtide.scenario.parse import load
 
     path = record / SCENARIO
@@ -229,19 +242,20 @@ def _scenario(record: Path) -> tuple[Scenario | None, str | None]:
         return load(path), None
     except EbbtideError as error:
         problems = error.problems if isinstance(error, Problems) else (error,)
-        told = "; ".join(" ".join(filter(None, (one.what, one.got, _at(path, one)))) for one in problems)
+        told = "; ".join(" ".join(filter(None, (one.what, one.got, _place_in_file(path, one)))) for one in problems)
         return None, f"no scenario to compare with: scenario.toml cannot be read: {told}"
 
 
-def _at(scenario: Path, problem: EbbtideError) -> str | None:
-    """Where in the file; the file itself is named already."""
+def _place_in_file(scenario: Path, problem: EbbtideError) -> str | None:
+    """Return where in the file a problem is; the file itself is named already."""
     return f"at {problem.where}" if problem.where not in (None, str(scenario)) else None
 
 
 def _facts(case: Case, checked: Sequence[CheckedClause], kinds: Mapping[str, int]) -> dict[str, int]:
-    """The coverage facts; those of the trace and of brokers' answers are left out where these could not be read.
+    """Return the coverage facts.
 
-    `kinds`: how many anomalies of each kind there are.
+    Those of the trace and of brokers' answers are left out where these could not be read. `kinds`:
+    how many anomalies of each kind there are.
     """
     threw = {one.found.name for one in checked if one.threw}
     contact = LeaderContact(
@@ -258,8 +272,8 @@ def _facts(case: Case, checked: Sequence[CheckedClause], kinds: Mapping[str, int
     return facts
 
 
-def _seen(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> ObservedRun:
-    """What the run is held to its prediction by."""
+def _observed_run(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> ObservedRun:
+    """Return what the run showed, to compare it with its prediction."""
     causes: Counter[str] = Counter()
     for one in case.losses:
         if one.committed and one.attribution.cause is not None:
@@ -284,8 +298,11 @@ def _seen(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> 
     )
 
 
-def _predicted(comparison: Comparison | None, outcome: Outcome, violated: Set[str]) -> Iterator[str]:
-    """What was predicted, and the bug that a contradiction is known by where nothing else was broken."""
+def _prediction_reasons(comparison: Comparison | None, outcome: Outcome, violated: Set[str]) -> Iterator[str]:
+    """Yield what was predicted, and the known bug behind a contradiction.
+
+    The bug is named only where nothing else was broken.
+    """
     if comparison is None or comparison.prediction is None:
         return
     yield prediction_sentence(comparison.prediction)

@@ -50,7 +50,7 @@ def store(
             if remote is None:
                 rows.parquet(str(written))
             else:
-                with remote.staged(written) as address:
+                with remote.staging_address(written) as address:
                     rows.parquet(address)
         for run, record in enumerate(records):
             _replace(record / hidden, record / ANOMALIES_DIR, written / f"run={run}" if some[run] else None)

@@ -1,1 +1,1 @@
-"""Run records on any Hadoop file system: listed, copied and written back through Spark's own client of it."""
+"""Reads and writes run records on any Hadoop file system, through Spark's client."""

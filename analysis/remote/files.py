@@ -1,7 +1,7 @@
-"""Files of any Hadoop file system, through the client in Spark's own JVM: what is there, copies to here and back.
+"""Lists and copies files of any Hadoop file system, by the client in Spark's JVM.
 
-No bytes pass through Python: the JVM copies between the file system and this host's disk. Every call has a
-deadline, since some clients try for a quarter of an hour to reach a server that is gone.
+No bytes pass through Python: the JVM copies between the file system and this host's disk. Every
+call has a deadline, since some clients try for a quarter of an hour to reach a server that is down.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from analysis.remote.failures import NoAnswer, Thrown, explained, is_missing
+from analysis.remote.failures import NoAnswer, Thrown, as_ebbtide_error, is_missing
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ T = TypeVar("T")
 ANSWER_S = 60.0
 """How long a call may take: a failover of a file system's master is over by then."""
 SLOWEST_BYTES_S = 128 * 1024
-"""A copy slower than this has come to a halt."""
+"""A copy slower than this counts as stopped."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A file or folder as it is listed. `size` in bytes, 0 for a folder."""
+    """A listed file or folder; `size` is in bytes, 0 for a folder."""
 
     name: str
     is_folder: bool
@@ -39,9 +39,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteFiles:
-    """Calls on file systems by address. Each raises `EbbtideError`s, never Java's own.
+    """Calls on file systems by address; each raises `EbbtideError`s, never Java's own.
 
-    One that did not answer is not asked again: thousands of its records would each wait for the deadline.
+    A file system that did not answer is not asked again: each of its thousands of records would
+    wait for the deadline.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -53,18 +54,18 @@ class RemoteFiles:
         self._lost: dict[str, NoAnswer] = {}
 
     def close(self) -> None:
-        """End the thread; one that still waits for an answer ends with Spark's JVM."""
+        """End the thread; a thread that still waits for an answer ends with Spark's JVM."""
         self._worker.shutdown(wait=False)
 
-    def qualified(self, address: str) -> str:
-        """An address as Spark spells it, with the default authority if it names none."""
+    def qualify(self, address: str) -> str:
+        """Return an address as Spark spells it, with the default authority if it has none."""
         whole = address if urlsplit(address).path else address + "/"
         return self._call(address, lambda fs, path: str(fs.makeQualified(path).toString()), at=whole)
 
     def stat(self, address: str) -> Entry | None:
-        """What is there; None: nothing."""
+        """Return what is at an address; None: nothing."""
 
-        def asked(fs: Any, path: Any) -> Entry | None:
+        def stat_path(fs: Any, path: Any) -> Entry | None:
             try:
                 return _entry(fs.getFileStatus(path))
             except Thrown as error:
@@ -72,10 +73,10 @@ class RemoteFiles:
                     return None
                 raise
 
-        return self._call(address, asked)
+        return self._call(address, stat_path)
 
     def listing(self, folder: str) -> list[Entry]:
-        """What a folder holds, by name.
+        """Return what a folder holds, by name.
 
         Raises `UsageError` for a name that would lead out of it.
         """
@@ -86,46 +87,52 @@ class RemoteFiles:
         return sorted(entries, key=lambda entry: entry.name)
 
     def fetch(self, address: str, to: Path, size: int = 0) -> None:
-        """Copy a file, or a folder with all in it, to `to`, which is not there yet. `size`: its bytes, about."""
+        """Copy a file, or a folder with all in it, to `to`, which does not exist yet.
+
+        `size`: about its number of bytes.
+        """
         to.parent.mkdir(parents=True, exist_ok=True)
         self._call(address, lambda fs, path: fs.copyToLocalFile(False, path, self._here(to), True), size=size)
 
     def put(self, source: Path, address: str) -> None:
-        """Put a file or folder of this host at `address`, in the place of what was there; nobody meets half of it."""
+        """Put a file or folder of this host at `address`, replacing what was there.
+
+        No reader ever sees half of it.
+        """
         folder, _, name = address.rpartition("/")
         token = uuid.uuid4().hex
         part, old = f"{folder}/.{name}.{token}.part", f"{folder}/.{name}.{token}.old"
 
-        def replaced(fs: Any, path: Any) -> None:
+        def replace(fs: Any, path: Any) -> None:
             try:
                 hadoop = self._jvm.org.apache.hadoop.fs
                 here = hadoop.FileSystem.getLocal(self._conf)
                 hadoop.FileUtil.copy(here, self._here(source), fs, self._path(part), False, self._conf)
                 if fs.exists(path):
-                    self._renamed(fs, path, self._path(old))
-                self._renamed(fs, self._path(part), path)
+                    self._rename(fs, path, self._path(old))
+                self._rename(fs, self._path(part), path)
                 fs.delete(self._path(old), True)
             except Exception:
                 fs.delete(self._path(part), True)
                 raise
 
         size = sum(path.stat().st_size for path in (source, *source.rglob("*")) if path.is_file())
-        self._call(address, replaced, size=size)
+        self._call(address, replace, size=size)
 
     def remove(self, address: str) -> None:
-        """Remove a file, or a folder with all in it; nothing happens where there is none."""
+        """Remove a file, or a folder with all in it; a missing one is not an error."""
         self._call(address, lambda fs, path: fs.delete(path, True))
 
     def check_writable(self, folder: str) -> None:
         """Raise `HarnessError` unless a file can be made in a folder."""
         probe = f"{folder}/.ebbtide.{uuid.uuid4().hex}"
 
-        def tried(fs: Any, path: Any) -> None:
+        def create_and_delete(fs: Any, path: Any) -> None:
             fs.create(path).close()
             fs.delete(path, False)
 
         try:
-            self._call(folder, tried, at=probe)
+            self._call(folder, create_and_delete, at=probe)
         except NoAnswer:
             raise
         except EbbtideError as error:
@@ -137,30 +144,33 @@ class RemoteFiles:
                 next=f"hadoop fs -get {folder} .    (then analyze the copy)",
             ) from None
 
-    def _renamed(self, fs: Any, path: Any, to: Any) -> None:
+    def _rename(self, fs: Any, path: Any, to: Any) -> None:
         if not fs.rename(path, to):
             raise HarnessError("the file system did not rename a file", where=path.toString(), got=to.toString())
 
     def _call(self, address: str, work: Callable[[Any, Any], T], *, at: str | None = None, size: int = 0) -> T:
-        """What `work` makes of the file system and the path `at`; errors name `address`."""
+        """Return the result of `work` on the file system and the path `at`.
+
+        Errors name `address`.
+        """
         if (lost := self._lost.get(self._authority(address))) is not None:
             raise NoAnswer(address, lost.got or "")
 
-        def called() -> T:
+        def call() -> T:
             try:
                 path = self._path(at or address)
                 return work(path.getFileSystem(self._conf), path)
             except Thrown as error:
                 hadoop = self._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
-                raise explained(error, address, str(hadoop)) from None
+                raise as_ebbtide_error(error, address, str(hadoop)) from None
 
         timeout_s = ANSWER_S + size / SLOWEST_BYTES_S
         try:
-            return self._worker.submit(called).result(timeout_s)
+            return self._worker.submit(call).result(timeout_s)
         except concurrent.futures.TimeoutError:
             self._worker.shutdown(wait=False)
             self._worker = ThreadPoolExecutor(1, "remote files")
-            lost = NoAnswer(address, f"nothing within {timeout_s:.0f} s")
+            lost = NoAnswer(address, f"no answer within {timeout_s:.0f} s")
         except NoAnswer as error:
             lost = error
         self._lost[self._authority(address)] = lost

@@ -1,8 +1,9 @@
-"""A run record on another file system: the copy that this process reads, and what was written to it put back.
+"""Copies a run record of another file system here, and puts changes back.
 
-Spark reads and writes the record itself, by its address. This process reads the copy: the small files, and the
-tables, whose footers are checked and which the judge goes through row by row. So a damaged record is refused in the
-same words wherever it lies, the record's address in the place of the copy's path.
+Spark reads and writes the record itself, by its address. This process reads the copy: the small
+files, and the tables, whose footers are checked and which the judge reads row by row. So a damaged
+record is refused in the same words wherever it is, with the record's address instead of the copy's
+path.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ if TYPE_CHECKING:
 _DEPTH_MAX = 8
 """Folders within folders; a record has four."""
 _NOT_READ = {ANOMALIES_DIR, VERDICT, "report.html", "kept"}
-"""What judging writes, or never looks at."""
+"""What judging writes, or never reads."""
 
 
 class RemoteRecord:
-    """The record at `address`, copied to `folder` by `fetch` until `drop`; nothing is there before."""
+    """The record at `address`, copied to `folder` from `fetch` until `drop`.
+
+    Nothing is there before.
+    """
 
     def __init__(self, files: RemoteFiles, address: str, folder: Path) -> None:
         self.address = address
@@ -47,9 +51,10 @@ class RemoteRecord:
         return self.address
 
     def fetch(self) -> None:
-        """Copy what judging reads. Raises `UsageError` when it is no record, `HarnessError` when it does not fit here.
+        """Copy what judging reads.
 
-        Where the record is missing, or is a file, so is the copy.
+        Raises `UsageError` when it is not a record, `HarnessError` when it does not fit here. Where
+        the record is missing, or is a file, so is the copy.
         """
         there = self._files.stat(self.address)
         if there is not None and there.is_folder:
@@ -61,7 +66,8 @@ class RemoteRecord:
             raw = entries.pop(RAW_DIR, None)
             wanted = [at for entry in entries.values() for at in self._files_of(Path(entry.name), entry)]
             self._fetch_all(wanted)
-            # The copy without raw/ has the same tables and sums, so this is what completing the record will do.
+            # The copy without raw/ has the same tables and sums, so completing the record will do
+            # this.
             if raw is not None and parts_to_remake(self.folder, is_complete=is_complete):
                 self._fetch_all([*self._files_of(Path(RAW_DIR), raw)])
         elif there is not None:
@@ -70,14 +76,15 @@ class RemoteRecord:
         self._had = self._has()
 
     def address_of(self, path: Path) -> str:
-        """Where the record itself has what is at `path` in the copy."""
+        """Return where the record itself has what is at `path` in the copy."""
         return f"{self.address}/{path.relative_to(self.folder).as_posix()}"
 
     def put_back(self) -> None:
-        """Bring what has been written, replaced and removed in the copy since the last time to the record itself.
+        """Apply what was written, replaced and removed in the copy to the record itself.
 
-        SHA256SUMS goes last. One that the record has loses its entries for the other files first, so that the next
-        analysis finishes what was interrupted.
+        Only changes since the last call are applied. SHA256SUMS goes last. If the record already
+        has the file, it first loses its entries for the other files, so that the next analysis
+        finishes what was interrupted.
         """
         has = self._has()
         changed = [path for path in has if self._had.get(path) != has[path]]
@@ -102,7 +109,10 @@ class RemoteRecord:
             self._files.put(Path(folder) / SUMS, f"{self.address}/{SUMS}")
 
     def check_writable(self) -> None:
-        """Raise `HarnessError` when the record cannot be written to, or its file system does not answer."""
+        """Raise `HarnessError` when the record cannot be written to.
+
+        Also when its file system does not answer.
+        """
         self._files.check_writable(self.address)
 
     def check_answers(self) -> None:
@@ -110,8 +120,11 @@ class RemoteRecord:
         self._files.stat(self.address)
 
     @contextlib.contextmanager
-    def staged(self, to: Path) -> Iterator[str]:
-        """An address for Spark to write a folder at, which is copied to `to` when the block ends well."""
+    def staging_address(self, to: Path) -> Iterator[str]:
+        """Yield an address for Spark to write a folder at.
+
+        When the block ends without an exception, it is copied to `to`.
+        """
         address = f"{self.address}/.{ANOMALIES_DIR}.{uuid.uuid4().hex}.all"
         try:
             yield address
@@ -120,18 +133,20 @@ class RemoteRecord:
             with contextlib.suppress(EbbtideError):
                 self._files.remove(address)
 
-    def told(self, error: EbbtideError) -> EbbtideError:
-        """An error about the copy as one about the record."""
+    def error_on_record(self, error: EbbtideError) -> EbbtideError:
+        """Return an error about the copy as an error about the record."""
 
-        def named(text: str | None) -> str | None:
+        def with_address(text: str | None) -> str | None:
             return text.replace(str(self.folder), self.address) if text is not None else None
 
         if isinstance(error, Problems):
-            problems = [self.told(problem) for problem in error.problems]
-            return Problems(named(error.file) or "", problems, next=named(error.next))
+            problems = [self.error_on_record(problem) for problem in error.problems]
+            return Problems(with_address(error.file) or "", problems, next=with_address(error.next))
         kind = next((kind for kind in (NoRecord, UsageError) if isinstance(error, kind)), HarnessError)
-        where, got, allowed, next_ = (named(text) for text in (error.where, error.got, error.allowed, error.next))
-        return kind(named(error.what) or "", where=where, got=got, allowed=allowed, next=next_)
+        where, got, allowed, next_ = (
+            with_address(text) for text in (error.where, error.got, error.allowed, error.next)
+        )
+        return kind(with_address(error.what) or "", where=where, got=got, allowed=allowed, next=next_)
 
     def drop(self) -> None:
         """Remove the copy."""
@@ -139,7 +154,7 @@ class RemoteRecord:
         self.folder.unlink(missing_ok=True)
 
     def _files_of(self, path: Path, entry: Entry) -> Iterator[tuple[Path, Entry]]:
-        """The files to copy at or below `path`, which is relative to the record."""
+        """Yield the files to copy at or below `path`, which is relative to the record."""
         if str(path) in _NOT_READ or str(path).startswith("."):
             return
         if not entry.is_folder:
@@ -147,9 +162,9 @@ class RemoteRecord:
             return
         if len(path.parts) > _DEPTH_MAX:
             raise UsageError(
-                "folders within folders, deeper than any record's",
+                "folders are nested deeper than in any record",
                 where=f"{self.address}/{path.as_posix()}",
-                allowed=f"up to {_DEPTH_MAX}",
+                allowed=f"up to {_DEPTH_MAX} levels",
             )
         for below in self._files.listing(f"{self.address}/{path.as_posix()}"):
             yield from self._files_of(path / below.name, below)
@@ -169,19 +184,19 @@ class RemoteRecord:
             self._files.fetch(f"{self.address}/{path.as_posix()}", self.folder / path, entry.size)
 
     def _has(self) -> dict[Path, tuple[int, int]]:
-        """Size and time of the last change of every file of the copy."""
+        """Return size and time of the last change of every file of the copy."""
         files = [path for path in self.folder.rglob("*") if path.is_file()]
         return {path.relative_to(self.folder): ((at := path.stat()).st_size, at.st_mtime_ns) for path in files}
 
 
 Copies = Mapping[Path, RemoteRecord]
-"""Folders that are copies while they are judged, with the records that they are copies of."""
+"""Maps each folder that is a copy while it is judged to the record it is a copy of."""
 
 NO_COPIES: Copies = {}
 
 
 class RemoteStore:
-    """Finds records; their copies are in one temporary folder, which goes when the block ends."""
+    """Finds records; their copies are in one temporary folder, removed with the block."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._files = RemoteFiles(spark)
@@ -198,11 +213,12 @@ class RemoteStore:
         self._scratch.remove()
 
     def records_in(self, address: str) -> list[RemoteRecord]:
-        """A record itself, or the records in a folder that is none, in the order of their names.
+        """Return the record at an address, or the records in the folder there.
 
-        Raises `UsageError` for an address that is none or may not be read, `HarnessError` where nothing answers.
+        The records of a folder are in the order of their names. Raises `UsageError` for something
+        that is not an address or may not be read, `HarnessError` where nothing answers.
         """
-        address = self._files.qualified(address)
+        address = self._files.qualify(address)
         there = self._files.stat(address)
         if there is None or not there.is_folder:
             return [self._record(address)]

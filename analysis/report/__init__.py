@@ -1,1 +1,1 @@
-"""What a person sees of a judged run."""
+"""Shows a judged run to a person."""

@@ -1,4 +1,4 @@
-"""Renders a report as one self-contained HTML page: no script, no external resource, everything escaped."""
+"""Renders a report as one HTML page without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ REPORT = "report.html"
 
 
 def render(report: ReportModel) -> str:
-    """The page. Every value is escaped: names come from scenario files and from Kafka."""
+    """Return the page.
+
+    Every value is escaped: names come from scenario files and from Kafka.
+    """
     return _template().render(report=report)
 
 
 @cache
 def _template() -> Template:
-    """Compiled once: that takes longer than the page of a record."""
+    """Compile the template once, since that takes longer than rendering a page."""
     environment = Environment(
         loader=PackageLoader("analysis.report"),
         autoescape=True,
@@ -32,7 +35,7 @@ def _template() -> Template:
 
 
 def write_report(record: Path, report: ReportModel) -> Path:
-    """Replace the record's report.html; returns its path."""
+    """Replace the record's report.html, and return its path."""
     path = record / REPORT
     write_atomically(path, render(report).encode())
     return path

@@ -1,6 +1,6 @@
-"""What a report shows of one run: built once from the record and its verdict, rendered by `html`.
+"""Builds what a report shows of one run, from the record and its verdict.
 
-Every cell is a finished text, so that a rendering decides on looks only.
+Every cell is a finished text, so a rendering decides on looks only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from analysis.judge.clauses.invariants import CLAUSES
 from analysis.judge.history.elections import elections_of
 from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
 from analysis.report import words
-from analysis.report.protocol import in_a_line, protocol
+from analysis.report.protocol import as_one_line, protocol_row
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.predicted import prediction_of
 from ebbtide.record.rows import PartitionState
@@ -51,7 +51,10 @@ class RegressionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StateRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition state; `mark` is guilty, election, empty or nothing; `note` says what happened."""
+    """One partition state.
+
+    `mark` is guilty, election, empty or nothing; `note` says what happened.
+    """
 
     metadata_offset: int
     at: str
@@ -73,7 +76,11 @@ class PartitionTimeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One step with its proof; `proven` false: it never fired or has none. `effect` says it; a wait has none."""
+    """One step with its proof.
+
+    `proven` false: it never fired or has no proof. `effect` says whether it took effect; a wait has
+    none.
+    """
 
     index: int
     step: str
@@ -87,7 +94,10 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PropertyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One clause: its words, its status, what that means in this run, and the evidence as JSON lines."""
+    """One clause: its text, its status, its meaning in this run, and the evidence.
+
+    The evidence is JSON lines.
+    """
 
     name: str
     kip: str
@@ -139,10 +149,13 @@ def build(
     timeline: Timeline | None = None,
     named: str | None = None,
 ) -> ReportModel:
-    """The report of a judged run. `timeline` is read from the record unless given; `named`: where the record lies."""
+    """Build the report of a judged run.
+
+    `timeline` is read from the record unless given; `named` is the record's address.
+    """
     timeline = timeline if timeline is not None else load_timeline(record)
     start_ns = manifest.start_ns if manifest.start_ns is not None else _first_ns(timeline)
-    chosen = _worth_showing(timeline, verdict)
+    chosen = _partitions_to_show(timeline, verdict)
     texts = {clause.name: clause.text for clause in CLAUSES}
     return ReportModel(
         run_id=verdict.run_id,
@@ -155,7 +168,9 @@ def build(
         losses=tuple(_loss(loss) for loss in verdict.losses),
         no_losses=words.no_losses(verdict),
         regressions=tuple(_regression(one) for one in verdict.regressions[:STATES_MAX]),
-        no_regressions="Not known." if words.went_back(verdict) == words.UNKNOWN else "None was seen to go back.",
+        no_regressions="Not known."
+        if words.count_regressions(verdict) == words.UNKNOWN
+        else "None was seen to go back.",
         regressions_omitted=max(0, len(verdict.regressions) - STATES_MAX),
         timelines=tuple(_timeline(timeline, key, verdict, start_ns) for key in chosen[:PARTITIONS_MAX]),
         timelines_omitted=max(0, len(chosen) - PARTITIONS_MAX),
@@ -190,7 +205,7 @@ def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[
     counts = verdict.counts
     return (
         *(
-            (name, words.sent(record, verdict, count))
+            (name, words.send_count(record, verdict, count))
             for name, count in (
                 ("sent", counts.sends),
                 ("acked", acked_by_brokers(counts, verdict.coverage)),
@@ -198,12 +213,12 @@ def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[
                 ("unknown", counts.unknown),
             )
         ),
-        ("acks=0, gone", words.acks_0(verdict)),
+        ("acks=0, lost", words.count_lost_acks_0(verdict)),
         ("read", f"{counts.polls:,}"),
-        ("lost, committed", words.lost(verdict, committed=True)),
-        ("lost, not committed", words.lost(verdict, committed=False)),
-        ("answers with a lower HW", words.went_back(verdict)),
-        ("protocol", in_a_line(protocol(verdict, prediction_of(record, manifest)))),
+        ("lost, committed", words.count_lost_text(verdict, committed=True)),
+        ("lost, not committed", words.count_lost_text(verdict, committed=False)),
+        ("answers with a lower HW", words.count_regressions(verdict)),
+        ("protocol", as_one_line(protocol_row(verdict, prediction_of(record, manifest)))),
         ("took", words.duration(manifest.start_ns, manifest.end_ns)),
     )
 
@@ -236,19 +251,22 @@ def _first_ns(timeline: Timeline) -> int | None:
     return min((states[0].at_ns for states in timeline.partitions.values()), default=None)
 
 
-def _blamed(verdict: Verdict) -> list[Loss | Regression]:
+def _losses_and_regressions(verdict: Verdict) -> list[Loss | Regression]:
     return [*verdict.losses, *verdict.regressions]
 
 
-def _worth_showing(timeline: Timeline, verdict: Verdict) -> list[TopicPartition]:
-    """Partitions with a loss or a regression first, then those that changed most."""
-    blamed = {(one.topic, one.partition) for one in _blamed(verdict)}
+def _partitions_to_show(timeline: Timeline, verdict: Verdict) -> list[TopicPartition]:
+    """Return the partitions to show.
+
+    Partitions with a loss or a regression come first, then those that changed most.
+    """
+    blamed = {(one.topic, one.partition) for one in _losses_and_regressions(verdict)}
     return sorted(timeline.partitions, key=lambda key: (key not in blamed, -len(timeline.partitions[key]), key))
 
 
 def _timeline(timeline: Timeline, key: TopicPartition, verdict: Verdict, start_ns: int | None) -> PartitionTimeline:
     guilty: dict[int, str] = {}
-    for one in _blamed(verdict):
+    for one in _losses_and_regressions(verdict):
         if (one.topic, one.partition) == key and one.election is not None:
             guilty.setdefault(one.election.metadata_offset, one.cause)
     elected = {one.after.metadata_offset: one for one in elections_of(timeline, *key)}
@@ -271,12 +289,12 @@ def _timeline(timeline: Timeline, key: TopicPartition, verdict: Verdict, start_n
             )
         )
         before = state
-    kept = _kept(rows)
+    kept = _rows_to_show(rows)
     return PartitionTimeline(name=f"{key[0]}-{key[1]}", rows=tuple(kept), omitted=len(rows) - len(kept))
 
 
-def _kept(rows: list[StateRow]) -> list[StateRow]:
-    """At most STATES_MAX rows: the marked ones first, then the newest."""
+def _rows_to_show(rows: list[StateRow]) -> list[StateRow]:
+    """Return at most STATES_MAX rows: the marked ones first, then the newest."""
     if len(rows) <= STATES_MAX:
         return rows
     marked = [row for row in rows if row.mark][:STATES_MAX]
@@ -292,7 +310,7 @@ def _step(step: StepEntry, start_ns: int | None) -> StepRow:
         index=step.index,
         step=step.step,
         nodes=words.nodes(step.nodes),
-        trigger=words.plain(step.trigger) or "at once",
+        trigger=words.without_brackets(step.trigger) or "at once",
         fired=words.offset_s(step.fired_ns, start_ns) if fired else "never",
         healed=words.offset_s(step.healed_ns, start_ns) if step.healed_ns is not None else "-",
         proven=proven,
@@ -315,7 +333,7 @@ def _configuration(manifest: Manifest) -> tuple[tuple[str, str], ...]:
 
     rows = [
         ("Kafka", manifest.kafka or "unknown"),
-        ("feature levels", words.plain(manifest.features) or "-"),
+        ("feature levels", words.without_brackets(manifest.features) or "-"),
         ("controllers", words.members(manifest.topology.controllers, "-")),
         ("brokers", words.members(manifest.topology.brokers, "-")),
         *(
@@ -337,9 +355,9 @@ def _configuration(manifest: Manifest) -> tuple[tuple[str, str], ...]:
         ("runtime", manifest.runtime or "-"),
         ("power loss by", manifest.power_loss_method or "-"),
         ("seed", str(manifest.seed) if manifest.seed is not None else "-"),
-        ("drawn", words.plain(manifest.draws) or "-"),
-        ("clients", words.plain(manifest.clients) or "-"),
-        ("host", words.plain(manifest.host) or "-"),
+        ("drawn", words.without_brackets(manifest.draws) or "-"),
+        ("clients", words.without_brackets(manifest.clients) or "-"),
+        ("host", words.without_brackets(manifest.host) or "-"),
         ("started", when(manifest.start_ns)),
         ("ended", when(manifest.end_ns)),
         ("status", manifest.status + (f": {manifest.failure}" if manifest.failure else "")),

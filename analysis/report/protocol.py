@@ -1,4 +1,4 @@
-"""What the specification says of a run, as the row `protocol` has it."""
+"""Says what the specification says of a run, for the row `protocol`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from ebbtide.record.verdict import Verdict, counts_by_kind
 from ebbtide.scenario.model import Prediction
 
 
-def protocol(verdict: Verdict, prediction: Prediction | None) -> str:
-    """What the specification says of the run, whatever its scenario predicted; a line a clause.
+def protocol_row(verdict: Verdict, prediction: Prediction | None) -> str:
+    """Return what the specification says of the run, a line a clause.
 
-    Nothing is violated only where every clause that is needed is known; `prediction` says which are.
+    It ignores what the scenario predicted. Nothing is violated only where every clause that is
+    needed is known; `prediction` says which clauses are.
     """
     if not verdict.properties:
         return "cannot tell"
@@ -31,6 +32,6 @@ def protocol(verdict: Verdict, prediction: Prediction | None) -> str:
     return "\n".join([*lines, *(["cannot tell:", *unknown] if unknown else [])])
 
 
-def in_a_line(cell: str) -> str:
-    """A cell of several lines as one."""
+def as_one_line(cell: str) -> str:
+    """Return a cell of several lines as one line."""
     return cell.replace(":\n", ": ").replace("\n", "; ")

@@ -1,4 +1,4 @@
-"""Runs side by side: one column a run, for a terminal or as plain text."""
+"""Shows runs side by side, one column a run, for a terminal or as plain text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.text import Text
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.timeline import load_timeline
 from analysis.report import words
-from analysis.report.protocol import in_a_line, protocol
+from analysis.report.protocol import as_one_line, protocol_row
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.predicted import prediction_of
 from ebbtide.record.verdict import Loss, RecordedElection, Verdict, acked_by_brokers
@@ -23,10 +23,11 @@ _CAUSES_MAX = 3
 
 
 class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A judged run: where its record lies, what it was, the verdict, and the elections that ELR made possible.
+    """A judged run: its record, its figures, its verdict, its elections from the ELR.
 
-    `acked`: how many records were, as it is shown; `target`: the release, and the feature levels that were asked for;
-    `protocol`: what the specification says of the run (`analysis.report.protocol`).
+    `acked`: how many records were acked, as it is shown. `target`: the release, and the feature
+    levels that were asked for. `protocol`: what the specification says of the run
+    (`analysis.report.protocol`).
     """
 
     record: str
@@ -38,10 +39,10 @@ class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     from_elr: tuple[RecordedElection, ...] = ()
 
 
-def judged(record: Path, verdict: Verdict, *, named: str | None = None) -> JudgedRun:
-    """A record that has just been judged, with what its manifest and its timeline add to the verdict.
+def judged_run(record: Path, verdict: Verdict, *, named: str | None = None) -> JudgedRun:
+    """Return a judged record, with what its manifest and timeline add to the verdict.
 
-    `named`: where it lies, if `record` is a copy.
+    `named` is the record's address, if `record` is a copy.
     """
     manifest = read_manifest(record)
     from_elr = tuple(one.as_recorded for one in all_elections(load_timeline(record)) if one.road == "elr")
@@ -49,41 +50,44 @@ def judged(record: Path, verdict: Verdict, *, named: str | None = None) -> Judge
         record=named or str(record),
         manifest=manifest,
         verdict=verdict,
-        acked=words.sent(record, verdict, acked_by_brokers(verdict.counts, verdict.coverage)),
+        acked=words.send_count(record, verdict, acked_by_brokers(verdict.counts, verdict.coverage)),
         target=words.target(record, manifest) or "unknown",
-        protocol=protocol(verdict, prediction_of(record, manifest)),
+        protocol=protocol_row(verdict, prediction_of(record, manifest)),
         from_elr=from_elr,
     )
 
 
-def facts(run: JudgedRun) -> list[tuple[str, str]]:
-    """The lines of one run, in the order in which they stand side by side."""
+def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
+    """Return the lines of one run, in the order in which they are shown."""
     verdict = run.verdict
-    worst = _worst(verdict)
+    worst = _worst_loss(verdict)
     return [
         ("scenario", run.manifest.scenario or "-"),
         ("acked", run.acked),
-        ("acks=0, gone", words.acks_0(verdict)),
-        ("lost, committed", words.lost(verdict, committed=True)),
-        ("lost, not committed", words.lost(verdict, committed=False)),
+        ("acks=0, lost", words.count_lost_acks_0(verdict)),
+        ("lost, committed", words.count_lost_text(verdict, committed=True)),
+        ("lost, not committed", words.count_lost_text(verdict, committed=False)),
         ("cause", "\n".join(_causes(verdict)) or "-"),
-        ("guilty election", words.election(worst.election if worst else None) + _more(_elections(verdict))),
+        (
+            "guilty election",
+            words.election(worst.election if worst else None) + _and_more(_count_guilty_elections(verdict)),
+        ),
         ("elected from ELR", "\n".join(map(words.election, run.from_elr)) or "-"),
-        ("HW went back", _hw(verdict)),
+        ("HW went back", _hw_regression(verdict)),
         ("protocol", run.protocol),
-        ("took", _took(run.manifest)),
+        ("took", _run_length(run.manifest)),
         ("outcome", verdict.outcome),
         ("record", run.record),
     ]
 
 
 def summary_table(runs: Sequence[JudgedRun]) -> Table:
-    """The runs as a table for a terminal."""
+    """Return the runs as a table for a terminal."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
     table.add_column("Kafka", no_wrap=True)
     for run in runs:
         table.add_column(run.target, overflow="fold")
-    columns = [facts(run) for run in runs]
+    columns = [summary_lines(run) for run in runs]
     for at, (name, _) in enumerate(columns[0] if columns else []):
         cells = [
             Text(column[at][1], style=_STYLE[run.verdict.outcome] if name == "outcome" else "")
@@ -94,29 +98,29 @@ def summary_table(runs: Sequence[JudgedRun]) -> Table:
 
 
 def summary_text(runs: Sequence[JudgedRun]) -> str:
-    """The same as aligned plain text, for a pipe or a log file."""
-    columns = [[("Kafka", run.target), *facts(run)] for run in runs]
+    """Return the runs as aligned plain text, for a pipe or a log file."""
+    columns = [[("Kafka", run.target), *summary_lines(run)] for run in runs]
     if not columns:
         return ""
-    rows = [[name, *(in_a_line(column[at][1]) for column in columns)] for at, (name, _) in enumerate(columns[0])]
+    rows = [[name, *(as_one_line(column[at][1]) for column in columns)] for at, (name, _) in enumerate(columns[0])]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
 
 
-def _worst(verdict: Verdict) -> Loss | None:
-    """The loss to name: an unexplained one, else the committed one with the most records."""
+def _worst_loss(verdict: Verdict) -> Loss | None:
+    """Return the loss to name: an unexplained one, else the largest committed one."""
     return max(verdict.losses, key=lambda loss: (loss.cause == "unexplained", loss.committed, loss.count), default=None)
 
 
-def _elections(verdict: Verdict) -> int:
-    """How many elections are guilty of a loss."""
+def _count_guilty_elections(verdict: Verdict) -> int:
+    """Return how many elections are guilty of a loss."""
     return len({(one.topic, one.partition, one.election) for one in verdict.losses if one.election is not None})
 
 
-def _more(count: int) -> str:
-    """What to add where one of `count` is shown."""
+def _and_more(count: int) -> str:
+    """Return what to add where one of `count` is shown."""
     return f"\nand {count - 1:,} more" if count > 1 else ""
 
 
@@ -130,8 +134,8 @@ def _causes(verdict: Verdict) -> list[str]:
     return shown + ([f"and {more} more"] if more > 0 else [])
 
 
-def _took(manifest: Manifest) -> str:
-    """The run's length, as the report has it, and of that the time until the cluster was up."""
+def _run_length(manifest: Manifest) -> str:
+    """Return the run's length, and the time until the cluster was up."""
     took = words.duration(manifest.start_ns, manifest.end_ns)
     if not manifest.timings_s:
         return took
@@ -139,10 +143,10 @@ def _took(manifest: Manifest) -> str:
     return f"{took}, cluster start {start:.1f} s"
 
 
-def _hw(verdict: Verdict) -> str:
-    """The deepest fall of a HW, and how many others there were."""
+def _hw_regression(verdict: Verdict) -> str:
+    """Return the deepest HW regression, and how many others there were."""
     deepest = max(verdict.regressions, key=lambda one: one.from_ - one.to, default=None)
     if deepest is None:
-        return "no" if words.went_back(verdict) == "0" else words.UNKNOWN
+        return "no" if words.count_regressions(verdict) == "0" else words.UNKNOWN
     fall = f"from {deepest.from_:,} to {deepest.to:,} ({deepest.topic}-{deepest.partition})"
-    return fall + _more(len(verdict.regressions))
+    return fall + _and_more(len(verdict.regressions))

@@ -1,4 +1,4 @@
-"""The words of a report: every figure and state as a person reads it."""
+"""Says every figure and state of a report in words."""
 
 from __future__ import annotations
 
@@ -47,25 +47,31 @@ UNKNOWN = "?"
 
 
 def target(record: Path, manifest: Manifest) -> str | None:
-    """The release that ran, with the feature levels that were asked for: `4.3.1:eligible.leader.replicas.version=0`."""
+    """Return the release that ran, with the feature levels that were asked for.
+
+    For example `4.3.1:eligible.leader.replicas.version=0`.
+    """
     return spelled(manifest.kafka, levels_asked(record)) if manifest.kafka is not None else None
 
 
 def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
-    """The verdict in a sentence; `kafka` as by `target`; `sends`: the record tells what was acked (`has_sends`)."""
+    """Return the verdict in a sentence.
+
+    `kafka` is the result of `target`; `sends`: the record says what was acked (`has_sends`).
+    """
     committed = sum(loss.count for loss in verdict.losses if loss.committed)
     uncommitted = sum(loss.count for loss in verdict.losses if not loss.committed)
     acked = f"{acked_by_brokers(verdict.counts, verdict.coverage):,} acked records"
     causes = ", ".join(sorted({loss.cause for loss in verdict.losses if loss.committed}))
-    not_known = undecided(verdict, NO_COMMITTED_LOSS)
+    not_known = is_undecided(verdict, NO_COMMITTED_LOSS)
     if committed:
         which = f"{committed:,} of them committed" if uncommitted else "all of them committed"
         count = f"{'at least ' if not_known else ''}{committed + uncommitted:,}"
         seen = f"Kafka {kafka or 'of an unknown release'} lost {count} of {acked}, {which} ({causes})"
     elif not sends:
-        seen = "how many records were acked, or lost, is not known"
+        seen = "it is not known how many records were acked or lost"
     elif not_known:
-        seen = f"how many of {acked} are lost is not known, or by what cause"
+        seen = f"it is not known how many of {acked} are lost, or by what cause"
     elif uncommitted:
         seen = f"{uncommitted:,} of {acked} are lost, none of them committed"
     else:
@@ -80,112 +86,133 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
 
 
 def has_sends(record: Path, verdict: Verdict) -> bool:
-    """Whether it is known what was sent: without sends, or before they are judged, the counts are 0."""
+    """Return whether the record says what was sent.
+
+    Without sends, or before they are judged, the counts are 0.
+    """
     return verdict.counts.sends > 0 or (bool(verdict.properties) and bool(table_files(record, "sends")))
 
 
-def sent(record: Path, verdict: Verdict, count: int) -> str:
-    """A count of sends; `?` where the record has none to count."""
+def send_count(record: Path, verdict: Verdict, count: int) -> str:
+    """Return a count of sends; `?` where the record has none to count."""
     return f"{count:,}" if has_sends(record, verdict) else UNKNOWN
 
 
-def acks_0(verdict: Verdict) -> str:
-    """How many of the records sent with acks=0 the final read does not have; `-` where none were sent so."""
+def count_lost_acks_0(verdict: Verdict) -> str:
+    """Return how many records sent with acks=0 the final read lacks.
+
+    `-` where none were sent so.
+    """
     sent = verdict.coverage.get("acked-with-acks-0", 0)
     gone = verdict.coverage.get("acks-0-gone")
     return f"{UNKNOWN if gone is None else f'{gone:,}'} of {sent:,}" if sent else "-"
 
 
-def lost_in_all(verdict: Verdict) -> int | None:
-    """How many records are lost, whatever their acks; None where it could not be decided."""
+def count_lost(verdict: Verdict) -> int | None:
+    """Return how many records are lost, with any acks; None where that is undecided."""
     count = sum(one.count for one in verdict.anomalies if one.kind == "lost")
-    decided = bool(verdict.properties) and not undecided(verdict, NO_COMMITTED_LOSS)
+    decided = bool(verdict.properties) and not is_undecided(verdict, NO_COMMITTED_LOSS)
     return count if decided or count else None
 
 
-def lost(verdict: Verdict, *, committed: bool) -> str:
-    """How many records of that sort are lost; where that could not be decided, at least how many, or `?`."""
+def count_lost_text(verdict: Verdict, *, committed: bool) -> str:
+    """Return how many committed or uncommitted records are lost.
+
+    Where that could not be decided: at least how many, or `?`.
+    """
     count = sum(loss.count for loss in verdict.losses if loss.committed == committed)
     anomalies = sum(one.count for one in verdict.anomalies if one.kind == "lost")
     attributed = sum(loss.count for loss in verdict.losses)
     if committed and anomalies > attributed:
         count += anomalies - attributed
-    if undecided(verdict, NO_COMMITTED_LOSS):
+    if is_undecided(verdict, NO_COMMITTED_LOSS):
         return f"at least {count:,}" if count else UNKNOWN
-    return UNKNOWN if lost_in_all(verdict) is None else f"{count:,}"
+    return UNKNOWN if count_lost(verdict) is None else f"{count:,}"
 
 
 def no_losses(verdict: Verdict) -> str:
-    """What stands in the place of the loss table where it is empty."""
-    shown = lost(verdict, committed=True)
+    """Return the text that replaces an empty loss table."""
+    shown = count_lost_text(verdict, committed=True)
     if shown == "0":
         return "None."
-    return "Not known." if shown == UNKNOWN else f"{shown.capitalize()} records are lost by a cause that is not known."
+    return "Not known." if shown == UNKNOWN else f"{shown.capitalize()} records were lost by a cause that is not known."
 
 
 def gloss(verdict: Verdict, clause: PropertyResult) -> str:
-    """What `holds` means beside lost records, or a HW that went back; empty where there is nothing to explain."""
+    """Return what `holds` means beside lost records or a HW that went back.
+
+    Empty where there is nothing to explain.
+    """
     lost = any(loss.committed for loss in verdict.losses)
     seen = {NO_COMMITTED_LOSS: lost, NO_HW_REGRESSION: bool(verdict.regressions)}.get(clause.name, False)
     return _ALLOWED[clause.name] if seen and clause.status == "holds" else ""
 
 
-def went_back(verdict: Verdict) -> str:
-    """How many answers had a lower HW than one before; `?` where that is not known of the whole run."""
+def count_regressions(verdict: Verdict) -> str:
+    """Return how many answers had a lower HW than one before.
+
+    `?` where that is not known of the whole run.
+    """
     count = sum(one.count for one in verdict.anomalies if one.kind == "hw-regression")
-    return UNKNOWN if undecided(verdict, NO_HW_REGRESSION) and not count else f"{count:,}"
+    return UNKNOWN if is_undecided(verdict, NO_HW_REGRESSION) and not count else f"{count:,}"
 
 
-def undecided(verdict: Verdict, clause: str) -> bool:
-    """Whether a clause is unknown of the run."""
+def is_undecided(verdict: Verdict, clause: str) -> bool:
+    """Return whether a clause is unknown for the run."""
     return any(one.name == clause and one.status == "unknown" for one in verdict.properties)
 
 
 def acks(value: int) -> str:
-    """The acks as a producer's configuration has them."""
+    """Return the acks as a producer's configuration has them."""
     return ACKS_SPELLED.get(value, str(value))
 
 
 def election(value: RecordedElection | None) -> str:
-    """An election in a few words."""
+    """Return an election in a few words."""
     if value is None:
         return "-"
     return f"broker {value.leader}, leader epoch {value.leader_epoch}, metadata offset {value.metadata_offset}"
 
 
 def members(ids: Sequence[int], empty: str = "[]") -> str:
-    """A set of brokers; Kafka keeps the ISR in an order of its own, which says nothing."""
+    """Return a set of brokers in ascending order.
+
+    Kafka keeps the ISR in an order of its own, which means nothing.
+    """
     return f"[{', '.join(str(one) for one in sorted(ids))}]" if ids else empty
 
 
 def nodes(ids: Sequence[int]) -> str:
-    """The nodes that a step hit."""
+    """Return the nodes that a step hit."""
     return ", ".join("clients" if one == CLIENTS else str(one) for one in ids) or "-"
 
 
 def offset_s(at_ns: int | None, start_ns: int | None) -> str:
-    """A time as seconds since the start of the run."""
+    """Return a time as seconds since the start of the run."""
     if at_ns is None or start_ns is None:
         return "-"
     return f"{(at_ns - start_ns) / 1e9:+.3f} s"
 
 
 def duration(start_ns: int | None, end_ns: int | None) -> str:
-    """How long something took."""
+    """Return how long something took."""
     return "-" if start_ns is None or end_ns is None else f"{(end_ns - start_ns) / 1e9:.1f} s"
 
 
 def json_line(value: object) -> str:
-    """A piece of evidence as one line of JSON."""
+    """Return a piece of evidence as one line of JSON."""
     return msgspec.json.encode(value).decode()
 
 
-def plain(value: object) -> str:
-    """A small nested value without JSON's brackets at the top: `isr partition t-0, size 1`."""
+def without_brackets(value: object) -> str:
+    """Return a small nested value without JSON's outer brackets.
+
+    For example `isr partition t-0, size 1`.
+    """
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {plain(one)}" for key, one in value.items() if one is not None)
+        return ", ".join(f"{key} {without_brackets(one)}" for key, one in value.items() if one is not None)
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(plain(one) for one in value)}]"
+        return f"[{', '.join(without_brackets(one) for one in value)}]"
     return str(value)
 
 
@@ -193,14 +220,17 @@ _TOLD_OTHERWISE = ("probe", "cuts", "dropped", "logs", "parts")
 
 
 def _log_ends(logs: object) -> Iterator[tuple[str, str]]:
-    """Each log's end before and after; the broker's copy of the metadata log is no one's data."""
+    """Yield each log's name with its end before and after.
+
+    The broker's copy of the metadata log is left out: it holds no user data.
+    """
     for name, log in logs.items() if isinstance(logs, Mapping) else ():
         if isinstance(log, Mapping) and not name.startswith("__") and "leo_after" in log:
             yield f"{name} log end", f"{log.get('leo_before', '?')} before and {log['leo_after']} after"
 
 
 def _parts(step: StepEntry) -> str:
-    """What a step that is made of others did, in order."""
+    """Return what the parts of a composed step did, in order."""
     parts = step.proof.get("parts")
     told = [
         f"{one['step']} {nodes(tuple(one.get('nodes') or ()))}".rstrip()
@@ -211,8 +241,11 @@ def _parts(step: StepEntry) -> str:
     return ", ".join(told)
 
 
-def cut(step: StepEntry) -> str:
-    """Who was cut from whom, one way or both, by roles as the scenario names them and by node."""
+def cut_sides(step: StepEntry) -> str:
+    """Return who was cut from whom, one way or both.
+
+    They are named by roles, as in the scenario, and by node.
+    """
     arrows = step.proof.get("cuts")
     pairs = set()
     for arrow in arrows if isinstance(arrows, list) else ():
@@ -244,19 +277,22 @@ def cut(step: StepEntry) -> str:
 
 
 def _roles(*sides: object) -> list[str]:
-    """Each side of a cut by its roles; empty unless every side is given."""
+    """Return each side of a cut by its roles; empty unless every side is given."""
     told = [f"[{', '.join(map(str, side))}]" for side in sides if isinstance(side, (list, tuple)) and side]
     return told if len(told) == len(sides) else []
 
 
 def proof(step: StepEntry) -> str:
-    """What showed that a step took effect."""
+    """Return what showed that a step took effect."""
     if step.fired_ns is None:
         return step.why or "its trigger never came"
     shown = {key: value for key, value in step.proof.items() if key not in _TOLD_OTHERWISE}
     shown |= dict(_log_ends(step.proof.get("logs")))
     text = "; ".join(
-        filter(None, (cut(step) if step.step in ("partition", "isolate") else "", _parts(step), plain(shown)))
+        filter(
+            None,
+            (cut_sides(step) if step.step in ("partition", "isolate") else "", _parts(step), without_brackets(shown)),
+        )
     )
     if step.step == "wait":
         return text or "its trigger came"
@@ -268,7 +304,7 @@ def proof(step: StepEntry) -> str:
 def transition(
     before: PartitionState | None, state: PartitionState, elected: ElectionEvent | None, cause: str | None
 ) -> tuple[str, str]:
-    """The mark and the note of one state: what the record did."""
+    """Return the mark and the note of one state: what the record did."""
     notes: list[str] = []
     if elected is not None and elected.changes_leader:
         road = {
@@ -282,7 +318,7 @@ def transition(
     elif before is None:
         notes.append("created" if state.leader_epoch == 0 else "first state in the log")
     elif before.leader >= 0 > state.leader:
-        notes.append(f"broker {before.leader} leads no more, nobody leads")
+        notes.append(f"broker {before.leader} no longer leads, the partition has no leader")
     if before is not None:
         joined, left = set(state.isr) - set(before.isr), set(before.isr) - set(state.isr)
         if joined and not (elected is not None and joined == {state.leader}):
@@ -301,7 +337,10 @@ def transition(
 
 
 def commands(record: str) -> tuple[tuple[str, str], ...]:
-    """What to type to look closer at the record with this path or address, and what it shows."""
+    """Return what to type to inspect the record, with what each command shows.
+
+    `record` is a path or an address.
+    """
     ls = "hadoop fs -ls" if "://" in record else "ls"
     return (
         (f"ebbtide analyze {record} --json", "judge again from the record and print verdict.json"),

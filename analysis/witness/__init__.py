@@ -1,1 +1,4 @@
-"""The final log as Spark's own Kafka connector reads it: a second witness beside the harness's final read."""
+"""Reads the final log with Spark's own Kafka connector, as a second witness.
+
+The first witness is the harness's final read.
+"""

@@ -1,8 +1,10 @@
-"""Reads topics with Spark's Kafka connector: `python -m ebbtide.command analysis.witness.reading CONFIG.json`.
+"""Reads topics with Spark's Kafka connector, as a process of its own.
 
-It runs in the clients' network namespace while the cluster still stands, and reads each partition from the log
-start to the HW that the harness's final read was given, `failOnDataLoss=false`: what is not there is left out, and
-whether that agrees is for the judge to say. Spark writes the payloads; their values are decoded from its files.
+It is started as `python -m ebbtide.command analysis.witness.reading CONFIG.json`. It runs in the
+clients' network namespace while the cluster is still up, and reads each partition from the log
+start to the HW that the harness's final read was given. With `failOnDataLoss=false` it leaves out
+what is missing, and the judge says whether that agrees. Spark writes the payloads; their values are
+decoded from its files.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from ebbtide.record.tables import WITNESS_SCHEMA
 
 
 def read_witness(config: WitnessConfig) -> None:
-    """Write the table; the folder is there only once it is whole."""
+    """Write the table; the folder appears only once it is whole."""
     into = Path(config.into)
     part, raw = into.with_name(f".{into.name}.part"), into.with_name(f".{into.name}.raw")
     for left in (part, raw):

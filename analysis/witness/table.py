@@ -1,4 +1,7 @@
-"""What the witness is told, and witness/: a folder of Parquet, and `problem.txt` where the connector could not read."""
+"""The configuration and the results of the witness.
+
+The results are witness/: a folder of Parquet, and `problem.txt` where the connector could not read.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ PROBLEM = "problem.txt"
 
 
 class WitnessConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What to read, with which jars, and the folder `into` which it goes."""
+    """What to read, with which jars, and the folder `into` which it is written."""
 
     bootstrap: tuple[str, ...]
     run_id: str

@@ -126,7 +126,7 @@ def judge_all(
     import msgspec
 
     from analysis.judging.many_records import judge_many
-    from analysis.report.summary import judged
+    from analysis.report.summary import judged_run
     from ebbtide.record.manifest import read_run
     from ebbtide.record.verdict import EXIT_OF_OUTCOME
     from harness.cli.progress import shown_progress
@@ -174,7 +174,7 @@ def judge_all(
                         elif len(readable) + len(remote) > SIDE_BY_SIDE_MAX:
                             print(f"{named}: {verdict.outcome}: {'; '.join(verdict.why[:1])}", flush=True)
                         else:
-                            done.append(judged(record, verdict, named=named))
+                            done.append(judged_run(record, verdict, named=named))
                     progress.judged(record)
     if done:
         _tell(done)

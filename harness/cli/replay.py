@@ -109,12 +109,12 @@ def _note(line: str) -> None:
 
 
 def _tell(original: LoadedRun, replays: list[Replay], found: list[ReplaySummary]) -> None:
-    from analysis.report.summary import judged, summary_table, summary_text
+    from analysis.report.summary import judged_run, summary_table, summary_text
     from harness.replay.finding import finding
 
     runs = [original, *(one.run for one in replays if one.run is not None)]
     if len(runs) <= 4:
-        columns = [judged(one.folder, one.verdict) for one in runs if one.verdict is not None]
+        columns = [judged_run(one.folder, one.verdict) for one in runs if one.verdict is not None]
         if sys.stdout.isatty():
             from rich.console import Console
 

@@ -95,7 +95,7 @@ class _RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def _row(folder: Path) -> _RecordRow:
-    from analysis.report.words import has_sends, lost_in_all
+    from analysis.report.words import count_lost, has_sends
     from ebbtide.errors import UsageError
     from ebbtide.record.files import is_going
     from ebbtide.record.manifest import NoRecord, is_plain_cluster, read_manifest
@@ -130,7 +130,7 @@ def _row(folder: Path) -> _RecordRow:
         start_ns=manifest.start_ns,
         outcome=verdict.outcome if verdict else None,
         acked=acked_by_brokers(verdict.counts, verdict.coverage) if verdict and has_sends(folder, verdict) else None,
-        lost=lost_in_all(verdict) if verdict else None,
+        lost=count_lost(verdict) if verdict else None,
         plain=is_plain_cluster(manifest),
     )
 

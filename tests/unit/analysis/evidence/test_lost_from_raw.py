@@ -12,7 +12,7 @@ from test_damaged_logs import facts_with
 
 from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.wholeness import gaps
-from analysis.judging.one_record import ready
+from analysis.judging.one_record import prepare_record
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.sums import files_below, read_sums, write_sums
 
@@ -26,7 +26,7 @@ def record(tmp_path: Path) -> Path:
 
 
 def parts_with_gaps(record: Path) -> set[str]:
-    ready(record)
+    prepare_record(record)
     return {one.part for one in gaps(record, read_manifest(record))}
 
 

@@ -19,7 +19,7 @@ from real_records import NAMES, unpacked
 from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import EVIDENCE
 from analysis.evidence.wholeness import gaps, is_raw_whole
-from analysis.judging.one_record import ready
+from analysis.judging.one_record import prepare_record
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import MANIFEST, read_manifest
 from ebbtide.record.sums import SUMS, read_sums, update_sums, write_sums
@@ -121,14 +121,14 @@ def test_two_damages_at_once_do_not_hide_each_other(record: Path, tmp_path: Path
         damage = both(*rolled.sample(found, 2))
         copy = copy_of(record, tmp_path / str(number), damage)
         with contextlib.suppress(UsageError):
-            ready(copy)
+            prepare_record(copy)
             assert whys(copy), damage.name
         shutil.rmtree(copy)
 
 
 def test_a_file_that_the_run_did_not_write_is_a_gap_of_its_table(record: Path) -> None:
     shutil.copy(record / "polls" / "consumer-1.parquet", record / "polls" / "more.parquet")
-    assert whys(record) == ["polls/more.parquet is none of the files that the run left (SHA256SUMS)"]
+    assert whys(record) == ["polls/more.parquet is not one of the files that the run left (SHA256SUMS)"]
 
 
 @pytest.mark.parametrize(
@@ -177,14 +177,14 @@ def test_damaged_checksums_are_one_clear_error(record: Path) -> None:
 
 def test_replicas_that_are_missing_as_a_whole_are_made_again_and_summed_anew(record: Path) -> None:
     shutil.rmtree(record / "replicas")
-    ready(record)
+    prepare_record(record)
     assert len(table_files(record, "replicas")) == 3
     assert whys(record) == []
 
 
 def test_one_replica_that_is_missing_stays_a_gap(record: Path) -> None:
     (record / "replicas" / "broker-3.parquet").unlink()
-    ready(record)
+    prepare_record(record)
     assert not (record / "replicas" / "broker-3.parquet").exists()
     assert len(whys(record)) == 1
 
@@ -193,7 +193,7 @@ def test_nothing_is_made_again_from_a_raw_folder_that_has_changed(record: Path) 
     shutil.rmtree(record / "replicas")
     shutil.rmtree(record / "raw" / "broker-3")
     assert not is_raw_whole(record)
-    ready(record)
+    prepare_record(record)
     assert not table_files(record, "replicas")
     assert len(whys(record)) == 3
 
@@ -224,7 +224,7 @@ def interrupt(record: Path, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(at, Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            ready(record)
+            prepare_record(record)
 
 
 @pytest.mark.parametrize("stopped_in", ["write_timeline", "write_replicas", "write_checkpoints", "update_sums"])
@@ -237,7 +237,7 @@ def test_a_remake_that_was_interrupted_is_finished_by_the_next_analysis(
         (record / f"{table}.parquet").unlink()
     where = "analysis.judging.one_record" if stopped_in == "update_sums" else "analysis.evidence.collect"
     interrupt(record, f"{where}.{stopped_in}", monkeypatch)
-    ready(record)
+    prepare_record(record)
     assert whys(record) == []
     sums = read_sums(record)
     assert sums is not None
@@ -251,7 +251,7 @@ def test_an_interrupted_remake_leaves_the_tables_of_the_other_part_as_they_are(
     shutil.rmtree(record / "replicas")
     interrupt(record, "analysis.judging.one_record.update_sums", monkeypatch)
     before = (record / "partitions.parquet").read_bytes()
-    ready(record)
+    prepare_record(record)
     assert whys(record) == []
     assert (record / "partitions.parquet").read_bytes() == before
 
@@ -260,7 +260,7 @@ def test_no_part_is_made_again_beside_a_damaged_report_of_the_other(record: Path
     for table in TIMELINE:
         (record / f"{table}.parquet").unlink()
     (record / EVIDENCE).write_text((record / EVIDENCE).read_text().replace('"records"', '"recordz"', 1))
-    ready(record)
+    prepare_record(record)
     assert not table_files(record, "partitions")
     assert any(EVIDENCE in why for why in whys(record))
 
@@ -269,7 +269,7 @@ def test_all_that_is_made_of_raw_is_made_again_with_its_report(record: Path) -> 
     shutil.rmtree(record / "replicas")
     for name in (*(f"{table}.parquet" for table in TIMELINE), EVIDENCE, "watermarks/checkpoint.parquet"):
         (record / name).unlink()
-    ready(record)
+    prepare_record(record)
     assert whys(record) == []
 
 
@@ -284,7 +284,7 @@ def cut_short(path: Path) -> None:
 def test_a_table_with_fewer_rows_than_were_made_is_a_gap(record: Path, name: str) -> None:
     cut_short(unsummed(record) / name)
     (why,) = whys(record)
-    assert "rows that were made (evidence.json)" in why
+    assert "rows that were made are left (evidence.json)" in why
 
 
 @pytest.mark.parametrize("part", ["timeline", "replicas", "checkpoints"])
@@ -292,14 +292,14 @@ def test_a_report_that_is_missing_is_a_gap(record: Path, part: str) -> None:
     evidence = json.loads((unsummed(record) / EVIDENCE).read_text())
     del evidence[part]
     (record / EVIDENCE).write_text(json.dumps(evidence))
-    assert whys(record) == [f"evidence.json says nothing of the {part}"]
+    assert whys(record) == [f"evidence.json has no report of the {part}"]
 
 
 @pytest.mark.parametrize("name", ["part-0.parquet", "problem.txt"])
 def test_a_witness_that_left_something_is_no_gap(record: Path, name: str) -> None:
     change_manifest(unsummed(record), lambda manifest: manifest["timings_s"].update(witness=1.5))  # type: ignore[attr-defined]
     (record / "witness").mkdir()
-    assert whys(record) == ["witness/ is missing, and the manifest says that the run had a witness"]
+    assert whys(record) == ["witness/ is missing, but the manifest says that the run had a witness"]
     (record / "witness" / name).write_text("")
     assert whys(record) == []
 
@@ -324,8 +324,8 @@ def test_timelines_tables_and_evidence_that_are_missing_together_are_a_gap(recor
     unsummed(record)
     for name in (*(f"{table}.parquet" for table in TIMELINE), EVIDENCE):
         (record / name).unlink()
-    ready(record)
-    assert {f"evidence.json says nothing of the {part}" for part in ("replicas", "checkpoints")} == {*whys(record)}
+    prepare_record(record)
+    assert {f"evidence.json has no report of the {part}" for part in ("replicas", "checkpoints")} == {*whys(record)}
 
 
 @pytest.mark.parametrize("table", TIMELINE)
@@ -335,7 +335,7 @@ def test_a_torn_timeline_without_evidence_is_left_as_it_is(record: Path, table: 
         unsummed(record)
     for name in (f"{table}.parquet", EVIDENCE):
         (record / name).unlink()
-    ready(record)
+    prepare_record(record)
     assert not table_files(record, table)
     said = " ".join(whys(record))
     assert table in said

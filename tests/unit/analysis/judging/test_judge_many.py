@@ -23,7 +23,7 @@ def run_of(record: Path, manifest: Manifest) -> RunFiles:
     return RunFiles(record=record, manifest=manifest, files={})
 
 
-@pytest.mark.parametrize("broken", ["ready", "conclude"])
+@pytest.mark.parametrize("broken", ["prepare_record", "conclude"])
 def test_a_bug_that_one_record_brings_out_stops_no_other(
     broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -33,10 +33,10 @@ def test_a_bug_that_one_record_brings_out_stops_no_other(
         return result
 
     records = [tmp_path / name for name in ("good", "bad", "better")]
-    monkeypatch.setattr(many, "ready", lambda record: done("ready", record, Manifest(run_id="r")))
+    monkeypatch.setattr(many, "prepare_record", lambda record: done("prepare_record", record, Manifest(run_id="r")))
     monkeypatch.setattr(many, "conclude", lambda record, *_: done("conclude", record, VERDICT))
     monkeypatch.setattr(reconcile, "checked_run", lambda record, manifest, _: run_of(record, manifest))
-    monkeypatch.setattr(many, "_reconciled", lambda runs, *_: {run.record: None for run in runs})
+    monkeypatch.setattr(many, "_reconcile", lambda runs, *_: {run.record: None for run in runs})
     monkeypatch.setattr(crash, "state_dir", lambda: tmp_path / "state")
     (_, good), (_, bad), (_, better) = many.judge_many(records, None)  # type: ignore[arg-type]
     assert good is better is VERDICT

@@ -165,7 +165,7 @@ def test_no_row_carries_more_than_is_listed(
                 longest[name] = max(longest.get(name, 0), len(row[name] or ()))
         return compared(frame, runs)
 
-    monkeypatch.setattr(reconciling, "_of_values", watched)
+    monkeypatch.setattr(reconciling, "_items_of_values", watched)
     reconciled(spark, tmp_path, crowds(), monkeypatch, narrows=False)
     elections = 5
     assert longest.pop("near_epochs") <= 2 * (elections + 1)

@@ -10,7 +10,7 @@ import pytest
 from real_records import unpacked
 
 from analysis.evidence.wholeness import gaps
-from analysis.judging.one_record import ready
+from analysis.judging.one_record import prepare_record
 from analysis.remote.files import Entry, RemoteFiles
 from analysis.remote.record import RemoteRecord
 from ebbtide.record.manifest import read_manifest
@@ -59,7 +59,7 @@ def analyzed(record: Path, files: LocalFiles, copy: Path) -> list[str]:
     """Complete the record's tables as judging does; the gaps of the copy."""
     remote = RemoteRecord(cast(RemoteFiles, files), str(record), copy)
     remote.fetch()
-    manifest = ready(copy)
+    manifest = prepare_record(copy)
     remote.put_back()
     return [one.why for one in gaps(copy, manifest)]
 

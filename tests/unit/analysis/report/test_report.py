@@ -15,9 +15,9 @@ from judge_records import Story, by_name, last_replica_standing
 from analysis.judge.clauses.invariants import CLAUSES
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
-from analysis.report.protocol import in_a_line, protocol
-from analysis.report.summary import JudgedRun, judged, summary_table, summary_text
-from analysis.report.words import acks_0, headline
+from analysis.report.protocol import as_one_line, protocol_row
+from analysis.report.summary import JudgedRun, judged_run, summary_table, summary_text
+from analysis.report.words import count_lost_acks_0, headline
 from ebbtide.record.predicted import prediction_of
 from ebbtide.record.properties import CHECKER_FAILED, NO_COMMITTED_LOSS, TRANSITIONS, needed_and_unknown
 from ebbtide.record.steps import StepEntry
@@ -95,7 +95,7 @@ def test_the_table_and_the_report_say_the_same_of_how_long_a_run_took(tmp_path: 
     story.state(1)
     verdict = story.judged()
     assert dict(report_of(story, verdict).figures)["took"] == "14.3 s"
-    assert "  14.3 s, cluster start 3.5 s" in summary_text([judged(tmp_path, verdict)])
+    assert "  14.3 s, cluster start 3.5 s" in summary_text([judged_run(tmp_path, verdict)])
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_table_and_the_report_say_the_same_of_how_long_a_run_took(tmp_path: 
     [({}, "-"), ({"acked-with-acks-0": 1000, "acks-0-gone": 4}, "4 of 1,000"), ({"acked-with-acks-0": 10}, "? of 10")],
 )
 def test_what_is_gone_of_acks_0_is_shown_as_a_part_of_what_was_sent(facts: dict[str, int], shown: str) -> None:
-    assert acks_0(Verdict(run_id="r", outcome="as-predicted", coverage=facts)) == shown
+    assert count_lost_acks_0(Verdict(run_id="r", outcome="as-predicted", coverage=facts)) == shown
 
 
 def test_the_page_is_one_well_formed_file_without_scripts_or_external_resources(tmp_path: Path) -> None:
@@ -183,9 +183,9 @@ def test_what_a_record_without_sends_or_a_run_that_ended_early_cannot_know_is_a_
         "lost, committed",
         "answers with a lower HW",
     }
-    assert report.headline == "Inconclusive: how many records were acked, or lost, is not known."
+    assert report.headline == "Inconclusive: it is not known how many records were acked or lost."
     assert report.no_regressions == "Not known."
-    lines = summary_text([judged(tmp_path, story.judged())]).splitlines()
+    lines = summary_text([judged_run(tmp_path, story.judged())]).splitlines()
     shown = {line[:21].strip(): line[21:].strip() for line in lines}
     assert (shown["acked"], shown["HW went back"]) == ("?", "?")
 
@@ -212,7 +212,7 @@ def test_a_loss_that_could_not_be_attributed_is_still_counted(tmp_path: Path) ->
     verdict = story.judged(missing=("partitions",))
     report = report_of(story, verdict)
     assert ("lost, committed", "at least 1,000") in report.figures
-    assert report.no_losses == "At least 1,000 records are lost by a cause that is not known."
+    assert report.no_losses == "At least 1,000 records were lost by a cause that is not known."
 
 
 def test_losses_that_could_not_be_counted_are_a_question_mark_not_a_zero(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_losses_that_could_not_be_counted_are_a_question_mark_not_a_zero(tmp_pat
     story.unknown["lost"] = "there was no final read"
     report = report_of(story)
     assert ("lost, committed", "?") in report.figures
-    assert "is not known" in report.headline
+    assert "it is not known" in report.headline
 
 
 def test_the_report_is_written_beside_the_verdict(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def side_by_side(tmp_path: Path) -> list[JudgedRun]:
         (tmp_path / name).mkdir()
         story = last_replica_standing(tmp_path / name, kafka=release)
         story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
-        runs.append(judged(tmp_path / name, story.judged()))
+        runs.append(judged_run(tmp_path / name, story.judged()))
     return runs
 
 
@@ -258,7 +258,7 @@ def test_the_summary_says_what_the_protocol_says_whatever_was_predicted(side_by_
         properties = (
             [PropertyResult(name=NO_COMMITTED_LOSS, kip="KIP-966", status=status)] if status is not None else []
         )
-        return protocol(msgspec.structs.replace(one.verdict, properties=properties, **changes), None)
+        return protocol_row(msgspec.structs.replace(one.verdict, properties=properties, **changes), None)
 
     assert said("violated") == f"violated:\n{NO_COMMITTED_LOSS}"
     assert said("holds") == "allows the loss"
@@ -285,7 +285,7 @@ def test_nothing_is_said_to_be_violated_while_a_needed_clause_is_unknown(tmp_pat
     verdict = Verdict(run_id="r", outcome="inconclusive")
 
     def said(prediction: Prediction | None = silent, **statuses: PropertyStatus) -> str:
-        return protocol(msgspec.structs.replace(verdict, properties=properties(**statuses)), prediction)
+        return protocol_row(msgspec.structs.replace(verdict, properties=properties(**statuses)), prediction)
 
     assert said() == "nothing violated"
     assert said(**{TWICE.replace("-", "_"): "unknown"}) == f"cannot tell:\n{TWICE}"
@@ -298,10 +298,10 @@ def test_nothing_is_said_to_be_violated_while_a_needed_clause_is_unknown(tmp_pat
     threw = PropertyResult(
         name=TRANSITIONS, kip="-", status="unknown", evidence=[{"why": f"{CHECKER_FAILED}KeyError: 1"}]
     )
-    assert protocol(msgspec.structs.replace(verdict, properties=[threw]), None) == f"cannot tell:\n{TRANSITIONS}"
+    assert protocol_row(msgspec.structs.replace(verdict, properties=[threw]), None) == f"cannot tell:\n{TRANSITIONS}"
     both = said(no_aborted_read="violated", leader_in_isr="unknown")
     assert both == "violated:\nno-aborted-read\ncannot tell:\nleader-in-isr"
-    assert in_a_line(both) == "violated: no-aborted-read; cannot tell: leader-in-isr"
+    assert as_one_line(both) == "violated: no-aborted-read; cannot tell: leader-in-isr"
 
 
 def test_a_clause_on_the_hw_is_needed_in_the_report_where_it_is_needed_for_the_outcome(tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_the_table_and_the_page_say_the_same_of_the_protocol(tmp_path: Path, sta
     verdict = msgspec.structs.replace(verdict, properties=clauses)
     said = "nothing violated" if status == "holds" else f"cannot tell: {TWICE}"
     assert ("protocol", said) in report_of(story, verdict).figures
-    assert re.search(rf"^protocol +{said}$", summary_text([judged(tmp_path, verdict)]), re.MULTILINE)
+    assert re.search(rf"^protocol +{said}$", summary_text([judged_run(tmp_path, verdict)]), re.MULTILINE)
 
 
 def test_the_summary_says_how_many_more_elections_and_falls_there_are(side_by_side: list[JudgedRun]) -> None:
@@ -378,7 +378,7 @@ def test_a_run_formatted_with_another_feature_level_is_told_from_one_that_was_no
     shutil.copytree(DATA / "runs" / "last-replica-standing-4.3.1", record)
     verdict = read_verdict(record)
     assert verdict is not None
-    assert judged(record, verdict).target == "4.3.1"
+    assert judged_run(record, verdict).target == "4.3.1"
     scenario, levels = record / "scenario.toml", "[cluster.features]\n"
     scenario.write_text(scenario.read_text().replace(levels, levels + '"eligible.leader.replicas.version" = 0\n'))
-    assert judged(record, verdict).target == "4.3.1:eligible.leader.replicas.version=0"
+    assert judged_run(record, verdict).target == "4.3.1:eligible.leader.replicas.version=0"

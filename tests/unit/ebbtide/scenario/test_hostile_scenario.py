@@ -15,7 +15,7 @@ from judge_records import Story, last_replica_standing
 from nights import NIGHT, World, job
 from replay_records import LOST
 
-from analysis.judging.one_record import conclude, ready
+from analysis.judging.one_record import conclude, prepare_record
 from analysis.reconcile.model import Reconciliation
 from ebbtide.daemon.control import ask
 from ebbtide.daemon.messages import CreateTopic
@@ -271,7 +271,7 @@ def test_a_record_whose_run_id_names_no_folder_is_judged_in_its_own_folder(tmp_p
     story.predict('loss = { committed = "none" }')
     story.write()
     nothing = Reconciliation(counts=story.counts, anomalies=[], unknown={}, lost=[], regressions=[], vanished=[])
-    verdict = conclude(record, ready(record), nothing)
+    verdict = conclude(record, prepare_record(record), nothing)
     assert verdict.run_id == run_id
     assert read_verdict(record) == verdict
     assert (record / "report.html").is_file()

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from replay_records import LOST
 
-from analysis.judging.one_record import ready
+from analysis.judging.one_record import prepare_record
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.files import is_going
 from ebbtide.record.manifest import read_manifest, write_manifest
@@ -135,7 +135,7 @@ def test_a_run_that_is_still_going_is_left_alone(verb: str, running: Path, capsy
     assert main([verb, str(running), *out]) == ExitCode.USAGE
     assert "this run is still going" in capsys.readouterr().err
     with pytest.raises(UsageError, match="still going"):
-        ready(running)
+        prepare_record(running)
     assert (running / "journal").is_dir()
 
 
@@ -162,4 +162,4 @@ def test_a_run_whose_process_was_killed_can_be_judged(store: Path) -> None:
     with another_process(record):
         assert is_going(record)
     assert not is_going(record)
-    assert ready(record).run_id
+    assert prepare_record(record).run_id
