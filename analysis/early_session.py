@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ebbtide.errors import HarnessError
-from ebbtide.signals import held_back
+from ebbtide.signals import defer_signals
 
 if TYPE_CHECKING:
     from analysis.reconcile.session import Jvm
@@ -59,7 +59,7 @@ class EarlySession:
 
     def close(self) -> None:
         """End it; a second call does nothing."""
-        with held_back():
+        with defer_signals():
             if self._starting is not None:
                 self._starting.join()
             jvm, self._jvm = self._jvm, None

@@ -46,7 +46,7 @@ from analysis.reconcile import (
     vanished,
 )
 from analysis.reconcile.session import session
-from ebbtide.signals import unwinding
+from ebbtide.signals import unwind_on_signals
 
 HISTORIES = 5
 """How many random histories each mutant is tried on."""
@@ -226,7 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
     # The tests' helpers are no package: pytest finds them in this folder.
     sys.path.insert(0, "tests/support")
-    with unwinding(), tempfile.TemporaryDirectory() as folder, session() as spark:
+    with unwind_on_signals(), tempfile.TemporaryDirectory() as folder, session() as spark:
         return _run(Suite(Path(folder), args.histories, narrowed=not args.whole), spark, mutants)
 
 

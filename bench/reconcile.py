@@ -26,7 +26,7 @@ import msgspec
 
 from bench.reconcile_engines import ENGINES, Measured, measure, run_engine
 from bench.reconcile_table import GROWTH_HEAD, HEAD, Size, growths
-from ebbtide.signals import held_back, unwinding
+from ebbtide.signals import defer_signals, unwind_on_signals
 
 SIZES = (200_000, 2_000_000, 20_000_000)
 PANDAS_EVENTS_MAX = 20_000_000
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
-    with unwinding():
+    with unwind_on_signals():
         if args.engine:
             print(msgspec.json.encode(run_engine(args.engine, args.record, args.scratch, args.memory)).decode())
             return 0
@@ -177,7 +177,7 @@ def _temporary(folder: Path | None) -> Iterator[Path]:
     try:
         yield path
     finally:
-        with held_back():
+        with defer_signals():
             shutil.rmtree(path, ignore_errors=True)
 
 

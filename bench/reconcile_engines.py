@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from ebbtide.signals import held_back
+from ebbtide.signals import defer_signals
 
 ENGINES = ("ebbtide", "duckdb", "pandas", "read once")
 THREADS = 2
@@ -135,7 +135,7 @@ def measure(command: Sequence[str], scratch: Path) -> Measured:
     began = time.monotonic()
     try:
         # Its own session: a Ctrl-C at the terminal is for this process, which ends the other in order.
-        with held_back():
+        with defer_signals():
             process = subprocess.Popen(
                 command,
                 stdout=subprocess.PIPE,
@@ -150,7 +150,7 @@ def measure(command: Sequence[str], scratch: Path) -> Measured:
     finally:
         done.set()
         if process is not None and process.returncode is None:
-            with held_back():
+            with defer_signals():
                 _end(process)
     watcher.join()
     if process.returncode != 0:

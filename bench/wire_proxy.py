@@ -23,7 +23,7 @@ from cluster.host.children import start_child
 from cluster.host.ledger import Ledger
 from cluster.runtime.properties import BROKER_PORT, CONTROLLER_PORT
 from cluster.wire.tap import MARK, Taps
-from ebbtide.namespaces import in_namespace
+from ebbtide.namespaces import call_in_namespace
 from ebbtide.waiting import wait_until
 
 NODE, PEER = 1, 2
@@ -58,7 +58,7 @@ def connect(namespace: Path, *, direct: bool) -> socket.socket:
         end.connect((address_of(PEER), BROKER_PORT))
         return end
 
-    return in_namespace(namespace, connected)
+    return call_in_namespace(namespace, connected)
 
 
 def ask(end: socket.socket, correlation: int, wanted: int) -> None:

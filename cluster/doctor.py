@@ -18,7 +18,7 @@ import msgspec
 from cluster.jars import maven
 from ebbtide import java
 from ebbtide.errors import EbbtideError, HarnessError
-from ebbtide.powers import held, with_sudo
+from ebbtide.privileges import current_privileges, sudo_command
 from ebbtide.scenario.steps.table import needing
 
 EVERY_RUN = "every run"
@@ -32,7 +32,7 @@ FREE_MEMORY_BYTES = 2 << 30
 """Room for a controller and three brokers at about 290 MB each, Spark with half a GB, and the clients."""
 
 _NO_VOLUMES = "a user namespace cannot mount volumes"
-_MORE_PRIVILEGES = f"{with_sudo()}, or a Docker daemon that you may use"
+_MORE_PRIVILEGES = f"{sudo_command()}, or a Docker daemon that you may use"
 
 Status = Literal["ok", "missing", "unknown"]
 
@@ -105,7 +105,7 @@ def require_memory(clusters: int) -> None:
 
 def why_no_volumes() -> str | None:
     """Return why this host cannot shut down file systems; None when it can."""
-    if held() == "user namespace":
+    if current_privileges() == "user namespace":
         return _NO_VOLUMES
     return "; ".join(f"{check.name}: {check.detail}" for check in _failed_checks({VOLUMES})) or None
 
@@ -150,7 +150,7 @@ def _check(question: _Question) -> Check:
 def _privileges() -> str:
     from cluster.privileges import helper_container, user_namespace
 
-    match held():
+    match current_privileges():
         case "root":
             return "root"
         case "helper container":
@@ -162,7 +162,7 @@ def _privileges() -> str:
             raise HarnessError(
                 f"none: user {os.geteuid()} is not root",
                 got=f"no helper container: {refusals[0]}; no user namespace: {refusals[1]}",
-                next=f"one of: {with_sudo()}; {user_namespace.remedy()}",
+                next=f"one of: {sudo_command()}; {user_namespace.remedy()}",
             )
 
 
@@ -180,18 +180,18 @@ def _as_root(trial: str, *arguments: str) -> str:
 
 def _need_root() -> None:
     if os.geteuid() != 0:
-        raise HarnessError("only root can try this", next=with_sudo("doctor"))
+        raise HarnessError("only root can try this", next=sudo_command("doctor"))
 
 
 def _with_volumes(trial: str, *arguments: str) -> str:
     """Run a trial that mounts a volume."""
-    if held() == "user namespace":
+    if current_privileges() == "user namespace":
         raise HarnessError(_NO_VOLUMES, next=_MORE_PRIVILEGES)
     return _as_root(trial, *arguments)
 
 
 def _write_back() -> str:
-    if held() == "user namespace":
+    if current_privileges() == "user namespace":
         raise HarnessError("a user namespace cannot hold the kernel's write-back", next=_MORE_PRIVILEGES)
     from cluster.host.writeback import HELD_SETTINGS
 
@@ -259,7 +259,7 @@ def _gigabytes(count: int) -> str:
 
 
 QUESTIONS: tuple[_Question, ...] = (
-    _Question(name="privileges", look=_privileges, disables=(EVERY_RUN,), remedy=with_sudo()),
+    _Question(name="privileges", look=_privileges, disables=(EVERY_RUN,), remedy=sudo_command()),
     _Question(
         name="network namespaces",
         look=partial(_as_root, "make_namespace"),

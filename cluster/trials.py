@@ -28,7 +28,7 @@ from cluster.wire.frames import LENGTH_BYTES, REQUEST_HEAD
 from cluster.wire.messages import Arm, Rule
 from cluster.wire.tap import Taps
 from ebbtide.errors import HarnessError
-from ebbtide.namespaces import in_namespace
+from ebbtide.namespaces import call_in_namespace
 
 _RATE_BYTES_S = 32_000
 _PORT = 39097
@@ -89,8 +89,8 @@ def redirect_a_connection() -> str:
             taps.send(1, Arm(Rule(number=1, action="drop", api=_REQUEST_API)))
             far = (address_of(2), _PORT)
             with (
-                in_namespace(namespaces[2], lambda: socket.create_server(far)),
-                in_namespace(namespaces[1], lambda: socket.create_connection(far, timeout=3.0)) as near,
+                call_in_namespace(namespaces[2], lambda: socket.create_server(far)),
+                call_in_namespace(namespaces[1], lambda: socket.create_connection(far, timeout=3.0)) as near,
             ):
                 near.sendall(REQUEST_HEAD.pack(REQUEST_HEAD.size - LENGTH_BYTES, _REQUEST_API, 0, 1))
                 _expect(not near.recv(1), "a request that the proxy had to drop was answered")

@@ -1,6 +1,6 @@
 """Ebbtide: fault injection against real Apache Kafka. Can this lose my data, and does the protocol allow it?
 
-For tests and notebooks. The roles of a scenario file are words here: `chaos.power_loss(leader("t-0"))`, see
+For tests and notebooks. The roles of a scenario file are functions here: `chaos.power_loss(leader("t-0"))`. See
 docs/pytest.md.
 """
 
@@ -37,42 +37,42 @@ brokers, clients, controller, controllers = "brokers", "clients", "controller", 
 
 
 def leader(partition: str) -> str:
-    """The leader of `topic-partition` at the moment the step fires."""
+    """Name the leader of `topic-partition` at the moment the step fires."""
     return f"leader({partition})"
 
 
 def followers(partition: str) -> str:
-    """The replicas that do not lead."""
+    """Name the replicas of a partition that do not lead."""
     return f"followers({partition})"
 
 
 def isr(partition: str) -> str:
-    """The in-sync replicas."""
+    """Name the in-sync replicas of a partition."""
     return f"isr({partition})"
 
 
 def elr(partition: str) -> str:
-    """The eligible leader replicas (KIP-966)."""
+    """Name the eligible leader replicas of a partition (KIP-966)."""
     return f"elr({partition})"
 
 
 def replicas(partition: str) -> str:
-    """Every replica."""
+    """Name every replica of a partition."""
     return f"replicas({partition})"
 
 
 def last_known_leader(partition: str) -> str:
-    """The broker that led last."""
+    """Name the last known leader of a partition."""
     return f"last-known-leader({partition})"
 
 
 def broker(id: int) -> str:
-    """The broker with this id."""
+    """Name the broker with this id."""
     return f"broker({id})"
 
 
 def step(name: str) -> str:
-    """Whom the earlier step of this name acted on."""
+    """Name the node on which the earlier step of this name acted."""
     return f"step({name})"
 
 
@@ -84,7 +84,7 @@ _LOADED_LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """The types of fixtures, for annotations; every process of Ebbtide imports this package and few need them."""
+    """Import the types of fixtures on first use; every process imports this package, and few need them."""
     from importlib import import_module
 
     if name in _LOADED_LATER:

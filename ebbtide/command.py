@@ -1,9 +1,9 @@
-"""Starts Ebbtide's own programs, in this process or in another, and nothing else finds the packages that they need.
+"""Starts Ebbtide's own programs, and makes their packages importable there and nowhere else.
 
-The packages `cluster`, `faults`, `workloads`, `analysis` and `harness` belong to the command. In a wheel they lie
-inside this package, so that `import analysis` in a user's program never finds Ebbtide's; in a checkout they lie
-beside it. A process of Ebbtide's own puts their folder first on its own `sys.path`. No environment variable says so,
-because programs of the user inherit those.
+The packages `cluster`, `faults`, `workloads`, `analysis` and `harness` belong to the command. A wheel has them inside
+this package, so `import analysis` in a user's program never finds Ebbtide's; a checkout has them beside it. Each of
+Ebbtide's own processes puts their folder first on its `sys.path`. No environment variable does that, because the
+user's programs inherit environment variables.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 _INSTALLED = _HERE / "_command"
 PACKAGES_FOLDER = _INSTALLED if _INSTALLED.is_dir() else _HERE.parent
-"""The folder with the packages of the command."""
+"""The folder that has the packages of the command."""
 
 _PYTHON = (sys.executable, "-P")
-"""-P: a module in the working folder never stands in for a library's."""
+"""-P: a module in the working folder never replaces a module of a library."""
 COMMAND = (*_PYTHON, "-m", "ebbtide")
-"""The words that start the `ebbtide` command, without its arguments."""
+"""The command line that starts `ebbtide`, without its arguments."""
 
 
-def program(module: str) -> list[str]:
-    """The words that start a module of the command as a program, without its arguments."""
+def module_command(module: str) -> list[str]:
+    """Return the command line that starts a module of the command as a program."""
     return [*_PYTHON, "-m", "ebbtide.command", module]
 
 

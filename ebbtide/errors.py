@@ -1,8 +1,8 @@
-"""Errors a person meets, and the exit codes, which are an interface.
+"""The errors that users read, and the exit codes, which are an interface.
 
-Every error says what went wrong, where, what was got, what is allowed and what to type next. `EbbtideError`
-is the only exception that the command turns into a message without a traceback; anything else is a bug in
-Ebbtide and ends with `ExitCode.HARNESS_FAILED`.
+Every error says what is wrong, where, what was found, what is allowed and what to type next. The command prints an
+`EbbtideError` as a message without a traceback. Any other exception is a bug in Ebbtide, and the command ends with
+`ExitCode.HARNESS_FAILED`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 COMMAND_LINE = "the command line"
-"""Where the mistakes are of `Problems` that were typed."""
+"""The `file` of `Problems` that are mistakes in the typed command."""
 
 
 class ExitCode(IntEnum):
@@ -26,16 +26,16 @@ class ExitCode(IntEnum):
 
     @classmethod
     def worst(cls, codes: Iterable[ExitCode]) -> ExitCode:
-        """What a command that did several things ends with: a proof outweighs that nothing was proven."""
+        """Return the exit code of a command that did several things: contradicted outweighs inconclusive."""
         order = (cls.AS_PREDICTED, cls.INCONCLUSIVE, cls.CONTRADICTED, cls.HARNESS_FAILED, cls.USAGE)
         return max(codes, key=order.index)
 
 
 class EbbtideError(Exception):
-    """One failure, in the words a person needs to mend it.
+    """One failure, with what a user needs to fix it.
 
-    `what` is the sentence; `where` the file, key or node; `got` and `allowed` the offending and the legal
-    values; `next` the command to type now.
+    `what` is the sentence; `where` is the file, key or node; `got` is the wrong value and `allowed` the right ones;
+    `next` is the command to type now.
     """
 
     exit_code: ExitCode = ExitCode.HARNESS_FAILED
@@ -57,23 +57,23 @@ class EbbtideError(Exception):
         super().__init__(self.render())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as it is: a kind whose constructor takes other arguments would not come out of a pipe again."""
+        """Pickle the attributes, because the constructors of subclasses take other arguments."""
         return type(self).__new__, (type(self), *self.args), vars(self)
 
-    def happened_at(self, where: str) -> None:
-        """Say where, unless it says so already."""
+    def add_where(self, where: str) -> None:
+        """Set `where`, unless it is set."""
         if self.where is None:
             self.where = where
             self.args = (self.render(),)
 
-    def goes_on_with(self, next: str) -> None:
-        """Say what to type next, unless it says so already."""
+    def add_next(self, next: str) -> None:
+        """Set `next`, unless it is set."""
         if self.next is None:
             self.next = next
             self.args = (self.render(),)
 
     def render(self) -> str:
-        """The message over several lines, labelled; without the leading `error:`."""
+        """Return the message: a sentence and up to four labelled lines, without the leading `error:`."""
         lines = [self.what]
         for label, text in (
             ("where", self.where),
@@ -87,23 +87,26 @@ class EbbtideError(Exception):
 
 
 class UsageError(EbbtideError):
-    """The command line, a scenario file or a run record is wrong. Kafka may say so of a scenario, when it is run."""
+    """The command line, a scenario file or a run record is wrong.
+
+    Kafka may find the mistake in a scenario only when it is run.
+    """
 
     exit_code = ExitCode.USAGE
 
 
 class HarnessError(EbbtideError):
-    """The harness or its host could not do what was asked; says nothing about Kafka."""
+    """The harness or its host failed. This says nothing about Kafka."""
 
     exit_code = ExitCode.HARNESS_FAILED
 
 
 class StepImpossible(HarnessError):
-    """A step cannot be done to a cluster in the state that the steps before it left: nothing failed."""
+    """A step cannot act on the cluster in the state that earlier steps left; nothing failed."""
 
 
 class Problems(UsageError):
-    """Every problem of one file at once."""
+    """All problems of one file, or of one command line."""
 
     def __init__(self, file: str, problems: list[EbbtideError], *, next: str | None = None) -> None:
         self.file = file
@@ -111,7 +114,7 @@ class Problems(UsageError):
         super().__init__(f"{file}: {len(problems)} problem{'s' if len(problems) != 1 else ''}", where=file, next=next)
 
     def render(self) -> str:
-        """The heading, then each problem indented, then the next command."""
+        """Return the heading, each problem indented, and the next command."""
         lines = [self.what]
         for number, problem in enumerate(self.problems, 1):
             first, *rest = problem.render().splitlines()

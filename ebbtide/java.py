@@ -1,4 +1,4 @@
-"""Finds the Java that runs Kafka and Spark: JAVA_HOME first, then PATH, as Maven and Spark do."""
+"""Finds the Java that runs Kafka and Spark: in JAVA_HOME, then on PATH, as Maven and Spark do."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import msgspec
 from ebbtide.errors import HarnessError
 
 MINIMUM_MAJOR = 17
-"""Brokers of Kafka 4.x (KIP-1013) and Spark 4 need 17; every release from 3.3 on runs with it too."""
+"""Spark 4 and brokers of Kafka 4.x (KIP-1013) need Java 17; every release from 3.3 on runs with it too."""
 
 INSTALL = "apt-get install --no-install-recommends openjdk-17-jre-headless    (or any newer JRE)"
 
 
 class Java(msgspec.Struct, frozen=True, kw_only=True):
-    """One Java runtime; `version` as it names itself (`17.0.15`, `21-ea`), `major` its feature release."""
+    """One Java runtime; `version` is what it prints (`17.0.15`, `21-ea`), `major` its feature release."""
 
     executable: Path
     version: str
@@ -28,16 +28,16 @@ class Java(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_java() -> Java | None:
-    """The Java that JAVA_HOME or else PATH names; None when there is none.
+    """Return the Java of JAVA_HOME, else the one on PATH; None if there is no Java.
 
-    Raises `HarnessError` when JAVA_HOME names no Java, or what was found does not say its version.
+    Raises `HarnessError` if JAVA_HOME has no Java, or if the Java does not print its version.
     """
     home = os.environ.get("JAVA_HOME")
     if home:
         executable = Path(home, "bin", "java")
         if not os.access(executable, os.X_OK):
             raise HarnessError(
-                "JAVA_HOME names no Java",
+                "JAVA_HOME is not a Java installation",
                 where="environment variable JAVA_HOME",
                 got=home,
                 allowed="a folder with bin/java in it",
@@ -52,10 +52,10 @@ def find_java() -> Java | None:
 
 
 def require_java(minimum: int = MINIMUM_MAJOR) -> Java:
-    """The Java to use; raises `HarnessError` when it is missing or older than `minimum`."""
+    """Return the Java to use. Raises `HarnessError` if it is missing or older than `minimum`."""
     java = find_java()
     if java is None:
-        raise HarnessError("no Java on this host", allowed=f"Java {minimum} or newer on PATH", next=INSTALL)
+        raise HarnessError("this host has no Java", allowed=f"Java {minimum} or newer on PATH", next=INSTALL)
     if java.major < minimum:
         raise HarnessError(
             "the Java on this host is too old",
@@ -79,5 +79,5 @@ def _identify(executable: Path) -> Java:
     number = re.match(r"(?:1\.)?(\d+)", version[1]) if version else None
     if version is None or number is None:
         said = (answer.stderr.strip() or f"exit code {answer.returncode}").splitlines()[-1]
-        raise HarnessError("Java does not say its version", where=f"{executable} -version", got=said, next=INSTALL)
+        raise HarnessError("Java does not print its version", where=f"{executable} -version", got=said, next=INSTALL)
     return Java(executable=executable, version=version[1], major=int(number[1]))

@@ -1,6 +1,6 @@
-"""Locks that say that a process is still there: the kernel takes them away with it, however it ends.
+"""Locks that show that a process still runs: the kernel releases them however the process ends.
 
-They are the same for other users, and from within containers and other namespaces, where a pid would be another's.
+Other users, containers and namespaces see the same lock; a pid would mean another process there.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from pathlib import Path
 from ebbtide.errors import UsageError
 
 
-class NotHeld(UsageError):
-    """Another process holds a lock, or the file system has none: says nothing of what was to be done with it."""
+class LockUnavailable(UsageError):
+    """Another process holds the lock, or the file system does not support locks."""
 
 
 @contextlib.contextmanager
-def holding(folder: Path, *, busy: str, unlockable: str, next: str) -> Iterator[None]:
-    """Hold a folder, which is there, by its file `lock`, where stands which process does.
+def hold_lock(folder: Path, *, busy: str, unlockable: str, next: str) -> Iterator[None]:
+    """Lock an existing folder by its file `lock`, which then has the pid of this process.
 
-    `busy` and `next`: what another one that holds it does, and what to do then; `unlockable`: that it cannot be held.
-    The kernel lets go, however the process ends. Raises `NotHeld`.
+    `busy` and `next` are the error and the remedy if another process holds the lock; `unlockable` is the error if the
+    folder cannot be locked. Raises `LockUnavailable`.
     """
     path = folder / "lock"
 
-    def cannot(error: OSError) -> NotHeld:
-        allowed = "a folder to write in, on a file system that knows flock"
-        return NotHeld(unlockable, where=str(path), got=error.strerror, allowed=allowed)
+    def cannot_lock(error: OSError) -> LockUnavailable:
+        allowed = "a writable folder on a file system that supports flock"
+        return LockUnavailable(unlockable, where=str(path), got=error.strerror, allowed=allowed)
 
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise cannot(error) from None
+        raise cannot_lock(error) from None
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
-            raise NotHeld(busy, where=str(folder), got=f"held by process {holder}", next=next) from None
+            raise LockUnavailable(busy, where=str(folder), got=f"held by process {holder}", next=next) from None
         except OSError as error:
-            raise cannot(error) from None
+            raise cannot_lock(error) from None
         os.truncate(lock, 0)
         os.write(lock, f"{os.getpid()}\n".encode())
         yield
@@ -51,16 +51,17 @@ def holding(folder: Path, *, busy: str, unlockable: str, next: str) -> Iterator[
 
 
 def is_held(path: Path, *, follow: bool = True) -> bool | None:
-    """Whether a process holds the lock (flock, exclusive) on a file or folder; `follow`: where it is a link, too.
+    """Whether a process holds an exclusive lock (flock) on a file or folder.
 
-    None: it is not there, may not be read, or is on a file system without locks.
+    With `follow` a symbolic link is followed. Returns None if the file is missing, cannot be read, or is on a file
+    system without locks.
     """
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     except OSError:
         return None
     try:
-        # Shared, so that two who ask at once do not take each other for the holder.
+        # Shared, so that two processes that ask at once do not take each other for the holder.
         fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

@@ -1,7 +1,7 @@
-"""Enters a network namespace, for one call or one block. No other kind of namespace is entered.
+"""Enters a network namespace, and no other kind, for one call or one block.
 
-`ip netns exec` would give the process a mount namespace of its own, which keeps a copy of every other
-node's mount and so pins volumes that a power loss has to unmount (docs/decisions/network-namespaces.md).
+`ip netns exec` would also create a mount namespace. That keeps a copy of every other node's mount, and a power loss
+could not unmount those volumes (docs/decisions/network-namespaces.md).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def check_call(result: int, doing: str) -> None:
         raise OSError(number, f"{doing}: {os.strerror(number)}")
 
 
-def in_new_thread(call: Callable[[], T]) -> T:
-    """Run `call` in a thread of its own, since a namespace belongs to a thread, and give back its result."""
+def call_in_thread(call: Callable[[], T]) -> T:
+    """Run `call` in a new thread, because a namespace belongs to a thread; return its result."""
     results: list[T] = []
     failures: list[BaseException] = []
 
@@ -47,13 +47,14 @@ def in_new_thread(call: Callable[[], T]) -> T:
     return results[0]
 
 
-def in_namespace(path: Path, call: Callable[[], T]) -> T:
-    """Run `call` with its thread inside the network namespace at `path` (a bind mount or /proc/PID/ns/net).
+def call_in_namespace(path: Path, call: Callable[[], T]) -> T:
+    """Run `call` in a thread inside the network namespace at `path`; return its result.
 
-    Sockets that `call` opens stay in that namespace for ever. Raises `OSError` when it cannot be entered.
+    `path` is a bind mount or /proc/PID/ns/net. Sockets that `call` opens stay in that namespace. Raises `OSError` if
+    the namespace cannot be entered.
     """
 
-    def entered() -> T:
+    def call_inside() -> T:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             check_call(libc.setns(handle, CLONE_NEWNET), f"entering network namespace {path}")
@@ -61,19 +62,19 @@ def in_namespace(path: Path, call: Callable[[], T]) -> T:
             os.close(handle)
         return call()
 
-    return in_new_thread(entered)
+    return call_in_thread(call_inside)
 
 
 @contextlib.contextmanager
-def inside(path: Path) -> Iterator[None]:
-    """While inside, this thread, and those that it starts, are in the network namespace at `path`.
+def enter_namespace(path: Path) -> Iterator[None]:
+    """Move this thread, and threads started in the block, into the network namespace at `path`.
 
-    Raises `OSError` when it cannot be entered.
+    Raises `OSError` if the namespace cannot be entered.
     """
     with contextlib.ExitStack() as stack:
         handles = []
-        for one in (path, Path("/proc/thread-self/ns/net")):
-            handles.append(os.open(one, os.O_RDONLY | os.O_CLOEXEC))
+        for namespace in (path, Path("/proc/thread-self/ns/net")):
+            handles.append(os.open(namespace, os.O_RDONLY | os.O_CLOEXEC))
             stack.callback(os.close, handles[-1])
         there, here = handles
         check_call(libc.setns(there, CLONE_NEWNET), f"entering network namespace {path}")
@@ -83,6 +84,6 @@ def inside(path: Path) -> Iterator[None]:
             check_call(libc.setns(here, CLONE_NEWNET), "returning from a network namespace")
 
 
-def enter(namespace: Path) -> list[str]:
-    """The words before a command that make it run in the network namespace at `namespace`, and no other."""
+def netns_prefix(namespace: Path) -> list[str]:
+    """Return the words that, put before a command, run it in this network namespace."""
     return ["nsenter", f"--net={namespace}", "--"]

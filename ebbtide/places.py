@@ -1,4 +1,4 @@
-"""Where Ebbtide keeps what outlives a command: fetched releases (cache) and crash reports (state)."""
+"""The folders whose content outlives a command: fetched releases (cache), crash reports (state)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import platformdirs
 
 
 def cache_dir() -> Path:
-    """The per-user cache; the environment variable EBBTIDE_CACHE names another folder. Not created here."""
+    """Return the user's cache folder, or the one that EBBTIDE_CACHE names; does not create it."""
     override = os.environ.get("EBBTIDE_CACHE")
     return Path(override).absolute() if override else platformdirs.user_cache_path("ebbtide")
 
 
 def state_dir() -> Path:
-    """The per-user folder for crash reports. Not created here."""
+    """Return the user's folder for crash reports; does not create it."""
     return platformdirs.user_state_path("ebbtide")

@@ -1,6 +1,6 @@
-"""The text of a .properties file: java.util.Properties reads back the names and values that were given.
+"""Writes .properties files from which java.util.Properties reads the same names and values.
 
-Every such file that Ebbtide writes is rendered here, whatever checked its content before.
+Ebbtide writes every such file here, whatever checked its content before.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from ebbtide.errors import UsageError
 
 _UNWRITABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Categories of Unicode: controls (line breaks, tab, DEL and C1 among them), lone surrogates, line and paragraph
-separators."""
+"""Unicode categories: controls (line breaks, tab, DEL, C1 ...), lone surrogates, line and paragraph separators."""
 _SPECIAL = re.compile(r"[\\=:#! ]")
-"""In a name: what would end it, make it a comment, or be skipped."""
+"""Characters that would end a name, make it a comment, or be skipped."""
 _SPECIAL_IN_VALUE = re.compile(r"\\|^ ")
-"""In a value: a backslash, and the blank at its beginning, which would be skipped."""
+"""A backslash in a value, and the space at its beginning, which would be skipped."""
 
 
 def is_writable(text: str) -> bool:
@@ -26,7 +25,7 @@ def is_writable(text: str) -> bool:
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """The file's text, in ASCII: a property a line, in the order of their names.
+    """Return the file's text in ASCII: one property a line, sorted by name.
 
     Raises `UsageError` for an empty name, and for a name or a value that is not `is_writable`.
     """
@@ -39,24 +38,22 @@ def _line(name: str, value: str) -> str:
             "a properties file cannot hold this property",
             where=repr(name),
             got=repr(value),
-            allowed="a name, and no control characters or line breaks in the name or the value",
+            allowed="a name that is not empty; no control characters or line breaks in name or value",
         )
-    return (
-        f"{_ascii(_SPECIAL.sub(_behind_backslash, name))}={_ascii(_SPECIAL_IN_VALUE.sub(_behind_backslash, value))}\n"
-    )
+    return f"{_ascii(_SPECIAL.sub(_escape, name))}={_ascii(_SPECIAL_IN_VALUE.sub(_escape, value))}\n"
 
 
-def _behind_backslash(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     return f"\\{found[0]}"
 
 
 def _ascii(text: str) -> str:
-    """Java reads the bytes as Latin-1; other characters are escaped, by their UTF-16 units."""
+    """Escape non-ASCII characters by their UTF-16 units, because Java reads the bytes as Latin-1."""
     if text.isascii():
         return text
-    return "".join(one if one.isascii() else _units(one) for one in text)
+    return "".join(char if char.isascii() else _unicode_escapes(char) for char in text)
 
 
-def _units(character: str) -> str:
+def _unicode_escapes(character: str) -> str:
     utf_16 = character.encode("utf-16-be")
     return "".join(f"\\u{utf_16[at : at + 2].hex()}" for at in range(0, len(utf_16), 2))

@@ -1,6 +1,6 @@
-"""A temporary folder that is its process's for certain, so that one whose process was killed can be removed.
+"""Temporary folders that show whether their process still runs, so that abandoned ones can be removed.
 
-The owner holds a lock on a file in it (ebbtide.locks).
+The process holds a lock on a file in the folder (ebbtide.locks).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ PREFIX = "ebbtide-spark-"
 _LOCK = "owner.lock"
 
 
-class Scratch:
-    """A new folder of this process, until `remove`."""
+class ScratchFolder:
+    """A new temporary folder that belongs to this process until `remove`."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
         unlocked = self.path / f".{_LOCK}"
         self._lock = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        # Under its name it is locked from the first moment on.
+        # The rename makes the file appear locked.
         unlocked.rename(self.path / _LOCK)
 
     def remove(self) -> None:
-        """Remove it with all that is in it. Again: nothing happens."""
+        """Remove the folder with its content; a second call does nothing."""
         shutil.rmtree(self.path, ignore_errors=True)
         lock, self._lock = self._lock, -1
         if lock >= 0:
@@ -37,12 +37,12 @@ class Scratch:
 
 
 def remove_abandoned() -> list[Path]:
-    """Remove this user's folders whose owner is gone, as root anybody's; those that were.
+    """Remove the folders of this user (as root: of every user) whose process ended; return them.
 
-    One without a lock is left alone: it is being made just now, or somebody else's.
+    A folder without a lock file stays: it is being created, or does not belong to Ebbtide.
     """
     folders = sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*"))
-    return [folder for folder in folders if _is_abandoned(folder) and not _remains(folder)]
+    return [folder for folder in folders if _is_abandoned(folder) and _is_removed(folder)]
 
 
 def _is_abandoned(folder: Path) -> bool:
@@ -54,6 +54,7 @@ def _is_abandoned(folder: Path) -> bool:
     return is_held(folder / _LOCK, follow=False) is False
 
 
-def _remains(folder: Path) -> bool:
+def _is_removed(folder: Path) -> bool:
+    """Remove the folder; whether that succeeded."""
     shutil.rmtree(folder, ignore_errors=True)
-    return folder.exists()
+    return not folder.exists()

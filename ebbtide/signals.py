@@ -1,4 +1,4 @@
-"""Signals and undoing: SIGTERM and SIGHUP unwind as Ctrl-C does, and none of them interrupts an undo."""
+"""Makes SIGTERM and SIGHUP unwind the stack as Ctrl-C does, and keeps signals away from clean-up."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_TERMINATING = (signal.SIGTERM, signal.SIGHUP)
 
 
-def _leave(number: int, _frame: FrameType | None) -> NoReturn:
-    """Unwind the stack; the exit code is the shell's for a process that this signal ended."""
+def _exit_on_signal(number: int, _frame: FrameType | None) -> NoReturn:
+    """Unwind the stack; the exit code is the one a shell reports for this signal."""
     raise SystemExit(128 + number)
 
 
 @contextlib.contextmanager
-def unwinding() -> Iterator[None]:
-    """While inside, SIGTERM and SIGHUP raise `SystemExit` in the main thread, so that `finally` blocks run.
+def unwind_on_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise `SystemExit` in the block, so that `finally` blocks run.
 
-    Elsewhere than in the main thread Python delivers no signals, and this does nothing.
+    Does nothing outside the main thread, because Python delivers signals only there.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _leave) for number in _ENDING}
+    before = {number: signal.signal(number, _exit_on_signal) for number in _TERMINATING}
     try:
         yield
     finally:
@@ -35,25 +35,28 @@ def unwinding() -> Iterator[None]:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether `error` is one, or was raised while one unwound the stack, as by a library that was cut short."""
+    """Whether `error` is an interrupt, or was raised while an interrupt unwound the stack.
+
+    A library that is cut short may raise its own error.
+    """
     return error is not None and (isinstance(error, KeyboardInterrupt | SystemExit) or is_interrupt(error.__context__))
 
 
 @contextlib.contextmanager
-def held_back() -> Iterator[None]:
-    """While inside, SIGINT, SIGTERM and SIGHUP are noted; the first is delivered on leaving."""
+def defer_signals() -> Iterator[None]:
+    """Hold back SIGINT, SIGTERM and SIGHUP during the block; deliver the first one at its end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    noted: list[int] = []
+    received: list[int] = []
     before = {
-        number: signal.signal(number, lambda received, _frame: noted.append(received))
-        for number in (signal.SIGINT, *_ENDING)
+        number: signal.signal(number, lambda signum, _frame: received.append(signum))
+        for number in (signal.SIGINT, *_TERMINATING)
     }
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if noted:
-            signal.raise_signal(noted[0])
+        if received:
+            signal.raise_signal(received[0])

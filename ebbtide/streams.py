@@ -1,4 +1,4 @@
-"""Standard output and standard error that outlive their reader: `| head` ends no command, and changes no exit code."""
+"""Makes output survive a closed pipe: `| head` neither ends a command nor changes its exit code."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ import sys
 from typing import Any
 
 
-class _Outliving(io.FileIO):
-    """Once nobody reads, what is written goes nowhere."""
+class _DiscardingAfterClose(io.FileIO):
+    """A file that discards what is written once its reader is gone."""
 
     def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except BrokenPipeError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.fileno())
-            os.close(nowhere)
+            devnull = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(devnull, self.fileno())
+            os.close(devnull)
             return super().write(data)
 
 
-def outlive_readers() -> None:
-    """Let nothing that is printed from now on fail because its reader has gone away."""
+def ignore_closed_pipes() -> None:
+    """Keep `print` from failing when the reader of stdout or stderr is gone."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # it was closed
+        if stream is None:  # closed
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, for as long as the process lives
             continue
-        if stream is not getattr(sys, f"__{name}__"):  # somebody else's, such as a test's
+        if stream is not getattr(sys, f"__{name}__"):  # replaced, for example by a test
             continue
         stream.flush()
-        outliving = io.TextIOWrapper(
-            io.BufferedWriter(_Outliving(stream.fileno(), "w", closefd=False)),
+        stream_ = io.TextIOWrapper(
+            io.BufferedWriter(_DiscardingAfterClose(stream.fileno(), "w", closefd=False)),
             encoding=stream.encoding,
             errors=stream.errors,
             line_buffering=stream.line_buffering or stream.write_through,
         )
-        setattr(sys, name, outliving)
+        setattr(sys, name, stream_)

@@ -1,7 +1,7 @@
-"""The one place that sleeps: waits for a condition with a deadline, and says what it last saw.
+"""Waits for a condition with a deadline, and reports the last state that it saw.
 
-No other module calls `time.sleep`. A wait that expires raises `WaitExpired`, whose message names what was
-awaited, for how long, and what was seen last, so that an inconclusive run explains itself.
+No other module calls `time.sleep`. A wait that expires raises `WaitExpired`. Its message names the condition, the
+time limit and the last state, so that an inconclusive run explains itself.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def wait_until(
     last_seen: Callable[[], str] = lambda: "nothing",
     poll_s: float = 0.02,
 ) -> T:
-    """Return the first truthy value of `condition`, asked every `poll_s` seconds.
+    """Call `condition` every `poll_s` seconds until it returns a truthy value; return that value.
 
-    Raises `WaitExpired` after `timeout_s`, and whatever `condition` raises at once. It is asked at least once.
+    Calls it at least once. Raises `WaitExpired` after `timeout_s`; an exception of `condition` passes through at once.
     """
-    # Imported here: tenacity brings asyncio along, which a client process that never waits can do without.
+    # Imported here: tenacity imports asyncio, which a client process that never waits does not need.
     from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
     def expire(_state: RetryCallState) -> NoReturn:
@@ -55,5 +55,5 @@ def wait_until(
 
 
 def pause(duration_s: float) -> None:
-    """Sleep for a duration that is itself the experiment (an `after` trigger, a producer's rate)."""
+    """Sleep for a duration that belongs to the experiment, such as an `after` trigger."""
     time.sleep(max(0.0, duration_s))

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from cluster.runtime.base import ClientProcess, StartClient
-from ebbtide.command import program
+from ebbtide.command import module_command
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import to_read
 from ebbtide.waiting import WaitExpired, wait_until
@@ -66,7 +66,7 @@ class Client:
             path.unlink(missing_ok=True)
         self._config.parent.mkdir(parents=True, exist_ok=True)
         self._config.write_bytes(msgspec.json.encode(config))
-        argv = [*program(self._module), str(self._config)]
+        argv = [*module_command(self._module), str(self._config)]
         self._process = start_client(argv, name=self.name, output=self._log)
 
     @property

@@ -29,8 +29,8 @@ from analysis.reconcile.class_archive import class_archive
 from ebbtide.errors import HarnessError
 from ebbtide.java import require_java
 from ebbtide.properties_file import render
-from ebbtide.scratch import Scratch
-from ebbtide.signals import held_back
+from ebbtide.scratch import ScratchFolder
+from ebbtide.signals import defer_signals
 
 LOCAL_MASTER = "local[2]"
 
@@ -149,7 +149,7 @@ class Jvm:
         logging.getLogger().addHandler(logging.NullHandler())
         java = require_java()
         jars_of_spark = _jars()
-        self._scratch = Scratch()
+        self._scratch = ScratchFolder()
         self._gateway: Any = None
         self._archive = class_archive(java, jars_of_spark)
         environment = {
@@ -166,7 +166,7 @@ class Jvm:
             # SparkContext handles it itself, and what it cuts short looks like a failed start; in
             # another thread it leaves signals alone.
             with (
-                held_back(),
+                defer_signals(),
                 said.open("wb") as stderr,
                 _environment(environment),
                 ThreadPoolExecutor(1, "Spark start") as starter,
@@ -200,7 +200,7 @@ class Jvm:
 
         A second call does nothing.
         """
-        with held_back():  # a sender of one SIGTERM, such as timeout(1), may send a second
+        with defer_signals():  # a sender of one SIGTERM, such as timeout(1), may send a second
             gateway, self._gateway = self._gateway, None
             if gateway is not None:
                 self._end(gateway)

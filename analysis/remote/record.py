@@ -24,7 +24,7 @@ from ebbtide.record.files import ANOMALIES_DIR, RAW_DIR
 from ebbtide.record.manifest import MANIFEST, NoRecord, read_manifest
 from ebbtide.record.sums import SUMS, forget_sums
 from ebbtide.record.verdict import VERDICT
-from ebbtide.scratch import Scratch
+from ebbtide.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -200,7 +200,7 @@ class RemoteStore:
 
     def __init__(self, spark: SparkSession) -> None:
         self._files = RemoteFiles(spark)
-        self._scratch = Scratch()
+        self._scratch = ScratchFolder()
         self._found = 0
 
     def __enter__(self) -> Self:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
@@ -20,6 +22,10 @@ from ebbtide.record.verdict import Loss, RecordedElection, Verdict, acked_by_bro
 
 _STYLE = {"as-predicted": "green", "contradicted": "bold red", "inconclusive": "yellow"}
 _CAUSES_MAX = 3
+_GAP = "  "
+_TEXT_WIDTH = 100
+_CELL_WIDTH_MIN = 20
+"""Cells are not narrower, so a table of many runs may be wider than a terminal."""
 
 
 class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,15 +104,24 @@ def summary_table(runs: Sequence[JudgedRun]) -> Table:
 
 
 def summary_text(runs: Sequence[JudgedRun]) -> str:
-    """Return the runs as aligned plain text, for a pipe or a log file."""
+    """Return the runs as aligned text of at most 100 columns, for a pipe or a log file."""
     columns = [[("Kafka", run.target), *summary_lines(run)] for run in runs]
     if not columns:
         return ""
     rows = [[name, *(as_one_line(column[at][1]) for column in columns)] for at, (name, _) in enumerate(columns[0])]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    name_width = max(len(name) for name, *_ in rows)
+    cell_width = max(_CELL_WIDTH_MIN, (_TEXT_WIDTH - name_width) // len(runs) - len(_GAP))
+    lines = [line for row in rows for line in _folded_row(row, cell_width)]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )
+
+
+def _folded_row(row: Sequence[str], width: int) -> list[tuple[str, ...]]:
+    """Return the lines of a row whose cells are folded between words, and within words that are too long."""
+    cells = [textwrap.wrap(cell, width, break_on_hyphens=False) for cell in row]
+    return list(zip_longest(*cells, fillvalue=""))
 
 
 def _worst_loss(verdict: Verdict) -> Loss | None:

@@ -20,7 +20,7 @@ from cluster.host.links import Cut, LimitCounts, Transfer
 from cluster.host.namespaces import Namespace
 from cluster.host.probes import Probes
 from ebbtide.errors import HarnessError
-from ebbtide.namespaces import in_namespace
+from ebbtide.namespaces import call_in_namespace
 from ebbtide.scenario.roles import CLIENTS
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class BridgeNetwork:
 
         with _needs_root():
             try:
-                in_namespace(namespace, changed)
+                call_in_namespace(namespace, changed)
             except NetlinkError as error:
                 raise HarnessError("cannot build the network", where=str(namespace), got=str(error)) from None
 

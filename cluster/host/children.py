@@ -18,7 +18,7 @@ from pathlib import Path
 from cluster.host.ledger import Ledger
 from cluster.host.processes import KILL_TIMEOUT_S, OwnedProcess, identify, state_of
 from ebbtide.errors import HarnessError
-from ebbtide.namespaces import enter
+from ebbtide.namespaces import netns_prefix
 from ebbtide.waiting import WaitExpired
 
 _GATE = 'read -r go && exec "$@" </dev/null'
@@ -102,7 +102,7 @@ def start_child(
             raise HarnessError(f"the command {command} is missing", next=f"apt-get install {package}")
     words = ["setpriv", "--pdeathsig", "KILL", "--", *argv]
     if namespace is not None:
-        words = [*enter(namespace), *words]
+        words = [*netns_prefix(namespace), *words]
     return _forker.submit(_start, ledger, words, name, output, environment, folder).result()
 
 

@@ -11,7 +11,7 @@ from docker.errors import DockerException
 from requests.exceptions import Timeout
 
 from ebbtide.errors import HarnessError
-from ebbtide.powers import with_sudo
+from ebbtide.privileges import sudo_command
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 ANSWER_TIMEOUT_S = 5
@@ -58,7 +58,7 @@ def _connection_error(host: str, error: Exception) -> DockerError:
         return DockerError(
             "no permission on the Docker daemon's socket",
             where=where,
-            next=f"sudo usermod -aG docker $USER    (then log in again), or {with_sudo()}",
+            next=f"sudo usermod -aG docker $USER    (then log in again), or {sudo_command()}",
         )
     if any(isinstance(cause, FileNotFoundError | ConnectionError) for cause in causes):
         return DockerError(

@@ -26,7 +26,7 @@ from cluster.host.writeback import WriteBackHold
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.places import state_dir
 from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
-from ebbtide.signals import held_back, unwinding
+from ebbtide.signals import defer_signals, unwind_on_signals
 
 Entry = Namespace | Volume | Slowness | WriteBackHold | OwnedProcess | Container
 """Every kind of ledger entry; each has `undo() -> bool` (idempotent) and `describe() -> str`."""
@@ -90,7 +90,7 @@ class Ledger:
         self._entries: dict[int, Entry] = {}
         self._next = 0
         self._closed = False
-        self._unwinding = unwinding()
+        self._unwinding = unwind_on_signals()
 
     @classmethod
     def open(cls, run_id: str, folder: Path, *, ledgers: Path | None = None) -> Ledger:
@@ -177,7 +177,7 @@ class Ledger:
 
         Raises `HarnessError` that names what could not be undone; it then stays in the ledger for `clean`.
         """
-        with held_back(), self._lock:
+        with defer_signals(), self._lock:
             if self._closed:
                 return
             failures = []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cluster.host.links import Cut, LimitCounts
 from ebbtide.errors import HarnessError
-from ebbtide.namespaces import in_namespace
+from ebbtide.namespaces import call_in_namespace
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -147,7 +147,7 @@ class Limits:
                 return act(routes)
 
         try:
-            return in_namespace(self._namespace, open_and_act)
+            return call_in_namespace(self._namespace, open_and_act)
         except NetlinkError as error:
             raise HarnessError("the kernel refused to limit a link", got=str(error), next=_NEEDS) from None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import HarnessError
-from ebbtide.namespaces import CLONE_NEWNET, check_call, in_new_thread, libc
+from ebbtide.namespaces import CLONE_NEWNET, call_in_thread, check_call, libc
 
 NAMESPACES = Path("/run/netns")
 """The folder of the `ip netns` command too, so that a person can look inside a running cluster."""
@@ -54,7 +54,7 @@ class Namespace(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
             check_call(libc.mount(source, target, b"none", _MS_BIND, None), f"pinning it at {self.path}")
 
         try:
-            in_new_thread(unshare_and_pin)
+            call_in_thread(unshare_and_pin)
         except OSError:
             self.path.unlink()
             raise

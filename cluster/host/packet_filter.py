@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ebbtide.errors import HarnessError
-from ebbtide.namespaces import enter
+from ebbtide.namespaces import netns_prefix
 
 
 def nft(namespace: Path, words: Sequence[str], script: str = "", *, needs: str) -> bytes:
@@ -19,7 +19,9 @@ def nft(namespace: Path, words: Sequence[str], script: str = "", *, needs: str) 
     """
     if shutil.which("nft") is None:
         raise HarnessError("the command nft is missing", next="apt-get install nftables")
-    result = subprocess.run([*enter(namespace), "nft", *words], input=script.encode(), capture_output=True, check=False)
+    result = subprocess.run(
+        [*netns_prefix(namespace), "nft", *words], input=script.encode(), capture_output=True, check=False
+    )
     if result.returncode != 0:
         raise HarnessError(
             "the packet filter refused a rule",

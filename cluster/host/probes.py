@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from cluster.host.links import Cut, Transfer
-from ebbtide.namespaces import in_namespace
+from ebbtide.namespaces import call_in_namespace
 
 PORT = 39099
 """A UDP port in the nodes' own namespaces; no Kafka listener uses it."""
@@ -47,7 +47,7 @@ class Probes:
             old = self._sockets.pop(node_id, None)
             if old is not None:
                 old.close()
-            self._sockets[node_id] = in_namespace(namespace, open_socket)
+            self._sockets[node_id] = call_in_namespace(namespace, open_socket)
 
     def close(self) -> None:
         """Close every socket: an open socket would keep its namespace alive."""

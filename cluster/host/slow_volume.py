@@ -23,7 +23,7 @@ from pathlib import Path
 
 import msgspec
 
-from ebbtide.command import program
+from ebbtide.command import module_command
 
 _FIFREEZE = 0xC0045877  # _IOWR('X', 119, int), linux/fs.h
 _FITHAW = 0xC0045878
@@ -71,7 +71,7 @@ class Pulses:
         self.slowness = slowness
         # Not started by `start_child`: the kernel would kill it when the harness dies, and it has to thaw first.
         self._popen = subprocess.Popen(
-            [*program("cluster.host.slow_volume"), slowness.folder, str(delay_s), str(period_s)],
+            [*module_command("cluster.host.slow_volume"), slowness.folder, str(delay_s), str(period_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

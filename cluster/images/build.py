@@ -26,7 +26,7 @@ from cluster.images.rootfs import make_rootfs, missing_tool
 from cluster.jars import releases
 from ebbtide.places import cache_dir
 from ebbtide.releases.known import parse_version
-from ebbtide.signals import held_back, unwinding
+from ebbtide.signals import defer_signals, unwind_on_signals
 from ebbtide.waiting import WaitExpired, wait_until
 
 # The oldest time that a jar can hold. The JVM compares each jar's time with the time in the class archive.
@@ -57,7 +57,7 @@ def build_image(client: docker.DockerClient, kafka: str, note: Callable[[str], N
     """
     parse_version(kafka)
     (release,) = releases.ensure([kafka])
-    with unwinding(), _exclusive_build(note), tempfile.TemporaryDirectory(prefix="ebbtide-image-") as scratch:
+    with unwind_on_signals(), _exclusive_build(note), tempfile.TemporaryDirectory(prefix="ebbtide-image-") as scratch:
         note(f"{own_reference(kafka)}: trimming Java")
         rootfs = Path(scratch, "rootfs")
         make_rootfs(rootfs)
@@ -147,7 +147,7 @@ def _remove_left_overs_at_the_end(client: docker.DockerClient) -> Iterator[None]
     try:
         yield
     finally:
-        with held_back():
+        with defer_signals():
             remove_left_overs(client)
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from ebbtide.command import COMMAND
 from ebbtide.errors import HarnessError
-from ebbtide.powers import held, with_sudo
+from ebbtide.privileges import current_privileges, sudo_command
 
 
 class PrivilegeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ def rerun_with_privileges(request: PrivilegeRequest, argv: Sequence[str]) -> int
     Returns None when this process goes on: it has the privileges already, or the verb can do without them. Raises
     `HarnessError` with everything that is missing on each way, and how to fix it.
     """
-    if held() != "none":
+    if current_privileges() != "none":
         return None
     from cluster.privileges import helper_container, user_namespace
 
@@ -58,7 +58,7 @@ def rerun_with_privileges(request: PrivilegeRequest, argv: Sequence[str]) -> int
         "a cluster needs root, a Docker daemon or user namespaces, and none is available",
         where=f"user {os.geteuid()}",
         got="; ".join(refusal.what + (f" ({refusal.got})" if refusal.got else "") for refusal in refusals),
-        next=f"one of: {with_sudo()}; " + "; ".join(refusal.next for refusal in refusals if refusal.next),
+        next=f"one of: {sudo_command()}; " + "; ".join(refusal.next for refusal in refusals if refusal.next),
     )
 
 

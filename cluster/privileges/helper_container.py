@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cluster.host.processes import ProcessId, identify, is_alive
-from ebbtide.command import program
+from ebbtide.command import module_command
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.places import cache_dir, state_dir
 
@@ -126,7 +126,7 @@ class Helper:
                     str(process.pid),
                     process.boot_id,
                     os.readlink("/proc/self/ns/mnt"),
-                    *program("cluster.privileges.helper_inside"),
+                    *module_command("cluster.privileges.helper_inside"),
                     msgspec.json.encode(order).decode(),
                 ],
                 name=f"ebbtide-helper-{process.pid}-{os.urandom(3).hex()}",

@@ -24,7 +24,7 @@ import msgspec
 from cluster.host.processes import is_alive
 from cluster.privileges.helper_container import Order
 from ebbtide.errors import ExitCode
-from ebbtide.powers import MARKER
+from ebbtide.privileges import PRIVILEGES_VARIABLE
 
 _SYS_PIDFD_GETFD = 438
 """The same number on every architecture except alpha; glibc has a wrapper for it from 2.36 on."""
@@ -53,7 +53,7 @@ def main(order: Order) -> int:
         stdin=streams[0],
         stdout=streams[1],
         stderr=streams[2],
-        env={**environment, MARKER: "helper container"},
+        env={**environment, PRIVILEGES_VARIABLE: "helper container"},
         start_new_session=True,
     )
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -21,9 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ebbtide.command import program
+from ebbtide.command import module_command
 from ebbtide.errors import ExitCode
-from ebbtide.powers import MARKER
+from ebbtide.privileges import PRIVILEGES_VARIABLE
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWUSER = 0x10000000
@@ -75,15 +75,15 @@ def remedy(sysctls: Path = Path("/proc/sys")) -> str:
 def rerun(command: Sequence[str]) -> NoReturn:
     """Replace this process by `command`, run as root of namespaces of its own.
 
-    The command's environment has the marker of `ebbtide.powers`.
+    The environment of the command then has `PRIVILEGES_VARIABLE`.
     """
     sys.stdout.flush()
-    environment: Mapping[str, str] = {**os.environ, MARKER: "user namespace"}
+    environment: Mapping[str, str] = {**os.environ, PRIVILEGES_VARIABLE: "user namespace"}
     os.execve(sys.executable, _command(command), environment)
 
 
 def _command(command: Sequence[str]) -> list[str]:
-    return [*program("cluster.privileges.user_namespace"), *command]
+    return [*module_command("cluster.privileges.user_namespace"), *command]
 
 
 def main(command: Sequence[str]) -> int:

@@ -14,7 +14,7 @@ import msgspec
 from cluster.host.ledger import Ledger
 from cluster.runtime.base import PowerLossMethod, Runtime
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
-from ebbtide.powers import held
+from ebbtide.privileges import current_privileges
 from ebbtide.scenario.model import ClusterSpec
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def choose_runtime(asked: Asked, kafka: str, image: str | None, note: Callable[[
         return LocalChoice()
     if asked == "docker" or image is not None:
         return _choose_docker(kafka, image, note)
-    if held() == "user namespace":
+    if current_privileges() == "user namespace":
         return LocalChoice(reason="a user namespace cannot enter the namespaces of a Docker daemon's containers")
     try:
         return _choose_docker(kafka, None, note)
@@ -136,7 +136,7 @@ def _choose_docker(kafka: str, asked: str | None, note: Callable[[str], None]) -
     from cluster.host.containers import docker_errors, docker_host, open_client
     from cluster.images import build_image, find_image, why_not_buildable
 
-    if held() == "user namespace":
+    if current_privileges() == "user namespace":
         raise _unreachable_error("root's privileges end at the user namespace")
     if not docker_host().startswith("unix://"):
         raise _unreachable_error(f"DOCKER_HOST={docker_host()}")

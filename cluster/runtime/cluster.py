@@ -39,12 +39,12 @@ from cluster.wire.tap import Taps
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.kraft.quorum import QuorumLogs
 from ebbtide.logs.segments import METADATA_FOLDER, partition_folders
-from ebbtide.namespaces import in_namespace
+from ebbtide.namespaces import call_in_namespace
 from ebbtide.properties_file import render
 from ebbtide.record.files import LOGS_DIR
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.roles import CLIENTS
-from ebbtide.signals import held_back
+from ebbtide.signals import defer_signals
 from ebbtide.waiting import wait_until
 
 FORMAT_TIMEOUT_S = 60.0
@@ -268,7 +268,7 @@ class HostRuntime(ABC):
 
         Never raises for what is already gone. Raises `HarnessError` when something on the host could not be undone.
         """
-        with held_back():
+        with defer_signals():
             for process in self._processes.values():
                 process.kill()
             self.wire.close()
@@ -375,7 +375,7 @@ class HostRuntime(ABC):
             socket.create_connection((node.address, port), timeout=0.5).close()
 
         try:
-            in_namespace(self._namespace(node.id), connect)
+            call_in_namespace(self._namespace(node.id), connect)
         except OSError:
             return False
         return True

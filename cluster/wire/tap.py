@@ -18,9 +18,9 @@ from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
 from cluster.host.packet_filter import nft
 from cluster.wire.messages import CONTROL, Arm, Command, Release, Rule, WireEvent
-from ebbtide.command import program
+from ebbtide.command import module_command
 from ebbtide.errors import HarnessError
-from ebbtide.namespaces import in_namespace
+from ebbtide.namespaces import call_in_namespace
 from ebbtide.record.files import to_read
 from ebbtide.waiting import wait_until
 
@@ -50,7 +50,7 @@ class Tap:
         self._output = output
         self._in = b""
         self._control: socket.socket | None = None
-        argv = [*program("cluster.wire.program"), "--port", str(PORT), "--mark", str(MARK)]
+        argv = [*module_command("cluster.wire.program"), "--port", str(PORT), "--mark", str(MARK)]
         self._child: Child = start_child(ledger, argv, name=name, output=output, namespace=namespace)
 
     def redirect(self, ports: Collection[int]) -> None:
@@ -110,7 +110,7 @@ class Tap:
             return control
 
         try:
-            return in_namespace(self._namespace, connect)
+            return call_in_namespace(self._namespace, connect)
         except ConnectionRefusedError:
             return None
 

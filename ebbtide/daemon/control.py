@@ -18,7 +18,7 @@ import msgspec
 from ebbtide.daemon.messages import AskStatus, ClusterStatus, Down, Reply, Request
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.places import state_dir
-from ebbtide.powers import held
+from ebbtide.privileges import current_privileges
 from ebbtide.scenario.check import suggestion
 from ebbtide.scenario.plain import write_text
 
@@ -51,7 +51,7 @@ def listening(name: str) -> Iterator[socket.socket]:
             server.bind(short)
         finally:
             os.umask(mask)
-        if held() == "helper container":
+        if current_privileges() == "helper container":
             # Root made it for the user whose folder it is in.
             owner = folder.stat()
             os.chown(path, owner.st_uid, owner.st_gid)

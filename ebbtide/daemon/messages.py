@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
-from ebbtide.powers import Powers
+from ebbtide.privileges import Privileges
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import StepSpec, TopicSpec
 
@@ -25,7 +25,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     kafka: str
     runtime: str
     power_loss_method: str
-    powers: Powers
+    powers: Privileges
     bootstrap: tuple[str, ...]
     namespace: str
     nodes: dict[str, str]

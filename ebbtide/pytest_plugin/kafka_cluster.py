@@ -102,9 +102,9 @@ class Breakable:
 
         Threads that are started inside stay there, a Kafka client's among them. Takes root; any user can `run`.
         """
-        from ebbtide.namespaces import inside
+        from ebbtide.namespaces import enter_namespace
 
-        with inside(Path(self._status.namespace)):
+        with enter_namespace(Path(self._status.namespace)):
             yield
 
     def run(self, command: Sequence[str], **how: Any) -> subprocess.CompletedProcess[str]:

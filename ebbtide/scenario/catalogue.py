@@ -7,31 +7,32 @@ from importlib import resources
 from pathlib import Path
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.check import suggestion
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load, parse
+from ebbtide.suggestions import did_you_mean, nearest_words
 
 
 def names() -> list[str]:
-    """Names of the shipped scenarios."""
+    """Return the names of the shipped scenarios, sorted."""
     return sorted(entry.name.removesuffix(".toml") for entry in _folder().iterdir() if entry.name.endswith(".toml"))
 
 
 def text_of(name: str) -> str:
-    """The TOML text of a shipped scenario; raises `UsageError` for an unknown one."""
+    """Return the TOML text of a shipped scenario. Raises `UsageError` for an unknown name."""
     known = names()
     if name not in known:
+        near = ", ".join(nearest_words(name, known)) or "a name that `ebbtide scenarios` lists"
         raise UsageError(
-            "unknown scenario",
+            f"unknown scenario{did_you_mean(name, known)}",
             got=repr(name),
-            allowed=", ".join(known) + ", or the path of a .toml file" + suggestion(name, known),
-            next="ebbtide scenarios",
+            allowed=f"{near}, or the path of a .toml file",
+            next=f"ebbtide scenarios    (lists all {len(known)})",
         )
     return (_folder() / f"{name}.toml").read_text("utf-8")
 
 
 def find(name_or_path: str) -> Scenario:
-    """A scenario, by the name of a shipped one or by path; a file is checked as one that its author wrote."""
+    """Find a scenario by the name of a shipped one or by path; a file is checked as its author's."""
     path = Path(name_or_path)
     if path.suffix == ".toml" or path.is_file():
         return load(path, next=f"ebbtide validate {shlex.quote(str(path))}", strict=True)
@@ -39,14 +40,14 @@ def find(name_or_path: str) -> Scenario:
     named = name_or_path in names()
     if not named and file.is_file():
         raise UsageError(
-            f"no scenario of the catalogue, did you mean {file}?",
+            f"not a scenario of the catalogue, did you mean {file}?",
             got=repr(name_or_path),
             allowed="a name that `ebbtide scenarios` lists, or the path of a .toml file",
             next=f"ebbtide validate {shlex.quote(str(file))}",
         )
     if not named and path.is_dir():
         raise UsageError(
-            "a folder, and no scenario",
+            "this is a folder, not a scenario",
             got=repr(name_or_path),
             allowed="a name that `ebbtide scenarios` lists, or the path of a .toml file",
             next="ebbtide scenarios",

@@ -1,4 +1,4 @@
-"""`ebbtide analyze RUN...`: judge recorded runs, offline, without root and without a cluster."""
+"""`ebbtide analyze RUN...`: judges recorded runs, without root and without a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.command import Args, Command
-from harness.cli.crash import report
+from harness.cli.crash import write_crash_report
 
 if TYPE_CHECKING:
     from analysis.early_session import EarlySession
@@ -22,43 +22,43 @@ if TYPE_CHECKING:
     from analysis.report.summary import JudgedRun
 
 SIDE_BY_SIDE_MAX = 12
-"""More runs than these are told in a line each, as they are judged."""
+"""Above this number of runs, each gets one line as soon as it is judged."""
 
 _MASTER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
-"""What Spark takes for a master: it tells another one by the traceback of a JVM that does not start."""
+"""The masters that Spark accepts; for another one, a JVM fails to start and prints a traceback."""
 
 
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
-        "Judge run records: writes verdict.json, report.html and anomalies/ into each. Needs no root and no "
-        "cluster. The exit code is the worst of all: a record that cannot be read (4) does not "
-        "stop the others from being judged, nor does one that contradicts (1) or proves nothing (2)."
+        "Judge run records, and write verdict.json, report.html and anomalies/ into each. Needs neither root nor a "
+        "cluster. Judges every record, even after one that cannot be read. The exit code is the worst of all: 4 if a "
+        "record cannot be read, 1 if one is contradicted, 2 if one is inconclusive."
     )
     command.argument(
         "runs",
         many=True,
         metavar="RUN",
-        completes=completing.record,
-        help="a run record, e.g. runs/<run_id>, or a folder of any number of them, e.g. runs; also the address of "
-        "either on a Hadoop file system, e.g. hdfs://namenode/runs; $HADOOP_CONF_DIR and $SPARK_CONF_DIR apply",
+        completes=completing.complete_record,
+        help="a run record, e.g. runs/<run_id>, or a folder of records, e.g. runs. Addresses of a Hadoop file system "
+        "work too, e.g. hdfs://namenode/runs; $HADOOP_CONF_DIR and $SPARK_CONF_DIR apply",
     )
     command.flag("--json", help="print each verdict.json as one line instead of a table")
     command.option(
         "--master",
         metavar="URL",
         default=None,
-        help="the Spark master (default: this machine); records named by path must be visible to its workers",
+        help="the Spark master (default: this machine). Its workers must see records that are named by path",
     )
     return command
 
 
 def run(args: Args) -> ExitCode:
-    """Judge each record once, however often it is named; returns the worst exit code. Raises `UsageError`."""
+    """Judge each record once, and return the worst exit code. Raises `UsageError`."""
     if args.master is not None and not _MASTER.fullmatch(args.master):
         allowed = "local[N], spark://HOST:PORT, yarn or k8s://..."
-        raise UsageError("no Spark master", where="--master", got=repr(args.master), allowed=allowed)
-    places = [place_of(named) for named in args.runs]
+        raise UsageError("not a Spark master", where="--master", got=repr(args.master), allowed=allowed)
+    places = [path_or_address(text) for text in args.runs]
     found = [record for place in places if isinstance(place, Path) for record in records_in(place)]
     records: dict[Path, Path] = {}
     for record in found:
@@ -67,31 +67,31 @@ def run(args: Args) -> ExitCode:
     return judge_all([*records.values()], addresses=addresses, as_json=args.json, master=args.master)
 
 
-def place_of(named: str) -> Path | str:
-    """A path, also given as a file:// address as Spark writes them, or an address of another file system.
+def path_or_address(text: str) -> Path | str:
+    """Return the path of a local folder, also of a file:// address, or the address as it is.
 
-    Raises `UsageError` for a file of another host.
+    Raises `UsageError` for a file:// address of another host.
     """
-    address = urlsplit(named)
-    if "://" not in named:
-        return Path(named)
+    address = urlsplit(text)
+    if "://" not in text:
+        return Path(text)
     if address.scheme != "file":
-        return named
+        return text
     if address.netloc not in ("", "localhost"):
-        raise UsageError("a file of another host", where=named, allowed="a path, or file:///path")
+        raise UsageError("this file is on another host", where=text, allowed="a path, or file:///path")
     return Path(unquote(address.path))
 
 
 def records_in(path: Path) -> list[Path]:
-    """A record itself, or the runs in a folder that is none (or in its `runs`), by name; not those still going.
+    """Return the record at `path`, or the finished runs in this folder or in its `runs`, by name.
 
-    Raises `UsageError` when all of them are.
+    Raises `UsageError` if every run in the folder is still running.
     """
     from ebbtide.record.files import is_going
     from ebbtide.record.manifest import MANIFEST, is_plain_cluster, read_manifest, records_of
 
     def is_run(record: Path) -> bool:
-        """A damaged one is told when its turn comes."""
+        """Whether there is a run to judge; a damaged record is reported when it is judged."""
         with contextlib.suppress(EbbtideError):
             return not is_plain_cluster(read_manifest(record))
         return True
@@ -100,14 +100,14 @@ def records_in(path: Path) -> list[Path]:
         return [path]
     found = records_of(path) or records_of(path / "runs")
     runs = [record for record in found if is_run(record)] or found or [path]
-    going = [record for record in runs if is_going(record)]
-    if len(going) == len(runs):
+    running = [record for record in runs if is_going(record)]
+    if len(running) == len(runs):
         raise UsageError(
-            "every run in this folder is still going", where=str(path), next=f"ebbtide runs {shlex.quote(str(path))}"
+            "every run in this folder is still running", where=str(path), next=f"ebbtide runs {shlex.quote(str(path))}"
         )
-    for record in going:
-        print(f"{record}: still going, and left out", file=sys.stderr)
-    return [record for record in runs if record not in going]
+    for record in running:
+        print(f"{record}: still running, so it is not judged", file=sys.stderr)
+    return [record for record in runs if record not in running]
 
 
 def judge_all(
@@ -120,8 +120,8 @@ def judge_all(
 ) -> ExitCode:
     """Judge each record, print verdicts as JSON lines or a table, and return the worst exit code.
 
-    `addresses`: of more records on other file systems, or of folders of them. `early`: a session that may have been
-    begun already.
+    `addresses` name more records, or folders of records, on other file systems. `early` is a Spark session that may
+    have started already.
     """
     import msgspec
 
@@ -137,7 +137,7 @@ def judge_all(
         try:
             read_run(record)
         except EbbtideError as error:
-            codes.add(complain(str(record), error))
+            codes.add(print_error(str(record), error))
         else:
             readable.append(record)
     done: list[JudgedRun] = []
@@ -145,10 +145,10 @@ def judge_all(
         from analysis.reconcile.files import rows_of
         from analysis.reconcile.session import is_first_session, session
         from analysis.remote.record import RemoteStore
-        from ebbtide.signals import unwinding
+        from ebbtide.signals import unwind_on_signals
 
         first = is_first_session()
-        with unwinding(), shown_progress() as progress:
+        with unwind_on_signals(), shown_progress() as progress:
             if not addresses:
                 progress.found(len(readable), first=first)
             progress.stage("starting Spark")
@@ -160,13 +160,13 @@ def judge_all(
                 remote: dict[Path, RemoteRecord] = {}
                 if addresses:
                     store = stack.enter_context(RemoteStore(spark))
-                    remote = {one.folder: one for one in _found(store, addresses, codes)}
+                    remote = {one.folder: one for one in _remote_records(store, addresses, codes)}
                     if readable or remote:
                         progress.found(len(readable) + len(remote), first=first)
                 for record, verdict in judge_many([*readable, *remote], spark, progress.stage, remote):
                     named = str(remote.get(record, record))
                     if isinstance(verdict, EbbtideError):
-                        codes.add(complain(named, verdict))
+                        codes.add(print_error(named, verdict))
                     else:
                         codes.add(EXIT_OF_OUTCOME[verdict.outcome])
                         if as_json:
@@ -177,23 +177,23 @@ def judge_all(
                             done.append(judged_run(record, verdict, named=named))
                     progress.judged(record)
     if done:
-        _tell(done)
+        _print_summary(done)
     return ExitCode.worst(codes)
 
 
-def _found(store: RemoteStore, addresses: Iterable[str], codes: set[ExitCode]) -> list[RemoteRecord]:
-    """The records at some addresses; what is wrong with an address is said at once, and `codes` has its exit code."""
+def _remote_records(store: RemoteStore, addresses: Iterable[str], codes: set[ExitCode]) -> list[RemoteRecord]:
+    """Return the records at some addresses; print the error of a wrong address, and add its code to `codes`."""
     found: list[RemoteRecord] = []
     for address in addresses:
         try:
             found += store.records_in(address)
         except EbbtideError as error:
-            codes.add(complain(address, error))
+            codes.add(print_error(address, error))
     return found
 
 
-def complain(record: str, error: EbbtideError) -> ExitCode:
-    """Say on stderr why a record cannot be judged; of a bug also where its traceback is."""
+def print_error(record: str, error: EbbtideError) -> ExitCode:
+    """Print why a record cannot be judged, and for a bug where its traceback is."""
     from analysis.judging.many_records import Bug
     from ebbtide.record.manifest import NoRecord
 
@@ -202,12 +202,12 @@ def complain(record: str, error: EbbtideError) -> ExitCode:
     named = error.where is not None and error.where.startswith(record)
     print(f"error: {'' if named else f'{record}: '}{error.render()}", file=sys.stderr)
     if isinstance(error, Bug):
-        print(report(error.error), file=sys.stderr)
+        print(write_crash_report(error.error), file=sys.stderr)
     return error.exit_code
 
 
-def _tell(runs: list[JudgedRun]) -> None:
-    """The runs side by side, then the reasons of each and where to look on."""
+def _print_summary(runs: list[JudgedRun]) -> None:
+    """Print the runs side by side, then the reasons for each verdict and its report."""
     from analysis.report.summary import summary_table, summary_text
     from ebbtide.record.files import is_run_id
 

@@ -1,4 +1,4 @@
-"""`ebbtide cluster up|status|topic|exec|down`: a cluster for experiments by hand, which outlives the command."""
+"""`ebbtide cluster up|status|topic|exec|down`: a cluster for experiments by hand."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from harness.cli import completing
 from harness.cli.cluster_options import (
-    add_cluster,
-    add_cluster_before,
+    add_cluster_option,
+    add_cluster_option_of_group,
     add_cluster_options,
     named_cluster,
     release_of,
@@ -39,27 +39,35 @@ _EXAMPLES = """examples:
 def command() -> Group:
     """Declare the verb's arguments."""
     group = Group(
-        "A cluster for experiments by hand. It stays up until `ebbtide cluster down`.",
+        "Start a cluster for experiments by hand. It runs until `ebbtide cluster down`.",
         epilog=_EXAMPLES,
         dest="action",
         metavar="ACTION",
     )
-    add_cluster_before(group)
-    _add_up(group.action("up", help="bring a cluster up, and say how to reach it"))
-    status = group.action("status", help="the clusters that are up, their nodes and partitions")
-    add_cluster(status, "only this one", by_position=True)
-    status.flag("--json", help="print one JSON object a line")
-    execute = group.action("exec", help="run a command where the cluster's clients are", verbatim=True)
-    add_cluster(execute)
-    execute.argument("command", many=True, needed=False, metavar="-- CMD", help="EBBTIDE_BOOTSTRAP names the brokers")
+    add_cluster_option_of_group(group)
+    _add_up(group.action("up", help="start a cluster, and say how to reach it"))
+    status = group.action("status", help="show the running clusters, their nodes and partitions")
+    add_cluster_option(status, "show only this cluster", by_position=True)
+    status.flag("--json", help="print one JSON object for each cluster, one a line")
+    execute = group.action("exec", help="run a command in the network of the cluster's clients", verbatim=True)
+    add_cluster_option(execute)
+    execute.argument(
+        "command",
+        many=True,
+        needed=False,
+        metavar="-- CMD",
+        help="the command; EBBTIDE_BOOTSTRAP has the brokers' addresses",
+    )
     topic = group.action("topic", help="create a topic")
     topic.argument("topic", metavar="TOPIC")
-    topic.option("--partitions", type=int, default=1, metavar="N", help="(1)")
-    topic.option("--replication-factor", type=int, default=3, metavar="N", help="(3)")
-    topic.option("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (2)")
-    add_cluster(topic)
-    down = group.action("down", help="end a cluster and undo everything it made on this host")
-    add_cluster(down, by_position=True)
+    topic.option("--partitions", type=int, default=1, metavar="N", help="number of partitions (default: 1)")
+    topic.option(
+        "--replication-factor", type=int, default=3, metavar="N", help="replicas of each partition (default: 3)"
+    )
+    topic.option("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (default: 2)")
+    add_cluster_option(topic)
+    down = group.action("down", help="stop a cluster, and undo everything that it made on this host")
+    add_cluster_option(down, by_position=True)
     return group
 
 
@@ -68,32 +76,32 @@ def _add_up(command: Command) -> None:
         "scenario",
         needed=False,
         metavar="SCENARIO",
-        completes=completing.scenario_or_file,
-        help="its cluster, topics and clients are brought up, and its steps left to you; `down` then reads everything, "
-        "and `ebbtide analyze` judges the record",
+        completes=completing.complete_scenario_or_file,
+        help="start the cluster, topics and clients of this scenario, but run none of its steps. `down` then completes "
+        "the record, and `ebbtide analyze` judges it",
     )
     command.option(
         "--kafka",
         metavar="RELEASE",
-        completes=completing.release,
-        help="default: the scenario's first, or the newest known",
+        completes=completing.complete_release,
+        help="the release (default: the scenario's first, or the newest that Ebbtide knows)",
     )
-    command.option("--brokers", type=int, metavar="N", help="1 to 6 (3)")
-    command.option("--controllers", type=int, metavar="N", help="1 or 3 (1)")
-    command.option("--name", metavar="NAME", help="what to call it (cluster-1, cluster-2, ...)")
-    command.option("--seed", type=int, help="draw what the scenario leaves open from this (default: a new one)")
-    command.flag("--wire", help="put a proxy before every node, so that requests can be held on the wire")
+    command.option("--brokers", type=int, metavar="N", help="number of brokers, 1 to 6 (default: 3)")
+    command.option("--controllers", type=int, metavar="N", help="number of controllers, 1 or 3 (default: 1)")
+    command.option("--name", metavar="NAME", help="the cluster's name (default: cluster-1, cluster-2, ...)")
+    command.option("--seed", type=int, help="the seed of all random choices (default: a new one)")
+    command.flag("--wire", help="put a proxy in front of every node, which wire faults need")
     command.flag(
         "--keep-cluster",
-        help="with SCENARIO: after the first `down` its record is complete, and the cluster stays until the next",
+        help="with SCENARIO: the first `down` completes the record, and the second one stops the cluster",
     )
-    command.flag("--foreground", help="stay until the cluster ends; Ctrl-C ends it")
-    command.flag("--tied", help="with --foreground: end it when standard input ends")
+    command.flag("--foreground", help="stay in the foreground until the cluster stops; Ctrl-C stops it")
+    command.flag("--tied", help="with --foreground: stop the cluster when standard input ends")
     add_cluster_options(command)
 
 
-def powers(args: Args) -> PrivilegeRequest | None:
-    """The owner takes them, and a command that has to enter what root made for this user."""
+def privileges(args: Args) -> PrivilegeRequest | None:
+    """The daemon needs privileges, and so does `exec` in namespaces that root made for this user."""
     if args.action == "up" and args.foreground:
         from ebbtide.daemon.control import sockets_dir
 
@@ -106,10 +114,10 @@ def powers(args: Args) -> PrivilegeRequest | None:
 
 
 def run(args: Args) -> ExitCode:
-    """Do what the action says."""
+    """Run the action that was typed."""
     match args.action:
         case "up":
-            return _own(args) if args.foreground else _up(args)
+            return _run_daemon(args) if args.foreground else _up(args)
         case "status":
             return _status(named_cluster(args), as_json=args.json)
         case "exec":
@@ -132,11 +140,11 @@ def _up(args: Args) -> ExitCode:
         return ExitCode(ended.code) if ended.code in list(ExitCode) else ExitCode.HARNESS_FAILED
     owner.let_go()
     print()
-    _tell(status)
+    _print_status(status)
     return ExitCode.AS_PREDICTED
 
 
-def _own(args: Args) -> ExitCode:
+def _run_daemon(args: Args) -> ExitCode:
     from rich.console import Console
 
     from ebbtide.daemon.control import new_name
@@ -170,18 +178,23 @@ def _scenario(args: Args) -> Scenario:
     from harness.daemon.plain_scenario import plain_scenario
 
     if (name := named_cluster(args)) is not None:
-        raise UsageError("up brings a new cluster up", where="--cluster", got=name, next=f"--name {shlex.quote(name)}")
+        raise UsageError(
+            "up starts a new cluster, so it takes --name",
+            where="--cluster",
+            got=name,
+            next=f"--name {shlex.quote(name)}",
+        )
     if args.keep_cluster and args.scenario is None:
-        raise UsageError("a plain cluster has no run to be kept after", where="--keep-cluster")
+        raise UsageError("a cluster without a scenario has no run after which to keep it", where="--keep-cluster")
     if args.scenario is not None:
         found = catalogue.find(args.scenario)
         for option, said in (("brokers", found.cluster.brokers), ("controllers", found.cluster.controllers)):
             if (got := getattr(args, option)) is not None:
                 raise UsageError(
-                    f"the scenario says how many {option}",
+                    f"the scenario sets the number of {option}",
                     where=f"--{option}",
                     got=str(got),
-                    allowed=f"{said}, as {args.scenario} says",
+                    allowed=f"{said}, as in {args.scenario}",
                     next=f"ebbtide cluster up {shlex.quote(args.scenario)}",
                 )
         kafka = found.kafka[0] if args.kafka is None else release_of(args.kafka)
@@ -192,7 +205,7 @@ def _scenario(args: Args) -> Scenario:
     if not 1 <= brokers <= MAX_BROKERS:
         raise UsageError("out of range", where="--brokers", got=str(brokers), allowed=f"1 to {MAX_BROKERS}")
     if controllers not in (1, 3):
-        raise UsageError("not a quorum size", where="--controllers", got=str(controllers), allowed="1 or 3")
+        raise UsageError("not a possible number of controllers", where="--controllers", got=str(controllers), allowed="1 or 3")
     return plain_scenario(kafka, ClusterSpec(brokers=brokers, controllers=controllers))
 
 
@@ -207,7 +220,7 @@ def _status(name: str | None, *, as_json: bool) -> ExitCode:
             print(msgspec.json.encode(status).decode())
         else:
             print("\n" if number else "", end="")
-            _tell(status)
+            _print_status(status)
             for node, state in status.nodes.items():
                 print(f"  {node:<16}{state}")
             for line in status.partitions:
@@ -215,12 +228,12 @@ def _status(name: str | None, *, as_json: bool) -> ExitCode:
             for line in status.broken:
                 print(f"  broken:   {line}")
     if not found and not as_json:
-        print(f"no cluster is up\nnext: {NONE_UP}")
+        print(f"no cluster is running\nnext: {NONE_UP}")
     return ExitCode.AS_PREDICTED
 
 
-def _tell(status: ClusterStatus) -> None:
-    """What there is to know of a cluster to use it."""
+def _print_status(status: ClusterStatus) -> None:
+    """Print how to reach, break and stop a cluster."""
     from harness.daemon.client_place import namespace_prefix
 
     brokers = sum(name.startswith("broker") for name in status.nodes)
@@ -250,12 +263,14 @@ def _topic(args: Args) -> ExitCode:
 
 
 def _exec(name: str | None, command: Sequence[str]) -> None:
-    """Become the command."""
+    """Replace this process by the command."""
     from ebbtide.daemon.control import only
     from harness.daemon.client_place import client_environment, namespace_prefix
 
     if not command:
-        raise UsageError("no command", allowed="ebbtide cluster exec -- CMD", next="ebbtide cluster exec --help")
+        raise UsageError(
+            "exec needs a command", allowed="ebbtide cluster exec -- CMD", next="ebbtide cluster exec --help"
+        )
     status = only(name)
     whole = [*namespace_prefix(status), *command]
     sys.stdout.flush()

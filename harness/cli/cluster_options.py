@@ -1,4 +1,4 @@
-"""The options of every verb that runs scenarios on clusters: where records go, which runtime, how power is lost."""
+"""The options that verbs share: clusters, releases, budgets, jobs and feature levels."""
 
 from __future__ import annotations
 
@@ -20,63 +20,67 @@ if TYPE_CHECKING:
 
 
 def add_cluster_options(command: Command) -> None:
-    """Declare them."""
+    """Declare the options of every verb that runs scenarios on clusters."""
     command.option(
         "--runs",
         type=Path,
         default=Path("runs"),
         metavar="DIR",
-        completes=completing.folders,
-        help="where records go (./runs)",
+        completes=completing.complete_folder,
+        help="the folder for run records (default: ./runs)",
     )
     command.option(
         "--runtime",
         choices=("auto", "docker", "local"),
         default="auto",
-        help="where the nodes run: docker (containers), local (processes of this host), auto: docker where a daemon "
-        "answers and has an image of the release or can be given one (default)",
+        help="where the nodes run: docker (containers) or local (processes of this host). auto, the default, means "
+        "docker if a Docker daemon answers and has or can build an image of the release",
     )
-    command.option("--image", metavar="REF", help="the Docker image to take, such as apache/kafka:3.9.1")
+    command.option("--image", metavar="REF", help="the Docker image to use, such as apache/kafka:3.9.1")
     command.option(
         "--power-loss",
         choices=("auto", "fs-shutdown", "truncate"),
         default="auto",
-        help="how power is lost: fs-shutdown (what was not fsynced is gone), truncate (logs are cut back to their "
-        "recovery points, the worst case), auto: fs-shutdown where the host can (default)",
+        help="what a power loss does: fs-shutdown loses everything that was not fsynced; truncate cuts logs back to "
+        "their recovery points, the worst case. auto, the default, means fs-shutdown if the host supports it",
     )
     command.flag(
         "--keep-write-back",
-        help="let the kernel write dirty pages back during the run: a power loss may then lose nothing",
+        help="let the kernel write dirty pages back during the run; a power loss may then lose nothing",
     )
 
 
-_WHICH = "which, if several are up"
+_WHICH_CLUSTER = "the cluster to use, if several are running"
 
 
-def add_cluster_before(group: Group) -> None:
-    """Declare --cluster of a group of subcommands: it may stand before the subcommand, too."""
-    group.option("--cluster", dest="cluster_before", metavar="NAME", help=_WHICH, completes=completing.cluster)
+def add_cluster_option_of_group(group: Group) -> None:
+    """Declare --cluster of a group, so that it may also come before the subcommand."""
+    group.option(
+        "--cluster", dest="cluster_before", metavar="NAME", help=_WHICH_CLUSTER, completes=completing.complete_cluster
+    )
 
 
-def add_cluster(command: Command, help: str = _WHICH, *, by_position: bool = False) -> None:
-    """Declare --cluster of a command for a cluster that is up; `by_position`: its name alone will do."""
-    command.option("--cluster", metavar="NAME", help=help, completes=completing.cluster)
+def add_cluster_option(command: Command, help: str = _WHICH_CLUSTER, *, by_position: bool = False) -> None:
+    """Declare --cluster of a command; with `by_position` the name alone is enough."""
+    command.option("--cluster", metavar="NAME", help=help, completes=completing.complete_cluster)
     if by_position:
         command.argument(
             "cluster_alone",
             needed=False,
             metavar="NAME",
             help="the same as --cluster NAME",
-            completes=completing.cluster,
+            completes=completing.complete_cluster,
         )
 
 
 def named_cluster(args: Args) -> str | None:
-    """The cluster that was named, however it was; None: the only one. Raises `UsageError` where there are two."""
+    """Return the cluster that was named; None means the only one. Raises `UsageError` for two names."""
     ways = ("cluster_before", "cluster", "cluster_alone")
     names = list(dict.fromkeys(name for way in ways if (name := getattr(args, way, None)) is not None))
     if len(names) > 1:
-        raise UsageError("two clusters are named", where="--cluster", got=", ".join(names), allowed="one of them")
+        raise UsageError(
+            "the command names two clusters", where="--cluster", got=", ".join(names), allowed="one of them"
+        )
     return names[0] if names else None
 
 
@@ -87,12 +91,12 @@ def add_jobs_option(command: Command) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="runs at once, each in a process and on a cluster of its own (default 1); two share two cores well",
+        help="how many runs go on at once, each on its own cluster (default 1); two CPU cores are enough for two",
     )
 
 
 def jobs_of(args: Args) -> int:
-    """What was typed. Raises `UsageError`, and `HarnessError` where memory is short of so many clusters."""
+    """Return --jobs. Raises `UsageError`, or `HarnessError` if memory is too small for these clusters."""
     from cluster.doctor import require_memory
 
     jobs: int = args.jobs
@@ -104,16 +108,16 @@ def jobs_of(args: Args) -> int:
 
 
 def budget_s_of(args: Args) -> float:
-    """Seconds of `--budget`, as 2h, 90m or 30s. Raises `UsageError`."""
+    """Return --budget (2h, 90m, 30s) in seconds. Raises `UsageError`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", args.budget.strip())
     if match is None or float(match[1]) == 0:
         allowed = "a number with its unit: 2h, 90m, 30s"
-        raise UsageError("not a budget of time", where="--budget", got=repr(args.budget), allowed=allowed)
+        raise UsageError("not a time budget", where="--budget", got=repr(args.budget), allowed=allowed)
     return float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
 
 
 def wanted_of(args: Args) -> Wanted:
-    """What was typed."""
+    """Return the options of `add_cluster_options` as typed."""
     from harness.runner.launch import Wanted
 
     return Wanted(
@@ -125,34 +129,38 @@ def wanted_of(args: Args) -> Wanted:
     )
 
 
-def words_of(text: str, where: str) -> list[str]:
-    """The words of a comma separated list, each once; none of an empty one.
+def split_list(text: str, where: str) -> list[str]:
+    """Return the words of a comma-separated list, each once; an empty list for an empty text.
 
-    Raises `UsageError` for a comma with no word on a side: an unset variable of a script must not halve a comparison.
+    Raises `UsageError` for a comma without a word on both sides: an unset variable in a script must not halve a
+    comparison.
     """
     words = [word.strip() for word in text.split(",")]
     if words == [""]:
         return []
     if not all(words):
-        raise UsageError("an empty word in a list", where=where, got=repr(text), allowed="a word between commas")
+        raise UsageError("the list has an empty word", where=where, got=repr(text), allowed="a word between commas")
     return list(dict.fromkeys(words))
 
 
 def releases_of(text: str) -> list[str]:
-    """The releases of a comma separated list, each once. Raises `UsageError` when it names none, or what is none."""
-    releases = words_of(text, "--kafka")
+    """Return the releases of a comma-separated list, each once.
+
+    Raises `UsageError` for an empty list, and for a word that is not a release.
+    """
+    releases = split_list(text, "--kafka")
     if not releases:
-        # An unset variable of a script must not start clusters of releases that nobody named.
-        raise UsageError("no Kafka release is named", where="--kafka", got=repr(text), allowed="such as 3.9.1,4.3.1")
+        # An unset variable in a script must not start clusters of releases that nobody named.
+        raise UsageError("--kafka names no release", where="--kafka", got=repr(text), allowed="such as 3.9.1,4.3.1")
     for release in releases:
         release_of(release)
     return releases
 
 
 def versions_of(words: Sequence[str]) -> list[str]:
-    """The releases of some words, each once, also those that commas separate, as --kafka takes them.
+    """Return the releases in these words, each once; a word may have several, separated by commas.
 
-    Raises `UsageError` for what is none.
+    Raises `UsageError` for a word that is not a release.
     """
     releases = " ".join(words).replace(",", " ").split()
     wanted = list(dict.fromkeys(releases or words))
@@ -162,21 +170,23 @@ def versions_of(words: Sequence[str]) -> list[str]:
 
 
 def release_of(text: str) -> str:
-    """The one release of --kafka. Raises `UsageError` for several, and for what is none."""
+    """Return the one release of --kafka. Raises `UsageError` for several, or for another word."""
     if "," in text:
-        raise UsageError("several releases", where="--kafka", got=repr(text), allowed="one release, such as 4.3.1")
+        raise UsageError(
+            "only one release is possible here", where="--kafka", got=repr(text), allowed="one release, such as 4.3.1"
+        )
     try:
         parse_version(text)
     except UsageError as error:
-        error.happened_at("--kafka")
+        error.add_where("--kafka")
         raise
     return text
 
 
 def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
-    """The scenario, formatted with the feature levels of `NAME=LEVEL` words over its own.
+    """Return the scenario with the feature levels of `NAME=LEVEL` words instead of its own.
 
-    Raises `Problems` with every word that is none.
+    Raises `Problems` for words that are not `NAME=LEVEL`.
     """
     from ebbtide.errors import COMMAND_LINE, Problems
     from ebbtide.scenario.admin_meaning import feature_known
@@ -198,6 +208,6 @@ def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
 
 
 def with_levels(scenario: Scenario, levels: Mapping[str, int]) -> Scenario:
-    """The scenario, formatted with these feature levels over its own."""
+    """Return the scenario with these feature levels instead of its own."""
     cluster = scenario.cluster
     return replace(scenario, cluster=replace(cluster, features={**cluster.features, **levels}))

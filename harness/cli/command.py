@@ -1,7 +1,7 @@
-"""What a verb declares: a Click command whose mistakes are all reported at once, as `UsageError`s.
+"""Click commands that report all mistakes of a command line at once, as `UsageError`s.
 
 A verb's module has `command() -> Command | Group`, which declares its arguments, and `run(args) -> ExitCode`. Invoking
-a command does not run the verb: it returns what was typed (`Typed`), and `harness.cli.main` carries that out.
+a command does not run the verb. It returns a `Typed` command line, which `harness.cli.main` runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ebbtide.errors import UsageError
-from harness.cli.mistakes import did_you_mean, raise_together
+from ebbtide.suggestions import allowed_words, did_you_mean
+from harness.cli.mistakes import raise_together
 from harness.cli.parameters import Argument, Option, completer_for, mistakes_of, name_in_usage, value_type
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class Args:
-    """The values that were typed, by name; `argv` is the command line itself."""
+    """The typed values by name; `argv` is the command line itself."""
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)
@@ -37,14 +38,14 @@ class Args:
 
 
 class Typed(NamedTuple):
-    """A command line that can be carried out; `command_path` is what stands before its arguments."""
+    """A valid command line; `command_path` is the part before its arguments."""
 
     args: Args
     command_path: str
 
 
-class _Declaring(click.Command):
-    """What commands and groups have in common: how they are declared, read and shown."""
+class _CommandBase(click.Command):
+    """How commands and groups declare parameters and print help."""
 
     def __init__(self, description: str = "", *, epilog: str | None = None, **settings: Any) -> None:
         context = {**_SETTINGS, **settings.pop("context_settings", {})}
@@ -64,7 +65,7 @@ class _Declaring(click.Command):
         repeated: bool = False,
         completes: Completer | None = None,
     ) -> None:
-        """Declare an option with a value; `repeated`: every value that is given counts, and they are a tuple."""
+        """Declare an option with a value; a `repeated` option has a tuple of all its values."""
         name = dest or flag.removeprefix("--").replace("-", "_")
         option = Option(
             [name, flag],
@@ -79,7 +80,7 @@ class _Declaring(click.Command):
         self.params.append(option)
 
     def flag(self, flag: str, *, help: str, dest: str | None = None, default: bool | None = False) -> None:
-        """Declare an option without a value: True where it is given, else `default`."""
+        """Declare an option without a value: True if it is typed, else `default`."""
         name = dest or flag.removeprefix("--").replace("-", "_")
         self.params.append(Option([name, flag], is_flag=True, flag_value=True, default=default, help=help))
 
@@ -96,7 +97,7 @@ class _Declaring(click.Command):
         many: bool = False,
         completes: Completer | None = None,
     ) -> None:
-        """Declare a word that no option goes with; `many`: all that are given, as a tuple."""
+        """Declare a positional argument; with `many` it has a tuple of all its words."""
         argument = Argument(
             [name],
             required=False,
@@ -114,7 +115,7 @@ class _Declaring(click.Command):
         formatter.write_usage(ctx.command_path, " ".join(self.collect_usage_pieces(ctx)), prefix="usage: ")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Several lines stand as they are written."""
+        """Print an epilog of several lines as it is; wrap one of a single line."""
         if self.epilog:
             formatter.write_paragraph()
             if "\n" in self.epilog:
@@ -127,13 +128,13 @@ class _Declaring(click.Command):
             if isinstance(param, (Option, Argument)) and param.needed:
                 source = ctx.get_parameter_source(str(param.name))
                 if source is not click.core.ParameterSource.COMMANDLINE:
-                    mistakes_of(ctx).lacks(param, name_in_usage(param))
+                    mistakes_of(ctx).note_missing(param, name_in_usage(param))
 
 
-class Command(_Declaring):
-    """A verb or an action, which takes no subcommand.
+class Command(_CommandBase):
+    """A verb or an action without subcommands.
 
-    `verbatim`: what follows the first word that is no option is another command's.
+    With `verbatim` the first positional word begins another command.
     """
 
     def __init__(self, description: str = "", *, epilog: str | None = None, verbatim: bool = False) -> None:
@@ -141,17 +142,17 @@ class Command(_Declaring):
         super().__init__(description, epilog=epilog, context_settings=context)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the words. Raises `UsageError`, or `Problems` that name every mistake."""
+        """Parse the words. Raises `UsageError`, or `Problems` with every mistake."""
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
         mistakes = mistakes_of(ctx)
-        surplus = super().parse_args(ctx, mistakes.words_to_read(ctx, args))
+        surplus = super().parse_args(ctx, mistakes.readable_words(ctx, args))
         self._note_missing(ctx)
         mistakes.raise_all(ctx, surplus)
         return surplus
 
     def invoke(self, ctx: click.Context) -> Typed:
-        """Return what was typed for this command and the groups that it belongs to."""
+        """Return the typed values of this command and of its groups."""
         values: dict[str, Any] = {}
         above: click.Context | None = ctx
         while above is not None:
@@ -162,8 +163,8 @@ class Command(_Declaring):
         return Typed(Args(**values), ctx.command_path)
 
 
-class Group(_Declaring, click.Group):
-    """A command that takes a subcommand, whose name is the value `dest`; the usage line calls it `metavar`."""
+class Group(_CommandBase, click.Group):
+    """A command with subcommands; `dest` gets the subcommand's name, `metavar` is for the usage line."""
 
     def __init__(self, description: str, *, dest: str, metavar: str, epilog: str | None = None) -> None:
         super().__init__(description, epilog=epilog, no_args_is_help=False)
@@ -178,18 +179,18 @@ class Group(_Declaring, click.Group):
         return command
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which they were declared."""
+        """Return the subcommands in the order of their declaration."""
         return list(self.commands)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*click.Command.collect_usage_pieces(self, ctx), f"{self.subcommand_metavar} ..."]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the words up to the subcommand. Raises `UsageError` or `Problems` where there is none."""
+        """Parse the words before the subcommand. Raises `UsageError` or `Problems` if it is missing."""
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
         mistakes = mistakes_of(ctx)
-        rest = super().parse_args(ctx, mistakes.words_to_read(ctx, args))
+        rest = super().parse_args(ctx, mistakes.readable_words(ctx, args))
         if mistakes.positions == 0:
             mistakes.missing.append(self.subcommand_metavar)
             mistakes.raise_all(ctx, allowed=", ".join(self.list_commands(ctx)))
@@ -198,20 +199,20 @@ class Group(_Declaring, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Raises `UsageError` for a subcommand that there is not: without it, nothing that follows can be read."""
+        """Find the subcommand. Raises `UsageError` for an unknown one, before the words after it are read."""
         if ctx.resilient_parsing or args[0] in self.list_commands(ctx):
             return super().resolve_command(ctx, args)
         known = self.list_commands(ctx)
         what = f"unknown {self.subcommand_metavar.lower()}{did_you_mean(args[0], known)}"
-        error = UsageError(what, got=args[0], allowed=", ".join(known))
+        error = UsageError(what, got=args[0], allowed=allowed_words(args[0], known))
         raise_together([*mistakes_of(ctx).values, error], ctx)
         raise error
 
 
 class LazyGroup(Group):
-    """A group of subcommands, each in a module of its own, which is imported when its subcommand is typed.
+    """A group whose subcommands have a module each, imported when the subcommand is typed.
 
-    `lines` has the line of each subcommand in this group's help; its module is `prefix` and its name.
+    `lines` has the help line of each subcommand; its module is `prefix` plus its name.
     """
 
     def __init__(self, description: str, lines: Mapping[str, str], prefix: str, **settings: Any) -> None:
@@ -220,24 +221,24 @@ class LazyGroup(Group):
         self._prefix = prefix
 
     def module(self, name: str) -> Any:
-        """The module of a subcommand."""
+        """Import and return the module of a subcommand."""
         return importlib.import_module(f"{self._prefix}{name}")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the help."""
+        """Return the subcommands in the order of the help."""
         return list(self._lines)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """What the module of the subcommand declares."""
+        """Return the command that the subcommand's module declares."""
         return self.module(cmd_name).command() if cmd_name in self._lines else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Their lines; no module is imported."""
+        """Print the help lines, without importing a module."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self._lines.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Their names, or options; no module is imported."""
+        """Complete names and options, without importing a module."""
         from click.shell_completion import CompletionItem
 
         names = [CompletionItem(name, help=line) for name, line in self._lines.items() if name.startswith(incomplete)]

@@ -1,4 +1,4 @@
-"""`ebbtide completion bash|zsh|fish`: the script that lets a shell complete the command."""
+"""`ebbtide completion bash|zsh|fish`: prints the script that completes the command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ebbtide.errors import ExitCode
 from harness.cli.command import Args, Command
 from harness.cli.completing import SHELLS
 
-_EXAMPLES = """put one of these where your shell starts:
+_EXAMPLES = """add one of these lines to the file that your shell reads at its start:
   eval "$(ebbtide completion bash)"        ~/.bashrc
   eval "$(ebbtide completion zsh)"         ~/.zshrc, after compinit
   ebbtide completion fish | source         ~/.config/fish/config.fish
@@ -16,21 +16,21 @@ _EXAMPLES = """put one of these where your shell starts:
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
-        "Print the script that lets a shell complete verbs, options, scenarios, Kafka releases, run records and the "
-        "clusters that are up.",
+        "Print the completion script of a shell. It completes verbs, options, scenarios, Kafka releases, run records "
+        "and running clusters.",
         epilog=_EXAMPLES,
     )
-    command.argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
+    command.argument("shell", metavar="SHELL", choices=SHELLS, help="one of " + ", ".join(SHELLS))
     return command
 
 
 def run(args: Args) -> ExitCode:
-    """Print the script."""
+    """Print the completion script."""
     from click.shell_completion import get_completion_class
 
-    from harness.cli.main import COMPLETE, root
+    from harness.cli.main import COMPLETE, root_command
 
     shell = get_completion_class(args.shell)
     assert shell is not None
-    print(shell(root(), {}, "ebbtide", COMPLETE).source(), end="")
+    print(shell(root_command(), {}, "ebbtide", COMPLETE).source(), end="")
     return ExitCode.AS_PREDICTED

@@ -1,4 +1,4 @@
-"""What a bug in Ebbtide leaves behind: a file with the traceback, and one line that names it."""
+"""Writes the traceback of a bug in Ebbtide to a file, and names that file in one line."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ebbtide.places import state_dir
 from ebbtide.version import version_text
 
 
-def report(error: BaseException) -> str:
-    """Write the traceback of `error` to a file of its own; return the line for stderr."""
+def write_crash_report(error: BaseException) -> str:
+    """Write the traceback of `error` to a new file; return the message for stderr."""
     text = (
         f"ebbtide {version_text()}, Python {platform.python_version()}, {platform.platform()}\n"
         f"command: {' '.join(sys.argv)}\n\n{''.join(traceback.format_exception(error))}"

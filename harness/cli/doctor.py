@@ -1,4 +1,4 @@
-"""`ebbtide doctor`: what this host can do, what that disables, and what to type."""
+"""`ebbtide doctor`: checks what this host can do, and says what to install."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from harness.cli.command import Args, Command
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
-        "Try for real what runs need. Exit code 0: the host has what every run needs, 2: it lacks some of that."
+        "Try out everything that runs need from this host. Exit code 0: the host has what every run needs, 2: it lacks "
+        "something."
     )
     command.flag("--json", help="print the checks as a JSON array")
     return command
 
 
-def powers(args: Args) -> PrivilegeRequest:
-    """What a run of this user could do is tried with the powers that it would have."""
+def privileges(args: Args) -> PrivilegeRequest:
+    """Ask for the privileges that a run of this user would have."""
     return PrivilegeRequest(needed=False)
 
 
 def run(args: Args) -> ExitCode:
-    """Check and print."""
+    """Check the host and print the result."""
     checks = check_host()
     lacking = [check for check in checks if check.status != "ok"]
     if args.json:
@@ -40,10 +41,10 @@ def _print(checks: list[Check], lacking: list[Check]) -> None:
 
     print_table(("check", "state", "seen"), [(check.name, check.status, check.detail) for check in checks])
     for check in lacking:
-        print(f"\n{check.name}: {check.status}{'' if check.needed else ' (the local runtime does not need it)'}")
+        print(f"\n{check.name}: {check.status}{'' if check.needed else ' (the local runtime works without it)'}")
         if check.disables:
             print(f"  disables: {', '.join(check.disables)}")
         if check.remedy:
             print(f"  next:     {check.remedy}")
     if not any(check.needed for check in lacking):
-        print("\nThe local runtime can do everything here.")
+        print("\nThis host has everything that the local runtime needs.")

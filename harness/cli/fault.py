@@ -1,4 +1,4 @@
-"""`ebbtide fault KIND [TARGET]`: one step of the scenario vocabulary, now, on a cluster that is up."""
+"""`ebbtide fault KIND [TARGET]`: runs one step of a scenario now, on a running cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from ebbtide.errors import EbbtideError, ExitCode, Problems, UsageError
-from harness.cli.cluster_options import add_cluster, add_cluster_before, named_cluster
+from harness.cli.cluster_options import add_cluster_option, add_cluster_option_of_group, named_cluster
 from harness.cli.command import Args, Command, Group
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ _EXAMPLES = """examples:
   ebbtide fault set-config --resource topic:t --config min.insync.replicas --value 1
   ebbtide fault kill 'leader(t-0)' --trigger 'isr = { partition = "t-0", size = 1 }'
 
-`ebbtide fault KIND --help` says what a kind takes, and what proves that it took effect. Its options are the keys that
-docs/scenario-steps.md has for it.
+`ebbtide fault KIND --help` lists the options of a kind, and says what proves that it took effect. The options are the
+keys of docs/scenario-steps.md.
 """
 
 
@@ -32,13 +32,13 @@ def command() -> Group:
     from ebbtide.scenario.steps.table import KINDS
 
     group = Group(
-        "Carry a step out on a cluster that is up, and say whether it took effect (exit code 2: no proof, 4: it could "
-        "do nothing to the cluster as it is).",
+        "Run one step on a running cluster, and say whether it took effect. Exit code 0: it took effect, 2: there is "
+        "no proof, 4: the step can do nothing to the cluster in its present state.",
         epilog=_EXAMPLES,
         dest="kind",
         metavar="KIND",
     )
-    add_cluster_before(group)
+    add_cluster_option_of_group(group)
     for kind, meaning in KINDS.items():
         healer = meaning.ended_by
         proof = f"Proof that it took effect: {meaning.proof}."
@@ -49,15 +49,15 @@ def command() -> Group:
             epilog=proof + (f" Ended by: {healer}." if healer != "-" else ""),
         )
         _add_keys(one, kind)
-        add_cluster(one)
+        add_cluster_option(one)
     return group
 
 
 def _add_keys(command: Command, kind: StepKind) -> None:
-    """An option for each key that a step of this kind may have, and its target without a flag."""
+    """Declare an option for each key of this kind of step, and an argument for its target."""
     from ebbtide.scenario.step_keys import SHOWN, keys_of
 
-    types = _types()
+    types = _types_of_keys()
     needed, possible = keys_of(kind)
     for key in (*needed, *possible):
         if key == "target":
@@ -67,24 +67,24 @@ def _add_keys(command: Command, kind: StepKind) -> None:
         if "bool" in types[key]:
             command.flag(flag, dest=dest, default=None, help=SHOWN[key])
         else:
-            shown = SHOWN[key] + (" (needed)" if must else "")
+            shown = SHOWN[key] + (" (required)" if must else "")
             command.option(flag, dest=dest, metavar=key.upper(), needed=must, help=shown)
 
 
 def run(args: Args) -> ExitCode:
-    """Have the owner carry it out, and tell what became of it."""
+    """Send the step to the cluster's daemon, and print what happened."""
     from ebbtide.daemon.control import ask, only
     from ebbtide.daemon.messages import Fire
 
-    step = _step(args)
+    step = _read_step(args)
     cluster = only(named_cluster(args))
     reply = ask(cluster.name, Fire(step=step))
     assert reply.step is not None
-    return _tell(reply.step)
+    return _print_result(reply.step)
 
 
-def _types() -> dict[str, str]:
-    """The type of each key of a step."""
+def _types_of_keys() -> dict[str, str]:
+    """Return the type of each key of a step."""
     import msgspec
 
     from ebbtide.scenario.model import StepSpec
@@ -92,8 +92,8 @@ def _types() -> dict[str, str]:
     return {one.encode_name: str(one.type) for one in msgspec.structs.fields(StepSpec)}
 
 
-def _step(args: Args) -> StepSpec:
-    """Raises `Problems` with every value that does not fit its key."""
+def _read_step(args: Args) -> StepSpec:
+    """Return the typed step. Raises `Problems` for values that do not fit their keys."""
     from ebbtide.scenario.check import check
     from ebbtide.scenario.model import StepSpec
     from ebbtide.scenario.plain import from_plain
@@ -103,13 +103,13 @@ def _step(args: Args) -> StepSpec:
     raw: dict[str, Any] = {"step": args.kind}
     if getattr(args, "target", None) is not None:
         raw["target"] = args.target
-    for key, kind in _types().items():
-        given = getattr(args, f"step_{key}", None)
-        if given is not None:
+    for key, kind in _types_of_keys().items():
+        typed = getattr(args, f"step_{key}", None)
+        if typed is not None:
             try:
-                raw[key] = _value(kind, given)
+                raw[key] = _parse_value(kind, typed)
             except tomllib.TOMLDecodeError:
-                problems.append(UsageError("not TOML", where=_flag(key), got=repr(given), allowed=SHOWN[key]))
+                problems.append(UsageError("not a TOML value", where=_flag(key), got=repr(typed), allowed=SHOWN[key]))
     checked = check(raw, StepSpec)
     problems += checked.problems
     if problems:
@@ -121,28 +121,29 @@ def _flag(key: str) -> str:
     return "--" + key.replace("_", "-")
 
 
-def _value(kind: str, given: str | bool) -> Any:
-    """What was typed, as a scenario file would have it: TOML, or with less to quote: `a, b | c` are two groups.
+def _parse_value(kind: str, typed: str | bool) -> Any:
+    """Return a typed value as a scenario file would have it.
 
-    Raises `tomllib.TOMLDecodeError`.
+    The value is TOML, or the short form of a list: `a, b | c` are two groups. Raises `tomllib.TOMLDecodeError`.
     """
-    if isinstance(given, bool):
-        return given
+    if isinstance(typed, bool):
+        return typed
     if "Trigger" in kind:
-        return tomllib.loads(f"{given}\n")
-    if "tuple[tuple" in kind and not given.lstrip().startswith("["):
-        return [[role.strip() for role in group.split(",")] for group in given.split("|")]
-    if "tuple" in kind and not given.lstrip().startswith("["):
-        return [role.strip() for role in given.split(",")]
+        return tomllib.loads(f"{typed}\n")
+    if "tuple[tuple" in kind and not typed.lstrip().startswith("["):
+        return [[role.strip() for role in group.split(",")] for group in typed.split("|")]
+    if "tuple" in kind and not typed.lstrip().startswith("["):
+        return [role.strip() for role in typed.split(",")]
     if any(word in kind for word in ("tuple", "int", "float")):
-        return tomllib.loads(f"x = {given}\n")["x"]
-    return given
+        return tomllib.loads(f"x = {typed}\n")["x"]
+    return typed
 
 
-def _tell(step: StepEntry) -> ExitCode:
+def _print_result(step: StepEntry) -> ExitCode:
+    """Print whether the step took effect, and return the exit code."""
     from ebbtide.scenario.steps.table import ADMIN_KINDS
 
-    # Of a request, whom it is about says what is asked for, too.
+    # The target of an administrative request already says what is asked for.
     words = [step.whom] if step.step in ADMIN_KINDS and step.whom else [step.step, step.whom]
     what = " ".join(filter(None, words))
     if step.fired_ns is None:
@@ -150,10 +151,10 @@ def _tell(step: StepEntry) -> ExitCode:
         return ExitCode.INCONCLUSIVE
     if step.effect_ns is not None:
         lost = step.proof.get("lost_bytes")
-        print(f"{what}: took effect" + (f", {lost} bytes gone" if lost is not None else ""))
+        print(f"{what}: took effect" + (f", {lost} bytes lost" if lost is not None else ""))
         return ExitCode.AS_PREDICTED
     if step.why is None:
-        print(f"{what}: armed, and takes effect when something comes by that it is about")
+        print(f"{what}: armed, and takes effect at the first request that matches")
         return ExitCode.AS_PREDICTED
     print(f"{what}: NO PROOF that it took effect: {step.why}")
     return ExitCode.INCONCLUSIVE

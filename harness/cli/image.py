@@ -1,4 +1,4 @@
-"""`ebbtide image build | list | remove`: Docker images with Kafka that are made on this host."""
+"""`ebbtide image build | list | remove`: Docker images with Kafka, built on this host."""
 
 from __future__ import annotations
 
@@ -12,36 +12,38 @@ from harness.cli.output import print_table
 
 
 def command() -> Group:
-    """Declare the verb's three actions."""
+    """Declare the verb and its actions."""
     group = Group(
-        "Build Docker images with Kafka from the fetched jars and this host's Java; no registry.",
+        "Build Docker images with Kafka from the fetched jars and this host's Java, without a registry.",
         dest="action",
         metavar="ACTION",
     )
     build = group.action(
         "build",
-        help="build the images of releases",
-        description="Build ebbtide/kafka:VERSION, fetching the release if need be; what is unchanged is reused.",
+        help="build images of Kafka releases",
+        description="Build ebbtide/kafka:VERSION. Fetches a missing release, and reuses unchanged layers.",
     )
-    group.action("list", help="the images that were built here", description="List the images built here.")
+    group.action(
+        "list", help="list the images that were built here", description="List the images that were built here."
+    )
     remove = group.action(
         "remove",
         help="remove images that were built here",
-        description="Remove ebbtide/kafka:VERSION; one that is not here is no error. Others' images are left alone.",
+        description="Remove ebbtide/kafka:VERSION. A missing image is not an error. Other images stay.",
     )
     for action in (build, remove):
         action.argument(
             "versions",
             many=True,
             metavar="VERSION",
-            completes=completing.releases,
+            completes=completing.complete_releases,
             help="a Kafka release such as 4.3.1",
         )
     return group
 
 
 def run(args: Args) -> ExitCode:
-    """Build, list or remove."""
+    """Build, list or remove images."""
     if args.action == "list":
         return _list()
     wanted = versions_of(args.versions)
@@ -69,7 +71,7 @@ def _list() -> ExitCode:
     with closing(connect()) as client:
         images = built_images(client)
     if not images:
-        print("no image was built here: ebbtide image build VERSION")
+        print("no image was built here\nnext: ebbtide image build VERSION")
         return ExitCode.AS_PREDICTED
     print_table(
         ("release", "image", "id", "size"),
@@ -84,6 +86,6 @@ def _remove(versions: list[str]) -> ExitCode:
     with closing(connect()) as client:
         for version in versions:
             print(
-                f"Kafka {version}: {'removed' if remove_image(client, version) else 'no image of it here'}", flush=True
+                f"Kafka {version}: {'removed' if remove_image(client, version) else 'it has no image here'}", flush=True
             )
     return ExitCode.AS_PREDICTED

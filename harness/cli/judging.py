@@ -1,4 +1,7 @@
-"""One Spark session for the records that a verb judges, started with the first: one after the other, or all at once."""
+"""Judges the records of a verb in one Spark session, one by one or together.
+
+The session starts with the first record.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,16 @@ if TYPE_CHECKING:
     from ebbtide.record.verdict import Verdict
 
 JudgeTogether: TypeAlias = "Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]"
-"""Each record with its verdict, or with why it could not be judged."""
+"""Returns each record with its verdict, or with the error that kept it from being judged."""
 
 
 @contextlib.contextmanager
 def judging(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
-    """A function that judges a record and writes its verdict; `records` say how much there is to come."""
-    with _session_when_asked() as session_for:
+    """Yield a function that judges a record and writes its verdict.
+
+    `records` are all records that will be judged; they set the size of the session.
+    """
+    with _lazy_session() as session_for:
 
         def judge_one(record: Path) -> Verdict:
             from analysis.judging.one_record import judge
@@ -32,22 +38,23 @@ def judging(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
 
 
 @contextlib.contextmanager
-def judging_together(complain: Callable[[str, EbbtideError], object] | None = None) -> Iterator[JudgeTogether]:
-    """A function that judges records in the same Spark jobs and writes their verdicts, as often as it is called.
+def judging_together(on_error: Callable[[str, EbbtideError], object] | None = None) -> Iterator[JudgeTogether]:
+    """Yield a function that judges records in the same Spark jobs and writes their verdicts.
 
-    A record that cannot be judged stops no other; `complain` hears of it. By default it is told on stderr, and a bug
-    with the file of its traceback. The session is as large as the first call asks for.
+    It may be called several times; the first call sets the size of the session. A record that cannot be judged does
+    not stop the others, and `on_error` gets its error. By default that prints the error to stderr, and for a bug also
+    the file with the traceback.
     """
-    with _session_when_asked() as session_for:
+    with _lazy_session() as session_for:
 
         def judge_all(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
             from analysis.judging.many_records import judge_many
-            from harness.cli.analyze import complain as told_on_stderr
+            from harness.cli.analyze import print_error
 
             ends: dict[Path, Verdict | EbbtideError] = {}
             for record, end in judge_many(records, session_for(records)) if records else ():
                 if isinstance(end, EbbtideError):
-                    (complain or told_on_stderr)(str(record), end)
+                    (on_error or print_error)(str(record), end)
                 ends[record] = end
             return ends
 
@@ -55,11 +62,11 @@ def judging_together(complain: Callable[[str, EbbtideError], object] | None = No
 
 
 @contextlib.contextmanager
-def _session_when_asked() -> Iterator[Callable[[Sequence[Path]], SparkSession]]:
-    """A function that gives the session, large enough for the records that it is first asked for."""
-    from ebbtide.signals import unwinding
+def _lazy_session() -> Iterator[Callable[[Sequence[Path]], SparkSession]]:
+    """Yield a function that returns the session, which it starts for its first records."""
+    from ebbtide.signals import unwind_on_signals
 
-    with unwinding(), contextlib.ExitStack() as stack:
+    with unwind_on_signals(), contextlib.ExitStack() as stack:
         started: list[SparkSession] = []
 
         def session_for(records: Sequence[Path]) -> SparkSession:

@@ -1,4 +1,4 @@
-"""`ebbtide kafka fetch VERSION...` and `ebbtide kafka list`: the Kafka releases on this host."""
+"""`ebbtide kafka fetch | list`: fetches Kafka releases, and lists those on this host."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from harness.cli.output import print_table
 
 
 def command() -> Group:
-    """Declare the verb's two actions."""
+    """Declare the verb and its actions."""
     group = Group(
-        "Fetch Kafka releases with Maven, and list those in the cache.",
+        "Fetch Kafka releases with Maven, and list the cached and known releases.",
         dest="action",
         metavar="ACTION",
     )
     fetch_ = group.action(
         "fetch",
         help="download releases into the cache",
-        description="Download releases with Maven. One that is here and intact is left alone, a damaged one replaced.",
+        description="Download releases with Maven into the cache. Keeps an intact release, and replaces a damaged one.",
     )
     fetch_.argument(
         "versions",
         many=True,
         metavar="VERSION",
-        completes=completing.releases,
+        completes=completing.complete_releases,
         help="a Kafka release such as 4.3.1, or several",
     )
     list_ = group.action(
         "list",
-        help="the cached and the known releases",
-        description="List the cached releases, and those that Ebbtide knows. Exit code 0: all that is cached is "
-        "intact, 3: something is damaged.",
+        help="list the cached and the known releases",
+        description="List the cached releases, and the releases that Ebbtide knows. Exit code 0: every cached "
+        "release is intact, 3: at least one is damaged.",
     )
     list_.flag("--verify", help="compare every jar's SHA-256, not only its size")
     list_.flag("--json", help="print one JSON array")
@@ -48,7 +48,7 @@ def command() -> Group:
 
 
 def run(args: Args) -> ExitCode:
-    """Fetch, or list."""
+    """Fetch or list releases."""
     return _fetch(args.versions) if args.action == "fetch" else _list(args.verify, args.json)
 
 
@@ -132,8 +132,8 @@ def _list(verify: bool, json: bool) -> ExitCode:
             ],
         )
         compared = "SHA-256 of every jar" if verify else "names and sizes (--verify: SHA-256)"
-        print("\nmeasured: its clusters ran and were judged; protocol: what it does about lost replicas (-: not known)")
-        print(f"compared: {compared}; any release from {OLDEST} on may be fetched: ebbtide kafka fetch VERSION")
+        print("\nmeasured: runs of this release were judged; protocol: its rules for lost replicas (-: unknown)")
+        print(f"compared: {compared}\nnext: ebbtide kafka fetch VERSION    (any release from {OLDEST} on)")
     return ExitCode.HARNESS_FAILED if any(row.problem for row in rows) else ExitCode.AS_PREDICTED
 
 

@@ -1,10 +1,11 @@
-"""The frame of the `ebbtide` command: finds the verb, runs it, turns every end into an exit code.
+"""The frame of the `ebbtide` command: finds the verb, runs it, and returns the exit code.
 
-A verb is a module `harness.cli.<verb>` with `command()`, which declares its arguments (`harness.cli.command`), and
-`run(args) -> ExitCode`. A verb that needs root's privileges also has `powers(args)`, which returns a `PrivilegeRequest`
-(`cluster.privileges.choice`), or None where these arguments need none. `args.argv` is what was typed.
-Only the module of the verb that was typed is imported, so that `ebbtide --help` loads neither Spark nor docker
-nor pyarrow; the others stand in the help by the line in `VERBS`.
+A verb is a module `harness.cli.<verb>`. Its `command()` declares the arguments (`harness.cli.command`), and its
+`run(args)` returns an `ExitCode`. A verb that needs root's privileges also has `privileges(args)`, which returns a
+`PrivilegeRequest` (`cluster.privileges.choice`), or None if these arguments need none. `args.argv` is what was typed.
+
+Only the module of the typed verb is imported, so `ebbtide --help` loads neither Spark nor docker nor pyarrow. The help
+shows the other verbs from `VERBS`.
 """
 
 from __future__ import annotations
@@ -19,27 +20,27 @@ import click
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, UsageError
 from ebbtide.signals import is_interrupt
-from ebbtide.streams import outlive_readers
+from ebbtide.streams import ignore_closed_pipes
 from harness.cli.command import Args, LazyGroup
 from harness.cli.mistakes import Mistakes
 
 VERBS: dict[str, str] = {
-    "run": "run a scenario on one or more Kafka releases and judge it",
-    "nightly": "run the catalogue until a budget of time ends, and keep a history",
-    "replay": "run a recorded schedule again, also on another release",
-    "shrink": "find the smallest scenario that shows what a record shows",
-    "cluster": "bring a cluster up for experiments by hand, reach it, take it down",
-    "fault": "carry one step out on a cluster that is up",
+    "run": "run a scenario on one or more Kafka releases, and judge the runs",
+    "nightly": "run all scenarios within a time budget, and keep a history",
+    "replay": "run a recorded schedule again, on the same or another release",
+    "shrink": "find the smallest scenario that reproduces a finding",
+    "cluster": "start, use and stop a cluster for experiments by hand",
+    "fault": "inject one fault into a running cluster",
     "analyze": "judge recorded runs again, offline",
     "runs": "list the recorded runs",
-    "random": "draw a schedule of faults by chance, and run it",
-    "scenarios": "list the scenarios that come with ebbtide, or show one",
+    "random": "draw a random schedule of faults, and run it",
+    "scenarios": "list the shipped scenarios, or print one",
     "validate": "check scenario files without running them",
-    "spec": "compare and explore the protocol specification",
-    "kafka": "fetch Kafka releases, and list those that are here",
-    "image": "build, list or remove Docker images with Kafka",
-    "clean": "remove what a killed run left on this host",
-    "doctor": "say what this host can do, and what to install",
+    "spec": "check, explore and print the protocol specification",
+    "kafka": "fetch and list Kafka releases",
+    "image": "build, list and remove Docker images with Kafka",
+    "clean": "undo what killed runs left on this host",
+    "doctor": "check what this host can do, and say what to install",
     "completion": "print the completion script of bash, zsh or fish",
 }
 """Each verb and its line in the help; its module has the same name."""
@@ -55,40 +56,45 @@ start here:
 """
 
 COMPLETE = "_EBBTIDE_COMPLETE"
-"""The environment variable by which a shell asks what a word may become."""
+"""The environment variable with which a shell asks for completions."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line `argv` (default: this process's) and return its exit code; never raises."""
+    """Run the command line `argv` (default: this process's) and return its exit code.
+
+    Never raises.
+    """
     # Debian's `su` keeps a user's PATH, which lacks mkfs, losetup and nft.
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
-    outlive_readers()
+    ignore_closed_pipes()
     try:
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
     except EbbtideError as error:
-        _complain(f"error: {error.render()}")
+        _print_error(f"error: {error.render()}")
         return error.exit_code
     except (KeyboardInterrupt, SystemExit):
-        _complain("interrupted")
+        _print_error("interrupted")
         return ExitCode.HARNESS_FAILED
     except Exception as error:
         if is_interrupt(error):
-            _complain("interrupted")
+            _print_error("interrupted")
         elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            _complain(f"error: no space left on the disk\n  where:   {error.filename or os.getcwd()}\n  next:    df -h")
+            _print_error(
+                f"error: no space left on the disk\n  where:   {error.filename or os.getcwd()}\n  next:    df -h"
+            )
         else:
-            from harness.cli.crash import report
+            from harness.cli.crash import write_crash_report
 
-            _complain(report(error))
+            _print_error(write_crash_report(error))
         return ExitCode.HARNESS_FAILED
     return code
 
 
-def root() -> LazyGroup:
-    """The whole command."""
+def root_command() -> LazyGroup:
+    """Declare the whole command."""
     group = LazyGroup(
-        "Break real Apache Kafka on purpose, and say for every lost record whether the protocol allows it.",
+        "Inject faults into real Apache Kafka, and say for every lost record whether the protocol allows the loss.",
         VERBS,
         "harness.cli.",
         dest="verb",
@@ -118,11 +124,11 @@ def _print_version(ctx: click.Context, param: click.Parameter, given: bool) -> N
 
 
 def _run(argv: Sequence[str]) -> int:
-    group = root()
+    group = root_command()
     if not argv and (instruction := os.environ.get(COMPLETE)):
-        from harness.cli.completing import complete
+        from harness.cli.completing import answer_shell
 
-        return complete(group, COMPLETE, instruction)
+        return answer_shell(group, COMPLETE, instruction)
     try:
         with group.make_context("ebbtide", list(argv), obj=Mistakes()) as ctx:
             typed = group.invoke(ctx)
@@ -130,17 +136,17 @@ def _run(argv: Sequence[str]) -> int:
         return end.exit_code
     typed.args.argv = tuple(argv)
     try:
-        return _carry_out(group, typed.args, argv)
+        return _run_verb(group, typed.args, argv)
     except UsageError as error:
-        # What is wrong of an option is told as by the parser.
+        # A mistake in an option reads as if the parser had found it.
         if error.where is not None and (error.where.startswith("--") or error.where == COMMAND_LINE):
-            error.goes_on_with(f"{typed.command_path} --help")
+            error.add_next(f"{typed.command_path} --help")
         raise
 
 
-def _carry_out(group: LazyGroup, args: Args, argv: Sequence[str]) -> int:
+def _run_verb(group: LazyGroup, args: Args, argv: Sequence[str]) -> int:
     module = group.module(args.verb)
-    request = module.powers(args) if os.geteuid() != 0 and hasattr(module, "powers") else None
+    request = module.privileges(args) if os.geteuid() != 0 and hasattr(module, "privileges") else None
     if request is not None:
         from cluster.privileges.choice import rerun_with_privileges
 
@@ -150,8 +156,8 @@ def _carry_out(group: LazyGroup, args: Args, argv: Sequence[str]) -> int:
     return int(module.run(args))
 
 
-def _complain(text: str) -> None:
-    """Write to stderr, which may be gone."""
+def _print_error(text: str) -> None:
+    """Print to stderr, which may be closed."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 

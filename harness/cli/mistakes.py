@@ -1,38 +1,39 @@
-"""All mistakes of one command line, gathered while Click reads it and reported at once."""
+"""Collects all mistakes of one command line, and reports them together."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import click
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
+from ebbtide.suggestions import did_you_mean
 
 _SURPLUS_SHOWN = 3
 _NUMBER = re.compile(r"-\d+(\.\d*)?|-\.\d+")
 
 
 class Mistakes:
-    """What is wrong with a command line so far.
+    """The mistakes that were found so far in a command line.
 
-    `unknown`: the words that look like options and are none. `values`: values that do not fit. `missing`: what has to
-    be named and is not, as the usage line names it. `positions`: how many words of the command read last go with no
-    option.
+    `unknown` are words that look like options, `values` are errors of wrong values. `missing` are the required
+    parameters that are missing, as the usage line names them. `positions` is the number of positional words of the
+    command that was read last.
     """
 
     def __init__(self) -> None:
         self.unknown: list[str] = []
         self.values: list[EbbtideError] = []
         self.missing: list[str] = []
-        self._untold: set[str] = set()
+        self._with_wrong_value: set[str] = set()
         self.positions = 0
         self._before_unknown: int | None = None
 
-    def words_to_read(self, ctx: click.Context, words: Sequence[str]) -> list[str]:
-        """The words of a command without those at which Click would stop; these are noted.
+    def readable_words(self, ctx: click.Context, words: Sequence[str]) -> list[str]:
+        """Return the words of a command without the mistakes at which Click would stop; note those.
 
-        An unknown option goes, and so does a known one that another option follows in the place of its value.
+        Removes unknown options, and options that another option follows instead of a value.
         """
         options = _options(ctx)
         kept: list[str] = []
@@ -54,68 +55,60 @@ class Mistakes:
                     self._before_unknown = self.positions
                 self.unknown.append(word)
             elif option.is_flag and equals:
-                self._untold.add(str(option.name))
-                self.values.append(UsageError("takes no value", where=name, got=repr(word)))
+                self._with_wrong_value.add(str(option.name))
+                self.values.append(UsageError("this option takes no value", where=name, got=repr(word)))
             elif option.is_flag or equals:
                 kept.append(word)
-            elif at == len(words) or _is_option_for_value(words[at]):
-                self._untold.add(str(option.name))
-                self.values.append(UsageError(f"argument {'/'.join(option.opts)}: expected one argument"))
+            elif at == len(words) or _is_not_a_value(words[at]):
+                self._with_wrong_value.add(str(option.name))
+                self.values.append(UsageError("this option needs a value", where="/".join(option.opts)))
             else:
                 kept += [word, words[at]]
                 at += 1
         return kept
 
-    def lacks(self, param: click.Parameter, named: str) -> None:
-        """Note that `param`, which the usage line calls `named`, is missing, unless its value is a mistake already."""
-        if param.name not in self._untold:
+    def note_missing(self, param: click.Parameter, named: str) -> None:
+        """Note that `param` is missing, unless its value is already a mistake."""
+        if param.name not in self._with_wrong_value:
             self.missing.append(named)
 
     def raise_all(self, ctx: click.Context, surplus: Sequence[str] = (), *, allowed: str | None = None) -> None:
-        """Raise one error that says everything that is wrong, if anything is.
+        """Raise one error with all mistakes, if there are any.
 
-        `ctx` is that of the command that was meant, and `surplus` are the words that it has no place for. `allowed`
-        says which subcommands there are, where one is missing.
+        `ctx` belongs to the command that was typed, and `surplus` are words that it does not take. `allowed` lists the
+        subcommands if one is missing.
         """
-        errors: list[EbbtideError] = [*self._of_unknown(ctx, surplus), *self.values]
+        errors: list[EbbtideError] = [*self._unknown_words(ctx, surplus), *self.values]
         if self.missing:
-            what = f"the following arguments are required: {', '.join(self.missing)}"
+            what = f"missing: {', '.join(self.missing)}"
             errors.append(UsageError(what, allowed=allowed))
         raise_together(errors, ctx)
 
-    def _of_unknown(self, ctx: click.Context, surplus: Sequence[str]) -> list[UsageError]:
-        """A word behind an unknown option may be its value, and is not reported."""
+    def _unknown_words(self, ctx: click.Context, surplus: Sequence[str]) -> list[UsageError]:
+        """Return errors for unknown words, except a word after an unknown option: it may be its value."""
         options = list(_options(ctx))
         if self._before_unknown is not None:
             taken = self.positions - len(surplus)
             surplus = surplus[: max(0, self._before_unknown - taken)]
-        meant = [word for word in surplus if did_you_mean(word, options)]
+        meant = [word for word in surplus if did_you_mean(word.partition("=")[0], options)]
         rest = [word for word in surplus if word not in meant]
         return [
-            *([_surplus(rest, ctx)] if rest else []),
+            *([_surplus_error(rest, ctx)] if rest else []),
             *(
-                UsageError(f"unknown argument{did_you_mean(word, options)}", got=word)
+                UsageError(f"unknown argument{did_you_mean(word.partition('=')[0], options)}", got=word)
                 for word in [*meant, *self.unknown]
             ),
         ]
 
 
 def raise_together(errors: list[EbbtideError], ctx: click.Context) -> None:
-    """Raise what is wrong with a command line as one error, if anything is."""
+    """Raise the mistakes of a command line as one error, if there are any."""
     next_ = f"{ctx.command_path} --help"
     if len(errors) == 1:
-        errors[0].goes_on_with(next_)
+        errors[0].add_next(next_)
         raise errors[0]
     if errors:
         raise Problems(COMMAND_LINE, errors, next=next_)
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of a sentence that names the one of `known` that `word` resembles, if any does."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(word.split("=")[0], list(known), n=1)
-    return f", did you mean {close[0]}?" if close else ""
 
 
 def _options(ctx: click.Context) -> dict[str, click.Option]:
@@ -123,8 +116,8 @@ def _options(ctx: click.Context) -> dict[str, click.Option]:
     return {name: param for param in params for name in param.opts}
 
 
-def _surplus(words: Sequence[str], ctx: click.Context) -> UsageError:
-    """One error for words that no option goes with, such as the files that a shell found for a pattern."""
+def _surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
+    """Return one error for surplus words, such as the files that a shell found for a pattern."""
     kafka = _options(ctx).get("--kafka")
     single = [one for one in ctx.command.params if isinstance(one, click.Argument) and one.nargs == 1]
     what, allowed = "unknown argument", None
@@ -142,6 +135,6 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word != "-"
 
 
-def _is_option_for_value(word: str) -> bool:
-    """Whether a word cannot be the value of the option before it; a negative number can."""
+def _is_not_a_value(word: str) -> bool:
+    """Whether a word is an option, not the value of the option before it, as -1 may be."""
     return _is_option(word) and " " not in word and not _NUMBER.fullmatch(word)

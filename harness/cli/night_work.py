@@ -1,4 +1,4 @@
-"""How a night's runs are made, judged and followed up; what they say goes into the night's log."""
+"""Runs, judges and follows up the jobs of a night; their output goes into the night's log."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ RUNS_LOG = "runs.log"
 
 
 def carrier(store: Store, night: str, runtime: Runtime, drawing: RandomJobs, at_once: int) -> CarryOut:
-    """Runs jobs, `at_once` of them, each in a process that is ended if it hangs.
+    """Return a function that runs jobs, `at_once` at a time, each in its own process.
 
-    Whatever ends a run, the next is begun.
+    A process that hangs is killed. The next run starts however a run ends.
     """
     from ebbtide.scenario import catalogue
     from harness.runner.launch import Wanted
@@ -57,7 +57,7 @@ def carrier(store: Store, night: str, runtime: Runtime, drawing: RandomJobs, at_
 
 
 def _bug(what: str, error: Exception, log: Path) -> HarnessError:
-    """Its traceback goes into the night's log; the night goes on, as after any failure."""
+    """Write the traceback to the night's log, and return an error; the night continues."""
     with log.open("a") as file:
         traceback.print_exception(error, file=file)
     return HarnessError(f"{what} ended by a bug in ebbtide: {type(error).__name__}: {error}", where=str(log))
@@ -65,7 +65,7 @@ def _bug(what: str, error: Exception, log: Path) -> HarnessError:
 
 @contextlib.contextmanager
 def _logged(store: Store, night: str) -> Iterator[Display]:
-    """A display that writes into the night's log."""
+    """Yield a display that writes into the night's log."""
     from rich.console import Console
 
     from harness.runner.display import PlainDisplay
@@ -78,28 +78,28 @@ def _logged(store: Store, night: str) -> Iterator[Display]:
 
 
 def judge_of(store: Store, night: str) -> Judge:
-    """Judges records in a Spark session of their own."""
+    """Return a function that judges records in a new Spark session."""
 
     def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
         from harness.cli.judging import judging_together
 
         try:
-            # Why a record cannot be judged stands in the night's summary.
-            with judging_together(complain=lambda *_: None) as judge_all:
+            # The night's summary says why a record cannot be judged.
+            with judging_together(on_error=lambda *_: None) as judge_all:
                 return judge_all(records)
         except EbbtideError:
             raise
         except Exception as error:
-            # Raised, it would end every later night, too, which would find these records and judge them again.
+            # If raised, it would end every later night, because they would judge these records again.
             return dict.fromkeys(records, _bug("judging", error, store.night_folder(night) / RUNS_LOG))
 
     return judge
 
 
 def follower(store: Store, night: str, runtime: Runtime, at_once: int) -> Callable[[FinishedJob, float], Followup]:
-    """Follows a contradiction up, `at_once` runs of it, until a time in seconds since the epoch.
+    """Return a function that follows up a contradiction, with `at_once` runs at a time.
 
-    What fails is for another night.
+    It stops at a time in seconds since the epoch. Another night continues what fails.
     """
     from harness.cli.judging import judging
     from harness.nightly.followup import follow_up

@@ -1,4 +1,4 @@
-"""`ebbtide nightly`: the catalogue, then random schedules, until a budget ends; one store over all nights."""
+"""`ebbtide nightly`: runs the catalogue, then random schedules, within a time budget."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, Problems, UsageError
+from ebbtide.plurals import plural
 from harness.cli import completing
-from harness.cli.cluster_options import add_jobs_option, budget_s_of, jobs_of, words_of
+from harness.cli.cluster_options import add_jobs_option, budget_s_of, jobs_of, split_list
 from harness.cli.command import Args, Command
 
 if TYPE_CHECKING:
@@ -26,67 +27,74 @@ if TYPE_CHECKING:
 Parsed = TypeVar("Parsed")
 
 CATALOGUE_SHARE = 0.8
-"""Of the budget, where schedules are drawn as well: a catalogue that takes longer goes on the next night."""
+"""The catalogue's share of the budget if random schedules follow; the rest of it runs the next night."""
 
 
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
-        "Run the catalogue, then schedules drawn by chance until a budget of time ends, judge every run, and keep what "
-        "became of them night by night. A contradiction that is new is replayed three times, then shrunk. A night that "
-        "was killed, or that could not judge what it ran, goes on when the same command is typed again.",
+        "Run the catalogue, and then random schedules until the time budget ends. Judge every run, and keep the "
+        "results of every night. A new contradiction is replayed three times, and then shrunk. To continue a night "
+        "that was killed, or that could not judge its runs, type the same command again.",
         epilog="example: ebbtide nightly --budget 2h --kafka 3.9.1,4.3.1 --store /var/lib/ebbtide",
     )
     command.option(
         "--budget",
         default="2h",
         metavar="TIME",
-        help="no run is started after it, but for one that confirms what was shrunk: 2h, 90m (default 2h)",
+        help="how long to start runs, such as 2h or 90m (default 2h); only a run that confirms a shrunk scenario may "
+        "start later",
     )
     command.option(
         "--kafka",
         metavar="RELEASES",
-        completes=completing.releases,
-        help="releases, comma separated, each with feature levels if need be "
-        "(4.0.2:eligible.leader.replicas.version=1); default: those that each scenario names",
+        completes=completing.complete_releases,
+        help="releases, comma-separated, each with feature levels if needed "
+        "(4.0.2:eligible.leader.replicas.version=1); default: the releases that each scenario names",
     )
     command.option(
         "--store",
         type=Path,
         default=Path("nightly"),
         metavar="DIR",
-        completes=completing.folders,
-        help="default: ./nightly",
+        completes=completing.complete_folder,
+        help="the folder of all nights (default: ./nightly)",
     )
     command.option(
         "--scenarios",
         metavar="NAMES",
-        completes=completing.scenarios,
-        help="only these of the catalogue, comma separated",
+        completes=completing.complete_scenarios,
+        help="run only these scenarios of the catalogue, comma-separated",
     )
-    command.option("--times", type=int, default=1, metavar="N", help="how often each scenario is run (default 1)")
+    command.option("--times", type=int, default=1, metavar="N", help="how often to run each scenario (default 1)")
     add_jobs_option(command)
-    command.flag("--no-random", help="end with the catalogue, and draw no schedules")
-    command.option("--runtime", choices=("auto", "docker", "local"), default="auto", help="as for `ebbtide run`")
+    command.flag("--no-random", help="run only the catalogue, without random schedules")
+    command.option(
+        "--runtime",
+        choices=("auto", "docker", "local"),
+        default="auto",
+        help="where the nodes run, as for `ebbtide run`",
+    )
     command.option(
         "--keep",
         type=int,
         default=14,
         metavar="NIGHTS",
-        help="remove records older than so many nights (default 14), but for runs that contradicted or proved nothing",
+        help="remove records older than this number of nights (default 14), except of contradicted and inconclusive "
+        "runs",
     )
     return command
 
 
-def powers(args: Args) -> PrivilegeRequest:
-    """Clusters take them. Raises `UsageError` before any are taken."""
+def privileges(args: Args) -> PrivilegeRequest:
+    """Ask for the privileges of a cluster. First raises `UsageError` for wrong options."""
     _settings(args)
     jobs_of(args)
     return PrivilegeRequest(runtime=args.runtime, folders=(args.store,))
 
 
 def run(args: Args) -> ExitCode:
-    """Run the night, or go on with the one that was killed; the worst outcome is the exit code."""
+    """Run a night, or continue the one that was killed; return the worst outcome."""
     from cluster.doctor import require_host
     from harness.nightly.store import Store
     from harness.runner.launch import Wanted, prepare
@@ -97,7 +105,7 @@ def run(args: Args) -> ExitCode:
     _, targets, _ = settings
     if targets is not None:
         # A release that there is not, or that cannot be had, would only fail run by run.
-        prepare(Wanted(runtime=args.runtime), [target.kafka for target in targets], _tell)
+        prepare(Wanted(runtime=args.runtime), [target.kafka for target in targets], _report)
     store = Store(args.store)
     with store.lock():
         return _run(args, store, settings, at_once)
@@ -125,7 +133,7 @@ def _run(
     jobs, skipped = split_jobs(catalogue_jobs(scenarios, targets, args.runtime, args.times), scenarios, impossible)
     for outcome in clean():
         if outcome.undone:
-            _tell(f"cleaned up after {outcome.run_id}: {len(outcome.undone)} things undone")
+            _report(f"cleaned up after {outcome.run_id}: {plural(len(outcome.undone), 'thing')} undone")
     drawing = RandomJobs(store.corpora_folder(), without=[kind for kind in KINDS if kind in impossible])
 
     def night_of(plan: NightPlan) -> Night:
@@ -135,7 +143,7 @@ def _run(
             carry_out=carrier(store, plan.night, args.runtime, drawing, at_once),
             judge=judge_of(store, plan.night),
             budget_s=budget_s,
-            report=_tell,
+            report=_report,
         )
 
     def judge_unjudged(night: Night, jobs: Sequence[Job] | None = None) -> None:
@@ -145,10 +153,10 @@ def _run(
     plan = _plan(args, store, budget_s, skipped, lambda killed: judge_unjudged(night_of(killed)))
     for why in dict.fromkeys(one.why for one in skipped):
         names = sorted({one.job.scenario for one in skipped if one.why == why})
-        _tell(f"skipped: {', '.join(names)}: {why}")
+        _report(f"skipped: {', '.join(names)}: {why}")
     night = night_of(plan)
     following = FollowupRunner(
-        store, plan, carry_out=follower(store, plan.night, args.runtime, at_once), budget_s=budget_s, report=_tell
+        store, plan, carry_out=follower(store, plan.night, args.runtime, at_once), budget_s=budget_s, report=_report
     )
     ran = [one.job.group for one in store.history() if one.night < plan.night]
     until_s = night.until_s if args.no_random else plan.started_s + CATALOGUE_SHARE * budget_s
@@ -166,8 +174,8 @@ def _run(
         _close(store, plan, args.keep)
         raise
     except (EbbtideError, KeyboardInterrupt, SystemExit):
-        # Also where judging cannot start: closed, the night would leave runs behind that no line tells of.
-        _tell(f"the same command goes on with night {plan.night} in {store.folder}")
+        # Also if judging cannot start: a closed night would leave runs that no line reports.
+        _report(f"next: the same command continues night {plan.night} in {store.folder}")
         raise
     return _close(store, plan, args.keep)
 
@@ -179,7 +187,7 @@ def _plan(
     skipped: tuple[SkippedJob, ...],
     judge_unjudged: Callable[[NightPlan], None],
 ) -> NightPlan:
-    """That of the killed night, if it can go on; else it is closed with what it has, and a new one begins."""
+    """Return the plan of the killed night if it can continue; else close it, and plan a new night."""
     import msgspec
 
     from harness.nightly.store import NightPlan
@@ -189,44 +197,47 @@ def _plan(
     }
     plan = store.unfinished_night()
     if plan is not None and (plan.settings != settings or plan.started_s + budget_s <= time.time()):
-        _tell(f"closing night {plan.night}, which was killed")
+        _report(f"closing night {plan.night}, which was killed")
         try:
             judge_unjudged(plan)
             _close(store, plan, args.keep)
         except (EbbtideError, KeyboardInterrupt, SystemExit):
-            _tell(f"the same command goes on with closing night {plan.night} in {store.folder}")
+            _report(f"next: the same command closes night {plan.night} in {store.folder}")
             raise
         plan = None
     if plan is None:
         plan = NightPlan(night=f"{datetime.now(UTC):%Y%m%dT%H%M%S}", settings=settings, started_s=time.time())
     else:
-        _tell(f"going on with night {plan.night}")
+        _report(f"continuing night {plan.night}")
     plan = msgspec.structs.replace(plan, skipped=skipped)
     store.save_plan(plan)
     return plan
 
 
 def _settings(args: Args) -> tuple[float, list[ReleaseTarget] | None, list[Scenario]]:
-    """The budget in seconds, the targets, and the scenarios; raises `UsageError` with all that is wrong of them."""
+    """Return the budget in seconds, the targets and the scenarios.
+
+    Raises `UsageError` with every mistake in them.
+    """
     wrong: list[EbbtideError] = [
         UsageError("out of range", where=f"--{option}", got=str(got), allowed=f"{least} or more")
         for option, least in (("times", 1), ("jobs", 1), ("keep", 0))
         if (got := getattr(args, option)) < least
     ]
-    seconds = _unless_wrong(wrong, "--budget", lambda: budget_s_of(args))
-    targets = None if args.kafka is None else _unless_wrong(wrong, "--kafka", lambda: _targets(args.kafka))
-    scenarios = _unless_wrong(wrong, "--scenarios", lambda: _scenarios(args.scenarios))
+    seconds = _parse_or_note(wrong, "--budget", lambda: budget_s_of(args))
+    targets = None if args.kafka is None else _parse_or_note(wrong, "--kafka", lambda: _targets(args.kafka))
+    scenarios = _parse_or_note(wrong, "--scenarios", lambda: _scenarios(args.scenarios))
     if seconds is None or scenarios is None or wrong:
         raise wrong[0] if len(wrong) == 1 else Problems(COMMAND_LINE, wrong)
     return seconds, targets, scenarios
 
 
-def _unless_wrong(wrong: list[EbbtideError], where: str, parse: Callable[[], Parsed]) -> Parsed | None:
-    """What `parse` gives; None where it raises `UsageError`, which is added to `wrong`."""
+def _parse_or_note(wrong: list[EbbtideError], where: str, parse: Callable[[], Parsed]) -> Parsed | None:
+    """Return what `parse` returns; None if it raises `UsageError`, which is added to `wrong`."""
     try:
         return parse()
     except UsageError as error:
-        error.happened_at(where)
+        error.add_where(where)
         wrong.append(error)
         return None
 
@@ -237,7 +248,7 @@ def _targets(text: str) -> list[ReleaseTarget]:
     from ebbtide.scenario.model import ClusterSpec
     from harness.nightly.job import parse_target
 
-    targets = [parse_target(word) for word in _words(text, "--kafka")]
+    targets = [parse_target(word) for word in _required_list(text, "--kafka")]
     for target in targets:
         for error in (one for name in target.features for one in feature_known(name, "--kafka")):
             raise error
@@ -250,21 +261,23 @@ def _scenarios(text: str | None) -> list[Scenario]:
     from ebbtide.scenario.check import suggestion
 
     known = catalogue.names()
-    names = known if text is None else _words(text, "--scenarios")
+    names = known if text is None else _required_list(text, "--scenarios")
     if others := [f"{name}{suggestion(name, known)}" for name in names if name not in known]:
-        raise UsageError("not in the catalogue", got=", ".join(others), next="ebbtide scenarios    (lists it)")
+        raise UsageError(
+            "not a scenario of the catalogue", got=", ".join(others), next="ebbtide scenarios    (lists all)"
+        )
     return [catalogue.find(name) for name in names]
 
 
-def _words(text: str, where: str) -> list[str]:
-    words = words_of(text, where)
+def _required_list(text: str, where: str) -> list[str]:
+    words = split_list(text, where)
     if not words:
-        raise UsageError("nothing is named", where=where, got=repr(text))
+        raise UsageError("the list is empty", where=where, got=repr(text))
     return words
 
 
 def _close(store: Store, plan: NightPlan, keep: int) -> ExitCode:
-    """Write the summary and the JUnit file, remove old records, and say what came out."""
+    """Write the summary and the JUnit file, remove old records, and print the summary."""
     import msgspec
 
     from ebbtide.record.files import write_atomically
@@ -290,5 +303,6 @@ def _close(store: Store, plan: NightPlan, keep: int) -> ExitCode:
     return exit_code(done)
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
+    """Print a line with the time to stderr."""
     print(f"{datetime.now():%H:%M:%S}  {text}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Options and arguments whose mistakes are gathered, where Click's would end the reading at the first."""
+"""Options and arguments that collect mistakes; Click itself stops at the first."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ebbtide.errors import EbbtideError, UsageError
-from harness.cli.mistakes import Mistakes, did_you_mean
+from ebbtide.suggestions import allowed_words, did_you_mean
+from harness.cli.mistakes import Mistakes
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     Completer = Callable[[str], list[CompletionItem[str]]]
-    """What a word that was begun may become."""
+    """Returns the completions of a word."""
 
 
-class _Refused(click.BadParameter):
-    """A value that does not fit, and the error that says so."""
+class _WrongValue(click.BadParameter):
+    """A wrong value, with its error."""
 
     def __init__(self, error: EbbtideError) -> None:
         super().__init__(error.what)
@@ -36,7 +37,7 @@ class _Number(click.ParamType[Any]):
             return self._kind(value)
         except ValueError:
             what = f"not {'a whole number' if self._kind is int else 'a number'}"
-            raise _Refused(UsageError(what, where=name_in_usage(param), got=repr(value))) from None
+            raise _WrongValue(UsageError(what, where=name_in_usage(param), got=repr(value))) from None
 
 
 class _PathValue(click.ParamType[Path]):
@@ -46,19 +47,19 @@ class _PathValue(click.ParamType[Path]):
         return Path(value)
 
 
-class _OneOf(click.Choice[str]):
+class _WordFrom(click.Choice[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value in self.choices:
             return str(value)
         named = str(param.metavar or param.name) if param is not None else "value"
         what = f"unknown {named.replace('_', '-').lower()}{did_you_mean(str(value), self.choices)}"
-        raise _Refused(UsageError(what, got=str(value), allowed=", ".join(self.choices)))
+        raise _WrongValue(UsageError(what, got=str(value), allowed=allowed_words(str(value), self.choices)))
 
 
 class _Collecting(click.Parameter):
-    """A parameter whose mistakes are noted; its value is then None.
+    """A parameter that notes a mistake, and then has the value None.
 
-    `needed` stands for Click's `required`, which ends the reading at the first that is missing.
+    `needed` replaces Click's `required`, which stops at the first missing parameter.
     """
 
     needed = False
@@ -66,8 +67,8 @@ class _Collecting(click.Parameter):
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         try:
             return super().type_cast_value(ctx, value)
-        except _Refused as refused:
-            mistakes_of(ctx).values.append(refused.error)
+        except _WrongValue as wrong:
+            mistakes_of(ctx).values.append(wrong.error)
             return None
 
 
@@ -76,7 +77,7 @@ class Option(_Collecting, click.Option):
 
 
 class Argument(_Collecting, click.Argument):
-    """A word that no option goes with."""
+    """A positional argument."""
 
     def make_metavar(self, ctx: click.Context) -> str:
         name = self.metavar or str(self.name).upper()
@@ -85,21 +86,21 @@ class Argument(_Collecting, click.Argument):
 
 
 def mistakes_of(ctx: click.Context) -> Mistakes:
-    """What is wrong with the command line that is being read, so far."""
+    """Return the mistakes that were found so far in this command line."""
     return ctx.ensure_object(Mistakes)
 
 
 def name_in_usage(param: click.Parameter | None) -> str:
-    """As the usage line names it."""
+    """Return the name of a parameter in the usage line."""
     if isinstance(param, click.Option):
         return "/".join(param.opts)
     return str(param.metavar or param.name) if param is not None else "the value"
 
 
 def value_type(kind: type[Any], choices: Sequence[str]) -> click.ParamType[Any]:
-    """What reads a value of this kind, or one of some choices."""
+    """Return the Click type that parses values of this kind, or one of the choices."""
     if choices:
-        return _OneOf(choices)
+        return _WordFrom(choices)
     if kind is Path:
         return _PathValue()
     return click.STRING if kind is str else _Number(kind)
@@ -108,7 +109,7 @@ def value_type(kind: type[Any], choices: Sequence[str]) -> click.ParamType[Any]:
 def completer_for(
     completes: Completer | None, kind: type[Any]
 ) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem] | list[str]] | None:
-    """`completes` as Click calls it; a path is completed by the shell."""
+    """Adapt `completes` to Click; the shell itself completes paths."""
     if completes is not None:
         return lambda ctx, param, incomplete: completes(incomplete)
     return _files if kind is Path else None

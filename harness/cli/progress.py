@@ -1,4 +1,4 @@
-"""How far a long analysis is, on stderr: a bar on a terminal, else a line now and then."""
+"""Shows the progress of a long analysis on stderr: a bar on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 LINE_EVERY = 100
-"""Records between two lines where there is no terminal."""
+"""Without a terminal, one line is printed for this many records."""
 
-FIRST_TIME = "the first time with this installation takes half a minute or more"
+FIRST_TIME = "the first analysis of this installation takes half a minute or more"
 
 _LOOK_EVERY_S = 0.5
 
 
-def judging_told() -> str:
-    """That it begins, and how long it takes where it is the first time."""
+def judging_note() -> str:
+    """Return the note that judging begins; the first time it warns that judging is slow."""
     from analysis.reconcile.session import is_first_session
 
     return f"judging ({FIRST_TIME})" if is_first_session() else "judging"
 
 
 class Progress(Protocol):
-    """Hears how an analysis goes on."""
+    """Receives the progress of an analysis."""
 
     def found(self, records: int, *, first: bool = False) -> None:
-        """How many records there are to judge; `first`: Spark is about to prepare this host for later sessions."""
+        """Report how many records there are to judge; `first`: Spark starts for the first time here."""
 
     def stage(self, doing: str) -> None:
-        """What is being done with the records at hand."""
+        """Report what is being done now."""
 
     def judged(self, record: Path) -> None:
-        """One more record has its verdict, or an error."""
+        """Report that a record has its verdict, or an error."""
 
     def watch(self, spark: SparkSession) -> None:
-        """The session that does the work."""
+        """Follow the jobs of this Spark session."""
 
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
-    """The progress of an analysis, shown while the block runs."""
+    """Show the progress of an analysis while the block runs."""
     if not sys.stderr.isatty():
         yield _Lines()
         return
@@ -75,10 +75,10 @@ class _Lines:
         print(f"judging {records:,} record{'s' if records != 1 else ''}{longer}", file=sys.stderr, flush=True)
 
     def stage(self, doing: str) -> None:
-        """Stages are for terminals."""
+        """Print nothing: stages are for terminals."""
 
     def watch(self, spark: SparkSession) -> None:
-        """As stages."""
+        """Print nothing: jobs are for terminals."""
 
     def judged(self, record: Path) -> None:
         self._done += 1
@@ -87,7 +87,7 @@ class _Lines:
 
 
 class _OnTerminal:
-    """A bar of records and, while Spark works, one of the stages of its jobs."""
+    """One bar for records, and one for the stages of Spark's jobs."""
 
     def __init__(self, bar: Bar) -> None:
         self._bar = bar

@@ -1,4 +1,4 @@
-"""`ebbtide replay RUN`: run a recorded schedule again, and say how far the two runs agree."""
+"""`ebbtide replay RUN`: runs a recorded schedule again, and compares the two runs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, releases_of, wanted_of
 from harness.cli.command import Args, Command
-from harness.cli.progress import judging_told
-from harness.cli.run_flow import check_runs, report_records_left, screen_for
+from harness.cli.progress import judging_note
+from harness.cli.run_flow import check_runs, progress_display, report_unfinished_records
 
 if TYPE_CHECKING:
     from harness.replay.recorded import LoadedRun
@@ -24,39 +24,40 @@ _DEPARTURES_MAX = 5
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
-        "Run the schedule of a run record again: same topology and clients, each step fired on the state that was "
-        "true when it fired in the record. Judges the record anew with its replays, and says how far the two agree and "
-        "where they part; on another release, whether that release would have saved the records. Exit code on the "
-        "record's own release: 0 when the same outcome and cause came again, every time, 1 when another came, 2 when a "
-        'replay proved nothing; on another release as `ebbtide run`, and 2 where the answer is "cannot tell".',
+        "Run the schedule of a run record again, with the same topology and clients. Each step fires in the state in "
+        "which it fired in the record. Judges the record and its replays, and says how far they agree and where they "
+        "differ. On another release, says whether that release would have kept the lost records. "
+        "Exit code on the record's own release: 0 if every replay had the same outcome and cause, 1 if not, 2 if "
+        "one was inconclusive. "
+        'On another release: as for `ebbtide run`, and 2 if the answer is "cannot tell".',
         epilog="example: ebbtide replay runs/<run_id> --kafka 4.3.1",
     )
     command.argument(
-        "run", metavar="RUN", type=Path, completes=completing.record, help="a run record, e.g. runs/<run_id>"
+        "run", metavar="RUN", type=Path, completes=completing.complete_record, help="a run record, e.g. runs/<run_id>"
     )
     command.option(
         "--kafka",
         metavar="RELEASES",
-        completes=completing.releases,
-        help="releases, comma separated (default: the record's own)",
+        completes=completing.complete_releases,
+        help="releases, comma-separated (default: the record's own)",
     )
     command.option("--times", type=int, default=1, metavar="N", help="replays on each release (default: 1)")
-    command.option("--seed", type=int, help="draw other ids for the brokers from this: the same run up to their names")
+    command.option("--seed", type=int, help="draw other broker ids from this seed; nothing else changes")
     command.flag("--json", help="print one JSON object instead of text")
     add_jobs_option(command)
     add_cluster_options(command)
     return command
 
 
-def powers(args: Args) -> PrivilegeRequest:
-    """A cluster takes them. Raises `UsageError` for a record that cannot be replayed, before any are taken."""
+def privileges(args: Args) -> PrivilegeRequest:
+    """Ask for the privileges of a cluster. First raises `UsageError` for an invalid record."""
     _recorded(args.run)
     jobs_of(args)
     return PrivilegeRequest(runtime=args.runtime, folders=(args.runs,))
 
 
 def run(args: Args) -> ExitCode:
-    """Replay, judge, compare, tell."""
+    """Replay, judge, compare, and print the result."""
     from harness.cli.judging import judging_together
     from harness.replay.replaying import (
         judge_replays,
@@ -73,10 +74,10 @@ def run(args: Args) -> ExitCode:
     releases = [original.manifest.kafka] if args.kafka is None else releases_of(args.kafka)
     runs = check_runs(with_recorded_power_loss(original, wanted_of(args)), original.scenario, releases)
     done: list[UnjudgedReplay] = []
-    with report_records_left(
-        "replayed before, and not compared", lambda: [one.record for one in done if one.record is not None], _note
+    with report_unfinished_records(
+        "replayed, but not compared; next", lambda: [one.record for one in done if one.record is not None], _note
     ):
-        with screen_for(as_json=args.json) as display:
+        with progress_display(as_json=args.json) as display:
             launch = runs.prepare(display)
             if (differs := launch_differences(original, launch)) is not None:
                 display.note(differs)
@@ -85,14 +86,14 @@ def run(args: Args) -> ExitCode:
             )
             for one in ran:
                 done.append(one)
-            display.note(judging_told())
+            display.note(judging_note())
         with judging_together() as judge:
             original, replays = judge_replays(original, done, judge, _note)
     found = summarize(original, replays)
     if args.json:
         _print_json(original, replays, found)
     else:
-        _tell(original, replays, found)
+        _print_result(original, replays, found)
     return ExitCode.worst(one.exit_code for one in found)
 
 
@@ -108,7 +109,7 @@ def _note(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def _tell(original: LoadedRun, replays: list[Replay], found: list[ReplaySummary]) -> None:
+def _print_result(original: LoadedRun, replays: list[Replay], found: list[ReplaySummary]) -> None:
     from analysis.report.summary import judged_run, summary_table, summary_text
     from harness.replay.finding import finding
 
@@ -129,16 +130,16 @@ def _tell(original: LoadedRun, replays: list[Replay], found: list[ReplaySummary]
         fidelity = f", fidelity {summary.fidelity:.2f}" if summary.fidelity is not None else ""
         print(f"replayed on Kafka {summary.kafka}: {share}{fidelity}")
         if ignored := {name for one in mine if one.run for name in one.run.manifest.ignored_properties}:
-            print(f"  without effect, since Kafka {summary.kafka} does not know them: {', '.join(sorted(ignored))}")
+            print(f"  ignored, because Kafka {summary.kafka} does not know them: {', '.join(sorted(ignored))}")
         for one in mine if len(mine) == 1 else [one for one in mine if not one.is_same]:
-            _tell_one(one)
+            _print_replay(one)
         if summary.answer is not None:
             print(f"  would Kafka {summary.kafka} have saved them? {summary.answer.saved}: {summary.answer.why}")
             for clause in summary.answer.clauses:
                 print(f"    {clause}")
 
 
-def _tell_one(replay: Replay) -> None:
+def _print_replay(replay: Replay) -> None:
     from harness.replay.finding import finding
     from harness.replay.replaying import missed_gate
 

@@ -1,4 +1,4 @@
-"""`ebbtide run SCENARIO --kafka RELEASE[,RELEASE...]`: break a cluster, record it, judge it."""
+"""`ebbtide run SCENARIO --kafka RELEASE[,RELEASE...]`: runs a scenario on real Kafka and judges it."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ if TYPE_CHECKING:
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
-        "Start a real cluster, break it as the scenario says, record everything, and judge the record.",
+        "Start a real cluster, inject the faults of the scenario, record everything, and judge the record.",
         epilog="example: ebbtide run last-replica-standing --kafka 3.9.1,4.3.1",
     )
     command.argument(
         "scenario",
         metavar="SCENARIO",
-        completes=completing.scenario_or_file,
+        completes=completing.complete_scenario_or_file,
         help="a name from `ebbtide scenarios`, or a .toml file",
     )
     command.option(
         "--kafka",
         metavar="RELEASES",
-        completes=completing.releases,
-        help="releases, comma separated (default: the scenario's own)",
+        completes=completing.complete_releases,
+        help="releases, comma-separated (default: the scenario's own)",
     )
     command.option(
         "--feature",
         repeated=True,
         metavar="NAME=LEVEL",
-        help="format with this feature level instead of the scenario's or the release's own, such as "
+        help="format with this feature level instead of the scenario's or the release's default, such as "
         "eligible.leader.replicas.version=1 on 4.0; may be repeated",
     )
-    command.option("--seed", type=int, help="draw what the scenario leaves open from this (default: a new one)")
-    command.flag("--json", help="print each verdict.json as one line; progress to stderr")
+    command.option("--seed", type=int, help="the seed of all random choices (default: a new one)")
+    command.flag("--json", help="print each verdict.json as one line; progress goes to stderr")
     command.flag(
         "--keep-cluster",
-        help="leave the cluster up after the run, for a look around, until Ctrl-C or `ebbtide cluster down`",
+        help="keep the cluster running after the run, until Ctrl-C or `ebbtide cluster down`",
     )
     command.option(
         "--witness",
         choices=("spark",),
-        help="let Spark's own Kafka connector read the final log too, and compare (property witness-agrees); a witness "
-        "that fails leaves the run inconclusive",
+        help="also read the final log with Spark's own Kafka connector, and compare (property witness-agrees). The run "
+        "is inconclusive if this second reader fails",
     )
-    command.option("--name", metavar="NAME", help="what to call the cluster that is kept (cluster-1, ...)")
+    command.option("--name", metavar="NAME", help="the name of the cluster that is kept (default: cluster-1, ...)")
     add_cluster_options(command)
     return command
 
 
-def powers(args: Args) -> PrivilegeRequest:
-    """A cluster takes them. Raises `UsageError` for a scenario that is none, before any are taken."""
+def privileges(args: Args) -> PrivilegeRequest:
+    """Ask for the privileges of a cluster. First raises `UsageError` for an invalid scenario."""
     from ebbtide.daemon.control import sockets_dir
     from ebbtide.scenario import catalogue
 
@@ -69,7 +69,7 @@ def powers(args: Args) -> PrivilegeRequest:
 
 
 def run(args: Args) -> ExitCode:
-    """Check everything first, then run release by release, then judge; the worst outcome is the exit code."""
+    """Check everything, run release by release, judge, and return the worst outcome."""
     from ebbtide.daemon.control import new_name
     from ebbtide.scenario import catalogue
 
@@ -78,23 +78,23 @@ def run(args: Args) -> ExitCode:
     wanted = wanted_of(args)
     if args.keep_cluster and len(releases) > 1:
         raise UsageError(
-            "one cluster can be kept",
+            "only one cluster can be kept",
             where="--keep-cluster",
             got=f"releases {', '.join(releases)}",
             next=f"--keep-cluster --kafka {releases[-1]}",
         )
     if args.name is not None and not args.keep_cluster:
-        raise UsageError("only a cluster that is kept has a name", where="--name", got=args.name, next="--keep-cluster")
+        raise UsageError("only a kept cluster has a name", where="--name", got=args.name, next="--keep-cluster")
     kept_as = new_name(args.name) if args.keep_cluster else None
     runs = check_runs(wanted, scenario, releases)
-    seed, drive = seed_or_new(args.seed), _drive(args.witness)
+    seed, drive = seed_or_new(args.seed), _drive_for(args.witness)
     if kept_as is not None:
         return _run_and_keep(runs, name=kept_as, seed=seed, as_json=args.json, drive=drive)
     return run_and_judge(runs, seed=seed, as_json=args.json, drive=drive)
 
 
-def _drive(witness: str | None) -> Drive:
-    """What carries a run out; a witness's jars are fetched before anything starts."""
+def _drive_for(witness: str | None) -> Drive:
+    """Return what carries out a run. Fetches the jars of a witness before anything starts."""
     from harness.runner.session import Session
 
     if witness is None:
@@ -106,7 +106,7 @@ def _drive(witness: str | None) -> Drive:
 
 
 def _run_and_keep(runs: CheckedRuns, *, name: str, seed: int, as_json: bool, drive: Drive) -> ExitCode:
-    """Run, judge, and own the cluster until it is told to end; the exit code is the verdict's."""
+    """Run, judge, and keep the cluster until it is stopped; return the verdict's exit code."""
     from rich.console import Console
 
     from harness.cli.analyze import judge_all

@@ -1,6 +1,6 @@
-"""From what was typed to runs and their verdicts: check, prepare, run, judge. Every verb that runs clusters does this.
+"""Checks, prepares, runs and judges: the order of every verb that runs clusters.
 
-Checking raises before anything is made. Preparing chooses a runtime for each release and fetches what is missing.
+Checking raises before anything is made. Preparing chooses a runtime for each release, and fetches what is missing.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 
 
 class CheckedRuns(msgspec.Struct, frozen=True):
-    """A scenario on some releases that this host can run, as far as can be seen before anything is made."""
+    """A scenario and releases that this host can run, as far as a check can see."""
 
     wanted: Wanted
     scenario: Scenario
     releases: tuple[str, ...]
 
     def prepare(self, display: Display) -> Launch:
-        """Make the host ready for them. Raises `EbbtideError`."""
+        """Choose runtimes, and fetch what is missing. Raises `EbbtideError`."""
         from harness.runner.launch import prepare
 
         return prepare(self.wanted, self.releases, display.note)
 
     def requests(self, display: Display, seed: int) -> list[RunRequest]:
-        """Make the host ready, and return one run for each release. Raises `EbbtideError`."""
+        """Prepare the host, and return one run for each release. Raises `EbbtideError`."""
         launch = self.prepare(display)
         return [launch.request(self.scenario, release, seed) for release in self.releases]
 
 
 def check_runs(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> CheckedRuns:
-    """The runs, checked. Raises `UsageError`, or `HarnessError` for the host."""
+    """Check the runs. Raises `UsageError`, or `HarnessError` if the host cannot run them."""
     from harness.runner.launch import check
 
     check(wanted, scenario, releases)
@@ -54,14 +54,14 @@ def check_runs(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> C
 
 
 def seed_or_new(seed: int | None) -> int:
-    """The seed that was typed, or a new one."""
+    """Return the typed seed, or a new one."""
     from harness.runner.run import new_seed
 
     return seed if seed is not None else new_seed()
 
 
-def screen_for(*, as_json: bool) -> Display:
-    """Where a command's notes go while its clusters run. JSON is alone on stdout."""
+def progress_display(*, as_json: bool) -> Display:
+    """Return the display of a command's progress; with JSON it writes to stderr."""
     from rich.console import Console
 
     from harness.runner.display import PlainDisplay, display_for
@@ -70,7 +70,7 @@ def screen_for(*, as_json: bool) -> Display:
 
 
 def run_and_judge(runs: CheckedRuns, *, seed: int, as_json: bool = False, drive: Drive | None = None) -> ExitCode:
-    """Run release by release, then judge all records; the worst outcome is the exit code."""
+    """Run release by release, judge all records, and return the worst outcome."""
     from rich.console import Console
 
     from analysis.early_session import EarlySession
@@ -85,12 +85,12 @@ def run_and_judge(runs: CheckedRuns, *, seed: int, as_json: bool = False, drive:
 
 
 def _run_all(requests: Sequence[RunRequest], display: Display, drive: Drive | None, spark: EarlySession) -> list[Path]:
-    """The records; Spark starts while the last cluster is taken down."""
+    """Run release by release, and return the records; Spark starts while the last cluster stops."""
     from harness.runner.run import run_scenario
     from harness.runner.session import Session
 
     records: list[Path] = []
-    with report_records_left("recorded before, and not judged", lambda: records, display.note):
+    with report_unfinished_records("recorded, but not judged; next", lambda: records, display.note):
         for request in requests:
             ending = spark.begin if request is requests[-1] else lambda: None
             records.append(run_scenario(request, display, drive or Session.carry_out, ending=ending))
@@ -98,13 +98,13 @@ def _run_all(requests: Sequence[RunRequest], display: Display, drive: Drive | No
 
 
 @contextlib.contextmanager
-def report_records_left(
-    what: str, records: Callable[[], Sequence[Path]], tell: Callable[[str], None]
+def report_unfinished_records(
+    what: str, records: Callable[[], Sequence[Path]], report: Callable[[str], None]
 ) -> Iterator[None]:
-    """Name the records that a command leaves without a result when it ends early."""
+    """If the command ends early, print which records it leaves without a result."""
     try:
         yield
     except BaseException:
         if left := records():
-            tell(f"{what}: ebbtide analyze {shlex.join(map(str, left))}")
+            report(f"{what}: ebbtide analyze {shlex.join(map(str, left))}")
         raise

@@ -1,4 +1,4 @@
-"""`ebbtide runs [DIR]`: the run records in a folder, newest first."""
+"""`ebbtide runs [DIR]`: lists the run records in a folder, newest first."""
 
 from __future__ import annotations
 
@@ -14,47 +14,58 @@ from harness.cli import completing
 from harness.cli.command import Args, Command
 
 _BLOCK_BYTES = 512
-"""What st_blocks counts in, whatever the file system's own block size (POSIX)."""
+"""The unit of st_blocks, whatever the file system's block size (POSIX)."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def command() -> Command:
     """Declare the verb's arguments."""
-    command = Command("List the run records in a folder, newest first; damaged ones are listed as such.")
+    command = Command("List the run records in a folder, newest first, with their outcomes and sizes.")
     command.argument(
-        "directory", needed=False, metavar="DIR", type=Path, completes=completing.folders, help="default: runs"
+        "directory",
+        needed=False,
+        metavar="DIR",
+        type=Path,
+        completes=completing.complete_folder,
+        help="the folder (default: runs)",
     )
     command.option(
         "--runs",
         metavar="DIR",
         type=Path,
-        completes=completing.folders,
-        help="the same, as it is given to the verbs that run",
+        completes=completing.complete_folder,
+        help="the same as DIR",
     )
-    command.flag("--json", help="print one JSON object a line")
+    command.flag("--json", help="print one JSON object for each record, one a line")
     return command
 
 
 def run(args: Args) -> ExitCode:
-    """Print the list. Raises `UsageError` when there is no such folder, it is something else, or two are named."""
+    """Print the list. Raises `UsageError` if the folder is missing, is something else, or is named twice."""
     from ebbtide.errors import UsageError
     from ebbtide.record.manifest import MANIFEST
 
     if args.directory and args.runs and args.directory.resolve() != args.runs.resolve():
         raise UsageError(
-            "two folders are named",
+            "the command names two folders",
             got=f"{args.directory} and --runs {args.runs}",
             allowed="one of them",
             next=f"ebbtide runs {shlex.quote(str(args.directory))}",
         )
     directory = args.directory or args.runs or Path("runs")
     if (directory / MANIFEST).is_file():
-        raise UsageError("a run record", where=str(directory), next=f"ebbtide analyze {shlex.quote(str(directory))}")
+        raise UsageError(
+            "this is a run record, not a folder of records",
+            where=str(directory),
+            next=f"ebbtide analyze {shlex.quote(str(directory))}",
+        )
     if not directory.is_dir():
         raise UsageError("no such folder", where=str(directory), next="ebbtide run last-replica-standing --kafka 3.9.1")
     if (directory / "history.jsonl").is_file() and (directory / "runs").is_dir():
         raise UsageError(
-            "a store of nights", where=str(directory), next=f"ebbtide runs {shlex.quote(str(directory / 'runs'))}"
+            "this is a store of nights",
+            where=str(directory),
+            next=f"ebbtide runs {shlex.quote(str(directory / 'runs'))}",
         )
     folders = [folder for folder in directory.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
     rows = sorted(map(_row, folders), key=lambda row: row.start_ns or 0, reverse=True)
@@ -70,11 +81,11 @@ def run(args: Args) -> ExitCode:
 
 
 class _RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One record; a damaged one has no more than `why`, with what to do `next`, and one that was not judged has no
-    outcome and no counts. `replay_of`: the run id of the record whose schedule was run again.
-    `plain`: of a cluster without a scenario, of which there is nothing to judge.
+    """One record of the list.
 
-    `bytes` are those that it takes on disk. A count that the verdict does not know is left out.
+    A damaged record has only `why`, and what to do `next`. A record that was not judged has no outcome and no counts,
+    and a count that the verdict does not know is missing. `replay_of` is the run id of the replayed record. `plain`
+    marks a cluster without a scenario, which has nothing to judge. `bytes` is the record's size on disk.
     """
 
     record: str
@@ -136,11 +147,11 @@ def _row(folder: Path) -> _RecordRow:
 
 
 def _size(folder: Path) -> int:
-    """What the folder takes on disk: the images that a killed run leaves behind are sparse."""
+    """Return the folder's size on disk; the volume images that a killed run leaves are sparse."""
     size_bytes = 0
     for root, _, names in os.walk(folder):
         for name in names:
-            # A run that is under way renames and removes files meanwhile.
+            # A run that is still running renames and removes files.
             with contextlib.suppress(FileNotFoundError):
                 size_bytes += (Path(root) / name).lstat().st_blocks * _BLOCK_BYTES
     return size_bytes
@@ -153,13 +164,13 @@ def _print(rows: list[_RecordRow]) -> None:
     def cells(row: _RecordRow) -> list[str]:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
         outcome = row.outcome or unjudged
-        counts = f"{_count(row.acked)} / {_count(row.lost)}" if row.outcome is not None else "-"
+        counts = [_count(row.acked), _count(row.lost)] if row.outcome is not None else ["-", "-"]
         kafka = spelled(row.kafka, row.features_asked) if row.kafka else None
         scenario = f"{row.scenario or '-'} (replay)" if row.replay_of else row.scenario
         names = [name or "-" for name in (kafka, row.status, scenario)]
-        return [shlex.quote(row.record), outcome, counts, _human(row.bytes), *names]
+        return [shlex.quote(row.record), outcome, *counts, _human_size(row.bytes), *names]
 
-    headers = ("record", "outcome", "acked / lost", "size", "kafka", "status", "scenario")
+    headers = ("record", "outcome", "acked", "lost", "size", "kafka", "status", "scenario")
     print_table(headers, [cells(row) for row in rows], whole=1)
     for row in rows:
         if row.why is not None:
@@ -172,7 +183,7 @@ def _count(value: int | None) -> str:
     return "?" if value is None else f"{value:,}"
 
 
-def _human(count: float) -> str:
+def _human_size(count: float) -> str:
     for unit in _UNITS[:-1]:
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

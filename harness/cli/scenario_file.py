@@ -1,4 +1,4 @@
-"""A scenario file that a verb writes: whether it can be, asked before a long search, and the error when it cannot."""
+"""Writes scenario files, and checks before a long search that the file can be written."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from ebbtide.errors import UsageError
 
 
-def check_place(out: Path) -> None:
-    """Raise `UsageError` where no file can be written, as far as can be told without writing one."""
+def check_writable(out: Path) -> None:
+    """Raise `UsageError` if the file cannot be written, as far as a check can see."""
     folder = out.parent
     if (
         not os.access(folder, os.X_OK)
@@ -17,24 +17,24 @@ def check_place(out: Path) -> None:
         or out.is_dir()
         or not os.access(out if out.exists() else folder, os.W_OK)
     ):
-        raise _refused(out, None)
+        raise _not_writable(out, None)
 
 
 def refuse_existing(out: Path) -> None:
-    """Raise `UsageError` where a file would be overwritten."""
+    """Raise `UsageError` if the file exists."""
     if out.is_file():
-        raise UsageError("there is a file already", where=str(out), next="--out with another name, or remove it")
+        raise UsageError("the file exists", where=str(out), next="name another file with --out, or remove this one")
 
 
 def write_scenario(out: Path, text: str) -> None:
-    """Write the text of a scenario to the file `out`. Raises `UsageError` saying why it cannot be."""
+    """Write the text of a scenario to the file `out`. Raises `UsageError` if that fails."""
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise _refused(out, error.strerror) from None
+        raise _not_writable(out, error.strerror) from None
 
 
-def _refused(out: Path, got: str | None) -> UsageError:
+def _not_writable(out: Path, got: str | None) -> UsageError:
     return UsageError(
         "the scenario cannot be written there",
         where=str(out),

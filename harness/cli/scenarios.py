@@ -1,4 +1,4 @@
-"""`ebbtide scenarios` and `ebbtide scenarios show NAME`: the catalogue."""
+"""`ebbtide scenarios [show NAME]`: lists the shipped scenarios, or prints one."""
 
 from __future__ import annotations
 
@@ -12,24 +12,30 @@ from harness.cli.command import Args, Command
 
 def command() -> Command:
     """Declare the verb's arguments."""
-    command = Command("List the shipped scenarios; `show NAME` prints the file, ready to be copied and changed.")
-    command.argument("action", needed=False, choices=["list", "show"], default="list", help="default: list")
-    command.argument("name", needed=False, help="the scenario to show", completes=completing.scenario)
+    command = Command("List the shipped scenarios. `show NAME` prints the file of one, which you may copy and change.")
+    command.argument(
+        "action", needed=False, choices=["list", "show"], default="list", help="list or show (default: list)"
+    )
+    command.argument("name", needed=False, help="the scenario to print", completes=completing.complete_scenario)
     return command
 
 
 def run(args: Args) -> ExitCode:
-    """Print the list, or one scenario's TOML."""
+    """Print the list, or the TOML of one scenario."""
     from ebbtide.errors import UsageError
     from ebbtide.scenario import catalogue
 
     if args.action == "show":
         if args.name is None:
             raise UsageError(
-                "show which scenario?", allowed=", ".join(catalogue.names()), next="ebbtide scenarios show healthy"
+                "show needs the name of a scenario",
+                allowed="a name that `ebbtide scenarios` lists",
+                next="ebbtide scenarios show healthy",
             )
         if Path(args.name).is_file():
-            raise UsageError("a file, and not of the catalogue", got=args.name, next=f"cat {shlex.quote(args.name)}")
+            raise UsageError(
+                "this is a file, not a shipped scenario", got=args.name, next=f"cat {shlex.quote(args.name)}"
+            )
         print(catalogue.text_of(args.name), end="")
         return ExitCode.AS_PREDICTED
     if args.name is not None:

@@ -1,4 +1,4 @@
-"""`ebbtide shrink RUN`: the smallest scenario that still shows what a record shows."""
+"""`ebbtide shrink RUN`: finds the smallest scenario that reproduces a finding."""
 
 from __future__ import annotations
 
@@ -10,55 +10,67 @@ from pathlib import Path
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
+from ebbtide.plurals import plural
 from ebbtide.signals import is_interrupt
 from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, budget_s_of, jobs_of, wanted_of
 from harness.cli.command import Args, Command
-from harness.cli.progress import judging_told
-from harness.cli.run_flow import check_runs, screen_for
-from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
+from harness.cli.progress import judging_note
+from harness.cli.run_flow import check_runs, progress_display
+from harness.cli.scenario_file import check_writable, refuse_existing, write_scenario
 
 
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
-        "Find a smaller scenario with the gravest finding of a record, one anomaly by one cause: fewer steps, brokers, "
-        "partitions, producers, consumers and records, by delta debugging over real runs on the record's release. "
-        "Power is lost as in the record, unless --power-loss says otherwise. Stopped at any moment, the same command "
-        "goes on where it was; what runs by another --power-loss, --keep-write-back, --runtime or --image said is no "
-        "answer to it. Exit code 0: written, and more than half of its runs show the finding, "
-        "2: the finding did not come again, or in half of the runs or fewer.",
+        "Find the smallest scenario that reproduces the gravest finding of a record, one anomaly by one cause. "
+        "Delta debugging over real runs, on the record's release, removes steps, brokers, partitions, clients and "
+        "records. Power is lost as in the record, unless --power-loss says otherwise. If you stop the search, the same "
+        "command continues it. Runs with another --power-loss, --keep-write-back, --runtime or --image do not count. "
+        "Exit code 0: the file is written, and more than half of its runs show the finding. 2: the finding did not "
+        "recur, or only in half of the runs or fewer.",
         epilog="example: ebbtide shrink runs/<run_id> --budget 30m --out small.toml",
     )
     command.argument(
-        "run", metavar="RUN", type=Path, completes=completing.record, help="a run record, e.g. runs/<run_id>"
+        "run", metavar="RUN", type=Path, completes=completing.complete_record, help="a run record, e.g. runs/<run_id>"
     )
-    command.option("--budget", default="30m", metavar="TIME", help="search for so long at most (default: 30m)")
+    command.option(
+        "--budget",
+        default="30m",
+        metavar="TIME",
+        help="the longest time to search, such as 2h, 90m or 30s (default: 30m)",
+    )
     command.option(
         "--out",
         type=Path,
         metavar="FILE.toml",
         help="the file to write (default: <scenario>-shrunk.toml); an earlier result of the same run is replaced",
     )
-    command.option("--times", type=int, default=3, metavar="N", help="runs of the result, for its rate (default: 3)")
-    command.flag("--keep-all", help="keep every anomaly by every cause (default: the gravest alone)")
+    command.option(
+        "--times",
+        type=int,
+        default=3,
+        metavar="N",
+        help="how often to run the result, to measure its rate (default: 3)",
+    )
+    command.flag("--keep-all", help="keep every anomaly by every cause (default: only the gravest)")
     command.flag("--json", help="print one JSON object instead of text")
     add_jobs_option(command)
     add_cluster_options(command)
     return command
 
 
-def powers(args: Args) -> PrivilegeRequest:
-    """A cluster takes them. Raises `UsageError` for a record that is none, before any are taken."""
+def privileges(args: Args) -> PrivilegeRequest:
+    """Ask for the privileges of a cluster. First raises `UsageError` for an invalid record."""
     from harness.replay.recorded import load_run
 
     load_run(args.run)
     jobs_of(args)
-    return PrivilegeRequest(runtime=args.runtime, folders=(args.runs, _out(args, "").parent))
+    return PrivilegeRequest(runtime=args.runtime, folders=(args.runs, _out_file(args, "").parent))
 
 
 def run(args: Args) -> ExitCode:
-    """Shrink, write, tell."""
+    """Shrink, write the file, and print the result."""
     import msgspec
 
     from harness.cli.judging import judging
@@ -73,8 +85,8 @@ def run(args: Args) -> ExitCode:
         raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
     jobs = jobs_of(args)
     recorded = load_run(args.run)
-    out = _out(args, recorded.scenario.name)
-    check_place(out)
+    out = _out_file(args, recorded.scenario.name)
+    check_writable(out)
     if not is_from(out, recorded.manifest.run_id):
         refuse_existing(out)
     kafka = recorded.manifest.kafka
@@ -83,10 +95,10 @@ def run(args: Args) -> ExitCode:
     with (
         _report_interrupt(),
         judging([recorded.folder]) as judge,
-        screen_for(as_json=args.json) as display,
+        progress_display(as_json=args.json) as display,
     ):
         if recorded.verdict is None:
-            display.note(judging_told())
+            display.note(judging_note())
             judge(recorded.folder)
             recorded = load_run(args.run)
         goal_from_record(recorded)
@@ -103,7 +115,7 @@ def run(args: Args) -> ExitCode:
     write_scenario(out, done.text)
     smaller = done.smaller
     if args.json:
-        told = {
+        result = {
             "file": str(out),
             "facts": done.goal.facts,
             "not_kept": done.goal.besides,
@@ -117,11 +129,13 @@ def run(args: Args) -> ExitCode:
             "runs": done.runs,
             "took_s": round(done.took_s, 1),
         }
-        print(msgspec.json.encode(told).decode())
+        print(msgspec.json.encode(result).decode())
     else:
         print(f"\n{done.text}")
         print(f"{out}: {len(smaller.scenario.steps)} of {len(recorded.scenario.steps)} steps, ", end="")
-        print(f"shown in {smaller.shown} of {smaller.times} runs; {done.runs} runs, {done.took_s / 60:.1f} min")
+        print(
+            f"shown in {smaller.shown} of {smaller.times} runs; {plural(done.runs, 'run')}, {done.took_s / 60:.1f} min"
+        )
         if not smaller.finished:
             print("the search is not finished; the same command continues it")
         elif smaller.gave_way:
@@ -139,10 +153,10 @@ def _report_interrupt() -> Iterator[None]:
         yield
     except BaseException as error:
         if is_interrupt(error):
-            print("the answers of the runs so far are kept; next: the same command continues", file=sys.stderr)
+            print("the answers so far are kept; next: the same command continues the search", file=sys.stderr)
         raise
 
 
-def _out(args: Args, scenario: str) -> Path:
+def _out_file(args: Args, scenario: str) -> Path:
     out: Path | None = args.out
     return out if out is not None else Path(f"{scenario.removesuffix('-shrunk')}-shrunk.toml")

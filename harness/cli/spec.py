@@ -1,4 +1,4 @@
-"""`ebbtide spec ...`: the protocol specification, one module a subcommand."""
+"""`ebbtide spec ...`: the protocol specification, one module for each subcommand."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ebbtide.errors import ExitCode
 from harness.cli.command import Args, LazyGroup
 
 _SUBCOMMANDS: dict[str, str] = {
-    "check": "whether a property holds in every state of a small configuration",
-    "find": "write the counterexample of a property as a scenario that runs on real Kafka",
-    "rules": "print the effective rules of a variant, from top to bottom",
+    "check": "check that a property holds in every state of a small configuration",
+    "find": "write a counterexample of a property as a scenario for real Kafka",
+    "rules": "print the effective rules of a protocol variant",
     "vectors": "compare the specification with conformance vectors",
 }
 """Each subcommand and its line in the help; its module is `harness.cli.spec_<name>`."""
@@ -20,7 +20,7 @@ _PREFIX = "harness.cli.spec_"
 def command() -> LazyGroup:
     """Declare the subcommands."""
     return LazyGroup(
-        "Kafka's replication protocol as a program: compare it, explore it.",
+        "Check, explore and print Kafka's replication protocol, written as a program.",
         _SUBCOMMANDS,
         _PREFIX,
         dest="action",

@@ -1,4 +1,4 @@
-"""`ebbtide spec find`: a counterexample of the specification as a scenario that runs on real Kafka."""
+"""`ebbtide spec find`: writes a counterexample as a scenario for real Kafka."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ from functools import partial
 from pathlib import Path
 
 from ebbtide.errors import COMMAND_LINE, ExitCode, Problems, UsageError
+from ebbtide.plurals import plural
 from ebbtide.releases.known import parse_version
 from harness.cli import completing
-from harness.cli.cluster_options import words_of
+from harness.cli.cluster_options import split_list
 from harness.cli.command import Args, Command
-from harness.cli.scenario_file import check_place, refuse_existing, write_scenario
-from harness.cli.spec_options import add_question, answer_to, bounds_of
+from harness.cli.scenario_file import check_writable, refuse_existing, write_scenario
+from harness.cli.spec_options import add_search_options, answer_to, bounds_of
 
 
 def command() -> Command:
-    """Declare the question and the file."""
+    """Declare what to search, and the file to write."""
     command = Command(
-        "Search as `ebbtide spec check` does, and write the counterexample as a scenario file, with a prediction per "
-        "release: what the model of that release's variant makes of the same schedule. Exit code 0: written, "
-        "1: nothing to write, the property holds within the bounds, 2: not exhausted, and nothing found."
+        "Search as `ebbtide spec check` does, and write the counterexample as a scenario file. The file has a "
+        "prediction for each release, from the model of its protocol variant. Exit code 0: the file is written, 1: "
+        "the property holds within the bounds, 2: a limit ended the search first."
     )
-    add_question(command)
+    add_search_options(command)
     command.option("--out", type=Path, needed=True, metavar="FILE.toml", help="the scenario file to write")
     command.option(
         "--kafka",
         default="",
         metavar="VERSION,...",
-        completes=completing.releases,
-        help="releases that the scenario runs by default",
+        completes=completing.complete_releases,
+        help="releases on which the scenario runs by default",
     )
     return command
 
 
 def run(args: Args) -> ExitCode:
-    """Search, write, say what to type next."""
+    """Search, write the file, and print the next command."""
     from analysis.spec.explore.question import RELEASE_OF, variant_named
     from analysis.spec.generate import scenario_of
     from analysis.spec.generate_schedule import PlayabilityFilter
@@ -47,32 +48,36 @@ def run(args: Args) -> ExitCode:
     variant = variant_named(args.variant)
     if variant == "kip966":
         raise UsageError("no release runs this variant", got=args.variant, next="ebbtide spec check --variant kip966")
-    releases = tuple(words_of(args.kafka, "--kafka")) or (RELEASE_OF[variant],)
+    releases = tuple(split_list(args.kafka, "--kafka")) or (RELEASE_OF[variant],)
     problems = [*put_at("--out", partial(check_name, args.out.stem))]
     for release in releases:
         problems += put_at("--kafka", partial(parse_version, release))
     if problems:
         raise Problems(COMMAND_LINE, [*problems])
-    check_place(args.out)
+    check_writable(args.out)
     refuse_existing(args.out)
     bounds = bounds_of(args)
     if bounds.size > MAX_BROKERS:
         raise UsageError(
-            "a scenario has no room for so many brokers",
+            "a scenario cannot have so many brokers",
             got=str(bounds.size),
             allowed=f"1 to {MAX_BROKERS}",
-            next="ebbtide spec check, which searches without writing one",
+            next="ebbtide spec check    (searches without writing a scenario)",
         )
     answer = answer_to(args, PlayabilityFilter(variant, bounds))
     if answer.trace is None:
-        why = "the property holds within the bounds" if answer.holds else "no counterexample that steps can bring about"
-        print(f"nothing written: {why}; {answer.found.states:,} states, {answer.turned_down:,} passed over")
+        why = (
+            "the property holds within the bounds"
+            if answer.holds
+            else "no counterexample that the steps of a scenario can cause"
+        )
+        print(f"nothing written: {why}; {answer.found.states:,} states, {answer.turned_down:,} violations ignored")
         return ExitCode.CONTRADICTED if answer.holds else ExitCode.INCONCLUSIVE
     scenario = scenario_of(args.out.stem, variant, bounds, answer.trace, releases)
     text = brief_text_of(scenario)
     parse(text, file=str(args.out), to_run=True)
     write_scenario(args.out, text)
-    print(f"{args.out}: {len(scenario.steps)} steps, from a counterexample of {len(answer.trace.steps)}")
+    print(f"{args.out}: {plural(len(scenario.steps), 'step')}, from a counterexample of {len(answer.trace.steps)}")
     for prediction in scenario.predictions:
         print(f"  {prediction.kafka:<14} committed loss: {prediction.loss.committed:<5} {prediction.clause}")
     print(f"\nnext: ebbtide run {shlex.quote(str(args.out))} --kafka {','.join(releases)}")

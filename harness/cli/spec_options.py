@@ -1,4 +1,4 @@
-"""The options that `ebbtide spec check` and `ebbtide spec find` share: variant, bounds, property, limits."""
+"""The options of `ebbtide spec check` and `find`: variant, bounds, property, limits."""
 
 from __future__ import annotations
 
@@ -14,33 +14,42 @@ if TYPE_CHECKING:
     from analysis.spec.model.bounds import Bounds
 
 
-def add_question(command: Command) -> None:
-    """Declare what to search."""
+def add_search_options(command: Command) -> None:
+    """Declare the variant, the bounds, the property and the limits of a search."""
     command.option("--variant", needed=True, metavar="NAME", help="the protocol variant, such as elr-43, or a release")
     command.option("--rf", type=int, default=3, metavar="N", help="replication factor (default: 3)")
     command.option("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (default: 2)")
-    command.option("--brokers", type=int, default=0, metavar="N", help="brokers, spares included (default: RF)")
-    command.option("--records", type=int, default=1, metavar="N", help="records that are sent (default: 1)")
-    command.option("--acks", default="all", choices=("all", "1", "mixed"), help="of the records (default: all)")
+    command.option("--brokers", type=int, default=0, metavar="N", help="brokers, including spares (default: RF)")
+    command.option("--records", type=int, default=1, metavar="N", help="records to send (default: 1)")
+    command.option("--acks", default="all", choices=("all", "1", "mixed"), help="acks of the records (default: all)")
     for option, what in (
-        ("power-losses", "brokers that lose power, and what they had not flushed"),
-        ("kills", "brokers that are killed"),
-        ("disks", "disks that are replaced, of any broker that is down"),
-        ("disks-outside", "disks that are replaced, of brokers in neither ISR nor ELR"),
-        ("stops", "clean stops"),
-        ("admin", "administrative requests of the kinds in --admin-kinds"),
+        ("power-losses", "how many brokers lose power, and with it what they had not flushed"),
+        ("kills", "how many brokers are killed"),
+        ("disks", "how many disks of stopped brokers are replaced"),
+        ("disks-outside", "how many disks of brokers in neither ISR nor ELR are replaced"),
+        ("stops", "how many brokers are stopped cleanly"),
+        ("admin", "how many administrative requests there are, of the kinds in --admin-kinds"),
     ):
         command.option(f"--{option}", type=int, default=0, metavar="N", help=f"{what} (default: 0)")
-    command.option("--admin-kinds", default="", metavar="KIND,...", help="default: all kinds if --admin is given")
-    command.flag("--late-configs", help="the leader may learn of a new min.insync.replicas late")
-    command.option("--property", default="committed", metavar="NAME", help="what must hold (default: committed)")
-    command.option("--steps", type=int, metavar="N", help="how deep to search (default: to the end)")
-    command.option("--max-states", type=int, metavar="N", help="distinct states (default: what memory holds)")
-    command.option("--max-time", type=float, metavar="SECONDS", help="how long to search (default: to the end)")
+    command.option(
+        "--admin-kinds",
+        default="",
+        metavar="KIND,...",
+        help="kinds of administrative requests (default: all if --admin is given)",
+    )
+    command.flag("--late-configs", help="let the leader learn late of a new min.insync.replicas")
+    command.option(
+        "--property", default="committed", metavar="NAME", help="the property that must hold (default: committed)"
+    )
+    command.option("--steps", type=int, metavar="N", help="the most steps of a path (default: no limit)")
+    command.option(
+        "--max-states", type=int, metavar="N", help="the most distinct states (default: as many as fit into memory)"
+    )
+    command.option("--max-time", type=float, metavar="SECONDS", help="the longest time to search (default: no limit)")
 
 
 def bounds_of(args: Args) -> Bounds:
-    """The bounds that were typed."""
+    """Return the typed bounds."""
     from analysis.spec.model.bounds import ADMIN_KINDS, Bounds, check_bounds
 
     kinds = tuple(kind for kind in args.admin_kinds.split(",") if kind)
@@ -65,12 +74,12 @@ def bounds_of(args: Args) -> Bounds:
 
 
 def bounds_in_words(bounds: Bounds) -> str:
-    """Everything that the search was allowed, so that "holds" is read as what it is."""
+    """Return all bounds of a search in words, because "holds" is true only within them."""
     from analysis.spec.model.bounds import BUDGETS
 
     parts = [f"{bounds.size} brokers", f"{bounds.records} records with acks={bounds.acks}"]
     allowed = [f"{name.replace('_', ' ')} {budget}" for name in BUDGETS if (budget := getattr(bounds, name))]
-    parts += allowed or ["no fault at all (--power-losses N and the like allow some)"]
+    parts += allowed or ["no fault (options such as --power-losses N allow faults)"]
     if bounds.admin:
         parts.append(f"of the kinds {', '.join(bounds.admin_kinds)}")
     if bounds.late_configs:
@@ -81,12 +90,12 @@ def bounds_in_words(bounds: Bounds) -> str:
 
 
 def answer_to(args: Args, wanted: Callable[[Trace], bool] | None = None) -> Answer:
-    """Search for what was typed; `wanted` may turn down counterexamples."""
+    """Search as typed; `wanted` may reject counterexamples."""
     from analysis.spec.explore.question import ask, property_named, variant_named
 
     for option, limit in (("--max-states", args.max_states), ("--max-time", args.max_time)):
         if limit is not None and limit <= 0:
-            raise UsageError("a search without room finds nothing", where=option, got=f"{limit:g}", allowed="above 0")
+            raise UsageError("a search limit must be positive", where=option, got=f"{limit:g}", allowed="above 0")
     return ask(
         variant_named(args.variant),
         bounds_of(args),

@@ -1,4 +1,4 @@
-"""`ebbtide spec rules NAME`: the effective rules of a protocol variant, from top to bottom."""
+"""`ebbtide spec rules NAME`: prints the effective rules of a protocol variant."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from harness.cli.command import Args, Command
 def command() -> Command:
     """Declare the variant and the event."""
     command = Command(
-        "Print the rules of a protocol variant as one Python module: the records, then each event with its KIP clause "
-        "and the function in force, then the rules that events call. A comment says since which variant a rule holds."
+        "Print the rules of a protocol variant as one Python module: first the records, then each event, then the "
+        "rules that events call. Each event has its KIP clause. A comment says with which variant a rule began."
     )
     command.argument("variant", metavar="NAME", help="the protocol variant, such as elr-43, or a Kafka release")
-    command.argument("event", needed=False, metavar="EVENT", help="only this event and what it calls, such as fence")
+    command.argument(
+        "event", needed=False, metavar="EVENT", help="only this event and the rules that it calls, such as fence"
+    )
     return command
 
 
 def run(args: Args) -> ExitCode:
-    """Print the text."""
+    """Print the rules."""
     from analysis.spec.effective_rules import text_of
     from analysis.spec.explore.question import variant_named
     from analysis.spec.variants import VARIANTS

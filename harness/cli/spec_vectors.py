@@ -1,4 +1,4 @@
-"""`ebbtide spec vectors FILE.jsonl`: whether the specification does what conformance vectors say."""
+"""`ebbtide spec vectors FILE.jsonl`: compares the specification with conformance vectors."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from harness.cli.output import print_table
 def command() -> Command:
     """Declare the file and the release."""
     command = Command(
-        "Compare the specification with conformance vectors, per layer and Kafka release, and show every difference. "
-        "Exit code 0: no difference, 1: at least one, 4: the file is malformed."
+        "Compare the specification with conformance vectors, for each layer and Kafka release, and print every "
+        "difference. Exit code 0: no difference, 1: at least one, 4: the file is malformed."
     )
-    command.argument("file", type=Path, metavar="FILE.jsonl", help="one vector a line")
+    command.argument("file", type=Path, metavar="FILE.jsonl", help="the file with one vector a line")
     command.option(
         "--kafka",
         metavar="VERSION",
-        completes=completing.release,
-        help="only what the vectors say of this release, such as 4.3.1",
+        completes=completing.complete_release,
+        help="compare only this release, such as 4.3.1",
     )
     return command
 
 
 def run(args: Args) -> ExitCode:
-    """Compare, print the table, then every difference."""
+    """Compare, print the table, and print every difference."""
     from analysis.spec.vector_file import load
     from analysis.spec.vectors import agreement, releases_of, version_key
 
@@ -37,7 +37,7 @@ def run(args: Args) -> ExitCode:
     if not tallies:
         known = {release for vector in vectors for release in releases_of(vector)}
         raise UsageError(
-            "no vector speaks of that release",
+            "no vector is about this release",
             where=str(args.file),
             got=args.kafka,
             allowed=", ".join(sorted(known, key=version_key)),

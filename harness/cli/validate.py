@@ -1,4 +1,4 @@
-"""`ebbtide validate FILE...`: check scenario files without running anything."""
+"""`ebbtide validate FILE...`: checks scenario files without running anything."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import sys
 from pathlib import Path
 
 from ebbtide.errors import EbbtideError, ExitCode
+from ebbtide.plurals import plural
 from harness.cli.command import Args, Command
 
 
 def command() -> Command:
     """Declare the verb's arguments."""
-    command = Command("Check scenario files. Exit code 0: all are valid, 4: some are not.")
+    command = Command(
+        "Check scenario files, and print every problem. Exit code 0: all files are valid, 4: at least one is not."
+    )
     command.argument("files", many=True, metavar="FILE", type=Path, help="a scenario file (.toml)")
     return command
 
 
 def run(args: Args) -> ExitCode:
-    """Load each file; a wrong one does not stop the others from being checked."""
+    """Check each file, even after an invalid one."""
     from ebbtide.scenario.parse import load
 
     code = ExitCode.AS_PREDICTED
@@ -28,5 +31,6 @@ def run(args: Args) -> ExitCode:
             print(f"error: {error.render()}", file=sys.stderr)
             code = ExitCode.USAGE
         else:
-            print(f"{file}: ok, {scenario.name}: {len(scenario.steps)} steps on Kafka {', '.join(scenario.kafka)}")
+            steps = plural(len(scenario.steps), "step")
+            print(f"{file}: ok, {scenario.name}: {steps} on Kafka {', '.join(scenario.kafka)}")
     return code

@@ -10,7 +10,7 @@ from pathlib import Path
 from ebbtide.daemon.control import owner_pid
 from ebbtide.daemon.messages import ClusterStatus
 from ebbtide.errors import EbbtideError
-from ebbtide.namespaces import enter
+from ebbtide.namespaces import netns_prefix
 
 
 def namespace_prefix(status: ClusterStatus) -> list[str]:
@@ -19,7 +19,7 @@ def namespace_prefix(status: ClusterStatus) -> list[str]:
     A daemon in a user namespace has its own /run and namespaces, which its user can enter.
     """
     if status.powers != "user namespace":
-        return enter(Path(status.namespace))
+        return netns_prefix(Path(status.namespace))
     daemon = Path("/proc", str(owner_pid(status.name)))
     namespace = daemon / "root" / status.namespace.lstrip("/")
     return ["nsenter", f"--user={daemon}/ns/user", "--preserve-credentials", f"--net={namespace}", "--"]

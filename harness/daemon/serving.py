@@ -20,7 +20,7 @@ from ebbtide.daemon.messages import AskStatus, ClusterStatus, CreateTopic, Down,
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.powers import held
+from ebbtide.privileges import current_privileges
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.plain import read_text
@@ -139,7 +139,7 @@ class ClusterDaemon:
             kafka=cluster.kafka,
             runtime=cluster.runtime.name,
             power_loss_method=cluster.runtime.power_loss_method,
-            powers=held(),
+            powers=current_privileges(),
             bootstrap=tuple(cluster.runtime.bootstrap_servers()),
             namespace=str(Namespace(name=f"ebbtide-{cluster.run_id}-clients").path),
             nodes=cluster.session.node_states(),

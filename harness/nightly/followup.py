@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import EbbtideError, UsageError
-from ebbtide.locks import NotHeld
+from ebbtide.locks import LockUnavailable
 from ebbtide.record.files import write_atomically
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import Verdict
@@ -175,7 +175,7 @@ def follow_up(
         )
     except EbbtideError as error:
         # These errors are about the record, unless they came because time ran out; others are about the host.
-        about_record = isinstance(error, UsageError | NotReproduced) and not isinstance(error, NotHeld)
+        about_record = isinstance(error, UsageError | NotReproduced) and not isinstance(error, LockUnavailable)
         about_it = about_record and found.times > 0 and time.time() < until_s
         return msgspec.structs.replace(found, failure=error.what, settled=about_it)
     path = store.night_folder(done.night) / f"{done.job.scenario}-{str(done.job.target).replace(':', '-')}-shrunk.toml"

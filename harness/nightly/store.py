@@ -19,7 +19,7 @@ from typing import Literal
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.locks import holding
+from ebbtide.locks import hold_lock
 from ebbtide.record.files import write_atomically
 from ebbtide.record.json_files import append_line, read_lines
 from ebbtide.record.verdict import Outcome
@@ -129,7 +129,7 @@ class Store:
 
         The kernel releases the lock when the process ends, in whatever way.
         """
-        with holding(
+        with hold_lock(
             self.folder,
             busy="another night is under way in this store",
             unlockable="the store cannot be locked",

@@ -18,7 +18,7 @@ from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.record.files import ANOMALIES_DIR, write_atomically
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, VERDICT, Verdict
 from ebbtide.scenario.steps.table import LOSES_POWER
-from ebbtide.scratch import Scratch
+from ebbtide.scratch import ScratchFolder
 from harness.replay.answer import ReplayAnswer, answer
 from harness.replay.compare import Repetition, compare
 from harness.replay.plan import ReplayPlan, plan
@@ -260,7 +260,7 @@ def _exit_code(replay: Replay, *, elsewhere: bool) -> ExitCode:
 @contextmanager
 def verdict_backup(record: Path) -> Iterator[Callable[[], None]]:
     """Keep copies of the record's verdict, report and anomalies; yields a function that restores them."""
-    scratch = Scratch()
+    scratch = ScratchFolder()
     try:
         for name in (VERDICT, REPORT):
             if (record / name).is_file():

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live panel on a terminal, plain lines otherwise."""
+"""Shows a run while it goes on: a live panel on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ebbtide.record.rows import PartitionState
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """One glance at a run: `nodes` is node name to state (`running`, `down`, `paused`, ... and its registration)."""
+    """The state of a run; `nodes` maps a node's name to its state, such as `running` or `down`."""
 
     title: str
     phase: str
@@ -30,7 +30,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Display(Protocol):
-    """Where the runner tells what happens. One that inherits has nothing to close, unless it says how."""
+    """Receives what happens in a run. By default a display has nothing to close."""
 
     def __enter__(self) -> Self:
         return self
@@ -41,14 +41,14 @@ class Display(Protocol):
         return None
 
     def note(self, text: str) -> None:
-        """Something that happened, kept on the screen."""
+        """Show an event, which stays on the screen."""
 
     def state(self, state: RunState) -> None:
-        """The newest glance; called often, shown as often as the display likes."""
+        """Show the newest state; called often, and shown as often as the display likes."""
 
 
 class PlainDisplay(Display):
-    """One line an event, with the seconds since the start, for logs and pipes; `who` tells runs in one log apart."""
+    """Prints one line for each event, with the seconds since the start; `who` names the run."""
 
     def __init__(self, console: Console, who: str = "") -> None:
         self._console = console
@@ -61,11 +61,11 @@ class PlainDisplay(Display):
         self._console.print(f"{took_s:7.1f}s  {self._who}{text}", highlight=False, markup=False, soft_wrap=True)
 
     def state(self, state: RunState) -> None:
-        """Glances are for terminals; changes arrive as notes."""
+        """Print nothing: states are for terminals, and changes arrive as notes."""
 
 
 class LiveDisplay(PlainDisplay):
-    """A panel that is redrawn in place; notes scroll above it."""
+    """A panel that is redrawn in place, with notes that scroll above it."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -82,13 +82,13 @@ class LiveDisplay(PlainDisplay):
         self._live.__exit__(kind, error, trace)
 
     def state(self, state: RunState) -> None:
-        """Redraw."""
+        """Redraw the panel."""
         self._spinner.update(text=Text(f"{state.title}: {state.phase}", style="bold"))
         self._live.update(Group(self._spinner, _nodes(state), _partitions(state)))
 
 
 def display_for(console: Console) -> Display:
-    """A live panel where it can be drawn, else plain lines."""
+    """Return a live panel if the console can draw it, else plain lines."""
     return LiveDisplay(console) if console.is_terminal and not console.is_dumb_terminal else PlainDisplay(console)
 
 
@@ -97,7 +97,7 @@ def _nodes(state: RunState) -> RenderableType:
     for name, node in state.nodes.items():
         style = "green" if node.startswith("running") else "dim" if node.startswith("not up") else "red"
         table.add_row(Text(f"  {name}"), Text(node, style=style))
-    sends = "  ".join(f"{name} {count}" for name, count in state.sends.items())
+    sends = "  ".join(f"{name} {count:,}" for name, count in state.sends.items())
     table.add_row(Text("  producers"), Text(sends))
     return table
 

@@ -17,7 +17,7 @@ import psutil
 from cluster.doctor import FREE_DISK_BYTES
 from ebbtide import __version__
 from ebbtide.errors import HarnessError, UsageError
-from ebbtide.powers import held
+from ebbtide.privileges import current_privileges
 from ebbtide.properties_file import is_writable
 
 _FULL_BYTES = 8 << 20
@@ -42,7 +42,7 @@ def host_facts() -> dict[str, str]:
         "system": platform.system(),
         "cores": str(os.cpu_count() or 0),
         "memory_gib": f"{psutil.virtual_memory().total / 2**30:.1f}",
-        "powers": held(),
+        "powers": current_privileges(),
     }
 
 

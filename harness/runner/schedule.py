@@ -176,7 +176,7 @@ class Schedule:
                 return step.optional is True
             self._fire(index, step, plan)
         except EbbtideError as error:
-            error.happened_at(f"step {index} ({step.step}{f', {step.name}' if step.name else ''})")
+            error.add_where(f"step {index} ({step.step}{f', {step.name}' if step.name else ''})")
             self._change(index, why=error.render())
             raise
         return True

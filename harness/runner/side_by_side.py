@@ -22,7 +22,7 @@ from rich.console import Console
 
 from cluster.clean import clean
 from ebbtide.errors import EbbtideError, HarnessError
-from ebbtide.signals import held_back, unwinding
+from ebbtide.signals import defer_signals, unwind_on_signals
 from harness.runner.display import Display, PlainDisplay
 from harness.runner.limit import limit_s
 from harness.runner.run import RunRequest, run_scenario
@@ -62,7 +62,7 @@ def run_side_by_side(
     run that takes longer than `limit` seconds.
     """
     running: dict[Connection, _Running[Key]] = {}
-    with unwinding():
+    with unwind_on_signals():
         try:
             for key, request in wanted:
                 if isinstance(request, EbbtideError):
@@ -71,7 +71,7 @@ def run_side_by_side(
                 ours, theirs = _SPAWN.Pipe(duplex=False)
                 process = _SPAWN.Process(target=_run, args=(carry_out, request, log, theirs))
                 most_s = limit(request)
-                with held_back():
+                with defer_signals():
                     process.start()
                     theirs.close()
                     running[ours] = _Running(
@@ -86,7 +86,7 @@ def run_side_by_side(
             while running:
                 yield from _ended(running, log)
         finally:
-            with held_back():
+            with defer_signals():
                 _end([one.process for one in running.values()], log)
 
 
@@ -125,7 +125,7 @@ def _ended(running: dict[Connection, _Running[Key]], log: Path) -> Iterator[tupl
                 got=f"last said: {_last_said(one.process, log)}",
                 next="ebbtide clean    (where the log says that something could not be undone)",
             )
-        with held_back():
+        with defer_signals():
             _end([one.process], log)
         del running[ours]
         ours.close()
@@ -183,7 +183,7 @@ def _run(carry_out: Callable[[RunRequest, Display], Path], request: RunRequest, 
     os.setsid()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     who = _name(request) + _mark(os.getpid())
-    with unwinding(), log.open("a") as file, PlainDisplay(Console(file=file), who) as display:
+    with unwind_on_signals(), log.open("a") as file, PlainDisplay(Console(file=file), who) as display:
         try:
             end: Path | EbbtideError = carry_out(request, display)
         except EbbtideError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.witness.table import PROBLEM, WitnessConfig
-from ebbtide.command import program
+from ebbtide.command import module_command
 from ebbtide.record.files import LOGS_DIR, WITNESS_DIR, write_atomically
 from ebbtide.waiting import WaitExpired, wait_until
 from harness.runner.session import Session
@@ -47,7 +47,7 @@ def _read(session: Session, jars: Sequence[Path]) -> str | None:
             )
         )
     )
-    argv = [*program("analysis.witness.reading"), str(config)]
+    argv = [*module_command("analysis.witness.reading"), str(config)]
     process = session.runtime.start_client(argv, name="witness", output=output)
 
     def ended() -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import HarnessError
-from ebbtide.locks import holding
+from ebbtide.locks import hold_lock
 from ebbtide.record.json_files import append_line
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.write import text_of
@@ -26,13 +26,13 @@ JOURNAL = "journal.jsonl"
 def lock_folder(folder: Path) -> Iterator[None]:
     """Make and lock the folder of a shrink: two shrinks would remove each other's clusters and records.
 
-    Raises `NotHeld` if another shrink holds the lock, and `HarnessError` if the folder cannot be made.
+    Raises `LockUnavailable` if another shrink holds the lock, and `HarnessError` if the folder cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _unusable(folder, error) from None
-    with holding(
+    with hold_lock(
         folder,
         busy="another shrink of this run is under way",
         unlockable="the state of the shrink cannot be locked",

@@ -59,7 +59,7 @@ def shrink(
     - `keep_all` keeps every fact of the finding, not only the gravest.
     - `apart` runs each candidate in its own process, even with one job, and ends it if it hangs.
 
-    Raises `UsageError` for a record without a finding, `NotHeld` if another process shrinks it there now,
+    Raises `UsageError` for a record without a finding, `LockUnavailable` if another process shrinks it there now,
     `NotReproduced`, and `HarnessError` if the host fails or the journal cannot be written.
     """
     began = time.monotonic()

@@ -17,7 +17,7 @@ from cluster.host.ledger import Ledger
 from cluster.host.links import Cut
 from cluster.host.namespaces import Namespace
 from ebbtide.errors import HarnessError
-from ebbtide.namespaces import enter, in_namespace
+from ebbtide.namespaces import call_in_namespace, netns_prefix
 from ebbtide.scenario.roles import CLIENTS
 
 pytestmark = pytest.mark.root
@@ -74,8 +74,8 @@ def test_dropped_packets_are_counted_by_cut(network: BridgeNetwork) -> None:
 
 
 def test_a_connection_survives_a_cut_and_goes_on_after_the_heal(network: BridgeNetwork, paths: dict[int, Path]) -> None:
-    server = in_namespace(paths[1], lambda: socket.create_server((address_of(1), 9092)))
-    client = in_namespace(paths[2], lambda: socket.create_connection((address_of(1), 9092), timeout=10))
+    server = call_in_namespace(paths[1], lambda: socket.create_server((address_of(1), 9092)))
+    client = call_in_namespace(paths[2], lambda: socket.create_connection((address_of(1), 9092), timeout=10))
     with server, client:
         accepted, _ = server.accept()
         with accepted:
@@ -92,9 +92,9 @@ def test_a_connection_survives_a_cut_and_goes_on_after_the_heal(network: BridgeN
 def test_a_node_is_reached_by_its_own_loopback_and_not_from_the_host(
     network: BridgeNetwork, paths: dict[int, Path]
 ) -> None:
-    with in_namespace(paths[1], lambda: socket.create_server((address_of(1), 9092))) as server:
+    with call_in_namespace(paths[1], lambda: socket.create_server((address_of(1), 9092))) as server:
         server.settimeout(0.5)
-        in_namespace(paths[1], lambda: socket.create_connection((address_of(1), 9092), timeout=2)).close()
+        call_in_namespace(paths[1], lambda: socket.create_connection((address_of(1), 9092), timeout=2)).close()
         server.accept()[0].close()
         with contextlib.suppress(OSError):  # whatever the host has at this address, it is not the node
             socket.create_connection((address_of(1), 9092), timeout=0.3).close()
@@ -103,7 +103,7 @@ def test_a_node_is_reached_by_its_own_loopback_and_not_from_the_host(
 
 
 def test_a_command_entered_sees_the_mounts_of_the_host(network: BridgeNetwork, paths: dict[int, Path]) -> None:
-    command = [*enter(paths[1]), "readlink", "/proc/self/ns/mnt", "/proc/self/ns/net"]
+    command = [*netns_prefix(paths[1]), "readlink", "/proc/self/ns/mnt", "/proc/self/ns/net"]
     mounts, net = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert mounts == str(Path("/proc/self/ns/mnt").readlink())
     assert net != str(Path("/proc/self/ns/net").readlink())

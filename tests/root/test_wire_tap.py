@@ -17,7 +17,7 @@ from cluster.host.processes import OwnedProcess
 from cluster.wire.messages import Arm, Release, Rule
 from cluster.wire.tap import Taps
 from ebbtide.errors import HarnessError
-from ebbtide.namespaces import in_namespace
+from ebbtide.namespaces import call_in_namespace
 from ebbtide.waiting import wait_until
 
 pytestmark = pytest.mark.root
@@ -42,13 +42,15 @@ class Bench:
         self._sockets: list[socket.socket] = []
 
     def listen(self, node: int, port: int) -> socket.socket:
-        return self._kept(in_namespace(self.namespaces[node], lambda: socket.create_server((address_of(node), port))))
+        return self._kept(
+            call_in_namespace(self.namespaces[node], lambda: socket.create_server((address_of(node), port)))
+        )
 
     def connect(self, source: int, target: int, port: int) -> socket.socket:
         def connected() -> socket.socket:
             return socket.create_connection((address_of(target), port), timeout=3)
 
-        return self._kept(in_namespace(self.namespaces[source], connected))
+        return self._kept(call_in_namespace(self.namespaces[source], connected))
 
     def accept(self, listener: socket.socket) -> socket.socket:
         listener.settimeout(3)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
-from harness.cli.main import root
+from harness.cli.main import root_command
 from tools.prose.passages import Passage, markdown_passages
 
 ROOT = Path(__file__).resolve().parents[2]
-HELP_MODULES = ("harness/cli", "ebbtide/scenario/steps", "ebbtide/scenario", "cluster/powers", "analysis/spec")
+HELP_MODULES = ("harness/cli", "ebbtide/scenario/steps", "ebbtide/scenario", "cluster/privileges", "analysis/spec")
 """Where help texts are written; the first that has a text is named."""
 MADE_OF_SCENARIOS = "docs/scenarios/"
 """Pages made of the scenario files, which are checked themselves, and of measurements."""
@@ -52,7 +52,7 @@ def scenario_passages() -> Iterator[Passage]:
 def help_passages() -> Iterator[Passage]:
     """The help texts of the command and all its subcommands, each once."""
     seen: set[str] = set()
-    for command_path, text in _help_texts(click.Context(root(), info_name="ebbtide")):
+    for command_path, text in _help_texts(click.Context(root_command(), info_name="ebbtide")):
         if text not in seen:
             seen.add(text)
             path, line = _source_of(text)

@@ -13,14 +13,14 @@ import pytest
 
 from cluster.host.containers import Container
 from ebbtide.errors import ExitCode
-from ebbtide.scratch import PREFIX, Scratch, remove_abandoned
+from ebbtide.scratch import PREFIX, ScratchFolder, remove_abandoned
 from ebbtide.waiting import wait_until
 from harness.cli.main import main
 
 OWNS = """
 import signal
-from ebbtide.scratch import Scratch
-print(Scratch().path, flush=True)
+from ebbtide.scratch import ScratchFolder
+print(ScratchFolder().path, flush=True)
 signal.pause()
 """
 
@@ -41,7 +41,7 @@ def owner() -> Iterator[tuple[subprocess.Popen[str], Path]]:
 
 
 def test_a_folder_is_its_process_s_until_it_is_removed(tmp_path: Path) -> None:
-    scratch = Scratch()
+    scratch = ScratchFolder()
     assert scratch.path.parent == tmp_path
     assert remove_abandoned() == []
     assert scratch.path.is_dir()

@@ -41,7 +41,7 @@ def test_a_bug_that_one_record_brings_out_stops_no_other(
     (_, good), (_, bad), (_, better) = many.judge_many(records, None)  # type: ignore[arg-type]
     assert good is better is VERDICT
     assert isinstance(bad, many.Bug)
-    assert analyze.complain(str(records[1]), bad) == ExitCode.HARNESS_FAILED
+    assert analyze.print_error(str(records[1]), bad) == ExitCode.HARNESS_FAILED
     told = capsys.readouterr().err
     assert str(records[1]) in told
     (traceback,) = (tmp_path / "state" / "crashes").iterdir()

@@ -19,8 +19,8 @@ from analysis.reconcile.class_archive import KEPT_MAX, class_archive
 from analysis.reconcile.session import Jvm, is_first_session, session, spark_session
 from ebbtide.errors import HarnessError
 from ebbtide.java import Java
-from ebbtide.scratch import Scratch
-from ebbtide.signals import unwinding
+from ebbtide.scratch import ScratchFolder
+from ebbtide.signals import unwind_on_signals
 
 JAVA = Java(executable=Path("/usr/bin/java"), version="17.0.1", major=17)
 JARS = Path("/opt/spark/jars")
@@ -96,7 +96,7 @@ STARTING = """
 import os, signal, sys
 from pyspark.sql import SparkSession
 from analysis.reconcile.session import session
-from ebbtide.signals import unwinding
+from ebbtide.signals import unwind_on_signals
 
 def fails(self, context, *rest):
     try:
@@ -107,7 +107,7 @@ def fails(self, context, *rest):
 
 SparkSession.__init__ = fails
 try:
-    with unwinding(), session():
+    with unwind_on_signals(), session():
         pass
 except BaseException as end:
     print("ended:", repr(end))
@@ -167,9 +167,9 @@ def test_a_second_signal_interrupts_no_end_and_a_killed_jvm_writes_no_archive(
     monkeypatch.setattr("analysis.reconcile.session.SparkContext", SimpleNamespace(_active_spark_context=None))
     finished: list[int] = []
     jvm = Jvm.__new__(Jvm)
-    jvm._gateway, jvm._scratch = _Gateway(returncode), Scratch()
+    jvm._gateway, jvm._scratch = _Gateway(returncode), ScratchFolder()
     jvm._archive = SimpleNamespace(finish=lambda: finished.append(1))  # type: ignore[assignment]
-    with unwinding(), pytest.raises(SystemExit):
+    with unwind_on_signals(), pytest.raises(SystemExit):
         jvm.close()
     assert not jvm._scratch.path.exists()
     assert len(finished) == written
@@ -179,7 +179,7 @@ def test_without_java_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(HarnessError, match="no Java on this host"):
+    with pytest.raises(HarnessError, match="this host has no Java"):
         spark_session()
 
 

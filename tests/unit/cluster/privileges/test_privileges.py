@@ -1,4 +1,4 @@
-"""Powers for a user who is not root: which way is taken, and what each way passes on."""
+"""Privileges for a user who is not root: which way is chosen, and what each way passes on."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from cluster.host.processes import identify
 from cluster.privileges import helper_container, helper_inside, user_namespace
 from cluster.privileges.choice import PrivilegeRequest, rerun_with_privileges
 from cluster.privileges.helper_container import Order, Unusable
-from ebbtide import powers
+from ebbtide import privileges
 from ebbtide.command import COMMAND
 from ebbtide.errors import HarnessError
-from ebbtide.powers import MARKER
+from ebbtide.privileges import PRIVILEGES_VARIABLE
 from ebbtide.waiting import wait_until
 
 NO_DAEMON = "no Docker daemon at this address"
@@ -78,13 +78,13 @@ def test_root_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rerun_with_privileges(PrivilegeRequest(), ["run", "x"]) is None
 
 
-def test_powers_are_what_the_user_id_and_the_marker_say_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_privileges_follow_from_the_user_id_and_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert powers.held() == "root"
-    monkeypatch.setenv(MARKER, "user namespace")
-    assert powers.held() == "user namespace"
+    assert privileges.current_privileges() == "root"
+    monkeypatch.setenv(PRIVILEGES_VARIABLE, "user namespace")
+    assert privileges.current_privileges() == "user namespace"
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert powers.held() == "none"
+    assert privileges.current_privileges() == "none"
 
 
 def test_a_docker_daemon_is_preferred_and_its_exit_code_passed_on(host: Callable[..., list[str]]) -> None:
@@ -113,7 +113,7 @@ def test_where_no_way_is_open_one_error_says_all_that_is_missing(host: Callable[
         rerun_with_privileges(PrivilegeRequest(), ["run", "x"])
     assert NO_DAEMON in str(refused.value.got)
     assert NO_NAMESPACES in str(refused.value.got)
-    assert powers.with_sudo() in str(refused.value.next)
+    assert privileges.sudo_command() in str(refused.value.next)
     assert "sudo systemctl start docker" in str(refused.value.next)
 
 
@@ -121,12 +121,12 @@ def test_sudo_is_given_the_path_of_a_command_that_it_would_not_find(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    assert powers.with_sudo("doctor") == "sudo ebbtide doctor"
+    assert privileges.sudo_command("doctor") == "sudo ebbtide doctor"
     (tmp_path / "ebbtide").touch()
-    assert powers.with_sudo("doctor") == f"sudo {tmp_path / 'ebbtide'} doctor"
+    assert privileges.sudo_command("doctor") == f"sudo {tmp_path / 'ebbtide'} doctor"
 
 
-def test_a_verb_that_can_do_without_powers_goes_on(host: Callable[..., list[str]]) -> None:
+def test_a_verb_that_can_do_without_privileges_goes_on(host: Callable[..., list[str]]) -> None:
     host(daemon=False, namespaces=False)
     assert rerun_with_privileges(PrivilegeRequest(needed=False), ["run", "x"]) is None
 
@@ -326,7 +326,7 @@ def test_the_inside_of_a_helper_gives_the_exit_code_and_what_it_made(
     helper: Callable[[str], tuple[subprocess.Popen[bytes], socket.socket]], tmp_path: Path
 ) -> None:
     made = tmp_path / "runs" / "made"
-    inside, ours = helper(f"mkdir {made.parent}; echo ${MARKER} >{made}; exit 5")
+    inside, ours = helper(f"mkdir {made.parent}; echo ${PRIVILEGES_VARIABLE} >{made}; exit 5")
     assert ours.recv(1) == bytes([5])
     assert inside.wait(10) == 5
     assert made.read_text() == "helper container\n"

@@ -23,7 +23,7 @@ from cluster.runtime.docker import DockerRuntime
 from cluster.runtime.docker_node import exit_status_of
 from cluster.runtime.local import LocalRuntime
 from ebbtide.errors import EbbtideError, UsageError
-from ebbtide.powers import MARKER
+from ebbtide.privileges import PRIVILEGES_VARIABLE
 
 
 def _silent(_: str) -> None:
@@ -74,7 +74,7 @@ def test_a_daemon_elsewhere_is_refused_without_asking_it(monkeypatch: pytest.Mon
 
 def test_root_of_a_user_namespace_does_not_take_docker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setenv(MARKER, "user namespace")
+    monkeypatch.setenv(PRIVILEGES_VARIABLE, "user namespace")
     assert "user namespace" in choose_runtime("auto", "4.3.1", None, _silent).describe()
 
 

@@ -144,9 +144,9 @@ def test_a_run_that_is_still_going_is_left_out_of_its_folder(
 ) -> None:
     shutil.copytree(LOST, store / "ended")
     assert analyze.records_in(store) == [store / "ended"]
-    assert capsys.readouterr().err == f"{running}: still going, and left out\n"
+    assert capsys.readouterr().err == f"{running}: still running, so it is not judged\n"
     shutil.rmtree(store / "ended")
-    with pytest.raises(UsageError, match="every run in this folder is still going"):
+    with pytest.raises(UsageError, match="every run in this folder is still running"):
         analyze.records_in(store)
 
 

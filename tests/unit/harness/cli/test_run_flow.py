@@ -74,7 +74,7 @@ def test_a_schedule_drawn_by_chance_goes_the_same_way(world: World) -> None:
 def test_what_was_recorded_before_a_failure_is_named(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.failing = {"4.3.1"}
     assert main(RUN) == ExitCode.HARNESS_FAILED
-    assert "recorded before, and not judged: ebbtide analyze runs/3.9.1\n" in capsys.readouterr().out
+    assert "recorded, but not judged; next: ebbtide analyze runs/3.9.1\n" in capsys.readouterr().out
     world.failing = {"3.9.1", "4.3.1"}
     assert main(RUN) == ExitCode.HARNESS_FAILED
     assert "ebbtide analyze" not in capsys.readouterr().out

@@ -33,7 +33,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr("cluster.doctor.why_no_volumes", lambda: None)
     monkeypatch.setattr("cluster.jars.releases.ensure", lambda *_: [])
     monkeypatch.setattr("cluster.clean.clean", list)
-    monkeypatch.setattr("harness.cli.nightly.powers", lambda _: None)
+    monkeypatch.setattr("harness.cli.nightly.privileges", lambda _: None)
     monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: world.carry_out)
     monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: world.judge)
     monkeypatch.setattr("harness.cli.night_work.follower", lambda *_: follow)

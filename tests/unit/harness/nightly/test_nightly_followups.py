@@ -14,7 +14,7 @@ import pytest
 from nights import NIGHT, World, finished_job, job
 
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
-from ebbtide.locks import NotHeld
+from ebbtide.locks import LockUnavailable
 from harness.cli.night_work import RUNS_LOG, follower
 from harness.nightly import followup
 from harness.nightly.followup import FollowupRunner, follow_up, pending_contradictions, pending_followups
@@ -259,7 +259,7 @@ def test_replays_that_failed_for_the_hosts_sake_settle_nothing(world: World, mon
     [
         (HarnessError("no room"), 1000.0, False),
         (UsageError("there is nothing to keep"), 1000.0, True),
-        (NotHeld("another shrink of this run is under way"), 1000.0, False),
+        (LockUnavailable("another shrink of this run is under way"), 1000.0, False),
         (NotReproduced("the finding did not come"), 1000.0, True),
     ],
 )

@@ -217,7 +217,7 @@ def test_a_step_that_became_impossible_is_an_answer(tmp_path: Path, monkeypatch:
         try:
             kill(runtime, 1)
         except StepImpossible as error:
-            error.happened_at("step 3 (kill)")
+            error.add_where("step 3 (kill)")
             # As from the process of a run that goes on beside others.
             raise pickle.loads(pickle.dumps(error)) from None
         raise AssertionError("a node that is down was killed")
@@ -240,7 +240,7 @@ def test_a_step_that_became_impossible_is_an_answer(tmp_path: Path, monkeypatch:
 def test_a_host_that_could_not_carry_a_step_out_is_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: HarnessError
 ) -> None:
-    error.happened_at("step 3 (limit-bandwidth)")
+    error.add_where("step 3 (limit-bandwidth)")
 
     def fail(*_: object) -> Path:
         raise error

@@ -1,0 +1,57 @@
+"""The words that an error shows for a mistyped word: few, and the nearest first."""
+
+from __future__ import annotations
+
+import pytest
+
+from ebbtide.errors import UsageError
+from ebbtide.plurals import plural
+from ebbtide.scenario import catalogue
+from ebbtide.suggestions import allowed_words, did_you_mean, nearest_words
+
+KINDS = ["kill", "stop", "start", "pause", "resume", "restart", "rolling", "power-loss", "fill-disk", "heal"]
+
+
+def test_at_most_three_words_are_near_and_the_nearest_is_first() -> None:
+    assert nearest_words("restar", KINDS)[0] == "restart"
+    assert len(nearest_words("aaaa", [f"aaa{at}" for at in range(9)])) == 3
+
+
+def test_a_long_list_is_shown_by_its_nearest_words_and_its_length() -> None:
+    assert allowed_words("power-los", KINDS) == "power-loss, ... (10 in all)"
+    assert allowed_words("xyz", KINDS) == "one of 10"
+
+
+def test_a_short_list_is_shown_whole() -> None:
+    assert allowed_words("xyz", KINDS[:3]) == "kill, stop, start"
+
+
+def test_a_word_that_resembles_none_suggests_nothing() -> None:
+    assert did_you_mean("xyz", KINDS) == ""
+    assert did_you_mean("kil", KINDS) == ", did you mean kill?"
+
+
+def test_a_very_long_word_is_not_compared() -> None:
+    assert nearest_words("kill" * 100_000, KINDS) == []
+
+
+def test_one_thing_is_singular_and_thousands_have_commas() -> None:
+    assert plural(1, "record") == "1 record"
+    assert plural(0, "record") == "0 records"
+    assert plural(2000, "record") == "2,000 records"
+    assert plural(2, "loss", "losses") == "2 losses"
+
+
+def test_a_mistyped_scenario_shows_the_nearest_three_and_not_the_whole_catalogue() -> None:
+    with pytest.raises(UsageError) as caught:
+        catalogue.find("last-replica-standin")
+    told = caught.value.render().splitlines()
+    assert len(told) <= 5
+    assert max(map(len, told)) < 160
+    assert "last-replica-standing" in told[0]
+    assert f"lists all {len(catalogue.names())}" in told[-1]
+
+
+def test_a_scenario_that_resembles_none_says_where_they_are_listed() -> None:
+    with pytest.raises(UsageError, match="a name that `ebbtide scenarios` lists"):
+        catalogue.find("xyz")
