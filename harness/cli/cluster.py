@@ -205,7 +205,9 @@ def _scenario(args: Args) -> Scenario:
     if not 1 <= brokers <= MAX_BROKERS:
         raise UsageError("out of range", where="--brokers", got=str(brokers), allowed=f"1 to {MAX_BROKERS}")
     if controllers not in (1, 3):
-        raise UsageError("not a possible number of controllers", where="--controllers", got=str(controllers), allowed="1 or 3")
+        raise UsageError(
+            "not a possible number of controllers", where="--controllers", got=str(controllers), allowed="1 or 3"
+        )
     return plain_scenario(kafka, ClusterSpec(brokers=brokers, controllers=controllers))
 
 
