@@ -14,7 +14,7 @@ import msgspec
 from cluster.runtime.base import ClientProcess, StartClient
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError
-from ebbtide.record.files import to_read
+from ebbtide.record.files import log_command
 from ebbtide.waiting import WaitExpired, wait_until
 from workloads.config import Endpoints
 from workloads.status import ClientState, StatusFile
@@ -99,7 +99,7 @@ class Client:
                 f"{self.name} ended by itself with exit code {end.exit_code}",
                 where=str(self._log.parent),
                 got=end.message,
-                next=to_read(self._log),
+                next=log_command(self._log),
             )
 
     def await_state(self, states: Sequence[ClientState], timeout_s: float) -> None:

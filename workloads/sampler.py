@@ -19,7 +19,7 @@ from pathlib import Path
 from cluster.kafka_api.connection import LATEST, NONE, BrokerConnection, WireError
 from ebbtide.journal.descriptions import Described, pack_described
 from ebbtide.journal.file import JournalHeader, JournalWriter
-from ebbtide.journal.frames import pack_marks
+from ebbtide.journal.frames import pack_watermarks
 from ebbtide.waiting import pause
 from workloads.config import SamplerConfig, read_config
 from workloads.describer import BrokerDescriber
@@ -101,7 +101,7 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> ClientState:
                 if mark[4] + 1 > status.get(slot):
                     status.put(slot, mark[4] + 1)
             if rows:
-                journal.write([pack_marks(rows)])
+                journal.write([pack_watermarks(rows)])
             answers = [described.popleft() for _ in range(len(described))]
             if answers:
                 descriptions.write([pack_described(answers)])

@@ -9,7 +9,7 @@ import msgspec
 
 from ebbtide.logs.scan import Damage
 from ebbtide.record.files import RAW_DIR, write_atomically
-from ebbtide.record.json_files import decoded
+from ebbtide.record.json_files import decode_json
 from ebbtide.record.manifest import MANIFEST, Manifest, read_manifest
 from ebbtide.record.sums import read_sums
 
@@ -145,8 +145,8 @@ def report_of(record: Path, part: str, kind: type[T]) -> T | None:
     The parts are `timeline`, `replicas` and `checkpoints`.
     """
     try:
-        parts = decoded((record / EVIDENCE).read_bytes(), dict[str, msgspec.Raw])
-        return decoded(bytes(parts[part]), kind)
+        parts = decode_json((record / EVIDENCE).read_bytes(), dict[str, msgspec.Raw])
+        return decode_json(bytes(parts[part]), kind)
     except (OSError, KeyError, msgspec.DecodeError):
         return None
 

@@ -27,7 +27,7 @@ from analysis.evidence.report import EVIDENCE, CheckpointsReport, ReplicasReport
 from ebbtide.errors import EbbtideError
 from ebbtide.record.clients import CLIENTS_DIR
 from ebbtide.record.files import RAW_DIR, WITNESS_DIR
-from ebbtide.record.json_files import decoded
+from ebbtide.record.json_files import decode_json
 from ebbtide.record.manifest import ACKS, MANIFEST, Manifest
 from ebbtide.record.steps import STEPS
 from ebbtide.record.sums import changed_files, files_below, missing_files, read_sums
@@ -238,7 +238,7 @@ def _gaps_by_timings(record: Path, manifest: Manifest) -> Iterator[Gap]:
 
 def _keys(record: Path) -> frozenset[str]:
     path = record / MANIFEST
-    return frozenset(decoded(path.read_bytes(), dict[str, msgspec.Raw]) if path.is_file() else ())
+    return frozenset(decode_json(path.read_bytes(), dict[str, msgspec.Raw]) if path.is_file() else ())
 
 
 def _gaps_by_keys(keys: frozenset[str]) -> Iterator[Gap]:

@@ -20,7 +20,7 @@ from ebbtide.record.manifest import Manifest
 from ebbtide.record.predicted import prediction_of
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.verdict import Loss, Regression, Verdict, acked_by_brokers
+from ebbtide.record.verdict import Loss, Regression, Verdict, count_acked_by_brokers
 
 PARTITIONS_MAX = 6
 STATES_MAX = 120
@@ -208,7 +208,7 @@ def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[
             (name, words.send_count(record, verdict, count))
             for name, count in (
                 ("sent", counts.sends),
-                ("acked", acked_by_brokers(counts, verdict.coverage)),
+                ("acked", count_acked_by_brokers(counts, verdict.coverage)),
                 ("failed", counts.failed),
                 ("unknown", counts.unknown),
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ebbtide.record.properties import NO_COMMITTED_LOSS, needed_and_unknown
+from ebbtide.record.properties import NO_COMMITTED_LOSS, needed_unknown_clauses
 from ebbtide.record.verdict import Verdict, counts_by_kind
 from ebbtide.scenario.model import Prediction
 
@@ -16,7 +16,7 @@ def protocol_row(verdict: Verdict, prediction: Prediction | None) -> str:
     if not verdict.properties:
         return "cannot tell"
     violated = [one.name for one in verdict.properties if one.status == "violated"]
-    unknown = needed_and_unknown(verdict, prediction)
+    unknown = needed_unknown_clauses(verdict, prediction)
     lost = counts_by_kind(verdict.anomalies).get("lost", 0)
     if (no_cause := lost - sum(loss.count for loss in verdict.losses)) > 0 and NO_COMMITTED_LOSS not in unknown:
         unknown.append(f"why {no_cause:,} record{'s are' if no_cause > 1 else ' is'} lost")

@@ -20,8 +20,8 @@ from ebbtide.record.verdict import (
     PropertyStatus,
     RecordedElection,
     Verdict,
-    acked_by_brokers,
-    told_of_acks_0,
+    acks_0_summary,
+    count_acked_by_brokers,
 )
 from ebbtide.scenario.recorded import levels_asked, spelled
 from ebbtide.scenario.roles import CLIENTS
@@ -61,7 +61,7 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
     """
     committed = sum(loss.count for loss in verdict.losses if loss.committed)
     uncommitted = sum(loss.count for loss in verdict.losses if not loss.committed)
-    acked = f"{acked_by_brokers(verdict.counts, verdict.coverage):,} acked records"
+    acked = f"{count_acked_by_brokers(verdict.counts, verdict.coverage):,} acked records"
     causes = ", ".join(sorted({loss.cause for loss in verdict.losses if loss.committed}))
     not_known = is_undecided(verdict, NO_COMMITTED_LOSS)
     if committed:
@@ -81,7 +81,7 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
         "contradicted": "Contradicted",
         "inconclusive": "Inconclusive",
     }[verdict.outcome]
-    acks_0 = told_of_acks_0(verdict.coverage)
+    acks_0 = acks_0_summary(verdict.coverage)
     return f"{first}: {seen}{f'; {acks_0}' if acks_0 else ''}."
 
 

@@ -26,7 +26,7 @@ from packaging.version import Version
 from cluster.jars.maven import Artifact, ArtifactMissing, copy_runtime_jars
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.places import cache_dir
-from ebbtide.releases.known import OLDEST, nearest, parse_version
+from ebbtide.releases.known import OLDEST, nearest_release, parse_version
 
 LOG_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.logFile=System.out",
@@ -270,13 +270,13 @@ def _missing_error(version: str, error: ArtifactMissing) -> HarnessError | Usage
             f"Maven's repository has Kafka {version}, but not everything that it needs",
             where=error.where,
             got=f"{error.artifact} is missing",
-            next=f"ebbtide kafka fetch {nearest(version)}    (the nearest known)",
+            next=f"ebbtide kafka fetch {nearest_release(version)}    (the nearest known)",
         )
     return UsageError(
         "no such Kafka release in Maven's repository",
         where=error.where,
         got=version,
-        allowed=f"a published release from {OLDEST} on; the nearest known is {nearest(version)}",
+        allowed=f"a published release from {OLDEST} on; the nearest known is {nearest_release(version)}",
         next="ebbtide kafka list",
     )
 

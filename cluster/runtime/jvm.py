@@ -24,7 +24,7 @@ from cluster.runtime import storage
 from ebbtide.errors import HarnessError
 from ebbtide.java import Java, require_java
 from ebbtide.properties_file import render
-from ebbtide.record.files import to_read
+from ebbtide.record.files import log_command
 from ebbtide.waiting import wait_until
 
 SERVER = "kafka.Kafka"
@@ -202,7 +202,7 @@ def end_error(who: str, what: str, status: int | None, log: Path, *, kept: bool 
         f"{who} {what} ({how})",
         where=str(log.parent) if kept else None,
         got=tail_of(log),
-        next=to_read(log) if kept else None,
+        next=log_command(log) if kept else None,
     )
 
 

@@ -7,7 +7,12 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from ebbtide.releases.feature_levels import METADATA_VERSION, goes_by_name, levels_of, metadata_version_name
+from ebbtide.releases.feature_levels import (
+    METADATA_VERSION,
+    levels_of,
+    metadata_version_name,
+    uses_metadata_version_name,
+)
 
 TOOL = "kafka.tools.StorageTool"
 
@@ -38,7 +43,7 @@ def format_arguments(kafka: str, cluster: str, properties_file: str, features: M
     for name, level in sorted(features.items()):
         if level == 0 and known is not None and name not in known:
             continue
-        if name == METADATA_VERSION and goes_by_name(kafka):
+        if name == METADATA_VERSION and uses_metadata_version_name(kafka):
             words += ["--release-version", metadata_version_name(level, kafka)]
         else:
             words += ["--feature", f"{name}={level}"]

@@ -38,14 +38,14 @@ def log_of(name: str) -> Path:
 
 
 @contextlib.contextmanager
-def listening(name: str) -> Iterator[socket.socket]:
+def open_control_socket(name: str) -> Iterator[socket.socket]:
     """The control socket of a new cluster, gone on leaving. Raises `UsageError` when the name is taken."""
     folder = sockets_dir()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"{name}{_SUFFIX}"
-    _refuse_taken(name)
+    _check_name_free(name)
     path.unlink(missing_ok=True)
-    with socket.socket(socket.AF_UNIX) as server, _short(path) as short:
+    with socket.socket(socket.AF_UNIX) as server, _short_path(path) as short:
         mask = os.umask(0o077)
         try:
             server.bind(short)
@@ -62,18 +62,18 @@ def listening(name: str) -> Iterator[socket.socket]:
             path.unlink(missing_ok=True)
 
 
-def names() -> list[str]:
+def cluster_names() -> list[str]:
     """The clusters that have a socket, dead owners' among them."""
     return sorted(path.name.removesuffix(_SUFFIX) for path in sockets_dir().glob(f"*{_SUFFIX}"))
 
 
 def free_name() -> str:
     """The first of `cluster-1`, `cluster-2`, ... that nobody has."""
-    taken = set(names())
+    taken = set(cluster_names())
     return next(name for number in range(1, len(taken) + 2) if (name := f"cluster-{number}") not in taken)
 
 
-def new_name(wanted: str | None) -> str:
+def choose_name(wanted: str | None) -> str:
     """What a new cluster is to be called: as wanted, or a free name.
 
     Raises `UsageError` for what is no name, or that of a cluster that is up.
@@ -84,19 +84,19 @@ def new_name(wanted: str | None) -> str:
         raise UsageError(
             "not a name for a cluster", where="--name", got=repr(wanted), allowed="letters, digits, `.`, `_` and `-`"
         )
-    _refuse_taken(wanted)
+    _check_name_free(wanted)
     return wanted
 
 
-def _refuse_taken(name: str) -> None:
-    if name in names() and status_of(name) is not None:
+def _check_name_free(name: str) -> None:
+    if name in cluster_names() and status_of(name) is not None:
         raise UsageError("a cluster of this name is up", got=name, next=f"ebbtide cluster down {name}")
 
 
-def statuses() -> list[ClusterStatus]:
+def cluster_statuses() -> list[ClusterStatus]:
     """Every cluster that answers; sockets of dead owners are removed."""
     found = []
-    for name in names():
+    for name in cluster_names():
         status = status_of(name)
         if status is not None:
             found.append(status)
@@ -112,9 +112,9 @@ def status_of(name: str) -> ClusterStatus | None:
     return None
 
 
-def only(name: str | None) -> ClusterStatus:
+def find_cluster(name: str | None) -> ClusterStatus:
     """The cluster `name`, or the only one that is up. Raises `UsageError` when there is none, or the name is needed."""
-    up = statuses()
+    up = cluster_statuses()
     if name is None and len(up) == 1:
         return up[0]
     chosen = [one for one in up if one.name == name]
@@ -148,15 +148,15 @@ def ask(name: str, request: Request) -> Reply:
 
 def end(name: str) -> None:
     """Have the cluster end, and wait until nothing is left of it. Raises `HarnessError` when nobody answers."""
-    with _connected(name) as connection:
+    with _open_connection(name) as connection:
         connection.sendall(msgspec.json.encode(Down()) + b"\n")
         with contextlib.suppress(ConnectionError):
             connection.recv(1)
 
 
-def owner_pid(name: str) -> int:
+def daemon_pid(name: str) -> int:
     """The pid of the owner as this process sees it, whatever pid namespace it is in. Raises as `end` does."""
-    with _connected(name) as connection:
+    with _open_connection(name) as connection:
         pid, _, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     return int(pid)
 
@@ -172,7 +172,7 @@ def _ask(name: str, request: Request) -> Reply:
 
 
 @contextlib.contextmanager
-def _connected(name: str) -> Iterator[socket.socket]:
+def _open_connection(name: str) -> Iterator[socket.socket]:
     try:
         connection = _connect(name)
     except (ConnectionError, FileNotFoundError):
@@ -184,7 +184,7 @@ def _connected(name: str) -> Iterator[socket.socket]:
 def _connect(name: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     try:
-        with _short(sockets_dir() / f"{name}{_SUFFIX}") as short:
+        with _short_path(sockets_dir() / f"{name}{_SUFFIX}") as short:
             connection.connect(short)
     except BaseException:
         connection.close()
@@ -193,7 +193,7 @@ def _connect(name: str) -> socket.socket:
 
 
 @contextlib.contextmanager
-def _short(path: Path) -> Iterator[str]:
+def _short_path(path: Path) -> Iterator[str]:
     """The same socket under a path of few characters: the kernel takes no more than 107."""
     handle = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -19,7 +19,7 @@ _TAIL_LINES = 15
 _ERROR = "error: "
 
 
-class OwnerEnded(HarnessError):
+class DaemonEnded(HarnessError):
     """The owner ended before its cluster was up, or without having been told to; `code` is its exit code.
 
     Its own error is told, if it had one, else the end of its log.
@@ -38,7 +38,7 @@ class OwnerEnded(HarnessError):
             super().__init__(f"{own}\n  log:     {log} ({ended})")
 
 
-class OwnerProcess:
+class DaemonProcess:
     """`ebbtide ARGUMENTS`, which owns the cluster `name`, in a session of its own: Ctrl-C does not reach it.
 
     `tied`: it ends when this process does, or `end` is called. `command`: the words that start the command; by default
@@ -64,7 +64,7 @@ class OwnerProcess:
     def await_up(self, told: Callable[[str], None] = lambda _: None) -> ClusterStatus:
         """Wait until the cluster is up; `told` hears each line that the owner says.
 
-        Raises `OwnerEnded`; on any other way out, Ctrl-C among them, the owner is ended first.
+        Raises `DaemonEnded`; on any other way out, Ctrl-C among them, the owner is ended first.
         """
         heard = 0
 
@@ -79,7 +79,7 @@ class OwnerProcess:
             ended = self._process.poll()
             listen()
             if ended is not None:
-                raise OwnerEnded(ended, self.log)
+                raise DaemonEnded(ended, self.log)
             return status_of(self.name)
 
         try:

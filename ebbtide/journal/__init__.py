@@ -1,1 +1,1 @@
-"""What client processes write while they run, and the tables that are made of it."""
+"""The journals of client processes, and the tables that are made from them."""

@@ -1,9 +1,9 @@
-"""Journals into the run record: `<record>/journal/*.journal` -> the tables sends/, polls/, watermarks/; and clients/.
+"""Converts journals into the record's tables sends, polls, watermarks and described.
 
-Works on whatever a run left behind, a killed harness's included. A table appears whole or not at all, its
-journal goes only after that, and converting again changes nothing. The bytes of a torn tail are counted, what it
-held is never guessed. A send without an answer is unknown; of two answers for one send the later counts; a
-transaction without an end is unknown.
+It also writes clients/. It works on whatever a run left behind, also after a killed harness. A table appears whole or
+not at all, its journal is removed only after that, and converting again changes nothing. The bytes of a torn tail are
+counted; their content is never guessed. A send without an answer is unknown; of two answers for one send the later
+one counts; a transaction without an end is unknown.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ebbtide.journal.frames import (
     ANSWERED,
     EVENT,
     HANDED,
-    MARK_FIELDS,
-    MARKS,
+    OBSERVED,
+    OBSERVED_FIELDS,
     POLLED,
     STATUSES,
     TXN_BEGUN,
@@ -33,10 +33,10 @@ from ebbtide.journal.frames import (
     unpack_answered,
     unpack_event,
     unpack_handed,
-    unpack_marks,
     unpack_polled,
     unpack_txn_begun,
     unpack_txn_ended,
+    unpack_watermarks,
 )
 from ebbtide.journal.outcomes import UNRESOLVED
 from ebbtide.journal.spans import Spans
@@ -54,25 +54,25 @@ Columns = dict[str, list[object]]
 
 
 def convert_journals(record: Path) -> int:
-    """Turn every journal of a run record into its table and remove it; the folder goes with the last one.
+    """Convert every journal of a run record into its table and remove it.
 
-    Returns the bytes at the ends of journals that are no whole frame, of all together.
-    Call it when no client of the run is alive. Raises `HarnessError` when a table cannot be written; the
-    journals not converted stay. Raises `UsageError` when one of the record's folders is a link.
+    The folder is removed with the last one. Returns how many bytes at the ends of all journals are not a whole frame.
+    Call it when no client of the run is alive. Raises `HarnessError` when a table cannot be written (journals that
+    are not converted stay), `UsageError` when one of the record's folders is a link.
     """
     folder = own_folder(record, JOURNAL_DIR)
     torn_bytes = sum(_convert(record, path) for path in sorted(folder.glob(f"*{JOURNAL_SUFFIX}")))
-    # What remains are the clients' configurations and counters: the harness's scratch, not the record's.
+    # The clients' configurations and counters remain: they are scratch files, and not part of the record.
     shutil.rmtree(folder, ignore_errors=True)
     return torn_bytes
 
 
 def _convert(record: Path, path: Path) -> int:
-    """Turn one journal into its table; returns the bytes at its end that are no whole frame."""
+    """Convert one journal; returns how many bytes at its end are not a whole frame."""
     reader = JournalReader(path)
     table = reader.header.table if reader.header else _TABLE_OF_NAME.get(path.stem.split("-")[0], "")
     if table not in _SCHEMAS:
-        raise HarnessError("a journal of no table of the record", where=str(path), allowed=", ".join(_SCHEMAS))
+        raise HarnessError("a journal belongs to no table of the record", where=str(path), allowed=", ".join(_SCHEMAS))
     schema = _SCHEMAS[table]
     target = own_folder(record, table) / f"{path.stem}.parquet"
     try:
@@ -81,12 +81,12 @@ def _convert(record: Path, path: Path) -> int:
             for columns in _row_groups(_rows_of(table, reader), schema):
                 writer.write_table(pa.table(columns, schema=schema), row_group_size=ROW_GROUP_ROWS)
         if table in ("sends", "polls"):
-            # A client without an event is told from a record that knows of none.
+            # An empty file distinguishes a client without events from a record that has no events at all.
             events = [unpack_event(payload) for kind, payload in reader.frames() if kind == EVENT]
             write_client_events(record, path.stem, events)
     except OSError as error:
         raise HarnessError(
-            "a journal cannot be turned into its table; the journal is kept",
+            "a journal cannot be converted into its table, and is kept",
             where=str(target),
             got=str(error),
             next="free space and convert again",
@@ -96,20 +96,23 @@ def _convert(record: Path, path: Path) -> int:
 
 
 def _rows_of(table: str, reader: JournalReader) -> Iterator[Columns]:
-    """The journal's rows, a frame's worth of columns at a time."""
+    """Return the journal's rows, as the columns of one frame at a time."""
     if reader.header is None:
         return iter(())
     convert: dict[str, Callable[[JournalHeader, JournalReader], Iterator[Columns]]] = {
-        "sends": _sends,
-        "polls": _polls,
-        "watermarks": _watermarks,
-        "described": _described,
+        "sends": _rows_of_sends,
+        "polls": _rows_of_polls,
+        "watermarks": _rows_of_watermarks,
+        "described": _rows_of_described,
     }
     return convert[table](reader.header, reader)
 
 
 def _row_groups(chunks: Iterator[Columns], schema: pa.Schema) -> Iterator[Columns]:
-    """Chunks gathered into row groups; a group exceeds `ROW_GROUP_ROWS` by less than one chunk."""
+    """Gather chunks into row groups.
+
+    A group exceeds `ROW_GROUP_ROWS` by less than one chunk.
+    """
     group: Columns = {name: [] for name in schema.names}
     size = 0
     for chunk in chunks:
@@ -124,7 +127,7 @@ def _row_groups(chunks: Iterator[Columns], schema: pa.Schema) -> Iterator[Column
         yield group
 
 
-def _sends(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
+def _rows_of_sends(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
     answers: dict[int, Spans[Answered]] = {}
     transactions = _Transactions()
     for kind, payload in reader.frames():
@@ -132,15 +135,15 @@ def _sends(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
             answer = unpack_answered(payload)
             answers.setdefault(answer.partition, Spans()).put(answer.first_sequence, answer.count, answer)
         elif kind == TXN_BEGUN:
-            transactions.begun(*unpack_txn_begun(payload))
+            transactions.begin(*unpack_txn_begun(payload))
         elif kind == TXN_ENDED:
-            transactions.ended(*unpack_txn_ended(payload))
+            transactions.end(*unpack_txn_ended(payload))
     seen: dict[int, int] = {}
     for kind, payload in reader.frames():
         if kind != HANDED:
             continue
         partition, first, pairs = unpack_handed(payload)
-        # A frame that was written twice repeats sequences that are in the table already.
+        # A frame that was written twice repeats sequences that the table has already.
         skip = max(0, seen.get(partition, 0) - first)
         values, sent = pairs[2 * skip :: 2], pairs[2 * skip + 1 :: 2]
         first += skip
@@ -165,29 +168,32 @@ def _sends(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
 
 
 class _Transactions:
-    """Which sequences of which partition belong to which transaction, and how each ended."""
+    """The transaction of each sequence of each partition, and how it ended."""
 
     def __init__(self) -> None:
         self._begun: dict[int, tuple[list[int], list[int]]] = {}
         self._outcomes: dict[int, TxnOutcome] = {}
 
-    def begun(self, txn: int, first_sequences: Iterable[int]) -> None:
-        """From these sequences on, one per partition, records belong to `txn`."""
+    def begin(self, txn: int, first_sequences: Iterable[int]) -> None:
+        """Assign records from these sequences on, one per partition, to `txn`."""
         for partition, first in enumerate(first_sequences):
             starts, txns = self._begun.setdefault(partition, ([], []))
             starts.append(first)
             txns.append(txn)
 
-    def ended(self, txn: int, outcome: TxnOutcome) -> None:
-        """The last word on a transaction."""
+    def end(self, txn: int, outcome: TxnOutcome) -> None:
+        """Set the outcome of a transaction."""
         self._outcomes[txn] = outcome
 
     def cover(self, partition: int, first: int, count: int) -> Iterator[tuple[int | None, TxnOutcome | None, int]]:
-        """`(transaction, outcome, count)` pieces that together are exactly the range; None: in no transaction."""
+        """Yield `(transaction, outcome, count)` pieces that together are the range.
+
+        None: in no transaction.
+        """
         starts, txns = self._begun.get(partition, ([], []))
         at, end = first, first + count
         while at < end:
-            # Of several that begin at one sequence all but the last had no record on this partition.
+            # Where several begin at one sequence, only the last one has records on this partition.
             index = bisect_right(starts, at)
             until = min(end, starts[index]) if index < len(starts) else end
             txn = txns[index - 1] if index else None
@@ -212,7 +218,7 @@ def _extend_answer(columns: Columns, start: int, count: int, answer: Answered | 
     columns["offset"] += offsets
 
 
-def _polls(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
+def _rows_of_polls(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
     for kind, payload in reader.frames():
         if kind != POLLED:
             continue
@@ -232,13 +238,13 @@ def _polls(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
         }
 
 
-def _watermarks(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
+def _rows_of_watermarks(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
     for kind, payload in reader.frames():
-        if kind != MARKS:
+        if kind != OBSERVED:
             continue
-        marks = unpack_marks(payload)
+        marks = unpack_watermarks(payload)
         topic, partition, broker, epoch, high_watermark, asked, at = (
-            list(marks[field::MARK_FIELDS]) for field in range(MARK_FIELDS)
+            list(marks[field::OBSERVED_FIELDS]) for field in range(OBSERVED_FIELDS)
         )
         yield {
             "topic": [header.topics[index] for index in topic],
@@ -253,7 +259,7 @@ def _watermarks(header: JournalHeader, reader: JournalReader) -> Iterator[Column
         }
 
 
-def _described(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
+def _rows_of_described(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
     for kind, payload in reader.frames():
         rows = unpack_described(kind, payload)
         columns: Columns = {name: [getattr(row, name) for row in rows] for name in DESCRIBED.names if name != "topic"}
@@ -261,5 +267,5 @@ def _described(header: JournalHeader, reader: JournalReader) -> Iterator[Columns
 
 
 def _nullable(numbers: Iterable[int]) -> list[object]:
-    """-1 as null."""
+    """Return the numbers with null for -1."""
     return [None if number == -1 else number for number in numbers]

@@ -1,4 +1,7 @@
-"""The journal of what brokers answer to DescribeTopicPartitions: a few rows a second, so readable rather than dense."""
+"""The journal of the brokers' answers to DescribeTopicPartitions.
+
+A few rows a second are written, so that the format is readable rather than dense.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ import msgspec
 from ebbtide.journal.file import frame
 
 DESCRIBED = 8
-"""The kind of these frames."""
+"""The kind number of these frames."""
 
 
 class Described(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """One broker's answer on one partition; a null ELR: it did not say.
+    """One broker's answer on one partition; an ELR of None means that it did not say.
 
     `topic` is an index into the journal's topics.
     """
@@ -29,10 +32,10 @@ class Described(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
 
 def pack_described(rows: list[Described]) -> bytes:
-    """The frame of several answers."""
+    """Return the frame of several answers."""
     return frame(DESCRIBED, msgspec.msgpack.encode(rows))
 
 
 def unpack_described(kind: int, payload: bytes) -> list[Described]:
-    """The answers in a frame; none in a frame of another kind."""
+    """Return the answers in a frame; empty for a frame of another kind."""
     return msgspec.msgpack.decode(payload, type=list[Described]) if kind == DESCRIBED else []

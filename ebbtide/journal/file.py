@@ -4,13 +4,12 @@ A file is the 8 bytes of `MAGIC` and then frames:
 
     length u32 | crc u32 | kind u8 | payload (length - 1 bytes)
 
-`length` counts kind and payload, the CRC-32 covers them. The first frame is the header. Numbers are in the
-machine's byte order: a journal never leaves the machine before it has become a table.
+`length` counts kind and payload, the CRC-32 covers them. The first frame is the header. Numbers are in the machine's
+byte order: a journal never leaves the machine before it has become a table.
 
-Frames are handed to the kernel whole, by write(2) on an O_APPEND descriptor, every few milliseconds. A SIGKILL
-loses what was not handed over yet, at most one flush interval; nothing is fsynced, because it is the clients
-that die in a run, not the host. Whatever does not read as a whole frame is the *torn tail*: it is never
-guessed at, only counted.
+Frames are handed to the kernel whole, by write(2) on an O_APPEND descriptor, every few milliseconds. A SIGKILL loses
+what was not handed over yet, at most one flush interval. Nothing is fsynced, because in a run the clients die, not
+the host. Bytes that do not read as a whole frame are the *torn tail*: they are counted, and never guessed.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ebbtide.errors import HarnessError
 
 MAGIC = b"EBBJRNL1"
 FRAME_BYTES_MAX = 64 << 20
-"""A longer length can only be damage."""
+"""A greater length can only be damage."""
 
 _FRAME = struct.Struct("=II")
 _KIND = struct.Struct("=B")
@@ -35,13 +34,17 @@ HEADER = 0
 
 
 class JournalError(HarnessError):
-    """The journal cannot be written: rows would be missing without a trace, so the client stops."""
+    """The journal cannot be written, so that the client stops.
+
+    Otherwise rows would be missing without a trace.
+    """
 
 
 class JournalHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """What all rows of one journal share; `table` is the record's table that it becomes.
+    """The values that all rows of one journal share.
 
-    `id` is the producer's or consumer's. `topics` are the names that frames point to by index.
+    `table` is the record's table that it becomes. `id` is the producer's or consumer's. `topics` are the names that
+    frames refer to by index.
     """
 
     table: str
@@ -52,7 +55,7 @@ class JournalHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def frame(kind: int, payload: bytes) -> bytes:
-    """One frame, ready to be written."""
+    """Return one frame, ready to be written."""
     body = _KIND.pack(kind) + payload
     return _FRAME.pack(len(body), zlib.crc32(body)) + body
 
@@ -65,35 +68,38 @@ class JournalWriter:
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise self._failed(error) from None
+            raise self._write_error(error) from None
         self.write([MAGIC, frame(HEADER, msgspec.json.encode(header))])
 
     def write(self, frames: list[bytes]) -> None:
-        """Hand whole frames to the kernel. Raises `JournalError` when it does not take every byte."""
+        """Hand whole frames to the kernel.
+
+        Raises `JournalError` when it does not accept every byte.
+        """
         data = memoryview(b"".join(frames))
         while data:
             try:
                 data = data[os.write(self._fd, data) :]
             except OSError as error:
-                raise self._failed(error) from None
+                raise self._write_error(error) from None
 
     def close(self) -> None:
-        """Close the descriptor; all frames are with the kernel already."""
+        """Close the descriptor; the kernel has all frames already."""
         os.close(self._fd)
 
-    def _failed(self, error: OSError) -> JournalError:
+    def _write_error(self, error: OSError) -> JournalError:
         return JournalError(
-            "the journal cannot be written; what was sent from here on would have no row",
+            "the journal cannot be written, so that later records would have no row",
             where=str(self.path),
             got=error.strerror or str(error),
-            next="free space or name another run folder, then run the scenario again",
+            next="free disk space or name another run folder, then run the scenario again",
         )
 
 
 class JournalReader:
-    """The frames of one journal, in the order of writing, one in memory at a time.
+    """The frames of one journal in writing order, one in memory at a time.
 
-    `header` is None when not even that was written whole. `torn_bytes` is final once `frames` is exhausted.
+    `header` is None when not even the header was written whole. `torn_bytes` is final once `frames` is exhausted.
     """
 
     def __init__(self, path: Path) -> None:
@@ -107,7 +113,7 @@ class JournalReader:
             break
 
     def frames(self) -> Iterator[tuple[int, bytes]]:
-        """Kind and payload of every whole frame after the header."""
+        """Yield kind and payload of every whole frame after the header."""
         for kind, payload in self._walk():
             if kind != HEADER:
                 yield kind, payload

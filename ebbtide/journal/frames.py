@@ -1,7 +1,7 @@
-"""The frames that clients journal: packing on the hot side, unpacking on the reading side.
+"""The frames of journals: clients pack them, the converter unpacks them.
 
-A frame holds many rows of one partition as arrays, so that a record costs 16 to 24 bytes and no object.
-Status codes are the index into `STATUSES`; -1 stands for null wherever a column is nullable.
+A frame holds many rows of one partition as arrays, so that a record costs 16 to 24 bytes and no object. Status codes
+are the index into `STATUSES`; -1 means null wherever a column is nullable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ebbtide.record.clients import ClientEvent, TxnOutcome
 HANDED = 1
 ANSWERED = 2
 POLLED = 3
-MARKS = 4
+OBSERVED = 4
 TXN_BEGUN = 5
 TXN_ENDED = 6
 EVENT = 7
@@ -35,7 +35,7 @@ _TXN_ENDED = struct.Struct("=qB")
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of `count` sends of one partition, from `first_sequence` on.
+    """The outcome of `count` sends of one partition, from `first_sequence` on.
 
     `base_offset` is the first one's offset, -1 when there is none.
     """
@@ -50,7 +50,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Polled(msgspec.Struct, frozen=True, kw_only=True):
-    """Records of one partition that one poll returned; the arrays are of one length.
+    """Records of one partition that one poll returned; the arrays have one length.
 
     `previous` is the offset that the session returned before them, -1 for none.
     """
@@ -66,18 +66,21 @@ class Polled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pack_handed(partition: int, first_sequence: int, rows: array[int]) -> bytes:
-    """Sends handed over, in sequence; `rows` alternates value and sent_ns."""
+    """Return the frame of sends handed over, in sequence.
+
+    `rows` alternates value and sent_ns.
+    """
     return frame(HANDED, _HANDED.pack(partition, first_sequence, len(rows) // 2) + rows.tobytes())
 
 
 def unpack_handed(payload: bytes) -> tuple[int, int, array[int]]:
-    """Partition, first sequence and the rows of a HANDED frame."""
+    """Return partition, first sequence and the rows of a HANDED frame."""
     partition, first, count = _HANDED.unpack_from(payload)
     return partition, first, _longs(payload, _HANDED.size, 2 * count)
 
 
 def pack_answered(answer: Answered) -> bytes:
-    """The frame of one answer."""
+    """Return the frame of one answer."""
     head = _ANSWERED.pack(
         answer.partition, answer.first_sequence, answer.count, answer.status, answer.base_offset, answer.done_ns
     )
@@ -85,7 +88,7 @@ def pack_answered(answer: Answered) -> bytes:
 
 
 def unpack_answered(payload: bytes) -> Answered:
-    """The answer in an ANSWERED frame."""
+    """Return the answer in an ANSWERED frame."""
     partition, first, count, status, base, done = _ANSWERED.unpack_from(payload)
     return Answered(
         partition=partition,
@@ -99,7 +102,7 @@ def unpack_answered(payload: bytes) -> Answered:
 
 
 def pack_polled(polled: Polled) -> bytes:
-    """The frame of one partition's share of a poll."""
+    """Return the frame of one partition's share of a poll."""
     head = _POLLED.pack(
         polled.topic, polled.partition, polled.session, polled.previous, polled.polled_ns, len(polled.offsets)
     )
@@ -108,7 +111,7 @@ def pack_polled(polled: Polled) -> bytes:
 
 
 def unpack_polled(payload: bytes) -> Polled:
-    """The rows of a POLLED frame."""
+    """Return the rows of a POLLED frame."""
     topic, partition, session, previous, polled_ns, count = _POLLED.unpack_from(payload)
     at, step = _POLLED.size, 8 * count
     return Polled(
@@ -124,47 +127,50 @@ def unpack_polled(payload: bytes) -> Polled:
 
 
 def pack_txn_begun(txn: int, first_sequences: array[int]) -> bytes:
-    """The frame of a transaction that begins: the next sequence of every partition of the producer, in order."""
+    """Return the frame of a transaction that begins.
+
+    `first_sequences` has the next sequence of every partition of the producer, in order.
+    """
     return frame(TXN_BEGUN, array("q", [txn]).tobytes() + first_sequences.tobytes())
 
 
 def unpack_txn_begun(payload: bytes) -> tuple[int, array[int]]:
-    """The transaction and, per partition, the sequence from which on records belong to it."""
+    """Return the transaction, and per partition its first sequence."""
     return _longs(payload, 0, 1)[0], _longs(payload, 8, len(payload) // 8 - 1)
 
 
 def pack_txn_ended(txn: int, outcome: TxnOutcome) -> bytes:
-    """The frame of a transaction that ended."""
+    """Return the frame of a transaction that ended."""
     return frame(TXN_ENDED, _TXN_ENDED.pack(txn, TXN_OUTCOMES.index(outcome)))
 
 
 def unpack_txn_ended(payload: bytes) -> tuple[int, TxnOutcome]:
-    """The transaction and how it ended."""
+    """Return the transaction and how it ended."""
     txn, outcome = _TXN_ENDED.unpack(payload)
     return txn, TXN_OUTCOMES[outcome]
 
 
 def pack_event(event: ClientEvent) -> bytes:
-    """The frame of one event of a client."""
+    """Return the frame of one event of a client."""
     return frame(EVENT, msgspec.json.encode(event))
 
 
 def unpack_event(payload: bytes) -> ClientEvent:
-    """The event in an EVENT frame."""
+    """Return the event in an EVENT frame."""
     return msgspec.json.decode(payload, type=ClientEvent)
 
 
-MARK_FIELDS = 7
-"""topic index, partition, broker, leader epoch, high watermark, asked_ns, at_ns."""
+OBSERVED_FIELDS = 7
+"""The fields: topic index, partition, broker, leader epoch, high watermark, asked_ns, at_ns."""
 
 
-def pack_marks(rows: array[int]) -> bytes:
-    """The frame of several HW observations, `MARK_FIELDS` numbers each."""
-    return frame(MARKS, rows.tobytes())
+def pack_watermarks(rows: array[int]) -> bytes:
+    """Return the frame of several HW observations, `OBSERVED_FIELDS` numbers each."""
+    return frame(OBSERVED, rows.tobytes())
 
 
-def unpack_marks(payload: bytes) -> array[int]:
-    """The numbers of a MARKS frame."""
+def unpack_watermarks(payload: bytes) -> array[int]:
+    """Return the numbers of an OBSERVED frame."""
     return _longs(payload, 0, len(payload) // 8)
 
 

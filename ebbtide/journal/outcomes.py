@@ -1,15 +1,15 @@
-"""The table that turns what Kafka answered into acked, failed or unknown.
+"""The table that maps Kafka's answers to acked, failed or unknown.
 
-The words are strict. *Acked*: the broker said yes. *Failed*: the record is certainly in no log. *Unknown*:
-everything else, and every error that the table does not list. A wrong `unknown` costs evidence; a wrong
-`failed` would accuse Kafka of showing a record that it had refused, so a row says failed only where the broker
-checks before it appends and cannot give the same answer afterwards.
+The words are strict. *Acked*: the broker said yes. *Failed*: the record is certainly in no log. *Unknown*: everything
+else, and every error that the table does not list. A wrong `unknown` costs evidence. A wrong `failed` would accuse
+Kafka of showing a record that it had refused. A row therefore says failed only where the broker checks before it
+appends and cannot give the same answer afterwards.
 
-With acks=all a broker answers a produce request twice over: it appends, then waits for the ISR, and the wait
-can end with NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION or KAFKA_STORAGE_ERROR (DelayedProduce asks the
-partition again). Those are therefore unknown although the same codes also refuse before the append.
+With acks=all a broker can refuse a produce request at two points: it appends, then waits for the ISR. The wait can
+end with NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION or KAFKA_STORAGE_ERROR (DelayedProduce asks the partition
+again). Those are therefore unknown, although the same codes also refuse before the append.
 
-An error decides one attempt. The client retries inside: `resolve` puts the attempts of one record together.
+An error decides one attempt. The client retries inside: `resolve` combines the attempts of one record.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ Outcome = Literal["acked", "failed", "unknown"]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer. `name` is Kafka's, or the client's exception class; `code` is None for the client's own."""
+    """One answer.
+
+    `name` is Kafka's, or the client's exception class; `code` is None for the client's own.
+    """
 
     name: str
     code: int | None
@@ -31,7 +34,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _table(text: str) -> tuple[Row, ...]:
-    """Rows from `name | code or - | outcome | why` lines."""
+    """Return the rows from `name | code or - | outcome | why` lines."""
     rows = []
     for line in text.strip().splitlines():
         name, code, outcome, why = (cell.strip() for cell in line.split("|"))
@@ -86,7 +89,7 @@ KafkaConnectionError | - | unknown | The connection broke before the answer came
 Cancelled | - | unknown | The client closed the connection before the answer came.
 UNRESOLVED | - | unknown | The producer stopped, or was killed, before an answer came.
 """)
-"""Every answer that has been thought through; the order is the documentation's."""
+"""Every answer with a known meaning, in the order of the documentation."""
 
 EXPIRED_UNSENT = "EXPIRED_UNSENT"
 UNRESOLVED = "UNRESOLVED"
@@ -97,10 +100,10 @@ _UNLISTED = "Not in the table: nothing can be concluded."
 
 
 def outcome_of(error: BaseException | None) -> Row:
-    """The row of one attempt's answer; None is success.
+    """Return the row of one attempt's answer; None is success.
 
-    An exception that carries Kafka's error code (`errno` of kafka-python's BrokerResponseError) is found by
-    code, any other by class name; the rest is unknown under its own name.
+    An exception with Kafka's error code (`errno` of kafka-python's BrokerResponseError) is found by code, any other
+    by class name. Every other exception is unknown under its own name.
     """
     if error is None:
         return _BY_CODE[0]
@@ -113,11 +116,11 @@ def outcome_of(error: BaseException | None) -> Row:
 
 
 class Attempts(msgspec.Struct):
-    """What is known of the attempts that ended in an error, of one batch.
+    """What is known about the attempts of one batch that ended in an error.
 
-    `last_ended` is the client's stamp of the attempt that was last seen to end (None: none yet).
-    `maybe_appended`: an attempt ended in a way after which the record may be in a log.
-    `expired_unsent`: the delivery timeout passed while no attempt was open.
+    `last_ended` is the client's timestamp of the attempt that was last seen to end (None: none yet).
+    `maybe_appended`: an attempt ended in a way after which the record may be in a log. `expired_unsent`: the delivery
+    timeout passed while no attempt was open.
     """
 
     last_ended: float | None = None
@@ -126,10 +129,10 @@ class Attempts(msgspec.Struct):
 
 
 def resolve(error: BaseException, attempts: Attempts | None) -> tuple[Outcome, str]:
-    """The final outcome of a record whose last word is `error`, and the name for the record's `error` column.
+    """Return the final outcome of a record, and the name for its `error` column.
 
-    `attempts` None means that nothing was seen of how attempts ended (the client aborted the batch on its
-    own): unknown. A definite error is failed only if no earlier attempt may have been appended.
+    `error` is the last answer. `attempts` None means that no attempt was seen to end (the client aborted the batch on
+    its own): unknown. A definite error is failed only if no earlier attempt may have been appended.
     """
     row = outcome_of(error)
     if attempts is None or attempts.maybe_appended:

@@ -1,13 +1,13 @@
-"""The bytes of one record: who sent it, which one it is, and a CRC that tells damage from loss.
+"""The bytes of one record: its producer, its number, and a CRC against damage.
 
-A payload is little-endian; filler in the middle makes it as long as was asked for:
+A payload is little-endian; filler in the middle makes it as long as requested:
 
     magic 4 | run 8 | producer i32 | filler | sequence i64 | value i64 | crc u32
 
-`run` is a hash of the run id, so that records of another run in the same topic are recognised as foreign.
-The CRC-32 covers everything before it. `value` is unique in a run: the producer's id in the upper bits, its
-running number below. What changes from record to record stands at the end, so the CRC of the rest is computed
-once a producer.
+`run` is a hash of the run id, so that records of another run in the same topic are recognised as foreign. The CRC-32
+covers everything before it. `value` is unique in a run: the producer's id in the upper bits, its running number
+below. The fields that change from record to record are at the end, so that the CRC of the rest is computed once for
+each producer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hashlib import blake2b
 MAGIC = b"EBB1"
 PRODUCER_SHIFT = 40
 PRODUCER_MAX = (1 << (63 - PRODUCER_SHIFT)) - 1
-"""The largest producer id whose values still fit an int64."""
+"""The largest producer id whose values fit into an int64."""
 
 _HEAD = struct.Struct("<4s8si")
 _NUMBERS = struct.Struct("<qq")
@@ -29,17 +29,20 @@ PAYLOAD_BYTES_MIN = _HEAD.size + _NUMBERS.size + _CRC.size
 
 
 def run_hash(run_id: str) -> bytes:
-    """Eight bytes that stand for a run id in every payload."""
+    """Return the eight bytes that represent a run id in every payload."""
     return blake2b(run_id.encode(), digest_size=8).digest()
 
 
 def value_at(producer: int, number: int) -> int:
-    """The value of a producer's record `number` (counted over all its partitions from 0)."""
+    """Return the value of a producer's record `number`.
+
+    Records are counted over all its partitions, from 0.
+    """
     return producer << PRODUCER_SHIFT | number
 
 
 def encoder(run_id: str, producer: int, payload_bytes: int) -> Callable[[int, int], bytes]:
-    """A function `(sequence, value) -> payload` for one producer.
+    """Return a function `(sequence, value) -> payload` for one producer.
 
     Payloads are `payload_bytes` long, or `PAYLOAD_BYTES_MIN` where that is more.
     """
@@ -56,12 +59,15 @@ def encoder(run_id: str, producer: int, payload_bytes: int) -> Callable[[int, in
 
 
 def encode(run_id: str, producer: int, sequence: int, value: int, payload_bytes: int = PAYLOAD_BYTES_MIN) -> bytes:
-    """One payload; `encoder` is the same for many."""
+    """Return one payload; `encoder` is faster for many."""
     return encoder(run_id, producer, payload_bytes)(sequence, value)
 
 
 def value_of(run_id: str) -> Callable[[bytes | None], int | None]:
-    """A function `payload -> value` for one run; None for a foreign, damaged, cut or missing payload."""
+    """Return a function `payload -> value` for one run.
+
+    The value is None for a foreign, damaged, cut or missing payload.
+    """
     start = MAGIC + run_hash(run_id)
     unpack_numbers, unpack_crc, crc32 = _NUMBERS.unpack_from, _CRC.unpack_from, zlib.crc32
     crc_size, tail_size = _CRC.size, _NUMBERS.size + _CRC.size

@@ -1,4 +1,4 @@
-"""Ranges of sequences with a value each, where the last word on a sequence counts."""
+"""Ranges of sequences with a value each; the last value set for a sequence counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 class Spans(Generic[T]):
     """Disjoint ranges `[first, first + count)`; a later `put` covers what it overlaps.
 
-    Memory is per range, not per sequence: an answered batch is one range.
+    Memory is used per range, not per sequence: an answered batch is one range.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Spans(Generic[T]):
         self._spans: dict[int, tuple[int, T]] = {}
 
     def put(self, first: int, count: int, value: T) -> None:
-        """Set the value of a range, over whatever was there."""
+        """Set the value of a range, over any earlier values."""
         end = first + count
         if not count:
             return
@@ -33,7 +33,10 @@ class Spans(Generic[T]):
         self._spans[first] = (end, value)
 
     def cover(self, first: int, count: int) -> Iterator[tuple[int, int, T | None]]:
-        """`(start, count, value)` pieces that together are exactly the range asked for; None in the gaps."""
+        """Yield `(start, count, value)` pieces that together are exactly the range.
+
+        The value is None in the gaps.
+        """
         at, end = first, first + count
         index = max(0, bisect_right(self._starts, at) - 1)
         while at < end:
@@ -55,7 +58,7 @@ class Spans(Generic[T]):
         return self._spans[start][0]
 
     def _cut(self, first: int, end: int) -> None:
-        """Remove `[first, end)` from the ranges, keeping what sticks out on either side."""
+        """Remove `[first, end)` from the ranges; keep what extends beyond it."""
         index = max(0, bisect_right(self._starts, first) - 1)
         while index < len(self._starts) and self._starts[index] < end:
             start = self._starts[index]

@@ -52,7 +52,7 @@ class LogGap(msgspec.Struct, frozen=True, kw_only=True):
     end: int
 
 
-Followed = MetadataRecord | LogTruncated | SnapshotStarted | LogGap
+FollowedItem = MetadataRecord | LogTruncated | SnapshotStarted | LogGap
 
 
 class BatchId(msgspec.Struct, frozen=True, gc=False):
@@ -93,7 +93,7 @@ class MetadataFollower:
 
     def poll(self) -> list[MetadataRecord | LogTruncated | SnapshotStarted | LogGap]:
         """What is new since the last poll, in log order; empty when nothing is, or nothing can be read."""
-        out: list[Followed] = []
+        out: list[FollowedItem] = []
         self.unreadable = None
         try:
             self._poll(out)
@@ -102,7 +102,7 @@ class MetadataFollower:
             self.unreadable = str(error)
         return out
 
-    def _poll(self, out: list[Followed]) -> None:
+    def _poll(self, out: list[FollowedItem]) -> None:
         segments = segment_files(self.log_dir)
         if not segments:
             self.unreadable = f"no segments in {self.log_dir}"
@@ -116,17 +116,17 @@ class MetadataFollower:
         while self.tail is None:
             behind = [base for base in segments if base <= self.next_offset]
             if not behind:
-                self._jump(min(segments), out)
+                self._skip_to(min(segments), out)
                 continue
             at_end = self._read(behind[-1], segments[behind[-1]], out)
             ahead = [base for base in segments if base > behind[-1]]
             if not at_end or not ahead:
                 break
             if self.next_offset < ahead[0]:
-                self._jump(ahead[0], out)
+                self._skip_to(ahead[0], out)
         self._seen = seen
 
-    def _jump(self, to: int, out: list[Followed]) -> None:
+    def _skip_to(self, to: int, out: list[FollowedItem]) -> None:
         """Get over offsets that no segment has: by the oldest snapshot that reaches over them."""
         for snapshot in snapshot_files(self.log_dir):
             if snapshot.end_offset < to:
@@ -144,7 +144,7 @@ class MetadataFollower:
         out.append(LogGap(start=self.next_offset, end=to))
         self.next_offset = to
 
-    def _read(self, base: int, path: Path, out: list[Followed]) -> bool:
+    def _read(self, base: int, path: Path, out: list[FollowedItem]) -> bool:
         """Consume the new batches of one segment; whether its end was reached without damage."""
         last = self.batches[-1] if self.batches else None
         inside = last is not None and last.segment == base
@@ -158,7 +158,7 @@ class MetadataFollower:
                 self._consume(base, path, item, out)
         return True
 
-    def _consume(self, base: int, path: Path, batch: Batch, out: list[Followed]) -> None:
+    def _consume(self, base: int, path: Path, batch: Batch, out: list[FollowedItem]) -> None:
         if batch.base_offset > self.next_offset:
             out.append(LogGap(start=self.next_offset, end=batch.base_offset))
         try:
@@ -171,12 +171,12 @@ class MetadataFollower:
         out += [record for record in records if record.offset >= self.next_offset]
         self.next_offset = max(self.next_offset, batch.next_offset)
 
-    def _drop_truncated(self, segments: dict[int, Path], out: list[Followed]) -> None:
+    def _drop_truncated(self, segments: dict[int, Path], out: list[FollowedItem]) -> None:
         start = min(segments)
         kept = [batch for batch in self.batches if batch.base_offset >= start]
-        if not kept or _stands(kept[-1], segments):
+        if not kept or _is_in_log(kept[-1], segments):
             return
-        cut = next(index for index, batch in enumerate(kept) if not _stands(batch, segments))
+        cut = next(index for index, batch in enumerate(kept) if not _is_in_log(batch, segments))
         gone = kept[cut]
         out.append(LogTruncated(end_offset=gone.base_offset, was_end_offset=self.next_offset))
         self.batches = self.batches[: len(self.batches) - len(kept) + cut]
@@ -202,7 +202,7 @@ def _batch_id(segment: int, batch: Batch) -> BatchId:
     )
 
 
-def _stands(batch: BatchId, segments: dict[int, Path]) -> bool:
+def _is_in_log(batch: BatchId, segments: dict[int, Path]) -> bool:
     path = segments.get(batch.segment)
     if path is None:
         return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from ebbtide.kraft.follower import Followed, LogGap, LogTruncated, SnapshotStarted
+from ebbtide.kraft.follower import FollowedItem, LogGap, LogTruncated, SnapshotStarted
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.kraft.state import MetadataState
 from ebbtide.logs.segments import TopicPartition
@@ -23,7 +23,7 @@ class MetadataImage:
     """The cluster's state after everything applied so far; the mappings are views of this moment's state."""
 
     def __init__(self) -> None:
-        self._applied: list[Followed] = []
+        self._applied: list[FollowedItem] = []
         self._reset()
 
     def _reset(self) -> None:
@@ -72,7 +72,7 @@ class MetadataImage:
         """Records that were not replayed and offsets that are missing, counted by reason."""
         return MappingProxyType(self._state.skipped)
 
-    def apply(self, items: Iterable[Followed]) -> list[Row]:
+    def apply(self, items: Iterable[FollowedItem]) -> list[Row]:
         """Replay what `MetadataFollower.poll` returned; the rows of every change, in log order.
 
         After a truncation the state is as if the records from its end offset on had never been; rows of
@@ -80,7 +80,7 @@ class MetadataImage:
         """
         return [row for item in items for row in self._apply(item)]
 
-    def _apply(self, item: Followed) -> Sequence[Row]:
+    def _apply(self, item: FollowedItem) -> Sequence[Row]:
         if isinstance(item, LogTruncated):
             kept = [old for old in self._applied if not _from_offset(old, item.end_offset)]
             self._applied = []
@@ -124,7 +124,7 @@ class MetadataImage:
         return () if self._before_snapshot is not None else rows
 
 
-def _from_offset(item: Followed, end_offset: int) -> bool:
+def _from_offset(item: FollowedItem, end_offset: int) -> bool:
     if isinstance(item, MetadataRecord):
         return item.offset >= end_offset
     return isinstance(item, LogGap) and item.start >= end_offset

@@ -84,10 +84,10 @@ class _Unknown(Exception):
 
 def _data_head(record: Record) -> tuple[str, int, Cursor]:
     cursor = Cursor(record.value or b"")
-    frame = cursor.uvarint()
+    frame = cursor.read_uvarint()
     if frame != _FRAME_VERSION:
         raise UndecodableError(f"frame version {frame}, known is {_FRAME_VERSION}")
-    api_key, version = cursor.uvarint(), cursor.uvarint()
+    api_key, version = cursor.read_uvarint(), cursor.read_uvarint()
     message = metadata_messages().get(api_key)
     if message is None:
         raise _Unknown(f"metadata record {api_key}")

@@ -33,7 +33,7 @@ class Cursor:
         self.data = data
         self.position = 0
 
-    def take(self, size: int) -> bytes:
+    def read_bytes(self, size: int) -> bytes:
         """The next `size` bytes."""
         end = self.position + size
         if size < 0 or end > len(self.data):
@@ -42,11 +42,11 @@ class Cursor:
         self.position = end
         return piece
 
-    def uvarint(self) -> int:
+    def read_uvarint(self) -> int:
         """An unsigned varint."""
         value = shift = 0
         while True:
-            byte = self.take(1)[0]
+            byte = self.read_bytes(1)[0]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
@@ -76,7 +76,7 @@ class Message:
         if reader is None:
             if version not in self.versions:
                 raise UndecodableError(f"version {version}, known up to {self.versions.stop - 1}")
-            reader = self._readers[version] = _struct(self._fields, version, self._structs)
+            reader = self._readers[version] = _struct_reader(self._fields, version, self._structs)
         fields = reader(cursor)
         if cursor.position != len(cursor.data):
             raise UndecodableError(f"{len(cursor.data) - cursor.position} bytes left over")
@@ -126,7 +126,7 @@ def _lower_first(name: str) -> str:
     return name[0].lower() + name[1:]
 
 
-def _struct(
+def _struct_reader(
     fields: Iterable[dict[str, object]], version: int, structs: Mapping[str, list[dict[str, object]]]
 ) -> Reader:
     plain: list[tuple[str, Reader | None, Value]] = []
@@ -146,9 +146,9 @@ def _struct(
 
     def read(cursor: Cursor) -> Value:
         values = {name: default if reader is None else reader(cursor) for name, reader, default in plain}
-        for _ in range(cursor.uvarint()):
-            tag, size = cursor.uvarint(), cursor.uvarint()
-            inner = Cursor(cursor.take(size))
+        for _ in range(cursor.read_uvarint()):
+            tag, size = cursor.read_uvarint(), cursor.read_uvarint()
+            inner = Cursor(cursor.read_bytes(size))
             if tag in tagged:
                 name, reader = tagged[tag]
                 values[name] = reader(inner)
@@ -165,19 +165,19 @@ def _reader(
     structs: Mapping[str, list[dict[str, object]]],
 ) -> Reader:
     if kind.startswith("[]"):
-        return _array(_reader(kind[2:], False, field, version, structs), nullable)
+        return _array_reader(_reader(kind[2:], False, field, version, structs), nullable)
     if kind in _NUMBERS:
-        return _number(_NUMBERS[kind])
+        return _number_reader(_NUMBERS[kind])
     match kind:
         case "bool":
-            return lambda cursor: cursor.take(1) != b"\0"
+            return lambda cursor: cursor.read_bytes(1) != b"\0"
         case "uuid":
-            return lambda cursor: uuid_text(cursor.take(16))
+            return lambda cursor: uuid_text(cursor.read_bytes(16))
         case "string":
-            return _compact(lambda piece: piece.decode(), nullable)
+            return _compact_reader(lambda piece: piece.decode(), nullable)
         case "bytes":
-            return _compact(lambda piece: piece, nullable)
-    return _struct(_objects(field["fields"]) if "fields" in field else structs[kind], version, structs)
+            return _compact_reader(lambda piece: piece, nullable)
+    return _struct_reader(_objects(field["fields"]) if "fields" in field else structs[kind], version, structs)
 
 
 _NUMBERS = {
@@ -190,30 +190,30 @@ _NUMBERS = {
 }
 
 
-def _number(layout: struct.Struct) -> Reader:
+def _number_reader(layout: struct.Struct) -> Reader:
     def read(cursor: Cursor) -> Value:
-        value: int | float = layout.unpack(cursor.take(layout.size))[0]
+        value: int | float = layout.unpack(cursor.read_bytes(layout.size))[0]
         return value
 
     return read
 
 
-def _compact(convert: Callable[[bytes], Value], nullable: bool) -> Reader:
+def _compact_reader(convert: Callable[[bytes], Value], nullable: bool) -> Reader:
     def read(cursor: Cursor) -> Value:
-        size = cursor.uvarint() - 1
+        size = cursor.read_uvarint() - 1
         if size < 0 and nullable:
             return None
         try:
-            return convert(cursor.take(size))
+            return convert(cursor.read_bytes(size))
         except UnicodeDecodeError:
             raise UndecodableError("a string that is not UTF-8") from None
 
     return read
 
 
-def _array(element: Reader, nullable: bool) -> Reader:
+def _array_reader(element: Reader, nullable: bool) -> Reader:
     def read(cursor: Cursor) -> Value:
-        count = cursor.uvarint() - 1
+        count = cursor.read_uvarint() - 1
         if count < 0:
             if nullable:
                 return None

@@ -80,7 +80,7 @@ class MetadataState:
             removing=new.removing_replicas,
             leader_recovery_state=new.leader_recovery_state,
         )
-        return [self._keep(row)]
+        return [self._store(row)]
 
     def partition_change(self, record: MetadataRecord) -> Sequence[Row]:
         """What changed of a partition: null fields did not."""
@@ -92,28 +92,28 @@ class MetadataState:
         elected = change.leader != m.NO_LEADER_CHANGE
         recovers = change.leader_recovery_state != m.RECOVERY_STATE_UNCHANGED
         new = msgspec.structs.replace(
-            _stamped(old, record),
+            _restamp(old, record),
             leader=change.leader if elected else old.leader,
             leader_epoch=old.leader_epoch + elected,
             partition_epoch=old.partition_epoch + 1,
-            replicas=_changed(change.replicas, old.replicas),
-            isr=_changed(change.isr, old.isr),
-            elr=_changed(change.eligible_leader_replicas, old.elr),
-            last_known_elr=_changed(change.last_known_elr, old.last_known_elr),
-            adding=_changed(change.adding_replicas, old.adding),
-            removing=_changed(change.removing_replicas, old.removing),
+            replicas=_new_or_old(change.replicas, old.replicas),
+            isr=_new_or_old(change.isr, old.isr),
+            elr=_new_or_old(change.eligible_leader_replicas, old.elr),
+            last_known_elr=_new_or_old(change.last_known_elr, old.last_known_elr),
+            adding=_new_or_old(change.adding_replicas, old.adding),
+            removing=_new_or_old(change.removing_replicas, old.removing),
             leader_recovery_state=change.leader_recovery_state if recovers else old.leader_recovery_state,
         )
-        return [self._keep(new)]
+        return [self._store(new)]
 
     def clear_elr(self, record: MetadataRecord) -> Sequence[Row]:
         """ELR and last known ELR of one topic, or of all, are emptied."""
         name = record.as_type(m.ClearElrRecord).topic_name
         had = [row for row in self.partitions.values() if name in ("", row.topic) and (row.elr or row.last_known_elr)]
         return [
-            self._keep(
+            self._store(
                 msgspec.structs.replace(
-                    _stamped(row, record), elr=(), last_known_elr=(), partition_epoch=row.partition_epoch + 1
+                    _restamp(row, record), elr=(), last_known_elr=(), partition_epoch=row.partition_epoch + 1
                 )
             )
             for row in had
@@ -180,7 +180,7 @@ class MetadataState:
         rows: list[Row] = []
         for partition, row in self.partitions.items():
             old = before.partitions.get(partition)
-            if old is None or _stamped(old, at) != _stamped(row, at):
+            if old is None or _restamp(old, at) != _restamp(row, at):
                 rows.append(row)
         for broker in self.brokers.values():
             then = before.brokers.get(broker.broker)
@@ -221,7 +221,7 @@ class MetadataState:
             self.configs[resource, name] = row
         return row
 
-    def _keep(self, row: PartitionState) -> PartitionState:
+    def _store(self, row: PartitionState) -> PartitionState:
         self.partitions[TopicPartition(row.topic, row.partition)] = row
         return row
 
@@ -248,11 +248,11 @@ _RULES: dict[str, Callable[[MetadataState, MetadataRecord], Sequence[Row]]] = {
 }
 
 
-def _changed(new: tuple[int, ...] | None, old: tuple[int, ...]) -> tuple[int, ...]:
+def _new_or_old(new: tuple[int, ...] | None, old: tuple[int, ...]) -> tuple[int, ...]:
     return old if new is None else new
 
 
-def _stamped(row: PartitionState, record: MetadataRecord) -> PartitionState:
+def _restamp(row: PartitionState, record: MetadataRecord) -> PartitionState:
     return msgspec.structs.replace(
         row, metadata_offset=record.offset, metadata_epoch=record.epoch, at_ns=record.timestamp_ms * _NS_PER_MS
     )

@@ -1,7 +1,7 @@
-"""Kafka record batches, magic 2: the unit of every log segment, snapshot and replica.
+"""Kafka record batches, magic 2: the unit of every segment and snapshot.
 
-Layout: docs "Kafka message format, record batch" and KIP-98. A batch is read in two depths. The header is
-61 bytes and always read; records are decompressed and decoded only when `Batch.records` is called.
+Layout: docs "Kafka message format, record batch" and KIP-98. A batch is read at two depths. The header is 61 bytes
+and always read. Records are decompressed and decoded only when `Batch.records` is called.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ebbtide.logs.codecs import UndecodableError, decompress
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
 LENGTH_END = 12
-"""The length field counts the bytes that follow it; base offset and length itself take 12."""
+"""The length field counts the bytes that follow it; base offset and length itself are 12 bytes."""
 MAGIC = 2
 CRC_START = 21
 """The checksum covers everything from the attributes on: neither base offset nor leader epoch."""
@@ -30,7 +30,10 @@ _SEQUENCES = 1 << 31
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record. `sequence` is -1 where the producer was not idempotent; headers keep their order."""
+    """One record.
+
+    `sequence` is -1 where the producer was not idempotent; headers keep their order.
+    """
 
     offset: int
     timestamp_ms: int
@@ -43,9 +46,9 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 class Batch(msgspec.Struct, frozen=True, gc=False):
     """One batch header and, not yet decoded, its bytes.
 
-    `position` is the batch's place in its file and `size` its bytes there, header included. `count` is the
-    number of records, which compaction may have made smaller than the offset range. `data` refers to the
-    block that was read from disk: keep what is needed of a batch, not the batch.
+    `position` is the batch's place in its file and `size` its bytes there, header included. `count` is the number of
+    records, which compaction may have made smaller than the offset range. `data` refers to the block that was read
+    from disk: keep the needed values of a batch, not the batch.
     """
 
     position: int
@@ -93,21 +96,27 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
         return crc32c(self.data[CRC_START:]) == self.crc
 
     def records(self) -> Iterator[Record]:
-        """Decode the records; raises `UndecodableError` where the bytes do not hold what they promise."""
+        """Decode the records.
+
+        Raises `UndecodableError` where the bytes do not hold what their lengths promise.
+        """
         payload = bytes(decompress(self.codec, self.data[HEADER_SIZE:]))
         position = 0
         try:
             for index in range(self.count):
-                record, position = _record(payload, position, self, index)
+                record, position = _read_record(payload, position, self, index)
                 yield record
         except (IndexError, UnicodeDecodeError):
-            raise UndecodableError(f"record {index} of {self.count} ends early or is no record") from None
+            raise UndecodableError(f"record {index} of {self.count} ends early or is not a record") from None
         if position != len(payload):
             raise UndecodableError(f"{len(payload) - position} bytes left over after {self.count} records")
 
 
 def parse_header(data: memoryview, position: int) -> Batch:
-    """The batch that starts at `data[0]`; `data` must hold the whole batch and nothing more."""
+    """Return the batch that starts at `data[0]`.
+
+    `data` must hold the whole batch and nothing more.
+    """
     (
         base_offset,
         _,
@@ -142,7 +151,10 @@ def parse_header(data: memoryview, position: int) -> Batch:
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """A zigzag varint (or varlong) and the position behind it; IndexError when it ends early."""
+    """Return a zigzag varint (or varlong) and the position behind it.
+
+    Raises IndexError when it ends early.
+    """
     byte = data[position]
     position += 1
     if byte < 0x80:
@@ -160,7 +172,7 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
             raise UndecodableError("a varint of more than ten bytes")
 
 
-def _sized(data: bytes, position: int) -> tuple[bytes | None, int]:
+def _read_sized(data: bytes, position: int) -> tuple[bytes | None, int]:
     size, position = read_varint(data, position)
     if size < 0:
         if size != -1:
@@ -169,20 +181,20 @@ def _sized(data: bytes, position: int) -> tuple[bytes | None, int]:
     return data[position : position + size], position + size
 
 
-def _record(data: bytes, position: int, batch: Batch, index: int) -> tuple[Record, int]:
+def _read_record(data: bytes, position: int, batch: Batch, index: int) -> tuple[Record, int]:
     size, position = read_varint(data, position)
     end = position + size
     if size <= 0 or end > len(data):
         raise UndecodableError(f"record {index} of {batch.count} claims {size} bytes, {len(data) - position} left")
     timestamp_delta, position = read_varint(data, position + 1)
     offset_delta, position = read_varint(data, position)
-    key, position = _sized(data, position)
-    value, position = _sized(data, position)
+    key, position = _read_sized(data, position)
+    value, position = _read_sized(data, position)
     header_count, position = read_varint(data, position)
     headers = []
     for _ in range(header_count):
-        name, position = _sized(data, position)
-        content, position = _sized(data, position)
+        name, position = _read_sized(data, position)
+        content, position = _read_sized(data, position)
         headers.append(((name or b"").decode(), content))
     if position != end:
         raise UndecodableError(f"record {index} of {batch.count} does not fill its {size} bytes")

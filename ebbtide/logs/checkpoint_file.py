@@ -1,4 +1,7 @@
-"""A broker's offset checkpoints, Kafka's format 0: a version, a count, then `topic partition offset` lines."""
+"""A broker's offset checkpoints, Kafka's format 0.
+
+The file has a version, a count, then `topic partition offset` lines.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,22 @@ from pathlib import Path
 from ebbtide.logs.segments import TopicPartition
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"
-"""The HW of every replica as the broker last wrote it down."""
+"""The file with the HW of every replica, as the broker last wrote it."""
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
-"""The offset of every log up to which the broker has certainly fsynced it."""
+"""The file with the offset of every log up to which the broker has certainly fsynced it."""
 
 
 def read_checkpoint(path: Path) -> dict[TopicPartition, int]:
-    """The offsets of a checkpoint file; raises ValueError where it is not one, or not whole."""
+    """Return the offsets of a checkpoint file.
+
+    Raises ValueError where it is not a checkpoint file, or not whole.
+    """
     version, count, *lines = path.read_text().splitlines() or [""]
     if version != "0":
         raise ValueError(f"version {version!r}, known is '0'")
     if int(count) != len(lines):
-        raise ValueError(f"{len(lines)} lines, {count} were announced")
+        raise ValueError(f"{len(lines)} lines instead of {count}")
     offsets = {}
     for line in lines:
         topic, partition, offset = line.split()

@@ -1,7 +1,7 @@
-"""Decompression of record batches: the five codecs of Kafka's batch attributes.
+"""Decompresses record batches: the five codecs of Kafka's batch attributes.
 
-A batch's records are compressed as one blob. Snappy comes in xerial framing (written by Java clients and
-brokers) or as one raw block (some other clients); Kafka reads both, so both are read here.
+A batch's records are compressed as one blob. Snappy comes in xerial framing (written by Java clients and brokers) or
+as one raw block (some other clients); Kafka reads both, and so does this module.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class UndecodableError(ValueError):
 
 
 def decompress(codec: int, data: memoryview) -> bytes | memoryview:
-    """The records section of a batch, uncompressed; `data` itself when the codec is none.
+    """Return the records section of a batch, uncompressed.
 
-    Raises `UndecodableError` for an unknown codec and for damaged input.
+    It is `data` itself when the codec is none. Raises `UndecodableError` for an unknown codec and for damaged input.
     """
     try:
         match codec:

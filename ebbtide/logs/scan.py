@@ -1,8 +1,8 @@
-"""Walks the batches of a log file and accounts for every byte: each is in a batch or in a `Damage`.
+"""Walks the batches of a log file; every byte is in a batch or in a `Damage`.
 
-Why it is sound to go on after some damage and not after other: a batch whose checksum is wrong but whose
-length leads to another good batch is one damaged batch; where the length itself cannot be believed
-nothing behind it can be found again, and the rest is reported as one piece.
+Some damage can be passed, other damage cannot. A batch with a wrong checksum, whose length leads to another good
+batch, is one damaged batch. Where the length itself cannot be trusted nothing behind it can be found again, and the
+rest is reported as one piece.
 """
 
 from __future__ import annotations
@@ -23,13 +23,19 @@ _MAGIC_AT = 16
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of a log file that are no readable batch.
+    """Bytes of a log file that are not a readable batch.
 
-    `kind`: torn (fewer bytes than the batch claims), zeros (the file was extended and never written),
-    header (no batch starts here), checksum, order (offsets do not go up), records (the batch is intact,
-    its content is not), hole (offsets are missing before this segment).
-    `tail`: nothing readable follows. `base_offset` is what the header says, where
-    there is one.
+    `kind`:
+
+    - torn: fewer bytes than the batch claims
+    - zeros: the file was extended and never written
+    - header: no batch starts here
+    - checksum: the CRC does not match
+    - order: offsets do not go up
+    - records: the batch is intact, its content is not
+    - hole: offsets are missing before this segment
+
+    `tail`: nothing readable follows. `base_offset` is the header's, where there is one.
     """
 
     position: int
@@ -46,7 +52,7 @@ class Source(Protocol):
     size: int
 
     def view(self, position: int, size: int) -> memoryview:
-        """The bytes from `position` on, fewer than `size` where they end."""
+        """Return the bytes from `position` on, fewer than `size` at the end."""
 
 
 class FileSource:
@@ -62,7 +68,7 @@ class FileSource:
         self._window = memoryview(b"")
 
     def view(self, position: int, size: int) -> memoryview:
-        """See `Source`."""
+        """Return the bytes from `position` on; see `Source`."""
         at = position - self._start
         if at < 0 or at + size > len(self._window):
             self._window = memoryview(os.pread(self._fd, max(size, WINDOW_BYTES), position))
@@ -72,17 +78,17 @@ class FileSource:
 
 
 def scan(source: Source, start: int = 0, *, verify: bool = True, after_offset: int = -1) -> Iterator[Batch | Damage]:
-    """The batches of `source` from position `start`, in order, and every damage between and behind them.
+    """Yield the batches of `source` from position `start`, and every damage, in order.
 
-    `verify=False` skips checksums: for files that were verified before. `after_offset` is the last offset
-    of what stands before `start`; offsets must go up from there.
+    `verify=False` skips checksums, for files that were verified before. `after_offset` is the last offset before
+    `start`; offsets must go up from there.
     """
     held: list[Damage] = []
     for item in _walk(source, start, verify, after_offset):
         if isinstance(item, Damage):
             held.append(item)
             continue
-        # Only a readable batch behind it shows that a damage is not the tail.
+        # Only a readable batch behind a damage shows that the damage is not the tail.
         yield from (msgspec.structs.replace(damage, tail=False) for damage in held)
         held.clear()
         yield item
@@ -90,7 +96,7 @@ def scan(source: Source, start: int = 0, *, verify: bool = True, after_offset: i
 
 
 def scan_file(path: Path, *, verify: bool = True) -> Iterator[Batch | Damage]:
-    """`scan` of a whole file."""
+    """Scan a whole file; see `scan`."""
     with path.open("rb") as file:
         yield from scan(FileSource(file), verify=verify)
 
@@ -127,7 +133,7 @@ def _damage(batch: Batch, kind: DamageKind, detail: str) -> Damage:
 def _header_damage(source: Source, position: int, head: memoryview) -> Damage | None:
     left = source.size - position
     kind: DamageKind
-    # Fewer zeros may as well be the start of a batch: offsets begin with zero bytes, lengths are never zero.
+    # Fewer zeros may be the start of a batch: offsets begin with zero bytes, lengths are never zero.
     if left >= LENGTH_END and not any(head) and _zeros_to_the_end(source, position):
         kind, detail = "zeros", f"{left} zero bytes to the end of the file"
     elif len(head) < HEADER_SIZE:

@@ -1,7 +1,7 @@
-"""Partition folders and their segments; log end offsets (LEO) read from the batches themselves.
+"""Partition folders and their segments, and log end offsets (LEO).
 
-Folder and file names are Kafka's: `<topic>-<partition>/` holds `<base offset, 20 digits>.log`. Folders being
-deleted, moved or stray carry a suffix and are no replica.
+LEOs are read from the batches themselves. Folder and file names are Kafka's: `<topic>-<partition>/` holds `<base
+offset, 20 digits>.log`. Folders that are being deleted, moved or are stray have a suffix and are not replicas.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TopicPartition:
-        """The partition that `t-0` names; raises ValueError for anything else."""
+        """Return the partition that `t-0` names; raises ValueError for anything else."""
         match = _PARTITION.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text!r} is no topic-partition such as t-0")
+            raise ValueError(f"{text!r} is not a topic-partition such as t-0")
         return cls(match[1], int(match[2]))
 
     def __str__(self) -> str:
@@ -38,7 +38,10 @@ class TopicPartition(NamedTuple):
 
 
 def segment_files(folder: Path) -> dict[int, Path]:
-    """The segments of a partition folder by base offset, in order; empty when the folder is missing."""
+    """Return the segments of a partition folder by base offset, in order.
+
+    Empty when the folder is missing.
+    """
     try:
         found = [(match, path) for path in folder.iterdir() if (match := _SEGMENT.fullmatch(path.name))]
     except (FileNotFoundError, NotADirectoryError):
@@ -47,7 +50,10 @@ def segment_files(folder: Path) -> dict[int, Path]:
 
 
 def partition_folders(data_dir: Path) -> dict[TopicPartition, Path]:
-    """The replicas in a log directory, in order; empty when the directory is missing."""
+    """Return the replicas in a log directory, in order.
+
+    Empty when the directory is missing.
+    """
     if not data_dir.is_dir():
         return {}
     found = {}
@@ -58,10 +64,10 @@ def partition_folders(data_dir: Path) -> dict[TopicPartition, Path]:
 
 
 def leo_of(partition_dir: Path) -> int:
-    """The offset after the last batch up to which the replica's log is whole.
+    """Return the offset after the last batch up to which the replica's log is whole.
 
-    Reads every segment and checks every checksum, as a broker's recovery does; stops at the first damage,
-    where recovery would truncate. 0 for a folder without segments.
+    Reads every segment and checks every checksum, as a broker's recovery does. Stops at the first damage, where
+    recovery would truncate. 0 for a folder without segments.
     """
     leo = 0
     for base, path in segment_files(partition_dir).items():

@@ -46,7 +46,7 @@ def expectable() -> tuple[Sequence[str], Sequence[str]]:
 
 def facts(run: RunRecord) -> list[tuple[str, str | int]]:
     """What JUnit XML and other reports are told."""
-    from ebbtide.record.verdict import acked_by_brokers
+    from ebbtide.record.verdict import count_acked_by_brokers
 
     causes = dict.fromkeys(loss.cause for loss in run.verdict.losses)
     replayed = [] if run.fidelity is None else [("ebbtide_fidelity", f"{run.fidelity:.2f}")]
@@ -55,7 +55,7 @@ def facts(run: RunRecord) -> list[tuple[str, str | int]]:
         ("ebbtide_record", str(run.path)),
         ("ebbtide_kafka", run.kafka),
         ("ebbtide_seed", "unknown" if run.seed is None else run.seed),
-        ("ebbtide_acked", acked_by_brokers(run.verdict.counts, run.verdict.coverage)),
+        ("ebbtide_acked", count_acked_by_brokers(run.verdict.counts, run.verdict.coverage)),
         ("ebbtide_lost", run.lost),
         ("ebbtide_causes", ", ".join(causes)),
         *replayed,
@@ -64,9 +64,9 @@ def facts(run: RunRecord) -> list[tuple[str, str | int]]:
 
 def in_short(run: RunRecord) -> str:
     """One line on a run that is as it should be."""
-    from ebbtide.record.verdict import acked_by_brokers
+    from ebbtide.record.verdict import count_acked_by_brokers
 
-    acked = acked_by_brokers(run.verdict.counts, run.verdict.coverage)
+    acked = count_acked_by_brokers(run.verdict.counts, run.verdict.coverage)
     return f"{run.outcome}: Kafka {run.kafka}, {acked:,} acked, {run.lost:,} lost"
 
 
@@ -106,7 +106,7 @@ def _unexpected(run: RunRecord, expected: Sequence[str]) -> str | None:
 
 def _wrongs(run: RunRecord, expected: Sequence[str]) -> list[str]:
     """Causes of what was lost or went back, violated properties, and what else the scenario's prediction rules out."""
-    from ebbtide.record.predicted import ruled_out
+    from ebbtide.record.predicted import findings_ruled_out
     from ebbtide.record.verdict import counts_by_kind
 
     verdict, prediction = run.verdict, prediction_of(run)
@@ -117,15 +117,15 @@ def _wrongs(run: RunRecord, expected: Sequence[str]) -> list[str]:
     violated = [one.name for one in verdict.properties if one.status == "violated"]
     others = {}
     if prediction is not None:
-        others = ruled_out(prediction, facts=verdict.coverage, kinds=counts_by_kind(verdict.anomalies))
+        others = findings_ruled_out(prediction, facts=verdict.coverage, kinds=counts_by_kind(verdict.anomalies))
     return list(dict.fromkeys([*map(str, causes), *violated, *others]))
 
 
 def _unknown(run: RunRecord) -> list[str]:
     """The properties that are needed and could not be decided."""
-    from ebbtide.record.properties import needed_and_unknown
+    from ebbtide.record.properties import needed_unknown_clauses
 
-    return needed_and_unknown(run.verdict, prediction_of(run))
+    return needed_unknown_clauses(run.verdict, prediction_of(run))
 
 
 def _first(sentences: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from ebbtide.pytest_plugin.settings import Settings
 
 if TYPE_CHECKING:
     from ebbtide.daemon.messages import ClusterStatus
-    from ebbtide.daemon.starting import OwnerProcess
+    from ebbtide.daemon.starting import DaemonProcess
 
 _TAIL_LINES = 20
 _DEFAULTS: Mapping[str, Any] = {
@@ -62,7 +62,7 @@ class Lease:
     """A cluster that is up for a test or a session; `process` is its owner."""
 
     name: str
-    process: OwnerProcess | None = None
+    process: DaemonProcess | None = None
     tied: bool = True
 
 
@@ -201,9 +201,9 @@ class CommandRunner:
             lease.process.forget_log()
 
     def _up(self, words: Sequence[str], lease: Lease) -> ClusterStatus:
-        from ebbtide.daemon.starting import OwnerProcess
+        from ebbtide.daemon.starting import DaemonProcess
 
-        lease.process = OwnerProcess(words, lease.name, tied=lease.tied, command=self._command)
+        lease.process = DaemonProcess(words, lease.name, tied=lease.tied, command=self._command)
         with failing():
             return lease.process.await_up()
 

@@ -1,4 +1,4 @@
-"""The run record: tables, manifest, steps. The contract between making a run and judging it.
+"""The run record: tables, manifest, steps. It connects running and judging.
 
 `open_run` reads a record from a notebook.
 """
@@ -14,7 +14,10 @@ __all__ = ["RecordedRun", "open_run"]
 
 
 def __getattr__(name: str) -> Any:
-    """What reads tables, which takes pyarrow: every process of Ebbtide imports this package and few read tables."""
+    """Import the reader of tables only when it is used.
+
+    It needs pyarrow: every process of Ebbtide imports this package, and few read tables.
+    """
     from importlib import import_module
 
     if name in __all__:

@@ -1,7 +1,7 @@
-"""clients/: what happened to a run's clients that no table has a row for, one file a client, one event a line.
+"""clients/: the events of a run's clients that have no row in a table.
 
-Rebalances, resets, and how each transaction ended: a client that took no part in what a scenario is about proves
-nothing, and these lines say whether it did.
+There is one file for each client, with one event a line: rebalances, resets, and how each transaction ended. A client
+that did not do what a scenario is about proves nothing; these lines say whether it did.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import own_folder, write_atomically
-from ebbtide.record.json_files import decoded
+from ebbtide.record.json_files import decode_json
 
 CLIENTS_DIR = "clients"
-"""Folder of a record: the events of each client that had any."""
+"""Folder of a record: the events of each client that has some."""
 
 Event = Literal[
     "transaction",
@@ -32,12 +32,18 @@ TxnOutcome = Literal["committed", "aborted", "unknown"]
 
 
 class ClientEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event of one client; `why` says it in the client's words.
+    """One event of one client; `why` is in the client's words.
 
-    Of a producer: `transaction` (it ended: `txn` of `records` records, `outcome`), `fenced` (Kafka refused an
-    incarnation for a newer one), `replaced` (a new incarnation took over). Of a consumer: `assigned`, `revoked`
-    (`partitions` of its group came or went), and `truncation`, `out-of-range`, `no-offset`, after which it went
-    on from `offset` to `to` on the partition.
+    Events of a producer:
+
+    - `transaction`: it ended (`txn` of `records` records, `outcome`).
+    - `fenced`: Kafka refused an incarnation because of a newer one.
+    - `replaced`: a new incarnation took over.
+
+    Events of a consumer:
+
+    - `assigned`, `revoked`: the group assigned it `partitions`, or revoked them.
+    - `truncation`, `out-of-range`, `no-offset`: it moved from `offset` to `to` on the partition.
     """
 
     event: Event
@@ -54,23 +60,29 @@ class ClientEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def write_client_events(record: Path, client: str, events: list[ClientEvent]) -> None:
-    """Replace the events of one client, e.g. `producer-1`. Raises `UsageError` when the folder is a link."""
+    """Replace the events of one client, e.g. `producer-1`.
+
+    Raises `UsageError` when the folder is a link.
+    """
     lines = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
     write_atomically(own_folder(record, CLIENTS_DIR) / f"{client}.jsonl", lines)
 
 
 def read_client_events(record: Path) -> dict[str, list[ClientEvent]] | None:
-    """The events by client; None: the record has none of them. Raises `UsageError` when a file is damaged."""
+    """Return the events by client; None when the record has no folder of events.
+
+    Raises `UsageError` when a file is damaged.
+    """
     folder = record / CLIENTS_DIR
     if not folder.is_dir():
         return None
     found = {}
     for path in sorted(folder.glob("*.jsonl")):
         if not path.is_file():
-            raise UsageError("a client's events are in no regular file", where=str(path))
+            raise UsageError("a client's events are not a regular file", where=str(path))
         try:
             lines = path.read_bytes().splitlines()
-            found[path.stem] = [decoded(line, ClientEvent) for line in lines if line.strip()]
+            found[path.stem] = [decode_json(line, ClientEvent) for line in lines if line.strip()]
         except msgspec.DecodeError as error:
             raise UsageError("a client's events are damaged", where=str(path), got=str(error)) from None
     return found

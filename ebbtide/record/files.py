@@ -1,6 +1,7 @@
-"""A record's name and folders, and writing its files so that a reader, or a killed writer, never meets half of one.
+"""A record's name and folders, and how its files are written whole.
 
-A run id names folders, files, namespaces and containers, also when a record brings it along.
+A reader, or a killed writer, never leaves or meets half a file. A run id names folders, files, namespaces and
+containers, also when it comes from somebody else's record.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ RAW_DIR = "raw"
 """Folder of a record: metadata logs, replica segments and checkpoints as they were on the nodes' disks."""
 
 JOURNAL_DIR = "journal"
-"""Folder of a record: what the clients write while they run; gone once it has become tables."""
+"""Folder of a record: the clients' journals; removed once they have become tables."""
 
 ANOMALIES_DIR = "anomalies"
-"""Folder of a record: every anomaly that reconciling found."""
+"""Folder of a record: every anomaly that the reconciliation found."""
 
 WITNESS_DIR = "witness"
-"""Folder of a record: what Spark's Kafka connector returned at the end."""
+"""Folder of a record: the records that Spark's Kafka connector returned at the end."""
 
 WIRE_FILE = "wire.jsonl"
-"""File of a record: what the wire proxies held, let go, delayed and dropped, one event a line."""
+"""File of a record: the events of the wire proxies (held, forwarded, dropped ...), one a line."""
 
 LOGS_DIR = "logs"
-"""Folder of a record: what each node and each client printed."""
+"""Folder of a record: the output of each node and each client."""
 
 RUN_ID_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -, a letter or a digit first"
 
@@ -44,44 +45,47 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 def is_run_id(text: str) -> bool:
-    """Whether `text` can name a run; no path out of a folder can."""
+    """Whether `text` can name a run; a path that leads out of a folder cannot."""
     return _RUN_ID.fullmatch(text) is not None
 
 
-def to_read(log: Path) -> str:
-    """The command that shows a log of `LOGS_DIR`, while it is written and once it was compressed to `<name>.log.gz`."""
+def log_command(log: Path) -> str:
+    """Return the command that shows a log of `LOGS_DIR`.
+
+    It works while the log is written, and after it was compressed to `<name>.log.gz`.
+    """
     return f"zcat -f {shlex.quote(str(log))}*"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write `content` beside `path` and rename it into place.
 
-    Each call has a part of another name: several processes may write the same file at once.
+    Each call uses a part file of its own: several processes may write the same file at once.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _in_place_at_the_end(path, path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")) as file:
+    with _rename_at_the_end(path, path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")) as file:
         file.write(content)
 
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to fill, beside `path`, that takes its place when the context ends without an exception.
+    """Yield a file beside `path`, which is renamed to `path` when the block succeeds.
 
-    Else nothing is left of it; what a killed writer left is replaced. A living writer of the same file is overtaken:
-    its context ends with an error. Raises `OSError`.
+    Otherwise it is removed. A part file that a killed writer left is replaced. A living writer of the same file is
+    overtaken: its block ends with an error. Raises `OSError`.
     """
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
-    with _in_place_at_the_end(path, part) as file:
+    with _rename_at_the_end(path, part) as file:
         yield file
 
 
 @contextlib.contextmanager
 def new_folder(record: Path, name: str) -> Iterator[Path]:
-    """A folder to fill that becomes the folder `name` of the record when the context ends without an exception.
+    """Yield a folder that becomes the record's folder `name` when the block succeeds.
 
-    Else nothing is left of it, and what was there before stays. What killed writers left is removed. Raises `OSError`,
-    and `UsageError` when the folder is a link.
+    Otherwise it is removed, and the existing folder stays. Part folders that killed writers left are removed. Raises
+    `OSError`, and `UsageError` when the folder is a link.
     """
     target = own_folder(record, name)
     for left in record.glob(f".{name}.*.part"):
@@ -98,24 +102,27 @@ def new_folder(record: Path, name: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _in_place_at_the_end(path: Path, part: Path) -> Iterator[BinaryIO]:
-    """In a folder that somebody else filled, what lies there as `part` may be a link to anywhere: it is not opened."""
+def _rename_at_the_end(path: Path, part: Path) -> Iterator[BinaryIO]:
+    """Yield the new file `part`, and rename it to `path` when the block succeeds.
+
+    `part` is never opened if it exists: in a folder that somebody else filled, it may be a link to anywhere.
+    """
     descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     mine = os.fstat(descriptor)
     try:
         with os.fdopen(descriptor, "r+b") as file:
             yield file
-            if not _is(part, mine):
+            if not _is_same_file(part, mine):
                 raise FileExistsError(errno.EEXIST, "another process makes the same file", str(path))
         os.replace(part, path)
     except BaseException:
-        if _is(part, mine):
+        if _is_same_file(part, mine):
             part.unlink(missing_ok=True)
         raise
 
 
-def _is(part: Path, file: os.stat_result) -> bool:
-    """Whether it is that file, and none that another process put in its place."""
+def _is_same_file(part: Path, file: os.stat_result) -> bool:
+    """Whether `part` is still this file, and another process did not replace it."""
     try:
         return os.path.samestat(part.lstat(), file)
     except FileNotFoundError:
@@ -123,10 +130,11 @@ def _is(part: Path, file: os.stat_result) -> bool:
 
 
 @contextlib.contextmanager
-def going(record: Path) -> Iterator[None]:
-    """For the length of the block the run of this record is going: others leave the record alone (`is_going`).
+def mark_going(record: Path) -> Iterator[None]:
+    """Mark the run of this record as going while the block lasts.
 
-    It is told by a lock on the folder (ebbtide.locks). Where the file system has no locks, nobody is told.
+    Other processes then leave the record alone (`is_going`). The mark is a lock on the folder (ebbtide.locks); on a
+    file system without locks there is no mark.
     """
     folder = os.open(record, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -138,27 +146,31 @@ def going(record: Path) -> Iterator[None]:
 
 
 def is_going(record: Path) -> bool:
-    """Whether a process still runs what this record is of."""
+    """Whether a process still carries out the run of this record."""
     return is_held(record) is True
 
 
 def check_ended(record: Path) -> None:
-    """Raise `UsageError` for the record of a run that is going: what its clients write must not be taken from them."""
+    """Raise `UsageError` if the run of the record is still going.
+
+    Otherwise its clients' journals could be taken from them.
+    """
     if is_going(record):
         raise UsageError(
-            "this run is still going", where=str(record), next="wait until it has ended, and type it again"
+            "this run is still going", where=str(record), next="wait until it has ended, and repeat the command"
         )
 
 
 def own_folder(record: Path, name: str) -> Path:
-    """The folder `name` of a record, before something is written into it or removed from it.
+    """Return the folder `name` of a record before it is changed.
 
-    Raises `UsageError` where a link lies there: it may lead out of the record. The record itself may be named by one.
+    Raises `UsageError` where it is a link, which may lead out of the record. The record itself may be named by a
+    link.
     """
     folder = record / name
     if folder.is_symlink():
         raise UsageError(
-            "a folder of the record is a link, and what is missing in it would be written elsewhere",
+            "a folder of the record is a link, so that files would be written outside the record",
             where=str(folder),
             got=f"a link to {os.readlink(folder)}",
             allowed="a folder",

@@ -1,7 +1,7 @@
-"""JSON that somebody else may have written, and files of one JSON value a line that outlive a kill.
+"""JSON that somebody else may have written, and line files that outlive a kill.
 
-Whatever is wrong with JSON is one kind of error. Each line that is added to a file is whole and on the disk before the
-next is begun.
+Everything that is wrong with JSON is one kind of error. Each line that is added to a file is whole and on the disk
+before the next one begins.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ebbtide.errors import UsageError
 T = TypeVar("T")
 
 
-def decoded(content: bytes, kind: type[T], dec_hook: Callable[[type, Any], Any] | None = None) -> T:
-    """The value of type `kind`. Raises `msgspec.DecodeError` for all that is no such value.
+def decode_json(content: bytes, kind: type[T], dec_hook: Callable[[type, Any], Any] | None = None) -> T:
+    """Return the value of type `kind`. Raises only `msgspec.DecodeError`.
 
-    `dec_hook` is msgspec's: it reads what is of no type that msgspec knows. msgspec has other exceptions for text
-    that is no UTF-8 and for values nested deeper than Python's stack.
+    `dec_hook` is msgspec's: it reads types that msgspec does not know. msgspec has other exceptions for text that is
+    not UTF-8, and for values nested deeper than Python's stack; they are converted.
     """
     try:
         return msgspec.json.decode(content, type=kind, dec_hook=dec_hook)
@@ -31,7 +31,7 @@ def decoded(content: bytes, kind: type[T], dec_hook: Callable[[type, Any], Any] 
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Add `line`, which ends itself; on the disk when this returns. Raises `OSError`."""
+    """Append `line`, which has its own newline, and fsync. Raises `OSError`."""
     with path.open("ab") as file:
         file.write(line)
         file.flush()
@@ -41,10 +41,11 @@ def append_line(path: Path, line: bytes) -> None:
 def read_lines(
     path: Path, kind: type[T], *, what: str, next: str, dec_hook: Callable[[type, Any], Any] | None = None
 ) -> list[T]:
-    """The values, oldest first; none where there is no file.
+    """Return the values, oldest first; empty when the file does not exist.
 
-    A last line without its end was never written: it is cut off, so that the next one is whole. Raises `UsageError`
-    for other damage, which speaks of `what` and says what to type `next`. `dec_hook` is that of `decoded`.
+    A last line without a newline was never written: it is cut off, so that the next line is whole. Raises
+    `UsageError` for other damage; the error names `what` and says what to type `next`. `dec_hook` is that of
+    `decode_json`.
     """
     if not path.is_file():
         return []
@@ -55,7 +56,7 @@ def read_lines(
     found = []
     for number, line in enumerate(whole.split(b"\n")[:-1], start=1):
         try:
-            found.append(decoded(line, kind, dec_hook))
+            found.append(decode_json(line, kind, dec_hook))
         except msgspec.DecodeError as error:
             raise UsageError(
                 f"a line of the {what} cannot be read", where=f"{path}:{number}", got=str(error), next=next

@@ -1,6 +1,6 @@
 """manifest.json: what a run was, and what its end is measured against.
 
-Written first with status `interrupted`, so that a killed harness leaves the truth behind; replaced, never
+It is first written with the status `interrupted`, so that a killed harness leaves the truth. It is replaced, never
 edited, when more is known.
 """
 
@@ -14,25 +14,25 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import RUN_ID_ALLOWED, check_ended, is_run_id, write_atomically
-from ebbtide.record.json_files import decoded
+from ebbtide.record.json_files import decode_json
 from ebbtide.record.tables import RECORD_VERSION
 from ebbtide.scenario.model import Acks
 
 MANIFEST = "manifest.json"
 
 PLAIN_CLUSTER = "cluster"
-"""What stands for the scenario in the record of a cluster that has none."""
+"""The scenario's name in the record of a cluster without a scenario."""
 
 LIST_RECORDS = "ebbtide runs    (lists the records under ./runs)"
-"""What to type where no record is."""
+"""What to type where there is no record."""
 
 
 class NoRecord(UsageError):
-    """Nothing is there that is a record."""
+    """The path does not hold a record."""
 
 
 _NAMED_MAX = 5
-"""Of a folder of records, so many are named to somebody who has to choose one."""
+"""How many records of a folder an error names."""
 
 Status = Literal["complete", "interrupted", "failed"]
 
@@ -53,7 +53,7 @@ class TopicSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ACKS: dict[Acks, int] = {"0": 0, "1": 1, "all": -1}
-"""acks as a configuration spells them: what Kafka, the manifest and the tables count them as."""
+"""acks by their spelling in configurations; the numbers are those of Kafka, the manifest and the tables."""
 
 ACKS_SPELLED: dict[int, Acks] = {number: spelled for spelled, number in ACKS.items()}
 
@@ -74,15 +74,17 @@ class FinalOffsets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The keys of manifest.json that readers rely on; unknown keys are ignored on reading.
+    """The keys of manifest.json that readers rely on; unknown keys are ignored.
 
-    `final_offsets` is keyed `topic-partition`. `final_consumer` is null when there was no final read.
-    `clients` holds library versions, and by its name what each client of the scenario ran with.
-    `raw_limit_bytes` is the size up to which a replica's segments were kept in raw/; `raw_omitted` names
-    the `broker-N/topic-P` logs that exceeded it. `failure` says in a sentence why a run is not complete.
-    `torn_journal_bytes`: of the clients' journals so much at the ends is no whole entry, and is in no table.
-    `replay_of` is the run id of the record whose schedule was run again. `ignored_properties`, by their paths in the
-    scenario, had no effect: this release does not know them.
+    - `final_offsets` is keyed `topic-partition`; `final_consumer` is null when there was no final read.
+    - `clients` holds library versions, and by its name the settings of each client of the scenario.
+    - `raw_limit_bytes` is the size up to which a replica's segments were kept in raw/; `raw_omitted` names the
+      `broker-N/topic-P` logs that exceeded it.
+    - `failure` is a sentence that says why a run is not complete.
+    - `torn_journal_bytes`: the bytes at the ends of the clients' journals that are not a whole entry, and are in no
+      table.
+    - `replay_of` is the run id of the record whose schedule was run again.
+    - `ignored_properties`, by their paths in the scenario, had no effect: this release does not know them.
     """
 
     record_version: int = RECORD_VERSION
@@ -119,24 +121,28 @@ def write_manifest(record: Path, manifest: Manifest) -> None:
 
 
 def records_of(folder: Path) -> list[Path]:
-    """The records that lie in a folder, in the order of their names: the oldest first."""
+    """Return the records in a folder by name, which is oldest first."""
     return sorted(path.parent for path in folder.glob(f"[!.]*/{MANIFEST}"))
 
 
 def is_plain_cluster(manifest: Manifest) -> bool:
-    """Whether it is of a cluster by hand, without a scenario: nothing was sent that could be judged, or sent again."""
+    """Whether the record is of a cluster by hand, without a scenario.
+
+    Nothing was sent that could be judged or sent again.
+    """
     return manifest.scenario == PLAIN_CLUSTER and not manifest.topics
 
 
 def read_run(record: Path) -> Manifest:
-    """The manifest of a run of a scenario that has ended.
+    """Return the manifest of a run of a scenario that has ended.
 
-    Raises as `read_manifest`, for the record of a plain cluster, and for a run that is still going.
+    Raises as `read_manifest` does, and `UsageError` for the record of a plain cluster and for a run that is still
+    going.
     """
     manifest = read_manifest(record)
     if is_plain_cluster(manifest):
         raise UsageError(
-            "the record of a plain cluster, not of a run: there is no scenario, and nothing to judge or to run again",
+            "this is the record of a plain cluster, without a scenario to judge or to run again",
             where=str(record),
             got="its steps are in steps.jsonl, the nodes' logs in logs/",
             allowed="the record of a run, or of a cluster that was brought up from a scenario",
@@ -147,15 +153,15 @@ def read_run(record: Path) -> Manifest:
 
 
 def read_manifest(record: Path) -> Manifest:
-    """The manifest of a record.
+    """Return the manifest of a record.
 
-    Its `run_id` is any text: who names a file by it calls `check_run_id` first.
-    Raises `UsageError` when `record` is no run record, is damaged, or is of a newer record version.
+    Its `run_id` is any text: call `check_run_id` before naming a file by it. Raises `UsageError` when `record` is not
+    a run record, is damaged, or has a newer record version.
     """
     path = record / MANIFEST
     again = f"copy the record again from where it was made, or remove {record}"
     if not record.is_dir():
-        what = "not a run record, but a file" if record.is_file() else "no such run record"
+        what = "a file, and not a run record" if record.is_file() else "no such run record"
         raise NoRecord(what, where=str(record), allowed="a folder with a manifest.json", next=LIST_RECORDS)
     if not path.is_file():
         for folder in (record, record / "runs"):
@@ -163,20 +169,20 @@ def read_manifest(record: Path) -> Manifest:
             if records:
                 newest = [shlex.quote(str(one)) for one in records[: -_NAMED_MAX - 1 : -1]]
                 raise UsageError(
-                    "not a run record, but a folder of records",
+                    "a folder of records, and not a run record",
                     where=str(record),
                     allowed=", ".join(newest) + (f" and {more} more" if (more := len(records) - len(newest)) else ""),
                     next=f"ebbtide runs {shlex.quote(str(folder))}",
                 )
         raise NoRecord("not a run record: manifest.json is missing", where=str(record), next=LIST_RECORDS)
     try:
-        head = decoded(path.read_bytes(), object)
+        head = decode_json(path.read_bytes(), object)
     except msgspec.DecodeError as error:
         raise UsageError("manifest.json is not JSON", where=str(path), got=str(error), next=again) from None
     version = head.get("record_version") if isinstance(head, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise UsageError(
-            "manifest.json carries no record_version",
+            "manifest.json has no valid record_version",
             where=str(path),
             got=repr(version),
             allowed=f"1 to {RECORD_VERSION}",
@@ -184,11 +190,11 @@ def read_manifest(record: Path) -> Manifest:
         )
     if version > RECORD_VERSION:
         raise UsageError(
-            "the record is of a newer version than this Ebbtide reads",
+            "the record has a newer version than this Ebbtide can read",
             where=str(path),
             got=f"record_version {version}",
             allowed=f"up to {RECORD_VERSION}",
-            next="judge it with the Ebbtide that made it, or a newer one",
+            next="judge it with the Ebbtide that made it, or with a newer Ebbtide",
         )
     try:
         manifest = msgspec.convert(head, Manifest)
@@ -201,12 +207,12 @@ def read_manifest(record: Path) -> Manifest:
 def check_run_id(record: Path, manifest: Manifest) -> None:
     """Raise `UsageError` where the record's run id cannot name a folder.
 
-    Replays and shrinks name folders and files by it, so they refuse such a record. Judging writes into the record's own
-    folder only, so it does not.
+    Replays and shrinks name folders and files by it. Judging writes only into the record's own folder, so that it
+    accepts such a record.
     """
     if not is_run_id(manifest.run_id):
         raise UsageError(
-            "manifest.json carries no run id that can name a folder: replays and shrinks name theirs by it",
+            "the run id in manifest.json cannot name a folder, which replays and shrinks need",
             where=str(record / MANIFEST),
             got=repr(manifest.run_id),
             allowed=RUN_ID_ALLOWED,

@@ -1,4 +1,4 @@
-"""Which prediction of its scenario a run has, and what that prediction rules out."""
+"""Finds a run's prediction in its scenario, and what that prediction rules out."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from ebbtide.scenario.write import SCENARIO
 
 FROM_ELR = "elections-from-elr"
 APART = ("lost", "hw-regression")
-"""Kinds that have an expectation of their own; `anomalies = "none"` speaks of the others."""
+"""Kinds that have an expectation of their own; `anomalies = "none"` covers the others."""
 
 
-def fitting(scenario: Scenario, manifest: Manifest) -> Prediction | None:
-    """The first prediction whose version range and feature levels fit the run; a level not listed is 0.
+def fitting_prediction(scenario: Scenario, manifest: Manifest) -> Prediction | None:
+    """Return the first prediction whose versions and feature levels fit, or None.
 
-    A run that ended before it knew its levels fits none that asks for one, nor any after it.
+    A level that is not listed is 0. A run that ended before it knew its levels fits no prediction that asks for a
+    level, and no later prediction.
     """
     for one in scenario.predictions:
         try:
@@ -37,17 +38,20 @@ def fitting(scenario: Scenario, manifest: Manifest) -> Prediction | None:
 
 
 def prediction_of(record: Path, manifest: Manifest) -> Prediction | None:
-    """What the scenario of a record predicts of its run; None: nothing that can be read, as the verdict says."""
+    """Return the scenario's prediction of a recorded run, or None.
+
+    None also for a scenario that cannot be read; the verdict says so.
+    """
     try:
-        return fitting(load(record / SCENARIO), manifest)
+        return fitting_prediction(load(record / SCENARIO), manifest)
     except EbbtideError:
         return None
 
 
-def ruled_out(prediction: Prediction, *, facts: Mapping[str, int], kinds: Mapping[str, int]) -> dict[str, str]:
-    """Facts and kinds of anomaly that came about though the prediction says that they do not, each with a sentence.
+def findings_ruled_out(prediction: Prediction, *, facts: Mapping[str, int], kinds: Mapping[str, int]) -> dict[str, str]:
+    """Return the facts and anomalies that occurred against the prediction.
 
-    Losses and falls of the HW are not among them: these have causes.
+    Each has a sentence. Losses and falls of the HW are left out: these have causes.
     """
     elected = facts.get(FROM_ELR)
     found = {}

@@ -1,4 +1,7 @@
-"""The properties of verdict.json, one for each clause that is checked: their names, and which must be known."""
+"""The properties of verdict.json: their names, and which of them must be known.
+
+There is one for each clause that is checked.
+"""
 
 from __future__ import annotations
 
@@ -47,21 +50,21 @@ PROPERTY_NAMES = (
     PARTITION_EPOCH,
     LEADER_EPOCH,
 )
-"""Those of every verdict; `WITNESS_AGREES` is there only where the run had a witness."""
+"""The properties of every verdict; `WITNESS_AGREES` is added only where the run had a witness."""
 
 
 _NOT_NEEDED = frozenset({NO_STALE_JOIN, TRANSITIONS, API_AGREES})
-"""Clauses that may stay unknown: of the first no record can carry the whole evidence; the second needs a release that
-the model knows, and speaks in detail of what the clauses beside it say in general; the third needs answers of brokers,
-which records made elsewhere need not have."""
+"""Clauses that may stay unknown. No record can have all the evidence for the first. The second needs a release that
+the model knows, and the other clauses state the same in general. The third needs answers of brokers, which records
+made elsewhere need not have."""
 _OF_THE_HW = frozenset({HW_FROZEN, NO_HW_REGRESSION})
 
 
 def is_needed(name: str, prediction: Prediction | None, *, threw: bool, fell: bool) -> bool:
     """Whether a run cannot end as predicted while this clause is unknown.
 
-    Those on the HW are needed where the prediction speaks of it, and where a HW went back that nothing allows (`fell`).
-    A checker that failed (`threw`) always counts: what it would have found is not known.
+    Clauses on the HW are needed where the prediction mentions the HW, and where a HW went back without an allowed
+    cause (`fell`). A checker that failed (`threw`) always counts: what it would have found is not known.
     """
     if threw or (name == NO_HW_REGRESSION and fell):
         return True
@@ -78,9 +81,9 @@ def hw_fell_without_cause(
 ) -> bool:
     """Whether a HW went back and the judge found no cause for it.
 
-    `clause`: what was found on *no-hw-regression-unless-allowed*. While it is unknown, it names each such fall. Where
-    the record has a gap it names the gap instead, and no fall has a cause: then none of the partitions whose HW has
-    `fallen` is among those with an `explained` fall.
+    `clause`: the result of *no-hw-regression-unless-allowed*. While it is unknown, it names each such fall. Where the
+    record has a gap it names the gap instead, and no fall has a cause: then none of the partitions whose HW has
+    `fallen` is among the partitions with an `explained` fall.
     """
     named = clause is not None and clause.status == "unknown" and any(_is_fall(row) for row in clause.evidence)
     return named or not set(fallen) <= set(explained)
@@ -90,8 +93,11 @@ def _is_fall(row: object) -> bool:
     return isinstance(row, dict) and "from" in row
 
 
-def needed_and_unknown(verdict: Verdict, prediction: Prediction | None) -> list[str]:
-    """The needed clauses that are unknown in a verdict; `prediction`: what its scenario predicts of the run."""
+def needed_unknown_clauses(verdict: Verdict, prediction: Prediction | None) -> list[str]:
+    """Return the needed clauses that are unknown in a verdict.
+
+    `prediction`: the scenario's prediction of the run.
+    """
     fell = hw_fell_without_cause(
         next((one for one in verdict.properties if one.name == NO_HW_REGRESSION), None),
         fallen={(one.topic, one.partition) for one in verdict.anomalies if one.kind == "hw-regression"},
@@ -100,10 +106,10 @@ def needed_and_unknown(verdict: Verdict, prediction: Prediction | None) -> list[
     return [
         one.name
         for one in verdict.properties
-        if one.status == "unknown" and is_needed(one.name, prediction, threw=_threw(one), fell=fell)
+        if one.status == "unknown" and is_needed(one.name, prediction, threw=_is_checker_failure(one), fell=fell)
     ]
 
 
-def _threw(one: PropertyResult) -> bool:
+def _is_checker_failure(one: PropertyResult) -> bool:
     first = one.evidence[0] if one.evidence else None
     return isinstance(first, dict) and str(first.get("why", "")).startswith(CHECKER_FAILED)

@@ -24,7 +24,7 @@ import pyarrow.types as pt
 from ebbtide.errors import UsageError
 from ebbtide.record.clients import ClientEvent, read_client_events
 from ebbtide.record.files import ANOMALIES_DIR, WIRE_FILE, WITNESS_DIR, check_ended
-from ebbtide.record.json_files import decoded
+from ebbtide.record.json_files import decode_json
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.steps import STEPS, StepEntry, read_steps
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA, table_files, unreadable_file
@@ -32,9 +32,9 @@ from ebbtide.record.verdict import Verdict, read_judgement
 
 
 def open_run(path: str | os.PathLike[str]) -> RecordedRun:
-    """The run whose record is the folder `path`.
+    """Return the run whose record is the folder `path`.
 
-    Raises `UsageError` when the folder is no record, is damaged, is of a newer version, or its run is still going.
+    Raises `UsageError` when the folder is not a record, is damaged, has a newer version, or its run is still going.
     """
     record = Path(path)
     manifest = read_manifest(record)
@@ -59,71 +59,83 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(name for name in (*TABLES, *folders) if table_files(self.path, name))
 
     def sends(self) -> pa.Table:
-        """One row per record handed to a producer."""
+        """Return one row per record handed to a producer."""
         return self._table("sends")
 
     def polls(self) -> pa.Table:
-        """One row per record returned by a consumer; those of `manifest.final_consumer` are the final log."""
+        """Return one row per record returned by a consumer.
+
+        The rows of `manifest.final_consumer` are the final log.
+        """
         return self._table("polls")
 
     def watermarks(self) -> pa.Table:
-        """One row per observation of a partition's HW."""
+        """Return one row per observation of a partition's HW."""
         return self._table("watermarks")
 
     def described(self) -> pa.Table:
-        """One row per partition and answer of a broker to DescribeTopicPartitions."""
+        """Return one row per partition and answer of a broker to DescribeTopicPartitions."""
         return self._table("described")
 
     def partitions(self) -> pa.Table:
-        """One row per state of a partition, from the metadata log."""
+        """Return one row per state of a partition, from the metadata log."""
         return self._table("partitions")
 
     def brokers(self) -> pa.Table:
-        """One row per event of a broker's registration, from the metadata log."""
+        """Return one row per event of a broker's registration, from the metadata log."""
         return self._table("brokers")
 
     def configs(self) -> pa.Table:
-        """One row per config or feature level that was set or deleted, from the metadata log."""
+        """Return one row per config or feature level that was set or deleted.
+
+        They are from the metadata log.
+        """
         return self._table("configs")
 
     def replicas(self) -> pa.Table:
-        """One row per record in each replica's log after the run."""
+        """Return one row per record in each replica's log after the run."""
         return self._table("replicas")
 
     def anomalies(self) -> pa.Table:
-        """One row per anomaly that reconciliation found; the record must have been judged."""
+        """Return one row per anomaly that the reconciliation found.
+
+        The record must have been judged.
+        """
         return self._table(ANOMALIES_DIR, ANOMALY_SCHEMA)
 
     def witness(self) -> pa.Table:
-        """One row per record that Spark's Kafka connector returned; only of a run with a witness."""
+        """Return one row per record that Spark's Kafka connector returned.
+
+        Only a run with a witness has them.
+        """
         return self._table(WITNESS_DIR, WITNESS_SCHEMA)
 
     def steps(self) -> Sequence[StepEntry]:
-        """Each step of the schedule with its times and its proof."""
+        """Return each step of the schedule with its times and its proof."""
         steps = read_steps(self.path)
         if steps is None:
             raise UsageError(f"the record has no {STEPS}", where=str(self.path))
         return steps
 
     def client_events(self) -> dict[str, list[ClientEvent]]:
-        """The events of each client that had any, e.g. of `producer-1`."""
+        """Return the events of each client that has some, e.g. of `producer-1`."""
         events = read_client_events(self.path)
         if events is None:
-            raise UsageError("the record has no events of clients", where=str(self.path))
+            raise UsageError("the record has no client events", where=str(self.path))
         return events
 
     def wire_events(self) -> Sequence[dict[str, Any]]:
-        """What the wire proxies held, let go, delayed and dropped; empty where no wire step fired."""
+        """Return the events of the wire proxies; empty where no wire step fired."""
         path = self.path / WIRE_FILE
         if not path.is_file():
             return []
         try:
-            return [decoded(line, dict[str, Any]) for line in path.read_bytes().splitlines() if line.strip()]
+            return [decode_json(line, dict[str, Any]) for line in path.read_bytes().splitlines() if line.strip()]
         except msgspec.DecodeError as error:
             raise UsageError(f"{WIRE_FILE} is damaged", where=str(path), got=str(error)) from None
 
     def verdict(self) -> Verdict:
-        """The judgement of the run."""
+        """Return the judgement of the run."""
         return read_judgement(self.path)
 
     def _table(self, name: str, schema: pa.Schema | None = None) -> pa.Table:
@@ -143,7 +155,7 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:
-    """The columns of `schema` in a file; one that may be null and is not there is all null."""
+    """Return the columns of `schema` from a file; missing nullable columns are null."""
     try:
         with pq.ParquetFile(path) as file:
             names = [name for name in schema.names if name in file.schema_arrow.names]
@@ -163,19 +175,22 @@ def _column(found: pa.Table, field: pa.Field, path: Path) -> pa.ChunkedArray:
             raise UsageError("a column is missing", where=where, allowed=allowed)
         return pa.chunked_array([pa.nulls(found.num_rows, field.type)])
     column = found.column(field.name)
-    if not (_fits(column.type, field.type) or column.null_count == len(column)):
+    if not (_is_readable_as(column.type, field.type) or column.null_count == len(column)):
         raise UsageError("a column is of another type", where=where, got=str(column.type), allowed=allowed)
     if column.null_count and not field.nullable:
         raise UsageError("a column has nulls", where=where, got=f"{column.null_count} nulls", allowed=allowed)
     return column.cast(field.type)
 
 
-def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a file's values are of the wanted kind; the width of a number or an offset may differ."""
+def _is_readable_as(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a file's values are of the wanted kind.
+
+    The width of a number or an offset may differ.
+    """
     if pt.is_dictionary(found):
         found = found.value_type
     if pt.is_list(wanted):
-        return (pt.is_list(found) or pt.is_large_list(found)) and _fits(found.value_type, wanted.value_type)
+        return (pt.is_list(found) or pt.is_large_list(found)) and _is_readable_as(found.value_type, wanted.value_type)
     if pt.is_integer(wanted):
         return bool(pt.is_integer(found))
     if pt.is_string(wanted):

@@ -1,6 +1,7 @@
-"""What the metadata log says of a run, one type for each table made of it; the columns are in `ebbtide.record.tables`.
+"""The rows that are made from the metadata log, one type for each table.
 
-Plain values without pyarrow: the runner keeps them as the live state of the cluster, the judge reads them back.
+The columns are in `ebbtide.record.tables`. These are plain values without pyarrow: the runner keeps them as the live
+state of the cluster, the judge reads them back.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import msgspec
 
 
 class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition as the record at `metadata_offset` left it. `leader` -1: none."""
+    """A partition after the record at `metadata_offset`; `leader` -1 means none."""
 
     metadata_offset: int
     metadata_epoch: int = 0
@@ -29,11 +30,14 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def recovering(self) -> bool:
-        """KIP-704: the leader was elected from outside the ISR and has not yet said that it recovered."""
+        """Whether the leader was elected from outside the ISR and recovers (KIP-704)."""
         return self.leader_recovery_state == 1
 
     def follows_recreation(self, earlier: PartitionState) -> bool:
-        """Whether the topic was deleted and made again in between: both epochs start anew."""
+        """Whether the topic was deleted and created again in between.
+
+        Both epochs then start anew.
+        """
         return self.leader_epoch == 0 and self.partition_epoch == 0 and earlier.partition_epoch > 0
 
     def completes_reassignment(self, earlier: PartitionState) -> bool:
@@ -42,7 +46,10 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a broker's registration: registered fenced unfenced shutting_down unregistered."""
+    """One event of a broker's registration.
+
+    `event`: registered, fenced, unfenced, shutting_down or unregistered.
+    """
 
     metadata_offset: int
     at_ns: int
@@ -53,7 +60,7 @@ class BrokerEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One config or feature level set, or deleted (`value` null).
+    """One config or feature level that was set, or deleted (`value` null).
 
     `resource` is `topic:NAME`, `broker:ID`, `cluster` or `feature:NAME`; for a feature `name` is `level`.
     """

@@ -1,4 +1,4 @@
-"""steps.jsonl: what each step of the schedule did, when, and the proof that it took effect."""
+"""steps.jsonl: what each step did, when, and the proof that it took effect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
-from ebbtide.record.json_files import decoded
+from ebbtide.record.json_files import decode_json
 from ebbtide.scenario.steps.table import HEALED_BY
 
 STEPS = "steps.jsonl"
@@ -19,12 +19,15 @@ STEPS = "steps.jsonl"
 class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One line of steps.jsonl.
 
-    `nodes` are the resolved targets' node ids, and `whom` says it in words: `broker-1 | broker-2, clients` were cut
-    from each other, `broker-1 > broker-2` one way. `effect_ns` null: no proof that the step took effect.
-    `healed_ns` null: never healed, or nothing to heal. `proof` holds `"probe": "ok"` and the figures that
-    the probe measured (a power loss: `lost_bytes`, and per log `logs: {"t-0": {"bytes_before",
-    "bytes_after", "leo_before", "leo_after"}}`). `parameters` are the step's own, as in the scenario file.
-    `state`, in a replay: the recorded state that the step waited for besides its trigger, and whether it was `reached`.
+    - `nodes` are the resolved targets' node ids. `whom` says it in words: `broker-1 | broker-2, clients` were cut
+      from each other, `broker-1 > broker-2` one way.
+    - `effect_ns` null: no proof that the step took effect.
+    - `healed_ns` null: never healed, or nothing to heal.
+    - `proof` holds `"probe": "ok"` and the figures that the probe measured. A power loss has `lost_bytes`, and for
+      each log `logs: {"t-0": {"bytes_before", "bytes_after", "leo_before", "leo_after"}}`.
+    - `parameters` are the step's own, as in the scenario file.
+    - `state`, in a replay: the recorded state that the step waited for in addition to its trigger, and whether it was
+      `reached`.
     """
 
     index: int
@@ -42,7 +45,7 @@ class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def optional(self) -> bool:
-        """Whether the run is none the worse where this step did not fire or took no effect."""
+        """Whether a run is still good where this step did not fire or took no effect."""
         return self.parameters.get("optional") is True
 
     @property
@@ -52,7 +55,7 @@ class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_steps(record: Path, steps: list[StepEntry]) -> None:
-    """Replace steps.jsonl in one step; a step's parameters stand beside its own keys."""
+    """Replace steps.jsonl at once; parameters are written beside the entry's own keys."""
     lines = []
     for entry in steps:
         row = msgspec.to_builtins(entry)
@@ -64,9 +67,9 @@ def write_steps(record: Path, steps: list[StepEntry]) -> None:
 
 
 def read_steps(record: Path) -> list[StepEntry] | None:
-    """The steps of a record in order; None when steps.jsonl is missing.
+    """Return the steps of a record in order; None when steps.jsonl is missing.
 
-    Accepts `node` as well as `nodes`. Raises `UsageError` naming the line that is damaged.
+    Accepts `node` and `nodes`. Raises `UsageError` that names the damaged line.
     """
     path = record / STEPS
     if not path.is_file():
@@ -77,7 +80,7 @@ def read_steps(record: Path) -> list[StepEntry] | None:
         if not line.strip():
             continue
         try:
-            row = decoded(line, dict[str, Any])
+            row = decode_json(line, dict[str, Any])
             known = {key: row[key] for key in fields & row.keys() if row[key] is not None}
             if "nodes" not in known and isinstance(row.get("node"), int):
                 known["nodes"] = (row["node"],)
@@ -90,10 +93,11 @@ def read_steps(record: Path) -> list[StepEntry] | None:
     return entries
 
 
-def elementary(steps: Iterable[StepEntry]) -> list[StepEntry]:
-    """The steps, those that are made of others (restart, rolling, flap) taken apart, and an isolation as the cut it is.
+def split_composed_steps(steps: Iterable[StepEntry]) -> list[StepEntry]:
+    """Return the steps, with composed steps (restart, rolling, flap) split into parts.
 
-    A part is a step like any other, with its own times and proof, under the index of the whole.
+    A part is a step like any other, with its own times and proof, under the index of the whole. An isolation becomes
+    the partition that it is.
     """
     found: list[StepEntry] = []
     for step in steps:
@@ -108,7 +112,7 @@ def elementary(steps: Iterable[StepEntry]) -> list[StepEntry]:
 
 
 def _parts(step: StepEntry, parts: list[Any]) -> list[StepEntry]:
-    """Raises `UsageError` where the parts are no steps."""
+    """Return the parts of a composed step. Raises `UsageError` if they are not steps."""
     try:
         entries = [msgspec.convert({**part, "index": step.index}, StepEntry) for part in parts]
     except (TypeError, msgspec.ValidationError) as error:

@@ -1,8 +1,9 @@
-"""SHA256SUMS: what each file of a record held when its tables were made, so that later loss and damage show.
+"""SHA256SUMS: the checksum of each file of a record, so that loss and damage show.
 
-The file is what `sha256sum` writes: `cd RECORD && sha256sum --check SHA256SUMS` checks it without Ebbtide. It guards
-against a partial copy and a bad disk, not against forgery: who edits a record can write the sums anew. A record
-without it, made elsewhere or by an older version, is judged all the same.
+The sums are made when the tables are made. The file has the format of `sha256sum`: `cd RECORD && sha256sum --check
+SHA256SUMS` checks it without Ebbtide. It protects against a partial copy and a bad disk, not against forgery: who
+edits a record can write the sums anew. A record without the file, made elsewhere or by an older version, is still
+judged.
 """
 
 from __future__ import annotations
@@ -20,18 +21,21 @@ SUMS = "SHA256SUMS"
 _NOT_OF_THE_RUN = frozenset(
     {SUMS, "verdict.json", "report.html", ANOMALIES_DIR, JOURNAL_DIR, LOGS_DIR, "kept", "cluster"}
 )
-"""What judging writes, what is gone or changes after the run, and logs, whose compression has its own checksum."""
+"""Files that judging writes or that change after the run, and logs, whose compression has its own checksum."""
 
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 
 
 def write_sums(record: Path) -> None:
-    """Write SHA256SUMS anew, over every file that the run left."""
+    """Write SHA256SUMS anew, for every file that the run left."""
     _write(record, {str(path.relative_to(record)): _sha256(path) for path in _files(record)})
 
 
 def update_sums(record: Path, is_new: Callable[[str], bool]) -> None:
-    """Sum those files anew whose names, relative to the record, are new; no effect on a record without SHA256SUMS."""
+    """Write new sums for the files for which `is_new` is true.
+
+    Names are relative to the record. Does nothing on a record without SHA256SUMS.
+    """
     sums = read_sums(record)
     if sums is None:
         return
@@ -41,14 +45,17 @@ def update_sums(record: Path, is_new: Callable[[str], bool]) -> None:
 
 
 def forget_sums(record: Path, is_old: Callable[[str], bool]) -> None:
-    """Drop the entries of those files that are about to be replaced; no effect on a record without SHA256SUMS."""
+    """Drop the entries of files that will be replaced.
+
+    Does nothing on a record without SHA256SUMS.
+    """
     sums = read_sums(record)
     if sums is not None:
         _write(record, {name: digest for name, digest in sums.items() if not is_old(name)})
 
 
 def read_sums(record: Path) -> dict[str, str] | None:
-    """The SHA-256 of each file by its name relative to the record; None: the record has no SHA256SUMS.
+    """Return the SHA-256 of each file by its name; None without SHA256SUMS.
 
     Raises `UsageError` when SHA256SUMS is damaged.
     """
@@ -64,35 +71,38 @@ def read_sums(record: Path) -> dict[str, str] | None:
             "SHA256SUMS is damaged",
             where=str(path),
             allowed="lines as sha256sum writes them",
-            next="copy the record again from where it was made; without this file it is judged as it is",
+            next="copy the record again from where it was made, or remove this file to judge the record without it",
         )
     return {line[2]: line[1] for line in lines if line is not None}
 
 
 def missing_files(record: Path, names: Iterable[str]) -> list[str]:
-    """Those of the names for which the record has no regular file."""
+    """Return the names for which the record has no regular file."""
     return [name for name in names if not (record / name).is_file()]
 
 
 def files_below(record: Path, folder: str) -> list[str]:
-    """The names of all that is in a folder of the record and no folder, links too; not what a killed writer left."""
+    """Return the names of all files and links in a folder of the record.
+
+    Part files that a killed writer left are not included.
+    """
     top = record / folder
     found = [top] if top.is_symlink() else [path for path in top.rglob("*") if path.is_symlink() or not path.is_dir()]
     return [str(path.relative_to(record)) for path in found if path.suffix != ".part"]
 
 
 def changed_files(record: Path, sums: dict[str, str]) -> list[str]:
-    """Those of the files that are there and hold something else than when they were summed."""
+    """Return the names of the files whose content is not what was summed."""
     there = [(name, digest, record / name) for name, digest in sums.items()]
     return [name for name, digest, path in there if path.is_file() and _sha256(path) != digest]
 
 
 def _files(record: Path) -> Iterator[Path]:
     for top in sorted(record.iterdir()):
-        # A link to a folder may lead to all of the host.
+        # A link to a folder may lead anywhere on the host.
         if top.name in _NOT_OF_THE_RUN or top.name.startswith(".") or top.is_symlink():
             continue
-        # Folders that are left out may be the disks of nodes that still run.
+        # The excluded folders may be the disks of nodes that still run.
         for path in (top, *sorted(top.rglob("*"))):
             if path.is_file() and not path.is_symlink() and path.suffix != ".part":
                 yield path

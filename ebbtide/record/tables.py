@@ -1,8 +1,8 @@
 """Schemas of the run record's Parquet tables, version 1.
 
-Times are nanoseconds since the epoch, UTC; ids are Kafka's. A table may be missing or empty: what depends
-on it is then unknown. Unknown columns are ignored; a missing nullable column reads as null. Tables are
-written with zstd, as one file (`<name>.parquet`) or several (`<name>/*.parquet`).
+Times are nanoseconds since the epoch, UTC; ids are Kafka's. A table may be missing or empty: what depends on it is
+then unknown. Unknown columns are ignored; a missing nullable column reads as null. Tables are written with zstd, as
+one file (`<name>.parquet`) or several (`<name>/*.parquet`).
 """
 
 from __future__ import annotations
@@ -169,17 +169,20 @@ TABLES: dict[str, pa.Schema] = {
 
 
 def unreadable_file(record: Path, path: Path) -> UsageError | None:
-    """What keeps a table's file from being read by its name. Spark passes hidden files by without a word."""
+    """Return the error for a table's file that cannot be read by its name, or None.
+
+    Spark silently ignores hidden files.
+    """
     if any(part.startswith(("_", ".")) for part in path.relative_to(record).parts):
         allowed = "names that begin with neither _ nor ."
         return UsageError("a table's file is hidden", where=str(path), got=path.name, allowed=allowed)
     if not path.is_file():
-        return UsageError("a table's file is none", where=str(path), allowed="a regular file")
+        return UsageError("a table's file is not a regular file", where=str(path), allowed="a regular file")
     return None
 
 
 def table_files(record: Path, name: str) -> list[Path]:
-    """The Parquet files of table `name` in `record`, sorted; empty when the table is missing.
+    """Return the Parquet files of table `name`, sorted; empty when it is missing.
 
     Accepts `<name>.parquet` and `<name>/**/*.parquet`.
     """

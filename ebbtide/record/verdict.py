@@ -1,4 +1,7 @@
-"""verdict.json, version 1: the judgement of one run. Binding for readers outside this project."""
+"""verdict.json, version 1: the judgement of one run.
+
+Readers outside this project rely on it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ KINDS = (
     "replica-divergence",
     "damaged",
 )
-"""Of anomalies, as in `analysis.reconcile`, which takes Spark to be read."""
+"""The kinds of anomaly, as in `analysis.reconcile`, whose import needs Spark."""
 
 EXIT_OF_OUTCOME: dict[Outcome, ExitCode] = {
     "as-predicted": ExitCode.AS_PREDICTED,
@@ -55,7 +58,10 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnomalyCount(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of anomaly on one partition; at most 20 examples, all are in anomalies/."""
+    """One kind of anomaly on one partition.
+
+    It has at most 20 examples; all are in anomalies/.
+    """
 
     kind: str
     topic: str
@@ -64,13 +70,16 @@ class AnomalyCount(msgspec.Struct, frozen=True, kw_only=True):
     examples: list[dict[str, Any]] = []
 
 
-def acked_by_brokers(counts: Counts, facts: Mapping[str, int]) -> int:
-    """How many records a broker acked, by the coverage facts: `counts.acked` has those of acks=0 too."""
+def count_acked_by_brokers(counts: Counts, facts: Mapping[str, int]) -> int:
+    """Return how many records a broker acked, by the coverage facts.
+
+    `counts.acked` also counts records sent with acks=0.
+    """
     return counts.acked - facts.get("acked-with-acks-0", 0)
 
 
-def told_of_acks_0(facts: Mapping[str, int]) -> str | None:
-    """What became of the records that were sent with acks=0, in words; None: there were none."""
+def acks_0_summary(facts: Mapping[str, int]) -> str | None:
+    """Return a clause on the records sent with acks=0; None if there are none."""
     sent = facts.get("acked-with-acks-0", 0)
     if not sent:
         return None
@@ -80,7 +89,10 @@ def told_of_acks_0(facts: Mapping[str, int]) -> str | None:
 
 
 def counts_by_kind(anomalies: Iterable[AnomalyCount]) -> Mapping[str, int]:
-    """How many anomalies of each kind, over all partitions; kinds that there are none of are left out."""
+    """Return how many anomalies of each kind there are, over all partitions.
+
+    Kinds without an anomaly are left out.
+    """
     counts: Counter[str] = Counter()
     for one in anomalies:
         counts[one.kind] += one.count
@@ -96,7 +108,10 @@ class RecordedElection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """Lost records of one partition that share acks, commitment, cause and election. acks: -1 is all."""
+    """Lost records of one partition that share acks, commitment, cause and election.
+
+    `acks`: -1 is all.
+    """
 
     topic: str
     partition: int
@@ -122,7 +137,7 @@ class Regression(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PropertyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One clause checked on the evidence; `kip` is e.g. `KIP-966`."""
+    """The result of one clause, checked on the evidence; `kip` is e.g. `KIP-966`."""
 
     name: str
     kip: str
@@ -131,7 +146,7 @@ class PropertyResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The judgement of one run; `why` says each reason for the outcome in a sentence."""
+    """The judgement of one run; `why` has a sentence for each reason for the outcome."""
 
     record_version: int = RECORD_VERSION
     run_id: str
@@ -145,8 +160,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     coverage: dict[str, int] = {}
 
 
-def not_finished(run_id: str) -> Verdict:
-    """The verdict that a record carries until it has been judged."""
+def unfinished_verdict(run_id: str) -> Verdict:
+    """Return the verdict that a record has until it has been judged."""
     return Verdict(run_id=run_id, outcome="inconclusive", why=["not finished: the run has not been judged yet"])
 
 
@@ -156,7 +171,10 @@ def write_verdict(record: Path, verdict: Verdict) -> None:
 
 
 def read_judgement(record: Path) -> Verdict:
-    """The verdict of a record that has been judged. Raises `UsageError` when it has none that can be read."""
+    """Return the verdict of a record that has been judged.
+
+    Raises `UsageError` when it has no verdict that can be read.
+    """
     verdict = read_verdict(record)
     if verdict is None:
         raise UsageError(
@@ -166,7 +184,7 @@ def read_judgement(record: Path) -> Verdict:
 
 
 def read_verdict(record: Path) -> Verdict | None:
-    """The verdict of a record; None when it has none that can be read."""
+    """Return the verdict of a record; None when it has none that can be read."""
     try:
         return msgspec.json.decode((record / VERDICT).read_bytes(), type=Verdict)
     except (OSError, msgspec.DecodeError):

@@ -1,1 +1,1 @@
-"""What Ebbtide knows of Kafka releases."""
+"""What Ebbtide knows about Kafka releases."""

@@ -1,7 +1,7 @@
 """The feature levels that each Kafka release can be formatted with.
 
-From the releases' own `Feature` (3.8 and 3.9: `Features`), `MetadataVersion` and `KRaftVersion`: the newest level that
-is ready for production. Levels that are not are for those who set `unstable.feature.versions.enable`.
+They are from the releases' own `Feature` (3.8 and 3.9: `Features`), `MetadataVersion` and `KRaftVersion`: the newest
+level that is ready for production. Other levels need `unstable.feature.versions.enable`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ METADATA_VERSION = "metadata.version"
 ELR_VERSION = "eligible.leader.replicas.version"
 
 _FIRST_WITH_FEATURE_OPTION = Version("3.9.0")
-"""From it on StorageTool takes --feature. Before, the metadata version goes by name."""
+"""From this release on StorageTool has --feature. Before, the metadata version is given by name."""
 
 _FIRST_WITH_MINIMUM_3_3_IV3 = (4, 0)
 _3_3_IV0, _3_3_IV3 = 4, 7
@@ -69,7 +69,7 @@ _NEWEST: Mapping[tuple[int, int], Mapping[str, int]] = {
 
 
 def levels_of(kafka: str) -> Mapping[str, range] | None:
-    """Each feature of release `kafka` and its levels; None: a release that is not known here."""
+    """Return each feature of release `kafka` and its levels; None if it is not known."""
     major, minor, _ = Version(kafka).release
     newest = _NEWEST.get((major, minor))
     if newest is None:
@@ -79,18 +79,24 @@ def levels_of(kafka: str) -> Mapping[str, range] | None:
 
 
 def newest_metadata_version(kafka: str) -> int:
-    """The newest metadata.version that is ready for production in a known release such as 4.3 or 4.3.1."""
+    """Return the newest production-ready metadata.version of a known release.
+
+    `kafka` is written as 4.3 or 4.3.1.
+    """
     major, minor = Version(kafka).release[:2]
     return _NEWEST[major, minor][METADATA_VERSION]
 
 
-def goes_by_name(kafka: str) -> bool:
-    """Whether release `kafka` is told its metadata version by name when it is formatted (--release-version)."""
+def uses_metadata_version_name(kafka: str) -> bool:
+    """Whether formatting `kafka` needs the metadata version's name."""
     return Version(kafka) < _FIRST_WITH_FEATURE_OPTION
 
 
 def metadata_version_name(level: int, kafka: str) -> str:
-    """The name of a metadata version of `kafka`, which goes by name. Raises `UsageError` where there is none."""
+    """Return the name of a metadata version of `kafka`, a release that uses names.
+
+    Raises `UsageError` where there is none.
+    """
     of_release = [name for name in METADATA_VERSIONS if Version(name.partition("-")[0]) < _FIRST_WITH_FEATURE_OPTION]
     names = {METADATA_VERSIONS[name]: name for name in of_release}
     if level not in names:

@@ -1,4 +1,4 @@
-"""What is a Kafka release to Ebbtide, and which ones it was tried with."""
+"""Which Kafka releases Ebbtide accepts, and which ones it was tried with."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from packaging.version import Version
 from ebbtide.errors import UsageError
 
 OLDEST = "3.3.0"
-"""The first release whose KRaft mode is for production (KIP-833)."""
+"""The first release whose KRaft mode is ready for production (KIP-833)."""
 
 
 class KnownRelease(msgspec.Struct, frozen=True, kw_only=True):
-    """A release that Ebbtide was tried with; `protocol` is what it does about lost replicas, by default.
+    """A release that Ebbtide was tried with.
 
-    `measured`: clusters of it ran and were judged. Others were fetched and start; any release from `OLDEST`
-    on may be named.
+    `protocol`: what it does by default about lost replicas. `measured`: clusters of it ran and were judged. Others
+    were fetched and start. Any release from `OLDEST` on may be named.
     """
 
     version: str
@@ -54,7 +54,10 @@ KNOWN: tuple[KnownRelease, ...] = (
 
 
 def parse_version(text: str) -> Version:
-    """`text` as a Kafka release; raises `UsageError` when it is none, or one before `OLDEST`."""
+    """Return `text` as a Kafka release.
+
+    Raises `UsageError` when it is not a release, or older than `OLDEST`.
+    """
     if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", text):
         raise UsageError("not a Kafka release", got=repr(text), allowed="such as 4.3.1", next="ebbtide kafka list")
     version = Version(text)
@@ -68,8 +71,11 @@ def parse_version(text: str) -> Version:
     return version
 
 
-def nearest(version: str) -> str:
-    """The known release nearest to `version`: by major, minor and patch; of another minor, the newest patch."""
+def nearest_release(version: str) -> str:
+    """Return the known release nearest to `version` by major, minor and patch.
+
+    For another minor it is the newest patch.
+    """
     major, minor, patch = Version(version).release
 
     def distance(known: KnownRelease) -> tuple[int, int, int]:

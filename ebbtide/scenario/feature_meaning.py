@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from ebbtide.errors import UsageError
-from ebbtide.releases.feature_levels import METADATA_VERSION, goes_by_name, levels_of, metadata_version_name
+from ebbtide.releases.feature_levels import (
+    METADATA_VERSION,
+    levels_of,
+    metadata_version_name,
+    uses_metadata_version_name,
+)
 from ebbtide.scenario.model import ClusterSpec
 
 _UNSTABLE = "unstable.feature.versions.enable"
@@ -29,7 +34,7 @@ def check_features(kafka: str, cluster: ClusterSpec, *, where: str = "cluster.fe
                 next="ebbtide kafka list",
             )
     level = cluster.features.get(METADATA_VERSION)
-    if level is not None and goes_by_name(kafka):
+    if level is not None and uses_metadata_version_name(kafka):
         metadata_version_name(level, kafka)
 
 

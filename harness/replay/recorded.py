@@ -19,7 +19,7 @@ from ebbtide.record.manifest import LIST_RECORDS, Manifest, check_run_id, read_r
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.record.tables import table_files
-from ebbtide.record.verdict import Verdict, not_finished, read_verdict
+from ebbtide.record.verdict import Verdict, read_verdict, unfinished_verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
@@ -117,5 +117,5 @@ def load_run(folder: Path) -> LoadedRun:
         scenario=load(folder / SCENARIO, next=f"ebbtide validate {shlex.quote(str(folder / SCENARIO))}", to_run=True),
         steps=tuple(read_steps(folder) or ()),
         timeline=load_timeline(folder),
-        verdict=None if verdict == not_finished(manifest.run_id) else verdict,
+        verdict=None if verdict == unfinished_verdict(manifest.run_id) else verdict,
     )

@@ -23,10 +23,10 @@ from cluster.runtime.choose import Choice, LocalChoice, open_runtime
 from cluster.runtime.jvm import ensure_class_archive, installation_of
 from cluster.runtime.properties import FIRST_CONTROLLER
 from ebbtide.errors import EbbtideError, HarnessError
-from ebbtide.record.files import going, write_atomically
+from ebbtide.record.files import mark_going, write_atomically
 from ebbtide.record.manifest import ACKS, MANIFEST, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
 from ebbtide.record.sums import update_sums, write_sums
-from ebbtide.record.verdict import not_finished, write_verdict
+from ebbtide.record.verdict import unfinished_verdict, write_verdict
 from ebbtide.releases.known import parse_version
 from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario
 from ebbtide.scenario.safety import refuse_unsafe
@@ -118,7 +118,7 @@ class _Run:
             self._ensure_class_archive()
         self._begin_record()
         with self._failure_is_recorded(), self._going, Ledger.open(self.run_id, self.record) as ledger:
-            self._going.enter_context(going(self.record))
+            self._going.enter_context(mark_going(self.record))
             runtime = open_runtime(
                 self.request.runtime,
                 spec=self.scenario.cluster,
@@ -208,7 +208,7 @@ class _Run:
 
     def _begin_record(self) -> None:
         make_record(self.record)
-        write_verdict(self.record, not_finished(self.run_id))
+        write_verdict(self.record, unfinished_verdict(self.run_id))
         write_manifest(self.record, self.manifest)
         write_atomically(self.record / SCENARIO, text_of(self._as_run()).encode())
         self.display.note(f"run {self.run_id}, seed {self.request.seed}")

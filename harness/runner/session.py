@@ -15,7 +15,7 @@ from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import describe
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
-from ebbtide.record.files import RAW_DIR, to_read, write_atomically
+from ebbtide.record.files import RAW_DIR, log_command, write_atomically
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
@@ -248,10 +248,10 @@ class Session:
                 log = self.runtime.log_file(node.id)
                 if not self._scenario.topics:
                     self._schedule.found_down(node.id)
-                    self._display.note(f"{node.name} died by itself: {to_read(log)}")
+                    self._display.note(f"{node.name} died by itself: {log_command(log)}")
                     continue
                 raise HarnessError(
-                    f"{node.name} died by itself", where=str(log.parent), got=tail_of(log), next=to_read(log)
+                    f"{node.name} died by itself", where=str(log.parent), got=tail_of(log), next=log_command(log)
                 )
 
     def _settle(self) -> str | None:

@@ -15,7 +15,7 @@ from every_kind import CODECS, PROPERTIES, topics, write_every_kind
 from single_node import SingleNode
 
 from cluster.jars.releases import ensure, jars_of
-from ebbtide.kraft.follower import Followed, MetadataFollower
+from ebbtide.kraft.follower import FollowedItem, MetadataFollower
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.kraft.snapshots import read_snapshot, snapshot_files
@@ -44,7 +44,7 @@ class Written(msgspec.Struct, frozen=True):
 
     dump_tool: str
     data: Path
-    followed: list[Followed]
+    followed: list[FollowedItem]
     polls_with_news: int
     mirror: Path
 

@@ -6,7 +6,7 @@ import pytest
 
 from cluster.host.links import Cut
 from ebbtide.errors import UsageError
-from ebbtide.record.steps import StepEntry, elementary
+from ebbtide.record.steps import StepEntry, split_composed_steps
 from faults import network
 from faults.base import Effect, Part, composed, proven, unproven
 from faults.network import flap
@@ -42,7 +42,7 @@ def test_the_parts_are_steps_of_their_own_with_their_own_proof_and_end() -> None
         ]
     )
     assert effect.proof["lost_bytes"] == 9
-    first, start, second, _ = elementary([entry(effect)])
+    first, start, second, _ = split_composed_steps([entry(effect)])
     assert (first.index, first.step, first.nodes, first.fired_ns) == (4, "power-loss", (1,), 5)
     assert (first.proof["lost_bytes"], second.proof["lost_bytes"]) == (7, 2)
     assert first.healed_ns == start.effect_ns
@@ -51,14 +51,14 @@ def test_the_parts_are_steps_of_their_own_with_their_own_proof_and_end() -> None
 def test_an_isolation_is_a_cut_to_the_judge_and_other_steps_stay_what_they_are() -> None:
     isolate = StepEntry(index=0, step="isolate", nodes=(1, 100), proof={"probe": "ok", "cuts": ["1>100"]})
     kill = StepEntry(index=1, step="kill", nodes=(1,), proof={"probe": "ok"})
-    cut, same = elementary([isolate, kill])
+    cut, same = split_composed_steps([isolate, kill])
     assert (cut.step, cut.proof) == ("partition", isolate.proof)
     assert same == kill
 
 
 def test_parts_that_are_no_steps_are_damage() -> None:
     with pytest.raises(UsageError, match="damaged"):
-        elementary([StepEntry(index=0, step="rolling", proof={"parts": [{"nodes": "all"}]})])
+        split_composed_steps([StepEntry(index=0, step="rolling", proof={"parts": [{"nodes": "all"}]})])
 
 
 @pytest.fixture

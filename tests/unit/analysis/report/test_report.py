@@ -19,7 +19,7 @@ from analysis.report.protocol import as_one_line, protocol_row
 from analysis.report.summary import JudgedRun, judged_run, summary_table, summary_text
 from analysis.report.words import count_lost_acks_0, headline
 from ebbtide.record.predicted import prediction_of
-from ebbtide.record.properties import CHECKER_FAILED, NO_COMMITTED_LOSS, TRANSITIONS, needed_and_unknown
+from ebbtide.record.properties import CHECKER_FAILED, NO_COMMITTED_LOSS, TRANSITIONS, needed_unknown_clauses
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Counts, PropertyResult, PropertyStatus, Verdict, read_verdict
 from ebbtide.scenario.model import Prediction
@@ -313,13 +313,15 @@ def test_a_clause_on_the_hw_is_needed_in_the_report_where_it_is_needed_for_the_o
     assert [one.cause for one in verdict.regressions] == ["last-replica-standing"]
     assert by_name(verdict)["no-hw-regression-unless-allowed"] == "unknown"
     assert verdict.outcome == "as-predicted", verdict.why
-    assert needed_and_unknown(verdict, prediction_of(tmp_path, story.manifest)) == []
+    assert needed_unknown_clauses(verdict, prediction_of(tmp_path, story.manifest)) == []
     # The leader of epoch 1 was never elected in this record: nobody knows why its HW was lower.
     story.regress(1000, 999, epochs=(0, 1), at_s=(9, 11))
     verdict = story.judged()
     assert len(verdict.regressions) == 1
     assert verdict.outcome == "inconclusive"
-    assert needed_and_unknown(verdict, prediction_of(tmp_path, story.manifest)) == ["no-hw-regression-unless-allowed"]
+    assert needed_unknown_clauses(verdict, prediction_of(tmp_path, story.manifest)) == [
+        "no-hw-regression-unless-allowed"
+    ]
 
 
 @pytest.mark.parametrize("status", ["holds", "unknown"])

@@ -12,7 +12,7 @@ from checkout import ROOT
 
 from cluster.jars.releases import FetchEvent, cached_releases, ensure, fetch, jars_of
 from ebbtide.errors import ExitCode, HarnessError, UsageError
-from ebbtide.releases.known import KNOWN, OLDEST, nearest, parse_version
+from ebbtide.releases.known import KNOWN, OLDEST, nearest_release, parse_version
 from harness.cli import image
 from harness.cli.main import main
 
@@ -225,7 +225,9 @@ def test_what_maven_does_not_have_is_answered_by_what_there_is(home: Path) -> No
     with pytest.raises(UsageError) as failed:
         fetch("9.9.9")
     assert failed.value.next == "ebbtide kafka list"
-    assert failed.value.allowed == f"a published release from {OLDEST} on; the nearest known is {nearest('9.9.9')}"
+    assert (
+        failed.value.allowed == f"a published release from {OLDEST} on; the nearest known is {nearest_release('9.9.9')}"
+    )
 
 
 def test_a_network_failure_is_told_without_mavens_decoration(home: Path) -> None:
@@ -278,4 +280,4 @@ def test_a_release_without_kraft_for_production_is_refused() -> None:
     [("9.9.9", "4.4.0"), ("4.5.0", "4.4.0"), ("4.4.7", "4.4.0"), ("3.9.7", "3.9.2"), ("4.1.7", "4.1.2")],
 )
 def test_the_nearest_known_release_is_suggested(asked: str, known: str) -> None:
-    assert nearest(asked) == known
+    assert nearest_release(asked) == known

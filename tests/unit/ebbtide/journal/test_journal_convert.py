@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import JOURNAL_DIR, ROW_GROUP_ROWS, convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
-from ebbtide.journal.frames import STATUSES, Answered, Polled, pack_answered, pack_handed, pack_marks, pack_polled
+from ebbtide.journal.frames import STATUSES, Answered, Polled, pack_answered, pack_handed, pack_polled, pack_watermarks
 from ebbtide.journal.outcomes import Outcome
 from ebbtide.journal.spans import Spans
 from ebbtide.record.tables import POLLS, SENDS, WATERMARKS, table_files
@@ -145,7 +145,7 @@ def test_polls_carry_the_offset_before_them_and_null_for_what_is_not_ours(tmp_pa
 
 def test_watermarks_say_who_answered_and_when(tmp_path: Path) -> None:
     writer = _writer(tmp_path, "sampler", JournalHeader(table="watermarks", topics=("t",)))
-    writer.write([pack_marks(array("q", [0, 1, 2, 3, 44, 5, 6, 0, 0, 1, -1, 0, 7, 8]))])
+    writer.write([pack_watermarks(array("q", [0, 1, 2, 3, 44, 5, 6, 0, 0, 1, -1, 0, 7, 8]))])
     convert_journals(tmp_path)
     (file,) = table_files(tmp_path, "watermarks")
     table = pq.read_table(file)

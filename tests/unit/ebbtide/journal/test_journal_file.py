@@ -15,12 +15,12 @@ from ebbtide.journal.frames import (
     Polled,
     pack_answered,
     pack_handed,
-    pack_marks,
     pack_polled,
+    pack_watermarks,
     unpack_answered,
     unpack_handed,
-    unpack_marks,
     unpack_polled,
+    unpack_watermarks,
 )
 
 HEADER = JournalHeader(table="sends", id=3, topics=("t",), acks=-1)
@@ -131,4 +131,4 @@ def test_polls_keep_their_rows(rows: list[tuple[int, int, int]], session: int, p
 
 @given(st.lists(int64, max_size=70))
 def test_marks_keep_their_numbers(numbers: list[int]) -> None:
-    assert unpack_marks(pack_marks(array("q", numbers))[FRAME_OVERHEAD:]) == array("q", numbers)
+    assert unpack_watermarks(pack_watermarks(array("q", numbers))[FRAME_OVERHEAD:]) == array("q", numbers)

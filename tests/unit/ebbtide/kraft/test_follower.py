@@ -9,7 +9,7 @@ import evidence_builders as build
 import pytest
 from checkout import DATA
 
-from ebbtide.kraft.follower import Followed, LogGap, LogTruncated, MetadataFollower, SnapshotStarted
+from ebbtide.kraft.follower import FollowedItem, LogGap, LogTruncated, MetadataFollower, SnapshotStarted
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
@@ -39,7 +39,7 @@ def feature(offset: int, level: int, epoch: int = 1) -> bytes:
     return build.metadata_batch(offset, build.feature("metadata.version", level), epoch=epoch)
 
 
-def told(items: list[Followed]) -> list[object]:
+def told(items: list[FollowedItem]) -> list[object]:
     """Records by offset and level, events as they are."""
     return [
         (item.offset, item.fields.get("featureLevel")) if isinstance(item, MetadataRecord) else item for item in items

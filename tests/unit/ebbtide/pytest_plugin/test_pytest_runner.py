@@ -72,7 +72,7 @@ def test_a_kept_cluster_is_ended_when_its_run_cannot_be_read(
     chaos, _ = FakeRunner().open_chaos({}, "4.3.1", None, settings, keep=True)
     unjudged = settings.runs / "run-1"
     owner = StuckOwner(msgspec.structs.replace(chaos._status, record=str(unjudged / "kept")))
-    monkeypatch.setattr(starting, "OwnerProcess", lambda *_arguments, **_how: owner)
+    monkeypatch.setattr(starting, "DaemonProcess", lambda *_arguments, **_how: owner)
     with pytest.raises(Failed, match="run-1"):
         CommandRunner().run_scenario("healthy", "4.3.1", settings, keep=True)
     assert owner.terminated

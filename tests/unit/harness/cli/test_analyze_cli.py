@@ -16,7 +16,7 @@ from judge_records import ELR_ON, Story, last_replica_standing
 from analysis.judging import many_records as many
 from analysis.reconcile import session as spark
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
-from ebbtide.record.verdict import Verdict, not_finished, read_verdict, write_verdict
+from ebbtide.record.verdict import Verdict, read_verdict, unfinished_verdict, write_verdict
 from harness.cli.main import main
 from harness.cli.progress import shown_progress
 
@@ -323,7 +323,7 @@ def test_runs_shows_what_is_not_known_as_a_question_mark(
     story.unknown["lost"] = "there was no final read"
     main(["analyze", str(records["predicted"])])
     capsys.readouterr()
-    write_verdict(records["contradicts"], not_finished("contradicts"))
+    write_verdict(records["contradicts"], unfinished_verdict("contradicts"))
     main(["runs", str(records["predicted"].parent)])
     out = capsys.readouterr().out
     assert re.search(r"1,000 +\? ", out)

@@ -81,7 +81,7 @@ def test_every_verb_and_every_scenario_is_told(
 
 
 def test_clusters_that_are_up_are_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("ebbtide.daemon.control.names", lambda: ["one", "other", "two"])
+    monkeypatch.setattr("ebbtide.daemon.control.cluster_names", lambda: ["one", "other", "two"])
     for words in ("cluster down o", "cluster status --cluster o", "fault --cluster o", "fault heal --cluster o"):
         assert completions(f"ebbtide {words}", monkeypatch, capsys) == ["plain,one", "plain,other"]
 

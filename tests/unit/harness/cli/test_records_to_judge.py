@@ -106,8 +106,8 @@ def test_a_scenario_may_be_called_as_it_likes(store: Path) -> None:
 def another_process(record: Path) -> Iterator[None]:
     """One that runs what the record is of, and is killed in the end."""
     hold = (
-        "import sys\nfrom pathlib import Path\nfrom ebbtide.record.files import going\n"
-        "with going(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+        "import sys\nfrom pathlib import Path\nfrom ebbtide.record.files import mark_going\n"
+        "with mark_going(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", hold, str(record)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -9,7 +9,7 @@ import pytest
 from daemon_up import Up
 from schedule_bench import Bench
 
-from ebbtide.daemon.control import ask, end, only
+from ebbtide.daemon.control import ask, end, find_cluster
 from ebbtide.daemon.messages import CreateTopic, Fire
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.scenario.model import StepSpec, TopicSpec, Trigger
@@ -106,7 +106,7 @@ def test_a_cut_says_which_sides_and_stands_in_the_status_until_it_is_healed(
     assert main(["cluster", "status"]) == 0
     assert "  broken:   partition broker-1 | broker-2, clients\n" in capsys.readouterr().out
     up.session.entries[0] = msgspec.structs.replace(up.session.entries[0], healed_ns=3)
-    assert only("one").broken == ()
+    assert find_cluster("one").broken == ()
 
 
 @pytest.mark.parametrize(
