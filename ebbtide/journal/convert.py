@@ -1,4 +1,4 @@
-"""Converts journals into the record's tables sends, polls, watermarks and described.
+"""Converts journals into the tables sends, polls, watermarks and described.
 
 It also writes clients/. It works on whatever a run left behind, also after a killed harness. A table appears whole or
 not at all, its journal is removed only after that, and converting again changes nothing. The bytes of a torn tail are

@@ -88,7 +88,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def log_append_time(self) -> bool:
-        """Whether the broker's clock stamped the batch; every record then has the max timestamp."""
+        """Whether the broker set the timestamps; each record then has the max timestamp."""
         return bool(self.attributes & _LOG_APPEND_TIME)
 
     def crc_matches(self) -> bool:

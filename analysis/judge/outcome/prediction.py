@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ebbtide.record.manifest import Manifest
-from ebbtide.record.predicted import APART, fitting, ruled_out
+from ebbtide.record.predicted import APART, findings_ruled_out, fitting_prediction
 from ebbtide.scenario.facts import unexercised
 from ebbtide.scenario.model import LossExpectation, Prediction, Scenario
 
@@ -49,7 +49,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare(scenario: Scenario, manifest: Manifest, seen: ObservedRun) -> Comparison:
     """Compare what was seen with the prediction that fits the run."""
-    prediction = fitting(scenario, manifest)
+    prediction = fitting_prediction(scenario, manifest)
     if prediction is None:
         features = ", ".join(f"{name}={level}" for name, level in sorted(manifest.features.items())) or "unknown"
         why = (
@@ -65,7 +65,7 @@ def compare(scenario: Scenario, manifest: Manifest, seen: ObservedRun) -> Compar
     _compare_regressions(prediction, seen, broken, open_)
     _compare_elr(prediction, seen, unless_faulty, open_)
     _compare_facts(prediction, seen, open_)
-    broken += ruled_out(prediction, facts=seen.facts, kinds=seen.kinds).values()
+    broken += findings_ruled_out(prediction, facts=seen.facts, kinds=seen.kinds).values()
     if prediction.anomalies == "none":
         open_ += [
             f"predicted no anomaly, but {kind} could not be decided: {why}"
