@@ -71,7 +71,7 @@ def resume(runtime: Runtime, node_id: int) -> Effect:
         )
     except WaitExpired:
         return unproven(f"pid {pid} does not run, its state is {state_of(pid)}", pid=pid, state=state_of(pid))
-    return proven(pid=pid, state=state_of(pid), cpu_ns_since=cpu_ns_since(pid, before))
+    return proven(pid=pid, state=state_of(pid), ran_ns=cpu_ns_since(pid, before))
 
 
 def start(runtime: Runtime, node_id: int) -> Effect:

@@ -1,1 +1,1 @@
-"""How a command speaks to the process that owns a cluster."""
+"""How a command talks to the daemon, the process that owns a cluster by hand."""

@@ -1,4 +1,7 @@
-"""What is said over a cluster's control socket: one request and one reply a connection, each a line of JSON."""
+"""The messages on a cluster's control socket.
+
+Each connection carries one request and one reply, each a line of JSON.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,15 @@ from ebbtide.scenario.model import StepSpec, TopicSpec
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster that is up. `record`: its run's folder; `nodes`: name to state; `partitions`: a line each, and so
-    `broken`, the faults of connections and volumes that last.
+    """The status of a cluster that is up.
 
-    `namespace` is the clients' network namespace as the owner sees it, whose powers are `powers`. `scenario` is
-    empty for a plain cluster. `kept`: its run is over, and the cluster was left up.
+    - `record`: the folder of its run.
+    - `nodes`: name to state.
+    - `partitions`: one line each.
+    - `broken`: one line for each lasting fault of connections and volumes.
+    - `namespace`: the clients' network namespace as the daemon sees it; `powers` are the daemon's privileges.
+    - `scenario`: empty for a plain cluster.
+    - `kept`: its run is over, and the cluster was left up.
     """
 
     name: str
@@ -36,11 +43,11 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskStatus(msgspec.Struct, frozen=True, kw_only=True, tag="status"):
-    """How the cluster is."""
+    """Ask for the cluster's status."""
 
 
 class Fire(msgspec.Struct, frozen=True, kw_only=True, tag="fire"):
-    """Carry a step out; answered once it has been, or has not."""
+    """Carry out a step; answered once it has been carried out, or has failed."""
 
     step: StepSpec
 
@@ -53,7 +60,10 @@ class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, tag="create-topic")
 
 
 class Down(msgspec.Struct, frozen=True, kw_only=True, tag="down"):
-    """End the cluster. Not answered: the connection closes when nothing is left of it."""
+    """End the cluster.
+
+    There is no answer: the connection closes when nothing is left of the cluster.
+    """
 
 
 Request = AskStatus | Fire | CreateTopic | Down
@@ -71,7 +81,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, error: EbbtideError) -> Refusal:
-        """`error`, with several problems in its first line where it has them."""
+        """Return the refusal for `error`; several problems are kept in its first line."""
         heading, _, rest = error.render().partition("\n")
         usage = error.exit_code is ExitCode.USAGE
         if getattr(error, "problems", None):
@@ -81,13 +91,13 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def error(self) -> EbbtideError:
-        """To be raised here."""
+        """Return the error, to be raised in this process."""
         kind = UsageError if self.usage else HarnessError
         return kind(self.what, where=self.where, got=self.got, allowed=self.allowed, next=self.next)
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`refusal` or what was asked for; `status` is there unless it was refused."""
+    """A `refusal`, or the answer; `status` is set unless the request was refused."""
 
     status: ClusterStatus | None = None
     step: StepEntry | None = None

@@ -1,4 +1,7 @@
-"""Starts the owner of a cluster as a process of its own, which outlives the command or ends with it."""
+"""Starts the daemon of a cluster as a process of its own.
+
+It outlives the command, or ends with it.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,23 @@ from ebbtide.errors import ExitCode, HarnessError
 from ebbtide.waiting import wait_until
 
 UP_TIMEOUT_S = 900.0
-"""Long enough to fetch a release, or to build an image of it."""
+"""Long enough to fetch a release, or to build its image."""
 END_TIMEOUT_S = 120.0
 _TAIL_LINES = 15
 _ERROR = "error: "
 
 
 class DaemonEnded(HarnessError):
-    """The owner ended before its cluster was up, or without having been told to; `code` is its exit code.
+    """The daemon ended before its cluster was up, or without being asked.
 
-    Its own error is told, if it had one, else the end of its log.
+    `code` is its exit code. The message is the daemon's own error if it had one, else the end of its log.
     """
 
     def __init__(self, code: int, log: Path) -> None:
         self.code = code
         if code == ExitCode.USAGE:
             self.exit_code = ExitCode.USAGE
-        ended, lines = f"the owner of the cluster ended with exit code {code}", _lines(log)
+        ended, lines = f"the daemon of the cluster ended with exit code {code}", _lines(log)
         error = next((at for at, line in enumerate(lines) if line.startswith(_ERROR)), None)
         if error is None:
             super().__init__(ended, where=str(log), got="\n           ".join(lines[-_TAIL_LINES:]))
@@ -39,16 +42,16 @@ class DaemonEnded(HarnessError):
 
 
 class DaemonProcess:
-    """`ebbtide ARGUMENTS`, which owns the cluster `name`, in a session of its own: Ctrl-C does not reach it.
+    """`ebbtide ARGUMENTS`, the daemon of the cluster `name`, in a session of its own.
 
-    `tied`: it ends when this process does, or `end` is called. `command`: the words that start the command; by default
-    those of this environment.
+    Ctrl-C does not reach it. `tied`: it ends when this process does, or `end` is called. `command`: the words that
+    start the command; by default those of this environment.
     """
 
     def __init__(
         self, arguments: Sequence[str], name: str, *, tied: bool, command: Sequence[str] | None = None
     ) -> None:
-        # Made as this user, so that an owner with root's powers knows whose it is.
+        # Made as this user, so that a daemon that runs as root knows the user.
         sockets_dir().mkdir(parents=True, exist_ok=True, mode=0o700)
         self.name = name
         self.log = log_of(name)
@@ -61,10 +64,10 @@ class DaemonProcess:
                 start_new_session=True,
             )
 
-    def await_up(self, told: Callable[[str], None] = lambda _: None) -> ClusterStatus:
-        """Wait until the cluster is up; `told` hears each line that the owner says.
+    def await_up(self, note: Callable[[str], None] = lambda _: None) -> ClusterStatus:
+        """Wait until the cluster is up; `note` gets each line of the daemon's log.
 
-        Raises `DaemonEnded`; on any other way out, Ctrl-C among them, the owner is ended first.
+        Raises `DaemonEnded`. On any other exception, for example Ctrl-C, the daemon is ended first.
         """
         heard = 0
 
@@ -72,7 +75,7 @@ class DaemonProcess:
             nonlocal heard
             lines = _lines(self.log)
             for line in lines[heard:]:
-                told(line)
+                note(line)
             heard = len(lines)
 
         def up() -> ClusterStatus | None:
@@ -91,39 +94,42 @@ class DaemonProcess:
         return status
 
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """Return the exit code; None while it runs."""
         return self._process.poll()
 
     def wait(self, timeout_s: float = END_TIMEOUT_S) -> int:
-        """Its exit code, once it has ended. Raises `WaitExpired`."""
+        """Wait until the daemon has ended; returns its exit code. Raises `WaitExpired`."""
         wait_until(
-            lambda: self._process.poll() is not None, awaited=f"the owner of {self.name} to end", timeout_s=timeout_s
+            lambda: self._process.poll() is not None, awaited=f"the daemon of {self.name} to end", timeout_s=timeout_s
         )
         return int(self._process.wait())
 
     def terminate(self) -> None:
-        """SIGTERM, and wait until it has undone everything."""
+        """Send SIGTERM, and wait until the daemon has undone everything."""
         if self._process.poll() is None:
             self._process.terminate()
             self.wait()
         self.let_go()
 
     def forget_log(self) -> None:
-        """Remove the log of an owner that ended well; that of another is evidence."""
+        """Remove the log of a daemon that ended well; any other log is evidence."""
         if self._process.poll() == 0:
             self.log.unlink(missing_ok=True)
 
     def let_go(self) -> None:
-        """Forget the process: a tied one ends, another goes on without us."""
+        """Release the process: a tied daemon ends, another one continues."""
         if self._process.stdin is not None:
             self._process.stdin.close()
-        # Python warns of children that are dropped while they run.
+        # Python warns about children that are dropped while they run.
         if self._process.returncode is None:
             self._process.returncode = 0
 
 
 def _lines(log: Path) -> list[str]:
-    """The whole lines of a log; none where its owner ended well, and removed it."""
+    """Return the whole lines of a log.
+
+    Empty where the daemon ended well and removed it.
+    """
     try:
         return [line.decode(errors="replace") for line in log.read_bytes().split(b"\n")[:-1]]
     except FileNotFoundError:

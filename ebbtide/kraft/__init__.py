@@ -1,1 +1,1 @@
-"""The KRaft metadata log: decode it, follow it while a controller writes it, replay it into state."""
+"""The metadata log: its records, images and snapshots, followed live or at rest."""

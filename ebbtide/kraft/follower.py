@@ -1,15 +1,15 @@
-"""Follows the metadata log of one controller on disk while the controller writes it.
+"""Follows the metadata log of a controller on disk while it is written.
 
-What may happen to the files between two polls, and what the follower makes of it:
+The files may change between two polls. The follower handles each change:
 
-- a batch is half written: it is not consumed; the next poll tries again (`tail` says what is there)
-- a segment is rolled: reading goes on in the next one
-- old segments are deleted after a snapshot: nothing is lost, they were read
-- the log is truncated, by a new controller's log or by a power loss: `LogTruncated`, then the new records.
-  Detected by the last consumed batch no longer standing where it stood; Raft's log matching property (same
-  offset and epoch, same prefix) makes one batch enough
-- the log is replaced by a snapshot further on: `SnapshotStarted`, then the snapshot's records
-- the folder vanishes (an unmounted volume): nothing, until it is back
+- A batch is half written: it is not consumed, and the next poll tries again (`tail` describes it).
+- A segment is rolled: reading continues in the next one.
+- Old segments are deleted after a snapshot: nothing is lost, since they were read.
+- The log is truncated, by a new controller's log or by a power loss: `LogTruncated`, then the new records. It is
+  detected when the last consumed batch is no longer in its place. Raft's log matching property (same offset and
+  epoch, same prefix) makes one batch enough.
+- The log is replaced by a later snapshot: `SnapshotStarted`, then the snapshot's records.
+- The folder vanishes (an unmounted volume): nothing is returned until it is back.
 
 No file stays open between polls, so that a volume can be unmounted.
 """
@@ -31,7 +31,7 @@ from ebbtide.logs.segments import segment_files
 
 
 class LogTruncated(msgspec.Struct, frozen=True, kw_only=True):
-    """Records from `end_offset` on, delivered before, are no longer in the log."""
+    """Records from `end_offset` on, returned before, are no longer in the log."""
 
     end_offset: int
     was_end_offset: int
@@ -56,7 +56,10 @@ FollowedItem = MetadataRecord | LogTruncated | SnapshotStarted | LogGap
 
 
 class BatchId(msgspec.Struct, frozen=True, gc=False):
-    """Where a consumed batch stands, and what makes it that batch. `segment` is its base offset."""
+    """The place of a consumed batch, and what identifies it.
+
+    `segment` is the base offset of its segment.
+    """
 
     segment: int
     position: int
@@ -68,31 +71,34 @@ class BatchId(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def identity(self) -> tuple[int, int, int]:
-        """The same in two logs that hold the same batch, wherever it stands in their files."""
+        """The identity of the batch, the same in any log and at any position."""
         return self.base_offset, self.epoch, self.crc
 
 
 class MetadataFollower:
-    """Reads `log_dir` (the folder `__cluster_metadata-0`) and mirrors what it read into `mirror`.
+    """Reads the folder `__cluster_metadata-0`, and mirrors what it read into `mirror`.
 
-    Usable on a log at rest as well: one `poll` reads all of it. Not safe for several threads.
+    It also works on a log at rest: one `poll` reads all of it. Not safe for several threads.
     """
 
     def __init__(self, log_dir: Path, mirror: Path | None = None) -> None:
         self.log_dir = log_dir
         self.next_offset = 0
-        """The offset of the next record to be delivered."""
+        """The offset of the next record to return."""
         self.tail: Damage | None = None
-        """What stood behind the last consumed batch at the last poll: normally null."""
+        """The damage behind the last consumed batch at the last poll; normally None."""
         self.unreadable: str | None = None
-        """Why the last poll could not read the folder: null when it could."""
+        """Why the last poll could not read the folder; None when it could."""
         self.batches: list[BatchId] = []
-        """Every batch consumed and still in the log."""
+        """Every batch that was consumed and is still in the log."""
         self._mirror = None if mirror is None else Mirror(mirror)
         self._seen: tuple[tuple[str, int, int], ...] = ()
 
     def poll(self) -> list[MetadataRecord | LogTruncated | SnapshotStarted | LogGap]:
-        """What is new since the last poll, in log order; empty when nothing is, or nothing can be read."""
+        """Return what is new since the last poll, in log order.
+
+        Empty when nothing is new, or the folder cannot be read.
+        """
         out: list[FollowedItem] = []
         self.unreadable = None
         try:
@@ -127,7 +133,7 @@ class MetadataFollower:
         self._seen = seen
 
     def _skip_to(self, to: int, out: list[FollowedItem]) -> None:
-        """Get over offsets that no segment has: by the oldest snapshot that reaches over them."""
+        """Skip offsets that no segment has, by the oldest snapshot that covers them."""
         for snapshot in snapshot_files(self.log_dir):
             if snapshot.end_offset < to:
                 continue
@@ -145,7 +151,10 @@ class MetadataFollower:
         self.next_offset = to
 
     def _read(self, base: int, path: Path, out: list[FollowedItem]) -> bool:
-        """Consume the new batches of one segment; whether its end was reached without damage."""
+        """Consume the new batches of one segment.
+
+        Returns whether its end was reached without damage.
+        """
         last = self.batches[-1] if self.batches else None
         inside = last is not None and last.segment == base
         position = last.position + last.size if last is not None and inside else 0

@@ -1,8 +1,8 @@
-"""The timeline: applies what a follower delivers, in order, and yields a row for every change.
+"""The timeline: applies the follower's items and returns a row per change.
 
-Records between Begin and EndTransaction count when the transaction ends, or never when it is aborted
-(KIP-868). A snapshot replaces the state when its footer is read. A truncation takes back what it cut off.
-What could not be replayed is counted in `skipped`, by reason, never dropped in silence.
+Records between Begin and EndTransaction count when the transaction ends, or never when it is aborted (KIP-868). A
+snapshot replaces the state when its footer is read. A truncation removes what it cut off. Records that could not be
+replayed are counted in `skipped`, by reason, and never dropped silently.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _FEATURE = "feature:"
 
 
 class MetadataImage:
-    """The cluster's state after everything applied so far; the mappings are views of this moment's state."""
+    """The cluster's state after everything applied so far.
+
+    The mappings are views of the current state.
+    """
 
     def __init__(self) -> None:
         self._applied: list[FollowedItem] = []
@@ -28,7 +31,7 @@ class MetadataImage:
 
     def _reset(self) -> None:
         self.next_offset = 0
-        """The offset after the newest record applied."""
+        """The offset after the newest applied record."""
         self._state = MetadataState()
         self._before_snapshot: MetadataState | None = None
         self._transaction: list[MetadataRecord] | None = None
@@ -54,29 +57,35 @@ class MetadataImage:
 
     @property
     def configs(self) -> Mapping[tuple[str, str], str]:
-        """Configs in force, by resource and name; what was deleted or never set is absent."""
+        """Configs in force, by resource and name.
+
+        A config that was deleted or never set is absent.
+        """
         return {key: row.value or "" for key, row in self._state.configs.items() if not key[0].startswith(_FEATURE)}
 
     @property
     def config_rows(self) -> Mapping[tuple[str, str], ConfigChange]:
-        """The row that set each config and feature level in force, by resource and name (a feature's: `level`)."""
+        """The row of each config and feature level in force, by resource and name.
+
+        The name of a feature's row is `level`.
+        """
         return MappingProxyType(self._state.configs)
 
     @property
     def controller(self) -> int | None:
-        """The active controller as of the newest leader change; null before one was read."""
+        """The active controller as of the newest leader change; None before the first."""
         return self._state.controller
 
     @property
     def skipped(self) -> Mapping[str, int]:
-        """Records that were not replayed and offsets that are missing, counted by reason."""
+        """Records that were not replayed and missing offsets, counted by reason."""
         return MappingProxyType(self._state.skipped)
 
     def apply(self, items: Iterable[FollowedItem]) -> list[Row]:
-        """Replay what `MetadataFollower.poll` returned; the rows of every change, in log order.
+        """Replay what `MetadataFollower.poll` returned; returns a row per change.
 
-        After a truncation the state is as if the records from its end offset on had never been; rows of
-        theirs that were returned before are void.
+        After a truncation the state is as if the records from its end offset on had never existed. Their rows that
+        were returned before are void.
         """
         return [row for item in items for row in self._apply(item)]
 
@@ -131,7 +140,7 @@ def _from_offset(item: FollowedItem, end_offset: int) -> bool:
 
 
 def describe(state: PartitionState) -> str:
-    """One partition state in a line: `t-0 leader 1 epoch 4 ISR [1] ELR [2]`."""
+    """Return a partition's state in a line: `t-0 leader 1 epoch 4 ISR [1] ELR [2]`."""
     leader = "none" if state.leader < 0 else str(state.leader)
     text = f"{state.topic}-{state.partition} leader {leader} epoch {state.leader_epoch} ISR {sorted(state.isr)}"
     if state.elr:

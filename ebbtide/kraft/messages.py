@@ -1,6 +1,7 @@
-"""The metadata messages that a timeline is made of, typed; field meanings as in the JSON definitions.
+"""The metadata messages that make up a timeline, as typed structs.
 
-Null in a change means unchanged, an empty list means cleared; `leader` -2 means unchanged, -1 none.
+The fields mean what the JSON definitions say. In a change, null means unchanged and an empty list means cleared;
+`leader` -2 means unchanged, -1 none.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ RECOVERY_STATE_UNCHANGED = -1
 
 
 class RegisterBrokerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """API key 0. `broker_epoch` is the offset of this very record."""
+    """API key 0: a broker's registration. `broker_epoch` is this record's own offset."""
 
     broker_id: int
     incarnation_id: str
@@ -22,27 +23,27 @@ class RegisterBrokerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="ca
 
 
 class UnregisterBrokerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """API key 1."""
+    """API key 1: the end of a registration."""
 
     broker_id: int
     broker_epoch: int
 
 
 class TopicRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """API key 2."""
+    """API key 2: a new topic."""
 
     name: str
     topic_id: str
 
 
 class RemoveTopicRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """API key 9."""
+    """API key 9: a deleted topic."""
 
     topic_id: str
 
 
 class PartitionRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """API key 3."""
+    """API key 3: the full state of a partition."""
 
     partition_id: int
     topic_id: str
@@ -59,7 +60,7 @@ class PartitionRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class PartitionChangeRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """API key 5."""
+    """API key 5: the changed fields of a partition."""
 
     partition_id: int
     topic_id: str
@@ -74,7 +75,10 @@ class PartitionChangeRecord(msgspec.Struct, frozen=True, kw_only=True, rename="c
 
 
 class ConfigRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """API key 4. `resource_type` 2 is a topic, 4 a broker (empty name: cluster default)."""
+    """API key 4: a config.
+
+    `resource_type` 2 is a topic, 4 a broker (empty name: cluster default).
+    """
 
     resource_type: int
     resource_name: str
@@ -83,21 +87,21 @@ class ConfigRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class FeatureLevelRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """API key 12."""
+    """API key 12: a finalized feature level."""
 
     name: str
     feature_level: int
 
 
 class FenceBrokerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """API keys 7 and 8 (legacy)."""
+    """API keys 7 and 8 (legacy): a broker is fenced or unfenced."""
 
     id: int
     epoch: int
 
 
 class BrokerRegistrationChangeRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """API key 17. `fenced`: 1 fence, -1 unfence, 0 unchanged."""
+    """API key 17: a changed registration. `fenced`: 1 fence, -1 unfence, 0 unchanged."""
 
     broker_id: int
     broker_epoch: int
@@ -106,7 +110,7 @@ class BrokerRegistrationChangeRecord(msgspec.Struct, frozen=True, kw_only=True, 
 
 
 class ClearElrRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """API key 28. An empty name means every topic."""
+    """API key 28: the ELR of a topic is emptied. An empty name means every topic."""
 
     topic_name: str
 
@@ -118,12 +122,12 @@ class LeaderChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Control record 3; milliseconds since the epoch."""
+    """Control record 3: the start of a snapshot; milliseconds since the epoch."""
 
     last_contained_log_timestamp: int
 
 
 class KRaftVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """Control record 5."""
+    """Control record 5: the level of kraft.version."""
 
     level: int = msgspec.field(name="kRaftVersion")

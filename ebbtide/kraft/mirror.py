@@ -1,7 +1,7 @@
-"""The copy of a metadata log that a follower leaves in the run record as it reads.
+"""The copy of a metadata log that a follower writes into the run record.
 
-Holds whole batches only, at the positions they have in the controller's files. Segments that the controller
-deletes after a snapshot stay: they are evidence. What the controller truncates is truncated here.
+It holds whole batches only, at the positions that they have in the controller's files. Segments that the controller
+deletes after a snapshot stay: they are evidence. Where the controller truncates its log, the copy is truncated too.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ebbtide.record.files import write_atomically
 
 
 class Mirror:
-    """Files of the same names under `folder`, which is made when there is something to write."""
+    """Files of the same names in `folder`, which is made at the first write."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def write(self, name: str, position: int, data: memoryview) -> None:
-        """Put a batch where it stands in the original."""
+        """Write a batch at its position in the original."""
         self._folder.mkdir(parents=True, exist_ok=True)
         target = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT, 0o644)
         try:

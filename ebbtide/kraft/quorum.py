@@ -1,6 +1,6 @@
-"""The metadata logs of a whole quorum on disk, followed together: the one that has come furthest is believed.
+"""Follows the metadata logs of a whole quorum; the most advanced log is trusted.
 
-Furthest by epoch, then by offset, as in an election: a deposed controller's tail may be longer than the log
+The most advanced by epoch, then by offset, as in an election: a deposed controller's tail may be longer than the log
 that replaced it, and never has the newer epoch.
 """
 
@@ -14,17 +14,20 @@ from ebbtide.kraft.image import MetadataImage
 
 
 class QuorumLogs:
-    """Follows every controller's log; `image` is the state by the best of them."""
+    """Follows every controller's log; `image` is the state of the most advanced log."""
 
     def __init__(self, logs: Mapping[int, Path], mirrors: Mapping[int, Path] | None = None) -> None:
-        """`logs`: controller id to its metadata log folder; `mirrors`: where the bytes that were read are kept."""
+        """`logs` maps a controller id to its metadata log folder.
+
+        `mirrors` maps it to the folder into which the bytes are copied.
+        """
         mirrors = mirrors or {}
         self._followers = {node: MetadataFollower(log, mirrors.get(node)) for node, log in logs.items()}
         self._images = {node: MetadataImage() for node in logs}
         self.image = self._images[min(logs)]
 
     def poll(self) -> MetadataImage:
-        """Read what is new on every disk; returns the image to believe."""
+        """Read what is new on every disk; returns the most advanced image."""
         for node, follower in self._followers.items():
             self._images[node].apply(follower.poll())
         self.image = self._images[max(self._followers, key=self._progress)]

@@ -1,8 +1,8 @@
 """One metadata record: the frame around a message, and KRaft's control records.
 
 Data records have a null key and the value `uvarint frame version, uvarint API key, uvarint version, message`
-(KIP-631). Control records have the key `int16 version, int16 type` and as value a message whose first field
-repeats its version (KIP-595, KIP-630, KIP-853).
+(KIP-631). Control records have the key `int16 version, int16 type` and as value a message whose first field repeats
+its version (KIP-595, KIP-630, KIP-853).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _CONTROL_KEY = struct.Struct(">hh")
 class MetadataRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One record of the metadata log or of a snapshot of it.
 
-    `name` is the definition's (`PartitionChangeRecord`), `epoch` the epoch of the controller that wrote it.
-    A record out of a snapshot carries the snapshot's last contained offset, epoch and timestamp. Where
-    `undecoded` is not null it says why, `fields` is empty, and `name` says what is known of it.
+    `name` is the definition's (`PartitionChangeRecord`), `epoch` the epoch of the controller that wrote it. A record
+    of a snapshot has the snapshot's last contained offset, epoch and timestamp. `undecoded` says why a record could
+    not be decoded: `fields` is then empty, and `name` says what is known.
     """
 
     offset: int
@@ -48,12 +48,15 @@ class MetadataRecord(msgspec.Struct, frozen=True, kw_only=True):
     undecoded: str | None = None
 
     def as_type(self, kind: type[T]) -> T:
-        """The fields as a typed message of `ebbtide.kraft.messages`."""
+        """Return the fields as a typed message of `ebbtide.kraft.messages`."""
         return msgspec.convert(self.fields, kind)
 
 
 def decode_batch(batch: Batch) -> list[MetadataRecord]:
-    """The metadata records of a batch; raises `UndecodableError` when its records cannot be told apart."""
+    """Return the metadata records of a batch.
+
+    Raises `UndecodableError` when the batch cannot be split into records.
+    """
     return [_decode(batch, record) for record in batch.records()]
 
 

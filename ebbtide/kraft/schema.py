@@ -1,9 +1,9 @@
-"""Decodes KRaft messages from Apache Kafka's own JSON definitions (the files in schemas/, release 4.4.0).
+"""Decodes KRaft messages from Apache Kafka's own JSON definitions.
 
-The definitions are cumulative: a field carries the versions that have it, so the newest set decodes the logs
-of every release from 3.3 on. Every message here is flexible from version 0, which leaves one encoding:
-compact strings and arrays, tagged fields at the end of each struct. Field names are the definitions' with a
-lower first letter, as Kafka's own JSON converters print them.
+The definitions are the files in schemas/, of release 4.4.0. They are cumulative: a field carries the versions that
+have it, so that the newest set decodes the logs of every release from 3.3 on. Every message here is flexible from
+version 0, which leaves one encoding: compact strings and arrays, and tagged fields at the end of each struct. Field
+names are the definitions' with a lower first letter, as Kafka's own JSON converters print them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _NEWEST = 32767
 
 
 class Cursor:
-    """A place in a message; every read moves it on and raises `UndecodableError` at the end."""
+    """A position in a message.
+
+    Every read moves it forward, and raises `UndecodableError` at the end.
+    """
 
     __slots__ = ("data", "position")
 
@@ -34,7 +37,7 @@ class Cursor:
         self.position = 0
 
     def read_bytes(self, size: int) -> bytes:
-        """The next `size` bytes."""
+        """Read the next `size` bytes."""
         end = self.position + size
         if size < 0 or end > len(self.data):
             raise UndecodableError(f"{size} bytes wanted at {self.position}, {len(self.data) - self.position} left")
@@ -43,7 +46,7 @@ class Cursor:
         return piece
 
     def read_uvarint(self) -> int:
-        """An unsigned varint."""
+        """Read an unsigned varint."""
         value = shift = 0
         while True:
             byte = self.read_bytes(1)[0]
@@ -71,7 +74,10 @@ class Message:
         self._readers: dict[int, Reader] = {}
 
     def decode(self, cursor: Cursor, version: int) -> dict[str, Value]:
-        """The fields of the message at `cursor`; raises `UndecodableError`, also for bytes left over."""
+        """Return the fields of the message at `cursor`.
+
+        Raises `UndecodableError`, also for bytes that are left over.
+        """
         reader = self._readers.get(version)
         if reader is None:
             if version not in self.versions:
@@ -86,7 +92,7 @@ class Message:
 
 @cache
 def messages() -> dict[str, Message]:
-    """Every bundled message, by name."""
+    """Return every bundled message, by name."""
     folder = resources.files("ebbtide.kraft") / "schemas"
     loaded = [load(file.read_text("utf-8")) for file in folder.iterdir() if file.name.endswith(".json")]
     return {message.name: message for message in loaded}
@@ -94,12 +100,12 @@ def messages() -> dict[str, Message]:
 
 @cache
 def metadata_messages() -> dict[int, Message]:
-    """The metadata records, by API key."""
+    """Return the metadata records, by API key."""
     return {message.api_key: message for message in messages().values() if isinstance(message.api_key, int)}
 
 
 def load(text: str) -> Message:
-    """A message from the text of a definition file; its `//` comment lines are dropped."""
+    """Return the message of a definition file's text; `//` comment lines are dropped."""
     return Message(json.loads("\n".join(line for line in text.splitlines() if not line.lstrip().startswith("//"))))
 
 
@@ -224,7 +230,7 @@ def _array_reader(element: Reader, nullable: bool) -> Reader:
 
 
 def uuid_text(raw: bytes) -> str:
-    """A UUID as Kafka prints it: 22 characters of URL-safe base64."""
+    """Return a UUID as Kafka prints it: 22 characters of URL-safe base64."""
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 

@@ -1,7 +1,8 @@
-"""Snapshots of the metadata log: `<end offset, 20 digits>-<epoch, 10 digits>.checkpoint` (KIP-630).
+"""Snapshots of the metadata log (KIP-630).
 
-A snapshot is a file of ordinary batches with offsets of its own, between a header and a footer control
-record. It holds the state of everything below its end offset.
+Their files are `<end offset, 20 digits>-<epoch, 10 digits>.checkpoint`. A snapshot is a file of ordinary batches with
+offsets of its own, between a header and a footer control record. It holds the state of everything below its end
+offset.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot file that was written to its end (one being written has another suffix)."""
+    """A snapshot file that was written to its end.
+
+    A snapshot that is being written has another suffix.
+    """
 
     path: Path
     end_offset: int
@@ -28,7 +32,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def snapshot_files(folder: Path) -> list[Snapshot]:
-    """The snapshots in a metadata log's folder, oldest first."""
+    """Return the snapshots in a metadata log's folder, oldest first."""
     found = [
         Snapshot(path=path, end_offset=int(match[1]), epoch=int(match[2]))
         for path in folder.iterdir()
@@ -38,10 +42,10 @@ def snapshot_files(folder: Path) -> list[Snapshot]:
 
 
 def read_snapshot(snapshot: Snapshot) -> list[MetadataRecord]:
-    """The snapshot's records, header and footer included.
+    """Return the snapshot's records, including header and footer.
 
-    Each carries the snapshot's last contained offset, epoch and log timestamp, for its offsets inside the
-    file mean nothing in the log. Raises `UndecodableError` unless the file is whole, footer included.
+    Each has the snapshot's last contained offset, epoch and log timestamp, because its offsets inside the file mean
+    nothing in the log. Raises `UndecodableError` unless the file is whole, footer included.
     """
     records: list[MetadataRecord] = []
     for item in scan_file(snapshot.path):

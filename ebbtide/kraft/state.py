@@ -1,11 +1,11 @@
-"""The cluster's state and the rule by which each metadata record changes it.
+"""The cluster's state, and the rule by which each metadata record changes it.
 
 The rules are those of the broker's own replay (`PartitionRegistration.merge`, `TopicDelta`, `ClusterDelta`):
 
-- a partition change raises the partition epoch by one, always; the leader epoch by one where a leader is
-  named, even the same one
-- clearing the ELR of a topic raises the partition epoch of those partitions only that had one
-- deleting a topic deletes its configs
+- A partition change always raises the partition epoch by one. It raises the leader epoch by one where it names a
+  leader, even the same leader.
+- Clearing the ELR of a topic raises the partition epoch of only those partitions that had an ELR.
+- Deleting a topic deletes its configs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 
 
 class MetadataState:
-    """Everything that replay remembers. Change it through `replay` only."""
+    """Everything that replay remembers. Only `replay` may change it."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, PartitionState] = {}
@@ -36,18 +36,24 @@ class MetadataState:
         self._topic_names: dict[str, str] = {}
 
     def replay(self, record: MetadataRecord) -> Sequence[Row]:
-        """Apply one record; the rows of what it changed. Records without a rule change nothing here."""
+        """Apply one record; returns a row per change.
+
+        Records without a rule change nothing here.
+        """
         rule = _RULES.get(record.name)
         return () if rule is None else rule(self, record)
 
-    def topic(self, record: MetadataRecord) -> Sequence[Row]:
-        """A topic's name, known from now on by its id."""
+    def apply_topic(self, record: MetadataRecord) -> Sequence[Row]:
+        """Remember a topic's name by its id."""
         topic = record.as_type(m.TopicRecord)
         self._topic_names[topic.topic_id] = topic.name
         return ()
 
     def remove_topic(self, record: MetadataRecord) -> Sequence[Row]:
-        """A topic and its configs are gone; there is no row for a partition that no longer is."""
+        """Remove a topic and its configs.
+
+        A partition that no longer exists has no row.
+        """
         name = self._topic_names.pop(record.as_type(m.RemoveTopicRecord).topic_id, None)
         if name is None:
             return self._skip("RemoveTopicRecord of an unknown topic")
@@ -57,8 +63,8 @@ class MetadataState:
         gone = [key for key in self.configs if key[0] == resource]
         return [self._set_config(record, *key, None) for key in gone]
 
-    def partition(self, record: MetadataRecord) -> Sequence[Row]:
-        """The full state of a partition."""
+    def apply_partition(self, record: MetadataRecord) -> Sequence[Row]:
+        """Set the full state of a partition."""
         new = record.as_type(m.PartitionRecord)
         name = self._topic_names.get(new.topic_id)
         if name is None:
@@ -82,8 +88,8 @@ class MetadataState:
         )
         return [self._store(row)]
 
-    def partition_change(self, record: MetadataRecord) -> Sequence[Row]:
-        """What changed of a partition: null fields did not."""
+    def apply_partition_change(self, record: MetadataRecord) -> Sequence[Row]:
+        """Change a partition; null fields are unchanged."""
         change = record.as_type(m.PartitionChangeRecord)
         name = self._topic_names.get(change.topic_id)
         old = None if name is None else self.partitions.get(TopicPartition(name, change.partition_id))
@@ -107,7 +113,7 @@ class MetadataState:
         return [self._store(new)]
 
     def clear_elr(self, record: MetadataRecord) -> Sequence[Row]:
-        """ELR and last known ELR of one topic, or of all, are emptied."""
+        """Empty ELR and last known ELR of one topic, or of all."""
         name = record.as_type(m.ClearElrRecord).topic_name
         had = [row for row in self.partitions.values() if name in ("", row.topic) and (row.elr or row.last_known_elr)]
         return [
@@ -120,7 +126,7 @@ class MetadataState:
         ]
 
     def register_broker(self, record: MetadataRecord) -> Sequence[Row]:
-        """A broker's registration; it is fenced unless the record says otherwise, as a snapshot's may."""
+        """Register a broker, fenced unless the record says otherwise, as a snapshot's may."""
         new = record.as_type(m.RegisterBrokerRecord)
         events = ["registered"]
         if not new.fenced:
@@ -130,12 +136,15 @@ class MetadataState:
         return [self._broker(record, new.broker_id, new.broker_epoch, new.incarnation_id, event) for event in events]
 
     def unregister_broker(self, record: MetadataRecord) -> Sequence[Row]:
-        """A registration ends."""
+        """End a registration."""
         gone = record.as_type(m.UnregisterBrokerRecord)
         return [self._known_broker(record, gone.broker_id, gone.broker_epoch, "unregistered")]
 
-    def registration_change(self, record: MetadataRecord) -> Sequence[Row]:
-        """A broker is fenced, unfenced or begins its controlled shutdown; its log dirs are no event."""
+    def apply_registration_change(self, record: MetadataRecord) -> Sequence[Row]:
+        """Fence or unfence a broker, or begin its controlled shutdown.
+
+        A change of its log dirs is not an event.
+        """
         change = record.as_type(m.BrokerRegistrationChangeRecord)
         events = []
         if change.in_controlled_shutdown == 1:
@@ -144,14 +153,14 @@ class MetadataState:
             events.append("fenced" if change.fenced == 1 else "unfenced")
         return [self._known_broker(record, change.broker_id, change.broker_epoch, event) for event in events]
 
-    def fence(self, record: MetadataRecord) -> Sequence[Row]:
-        """The records of early releases that say the same."""
+    def apply_fencing(self, record: MetadataRecord) -> Sequence[Row]:
+        """Fence or unfence a broker by the records of early releases."""
         broker = record.as_type(m.FenceBrokerRecord)
         event = "fenced" if record.name == "FenceBrokerRecord" else "unfenced"
         return [self._known_broker(record, broker.id, broker.epoch, event)]
 
-    def config(self, record: MetadataRecord) -> Sequence[Row]:
-        """A topic's, a broker's or the cluster's default config."""
+    def apply_config(self, record: MetadataRecord) -> Sequence[Row]:
+        """Set a topic's, a broker's or the cluster's default config."""
         config = record.as_type(m.ConfigRecord)
         if config.resource_type == _TOPIC_RESOURCE:
             resource = f"topic:{config.resource_name}"
@@ -161,22 +170,25 @@ class MetadataState:
             return self._skip(f"ConfigRecord of resource type {config.resource_type}")
         return [self._set_config(record, resource, config.name, config.value)]
 
-    def feature_level(self, record: MetadataRecord) -> Sequence[Row]:
-        """A finalized feature level; 0 switches a feature off."""
+    def apply_feature_level(self, record: MetadataRecord) -> Sequence[Row]:
+        """Set a finalized feature level; 0 switches a feature off."""
         feature = record.as_type(m.FeatureLevelRecord)
         return [self._set_config(record, f"feature:{feature.name}", "level", str(feature.feature_level))]
 
-    def kraft_version(self, record: MetadataRecord) -> Sequence[Row]:
-        """The one feature whose level is a control record (KIP-853)."""
+    def apply_kraft_version(self, record: MetadataRecord) -> Sequence[Row]:
+        """Set kraft.version, the only feature whose level is a control record (KIP-853)."""
         return [self._set_config(record, "feature:kraft.version", "level", str(record.as_type(m.KRaftVersion).level))]
 
-    def leader_change(self, record: MetadataRecord) -> Sequence[Row]:
-        """Which controller is active."""
+    def apply_leader_change(self, record: MetadataRecord) -> Sequence[Row]:
+        """Set the active controller."""
         self.controller = record.as_type(m.LeaderChange).leader_id
         return ()
 
     def differences(self, before: MetadataState, at: MetadataRecord) -> list[Row]:
-        """The rows that lead from `before` to this state, stamped with the place of `at`."""
+        """Return the rows that lead from `before` to this state.
+
+        They carry the offset, epoch and time of `at`.
+        """
         rows: list[Row] = []
         for partition, row in self.partitions.items():
             old = before.partitions.get(partition)
@@ -231,20 +243,20 @@ class MetadataState:
 
 
 _RULES: dict[str, Callable[[MetadataState, MetadataRecord], Sequence[Row]]] = {
-    "TopicRecord": MetadataState.topic,
+    "TopicRecord": MetadataState.apply_topic,
     "RemoveTopicRecord": MetadataState.remove_topic,
-    "PartitionRecord": MetadataState.partition,
-    "PartitionChangeRecord": MetadataState.partition_change,
+    "PartitionRecord": MetadataState.apply_partition,
+    "PartitionChangeRecord": MetadataState.apply_partition_change,
     "ClearElrRecord": MetadataState.clear_elr,
     "RegisterBrokerRecord": MetadataState.register_broker,
     "UnregisterBrokerRecord": MetadataState.unregister_broker,
-    "BrokerRegistrationChangeRecord": MetadataState.registration_change,
-    "FenceBrokerRecord": MetadataState.fence,
-    "UnfenceBrokerRecord": MetadataState.fence,
-    "ConfigRecord": MetadataState.config,
-    "FeatureLevelRecord": MetadataState.feature_level,
-    "KRaftVersionRecord": MetadataState.kraft_version,
-    "LeaderChangeMessage": MetadataState.leader_change,
+    "BrokerRegistrationChangeRecord": MetadataState.apply_registration_change,
+    "FenceBrokerRecord": MetadataState.apply_fencing,
+    "UnfenceBrokerRecord": MetadataState.apply_fencing,
+    "ConfigRecord": MetadataState.apply_config,
+    "FeatureLevelRecord": MetadataState.apply_feature_level,
+    "KRaftVersionRecord": MetadataState.apply_kraft_version,
+    "LeaderChangeMessage": MetadataState.apply_leader_change,
 }
 
 

@@ -1,4 +1,4 @@
-"""A run record for a notebook: tables as Arrow tables, manifest, steps and verdict.
+"""A run record for a notebook: its Arrow tables, manifest, steps and verdict.
 
     from ebbtide.record import open_run
 

@@ -193,7 +193,7 @@ class FakeRunner:
 
     def close(self, lease: Lease) -> None:
         if self.stuck:
-            raise WaitExpired(f"the owner of {lease.name} to end", 120, "nothing")
+            raise WaitExpired(f"the daemon of {lease.name} to end", 120, "nothing")
         if lease.name in self.open:
             self.open.remove(lease.name)
 

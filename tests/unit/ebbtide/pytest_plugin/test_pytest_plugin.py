@@ -302,7 +302,7 @@ def test_a_cluster_that_does_not_end_is_the_harness_failing(project: Project, so
     project.runner("stuck=True")
     result = project.run(source, "--ebbtide-keep-cluster")
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["the harness failed: waited 120 s for the owner of pytest-* to end; *"])
+    result.stdout.fnmatch_lines(["the harness failed: waited 120 s for the daemon of pytest-* to end; *"])
 
 
 def test_no_cluster_is_left_up_where_no_test_fails(project: Project) -> None:

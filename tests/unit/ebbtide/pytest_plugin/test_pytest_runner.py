@@ -32,7 +32,7 @@ class StuckOwner(FakeProcess):
         return self.status
 
     def wait(self) -> int:
-        raise WaitExpired("the owner of pytest-1 to end", 120, "nothing")
+        raise WaitExpired("the daemon of pytest-1 to end", 120, "nothing")
 
     def terminate(self) -> None:
         self.terminated = True
@@ -50,7 +50,7 @@ def test_an_owner_that_does_not_end_is_the_harness_failing(settings: Settings, m
     monkeypatch.setattr(control, "end", lambda _name: None)
     chaos, _ = FakeRunner().open_chaos({}, "4.3.1", None, settings, keep=False)
     lease = Lease(name="pytest-1", process=StuckOwner())  # type: ignore[arg-type]
-    with pytest.raises(Failed, match="waited 120 s for the owner of pytest-1 to end"):
+    with pytest.raises(Failed, match="waited 120 s for the daemon of pytest-1 to end"):
         CommandRunner().judge_chaos(chaos, lease)
 
 

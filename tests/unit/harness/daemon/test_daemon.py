@@ -232,7 +232,7 @@ def test_an_owner_that_ended_with_an_error_is_told_by_it(code: ExitCode, monkeyp
         starting.OwnerProcess([], "one", tied=True).await_up()
     first, got, log = caught.value.render().splitlines()
     assert (first, got) == ("no such property", "  got:     min.insync")
-    assert log.endswith(f"(the owner of the cluster ended with exit code {int(code)})")
+    assert log.endswith(f"(the daemon of the cluster ended with exit code {int(code)})")
     assert caught.value.exit_code == code
 
 
