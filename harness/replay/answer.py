@@ -9,9 +9,9 @@ import msgspec
 
 from analysis.judge.outcome.deciding import unproven_reasons
 from analysis.report.words import MEANING
-from ebbtide.record.predicted import fitting
+from ebbtide.record.predicted import fitting_prediction
 from ebbtide.record.properties import NO_COMMITTED_LOSS
-from ebbtide.record.verdict import Verdict, acked_by_brokers
+from ebbtide.record.verdict import Verdict, count_acked_by_brokers
 from ebbtide.scenario.steps.table import ADMIN_KINDS
 from harness.replay.recorded import LoadedRun
 
@@ -57,7 +57,7 @@ def answer(
     elif not lost:
         saved, why = "nothing to save", f"{kafka} lost no committed record, and none is known to be lost in the record"
     else:
-        acked = sum(acked_by_brokers(one.verdict.counts, one.verdict.coverage) for one in replays if one.verdict)
+        acked = sum(count_acked_by_brokers(one.verdict.counts, one.verdict.coverage) for one in replays if one.verdict)
         saved, why = "yes", f"{here}; {kafka} lost none of {acked:,} acked"
     return ReplayAnswer(kafka=kafka, saved=saved, why=why, clauses=clauses)
 
@@ -89,7 +89,7 @@ def _why_not_comparable(run: LoadedRun) -> str | None:
 
     Its faults met a cluster in another state, or no record was acked.
     """
-    if run.verdict is not None and not acked_by_brokers(run.verdict.counts, run.verdict.coverage):
+    if run.verdict is not None and not count_acked_by_brokers(run.verdict.counts, run.verdict.coverage):
         return "no record was acked"
     faults = [entry.index for entry in run.steps if entry.step not in _NO_FAULTS]
     for entry in run.steps:
@@ -104,7 +104,7 @@ def clause(run: LoadedRun) -> str:
     causes = sorted({one.cause for one in run.verdict.losses if one.committed}) if run.verdict is not None else []
     if causes:
         return f"{kafka}: " + "; ".join(MEANING[cause] for cause in causes)
-    prediction = fitting(run.scenario, run.manifest)
+    prediction = fitting_prediction(run.scenario, run.manifest)
     return f"{kafka}: " + (prediction.clause if prediction is not None else "the scenario predicts nothing for it")
 
 

@@ -16,9 +16,9 @@ from records import RecordBuilder
 
 from ebbtide.errors import UsageError
 from ebbtide.record import LoadedRun, open_run
-from ebbtide.record.files import going
+from ebbtide.record.files import mark_going
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA, table_files
-from ebbtide.record.verdict import not_finished, write_verdict
+from ebbtide.record.verdict import unfinished_verdict, write_verdict
 
 DOCS = ROOT / "docs"
 
@@ -65,7 +65,7 @@ def test_steps_client_events_wire_events_and_the_verdict_are_typed(real: LoadedR
     assert real.wire_events() == []
     with pytest.raises(UsageError, match="has not been judged"):
         real.verdict()
-    write_verdict(real.path, not_finished(real.manifest.run_id))
+    write_verdict(real.path, unfinished_verdict(real.manifest.run_id))
     assert real.verdict().outcome == "inconclusive"
 
 
@@ -124,7 +124,7 @@ def test_no_record_and_a_run_that_is_still_going_are_errors(tmp_path: Path) -> N
     with pytest.raises(UsageError, match="not a run record"):
         open_run(tmp_path)
     record = RecordBuilder().acked(1, at=0).write(tmp_path / "run")
-    with going(record), pytest.raises(UsageError, match="still going"):
+    with mark_going(record), pytest.raises(UsageError, match="still going"):
         open_run(record)
 
 
