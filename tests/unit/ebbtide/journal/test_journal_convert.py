@@ -203,7 +203,7 @@ def test_a_journal_stays_until_its_table_is_whole(tmp_path: Path) -> None:
     writer = _writer(tmp_path)
     writer.write([_handed(0, 3)])
     (tmp_path / "sends").write_text("in the way")
-    with pytest.raises(HarnessError, match="the journal is kept"):
+    with pytest.raises(HarnessError, match="and is kept"):
         convert_journals(tmp_path)
     assert writer.path.is_file()
 

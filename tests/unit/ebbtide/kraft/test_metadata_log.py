@@ -295,5 +295,5 @@ def test_a_partition_is_written_as_it_is_read(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["t", "t-", "-0", "t-x", "t-0.abc-delete"])
 def test_what_names_no_partition_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no topic-partition"):
+    with pytest.raises(ValueError, match="not a topic-partition"):
         TopicPartition.parse(text)

@@ -42,7 +42,7 @@ def test_what_is_no_json_is_one_clear_error(tmp_path: Path, content: bytes) -> N
 def test_a_pipe_in_the_place_of_a_clients_events_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / "clients").mkdir()
     os.mkfifo(tmp_path / "clients" / "producer-1.jsonl")
-    with pytest.raises(UsageError, match="no regular file"):
+    with pytest.raises(UsageError, match="not a regular file"):
         read_client_events(tmp_path)
 
 

@@ -15,7 +15,7 @@ from real_records import unpacked
 from records import RecordBuilder
 
 from ebbtide.errors import UsageError
-from ebbtide.record import LoadedRun, open_run
+from ebbtide.record import RecordedRun, open_run
 from ebbtide.record.files import mark_going
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA, table_files
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
@@ -24,12 +24,12 @@ DOCS = ROOT / "docs"
 
 
 @pytest.fixture
-def real(tmp_path: Path) -> LoadedRun:
+def real(tmp_path: Path) -> RecordedRun:
     return open_run(unpacked("last-replica-standing-3.9.1", tmp_path))
 
 
 def test_the_example_of_the_docs_runs_on_a_recorded_run(
-    real: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    real: RecordedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "record.md").read_text(), re.DOTALL)
     (tmp_path / "runs").mkdir()
@@ -43,7 +43,7 @@ def test_the_example_of_the_docs_runs_on_a_recorded_run(
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_each_table_has_a_method_that_returns_its_columns_and_all_its_rows(real: LoadedRun, name: str) -> None:
+def test_each_table_has_a_method_that_returns_its_columns_and_all_its_rows(real: RecordedRun, name: str) -> None:
     table = getattr(real, name)()
     assert table.schema == TABLES[name]
     assert table.num_rows == sum(pq.read_metadata(path).num_rows for path in table_files(real.path, name))
@@ -59,7 +59,7 @@ def test_what_judging_and_a_witness_leave_are_tables_too(tmp_path: Path) -> None
     assert run.tables == ("sends", "anomalies", "witness")
 
 
-def test_steps_client_events_wire_events_and_the_verdict_are_typed(real: LoadedRun) -> None:
+def test_steps_client_events_wire_events_and_the_verdict_are_typed(real: RecordedRun) -> None:
     assert [step.index for step in real.steps()] == sorted({step.index for step in real.steps()})
     assert {event.event for event in real.client_events()["consumer-0"]} <= {"assigned", "revoked", "truncation"}
     assert real.wire_events() == []

@@ -258,7 +258,7 @@ def test_a_run_id_that_is_a_path_is_refused_before_anything_is_made(
     (record / MANIFEST).write_bytes(msgspec.json.encode(manifest))
     before = sorted(tmp_path.rglob("*"))
     assert main([verb, str(record), "--runs", str(tmp_path / "in" / "runs")]) == ExitCode.USAGE
-    assert "manifest.json carries no run id" in capsys.readouterr().err
+    assert "the run id in manifest.json cannot name a folder" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -41,7 +41,7 @@ def test_the_record_of_a_plain_cluster_is_no_run(verb: str, store: Path, capsys:
     out = ["--out", str(store / "x.toml")] if verb == "shrink" else []
     assert main([verb, str(store / "by-hand"), *out]) == ExitCode.USAGE
     told = capsys.readouterr().err
-    assert "the record of a plain cluster, not of a run" in told
+    assert "this is the record of a plain cluster" in told
     assert "next:    ebbtide cluster up SCENARIO" in told
 
 
@@ -81,7 +81,7 @@ def test_a_folder_of_records_names_those_to_choose_from(
     for folder in (store, store.parent):
         assert main([*verb, str(folder)]) == ExitCode.USAGE
         told = capsys.readouterr().err
-        assert "not a run record, but a folder of records" in told
+        assert "a folder of records, and not a run record" in told
         assert f"allowed: {store / 'run-5'}, {store / 'run-4'}, " in told
         assert told.rstrip().endswith(f"and 3 more\n  next:    ebbtide runs {store}")
 
