@@ -15,7 +15,7 @@ import msgspec
 
 from cluster.host.namespaces import Namespace
 from cluster.runtime.base import Runtime
-from ebbtide.daemon.control import listening
+from ebbtide.daemon.control import open_control_socket
 from ebbtide.daemon.messages import AskStatus, ClusterStatus, CreateTopic, Down, Fire, Refusal, Reply, Request
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.kraft.image import describe
@@ -66,7 +66,7 @@ class ClusterDaemon:
 
         Raises `HarnessError` if a run that is judged failed, and `UsageError` if the name is taken.
         """
-        with listening(self._cluster.name) as server, selectors.DefaultSelector() as selector:
+        with open_control_socket(self._cluster.name) as server, selectors.DefaultSelector() as selector:
             selector.register(server, selectors.EVENT_READ)
             if self._tied_to is not None:
                 selector.register(self._tied_to, selectors.EVENT_READ)

@@ -11,7 +11,15 @@ import pytest
 from daemon_up import Notes, Up
 
 from ebbtide.daemon import control, starting
-from ebbtide.daemon.control import ask, end, listening, only, owner_pid, sockets_dir, statuses
+from ebbtide.daemon.control import (
+    ask,
+    cluster_statuses,
+    daemon_pid,
+    end,
+    find_cluster,
+    open_control_socket,
+    sockets_dir,
+)
 from ebbtide.daemon.messages import AskStatus, Fire
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.scenario.model import StepSpec, TopicSpec, Trigger
@@ -25,19 +33,19 @@ pytestmark = pytest.mark.usefixtures("no_clusters")
 
 
 def test_a_status_says_how_the_nodes_and_partitions_are(up: Up) -> None:
-    status = only(None)
+    status = find_cluster(None)
     assert (status.name, status.kafka, status.bootstrap) == ("one", "4.3.1", ("10.99.0.1:9092",))
     assert status.nodes["broker-1"] == "running, unfenced"
     assert status.partitions == ("t-0 leader 2 epoch 0 ISR [1, 2, 3]",)
     assert status.namespace == "/run/netns/ebbtide-run-1-clients"
-    assert owner_pid("one") == os.getpid()
+    assert daemon_pid("one") == os.getpid()
 
 
 def test_a_step_is_carried_out_and_its_entry_comes_back(up: Up) -> None:
     reply = ask("one", Fire(step=StepSpec(step="stop", target="leader(t-0)")))
     assert reply.step is not None
     assert (reply.step.step, reply.step.effect_ns) == ("stop", 2)
-    assert only("one").steps == 1
+    assert find_cluster("one").steps == 1
 
 
 @pytest.mark.parametrize(
@@ -60,7 +68,7 @@ def test_a_step_that_cannot_be_injected_says_why_and_the_cluster_stays(up: Up) -
     with pytest.raises(HarnessError, match="no volume") as caught:
         ask("one", Fire(step=StepSpec(step="power-loss", target="broker(1)")))
     assert caught.value.where == "broker-1"
-    assert only("one").name == "one"
+    assert find_cluster("one").name == "one"
 
 
 def test_partitions_are_spread_over_the_brokers() -> None:
@@ -77,7 +85,7 @@ def test_the_end_is_told_once_it_has_come(up: Up) -> None:
     end("one")
     up.thread.join(10)
     assert up.ended == [None]
-    assert statuses() == []
+    assert cluster_statuses() == []
 
 
 def test_the_end_of_whoever_it_is_tied_to_is_its_end(tmp_path: Path) -> None:
@@ -99,46 +107,46 @@ def test_a_run_that_fails_ends_its_owner_with_the_failure(up: Up) -> None:
 
 
 def test_a_caller_that_talks_nonsense_does_no_harm(up: Up) -> None:
-    with control._connected("one") as connection:
+    with control._open_connection("one") as connection:
         connection.sendall(b'{"type": "explode"}\n')
         assert connection.recv(1) == b""
-    assert only("one").name == "one"
+    assert find_cluster("one").name == "one"
 
 
 def test_a_name_that_is_taken_is_refused_and_a_dead_owners_is_not(up: Up) -> None:
-    with pytest.raises(UsageError, match="a cluster of this name is up"), listening("one"):
+    with pytest.raises(UsageError, match="a cluster of this name is up"), open_control_socket("one"):
         pass
     with pytest.raises(UsageError, match="a cluster of this name is up"):
-        control.new_name("one")
+        control.choose_name("one")
     end("one")
     up.thread.join(10)
     stale = sockets_dir() / "one.sock"
-    with listening("one"):
+    with open_control_socket("one"):
         left = stale.with_name("left.sock")
         os.link(stale, left)
     os.rename(left, stale)
-    assert control.names() == ["one"]
-    assert statuses() == []
-    assert control.names() == []
-    assert control.new_name(None) == "cluster-1"
-    assert control.new_name("one") == "one"
+    assert control.cluster_names() == ["one"]
+    assert cluster_statuses() == []
+    assert control.cluster_names() == []
+    assert control.choose_name(None) == "cluster-1"
+    assert control.choose_name("one") == "one"
 
 
 def test_which_cluster_is_meant_has_to_be_said_where_there_are_several(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = only(None)
-    monkeypatch.setattr(control, "statuses", lambda: [one, one])
+    one = find_cluster(None)
+    monkeypatch.setattr(control, "cluster_statuses", lambda: [one, one])
     with pytest.raises(UsageError, match="several clusters are up"):
-        only(None)
+        find_cluster(None)
     with pytest.raises(UsageError, match="no cluster of this name is up") as caught:
-        only("ohne")
+        find_cluster("ohne")
     assert caught.value.allowed == "one, one (did you mean 'one'?)"
-    monkeypatch.setattr(control, "statuses", list)
+    monkeypatch.setattr(control, "cluster_statuses", list)
     with pytest.raises(UsageError, match="no cluster is up"):
-        only(None)
+        find_cluster(None)
 
 
 def test_commands_enter_the_clients_namespace_only_and_know_the_brokers(up: Up) -> None:
-    status = only(None)
+    status = find_cluster(None)
     assert namespace_prefix(status) == ["nsenter", "--net=/run/netns/ebbtide-run-1-clients", "--"]
     assert client_environment(status)["EBBTIDE_BOOTSTRAP"] == "10.99.0.1:9092"
     words = namespace_prefix(msgspec.structs.replace(status, powers="user namespace"))
@@ -219,8 +227,8 @@ def test_a_wrong_command_line_starts_nothing(line: str, capsys: pytest.CaptureFi
 def test_an_owner_that_ends_before_its_cluster_is_up_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starting, "COMMAND", (sys.executable, "-c", "print('no room'); raise SystemExit(3)"))
     heard: list[str] = []
-    with pytest.raises(starting.OwnerEnded, match="no room") as caught:
-        starting.OwnerProcess([], "one", tied=True).await_up(heard.append)
+    with pytest.raises(starting.DaemonEnded, match="no room") as caught:
+        starting.DaemonProcess([], "one", tied=True).await_up(heard.append)
     assert (caught.value.code, heard) == (3, ["no room"])
 
 
@@ -228,8 +236,8 @@ def test_an_owner_that_ends_before_its_cluster_is_up_says_why(monkeypatch: pytes
 def test_an_owner_that_ended_with_an_error_is_told_by_it(code: ExitCode, monkeypatch: pytest.MonkeyPatch) -> None:
     script = f"print('preparing\\nerror: no such property\\n  got:     min.insync'); raise SystemExit({int(code)})"
     monkeypatch.setattr(starting, "COMMAND", (sys.executable, "-c", script))
-    with pytest.raises(starting.OwnerEnded) as caught:
-        starting.OwnerProcess([], "one", tied=True).await_up()
+    with pytest.raises(starting.DaemonEnded) as caught:
+        starting.DaemonProcess([], "one", tied=True).await_up()
     first, got, log = caught.value.render().splitlines()
     assert (first, got) == ("no such property", "  got:     min.insync")
     assert log.endswith(f"(the daemon of the cluster ended with exit code {int(code)})")
@@ -243,7 +251,7 @@ def test_an_owner_that_nobody_waits_for_any_longer_is_ended(monkeypatch: pytest.
     def interrupt(_line: str) -> None:
         raise KeyboardInterrupt
 
-    owner = starting.OwnerProcess([], "one", tied=False)
+    owner = starting.DaemonProcess([], "one", tied=False)
     with pytest.raises(KeyboardInterrupt):
         owner.await_up(interrupt)
     assert owner.exit_code() is not None
