@@ -17,7 +17,7 @@ import msgspec
 
 from analysis.evidence.report import ControllerLog, TimelineReport, manifest_or_none, node_folders, save
 from analysis.evidence.table_file import new_table
-from ebbtide.kraft.follower import Followed, LogGap, MetadataFollower
+from ebbtide.kraft.follower import FollowedItem, LogGap, MetadataFollower
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.logs.segments import METADATA_FOLDER
@@ -29,7 +29,7 @@ _TABLES: dict[str, type[Row]] = {"partitions": PartitionState, "brokers": Broker
 
 class _Log(msgspec.Struct, frozen=True):
     report: ControllerLog
-    items: list[Followed]
+    items: list[FollowedItem]
 
 
 def write_timeline(record: Path) -> TimelineReport:
@@ -107,7 +107,7 @@ def _rank(log: _Log) -> tuple[int, int, int, int]:
     return report.agreed_end_offset, -report.start_offset, report.last_epoch, report.end_offset
 
 
-def _items_before(items: Iterable[Followed], end: int) -> Iterable[Followed]:
+def _items_before(items: Iterable[FollowedItem], end: int) -> Iterable[FollowedItem]:
     for item in items:
         if isinstance(item, MetadataRecord) and item.offset >= end:
             return

@@ -52,10 +52,17 @@ from ebbtide.errors import EbbtideError, Problems
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, WITNESS_DIR, check_ended
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.properties import API_AGREES, TRANSITIONS
-from ebbtide.record.steps import StepEntry, elementary, read_steps
+from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
 from ebbtide.record.sums import forget_sums, read_sums, update_sums, write_sums
 from ebbtide.record.tables import table_files
-from ebbtide.record.verdict import Outcome, Verdict, acked_by_brokers, counts_by_kind, told_of_acks_0, write_verdict
+from ebbtide.record.verdict import (
+    Outcome,
+    Verdict,
+    acks_0_summary,
+    count_acked_by_brokers,
+    counts_by_kind,
+    write_verdict,
+)
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.write import SCENARIO
 
@@ -176,7 +183,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
             *_prediction_reasons(
                 comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}
             ),
-            observed_sentence(seen, told_of_acks_0(facts)),
+            observed_sentence(seen, acks_0_summary(facts)),
             *reasons_of(case.losses, case.regressions, case.vanished),
         ],
         counts=counts,
@@ -196,7 +203,7 @@ def _case(
     recorded: list[StepEntry] | None,
 ) -> Case:
     """Return the evidence of the run, with a cause for each loss and HW regression."""
-    steps = None if recorded is None else elementary(recorded)
+    steps = None if recorded is None else split_composed_steps(recorded)
     timeline = load_timeline(record)
     evidence = Evidence(
         record=record,
@@ -294,7 +301,7 @@ def _observed_run(case: Case, reconciliation: Reconciliation, facts: dict[str, i
         unknown_kinds=case.unknown_kinds,
         elected_from_elr=sum(one.road == "elr" for one in all_elections(timeline)) if known else None,
         facts=facts if known else {},
-        acked=acked_by_brokers(counts, facts) if counts.sends or table_files(case.record, "sends") else None,
+        acked=count_acked_by_brokers(counts, facts) if counts.sends or table_files(case.record, "sends") else None,
     )
 
 

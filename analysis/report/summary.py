@@ -18,7 +18,7 @@ from analysis.report import words
 from analysis.report.protocol import as_one_line, protocol_row
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.predicted import prediction_of
-from ebbtide.record.verdict import Loss, RecordedElection, Verdict, acked_by_brokers
+from ebbtide.record.verdict import Loss, RecordedElection, Verdict, count_acked_by_brokers
 
 _STYLE = {"as-predicted": "green", "contradicted": "bold red", "inconclusive": "yellow"}
 _CAUSES_MAX = 3
@@ -56,7 +56,7 @@ def judged_run(record: Path, verdict: Verdict, *, named: str | None = None) -> J
         record=named or str(record),
         manifest=manifest,
         verdict=verdict,
-        acked=words.send_count(record, verdict, acked_by_brokers(verdict.counts, verdict.coverage)),
+        acked=words.send_count(record, verdict, count_acked_by_brokers(verdict.counts, verdict.coverage)),
         target=words.target(record, manifest) or "unknown",
         protocol=protocol_row(verdict, prediction_of(record, manifest)),
         from_elr=from_elr,

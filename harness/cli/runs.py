@@ -110,7 +110,7 @@ def _row(folder: Path) -> _RecordRow:
     from ebbtide.errors import UsageError
     from ebbtide.record.files import is_going
     from ebbtide.record.manifest import NoRecord, is_plain_cluster, read_manifest
-    from ebbtide.record.verdict import acked_by_brokers, not_finished, read_verdict
+    from ebbtide.record.verdict import count_acked_by_brokers, read_verdict, unfinished_verdict
     from ebbtide.scenario.recorded import levels_asked
 
     size_bytes = _size(folder)
@@ -127,7 +127,7 @@ def _row(folder: Path) -> _RecordRow:
             next=f"ls {shlex.quote(str(folder))}" if isinstance(error, NoRecord) else error.next,
         )
     verdict = read_verdict(folder)
-    if verdict is not None and verdict == not_finished(manifest.run_id):
+    if verdict is not None and verdict == unfinished_verdict(manifest.run_id):
         verdict = None
     return _RecordRow(
         record=str(folder),
@@ -140,7 +140,9 @@ def _row(folder: Path) -> _RecordRow:
         status="running" if is_going(folder) else manifest.status,
         start_ns=manifest.start_ns,
         outcome=verdict.outcome if verdict else None,
-        acked=acked_by_brokers(verdict.counts, verdict.coverage) if verdict and has_sends(folder, verdict) else None,
+        acked=count_acked_by_brokers(verdict.counts, verdict.coverage)
+        if verdict and has_sends(folder, verdict)
+        else None,
         lost=count_lost(verdict) if verdict else None,
         plain=is_plain_cluster(manifest),
     )
