@@ -21,7 +21,7 @@ from cluster.wire.messages import CONTROL, Arm, Command, Release, Rule, WireEven
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError
 from ebbtide.namespaces import call_in_namespace
-from ebbtide.record.files import to_read
+from ebbtide.record.files import log_command
 from ebbtide.waiting import wait_until
 
 PORT = 39098
@@ -121,7 +121,7 @@ class Tap:
                 f"{self._child.name} ended by itself",
                 where=str(self._output.parent),
                 got=f"exit status {status}",
-                next=to_read(self._output),
+                next=log_command(self._output),
             )
 
 

@@ -107,9 +107,13 @@ def privileges(args: Args) -> PrivilegeRequest | None:
 
         return PrivilegeRequest(runtime=args.runtime, folders=(args.runs, sockets_dir()))
     if args.action == "exec":
-        from ebbtide.daemon.control import only
+        from ebbtide.daemon.control import find_cluster
 
-        return PrivilegeRequest(runtime="docker") if only(named_cluster(args)).powers == "helper container" else None
+        return (
+            PrivilegeRequest(runtime="docker")
+            if find_cluster(named_cluster(args)).powers == "helper container"
+            else None
+        )
     return None
 
 
@@ -128,15 +132,15 @@ def run(args: Args) -> ExitCode:
 
 
 def _up(args: Args) -> ExitCode:
-    from ebbtide.daemon.control import new_name
-    from ebbtide.daemon.starting import OwnerEnded, OwnerProcess
+    from ebbtide.daemon.control import choose_name
+    from ebbtide.daemon.starting import DaemonEnded, DaemonProcess
 
     _scenario(args)
-    name = new_name(args.name)
-    owner = OwnerProcess([*args.argv, "--foreground", "--name", name], name, tied=False)
+    name = choose_name(args.name)
+    owner = DaemonProcess([*args.argv, "--foreground", "--name", name], name, tied=False)
     try:
         status = owner.await_up(lambda line: print(line, flush=True))
-    except OwnerEnded as ended:
+    except DaemonEnded as ended:
         return ExitCode(ended.code) if ended.code in list(ExitCode) else ExitCode.HARNESS_FAILED
     owner.let_go()
     print()
@@ -147,12 +151,12 @@ def _up(args: Args) -> ExitCode:
 def _run_daemon(args: Args) -> ExitCode:
     from rich.console import Console
 
-    from ebbtide.daemon.control import new_name
+    from ebbtide.daemon.control import choose_name
     from harness.daemon.owned_runs import own_cluster
     from harness.runner.display import display_for
 
     scenario = _scenario(args)
-    name = new_name(args.name)
+    name = choose_name(args.name)
     runs = check_runs(wanted_of(args), scenario, scenario.kafka)
     with display_for(Console()) as display:
         (request,) = runs.requests(display, seed_or_new(args.seed))
@@ -214,9 +218,9 @@ def _scenario(args: Args) -> Scenario:
 def _status(name: str | None, *, as_json: bool) -> ExitCode:
     import msgspec
 
-    from ebbtide.daemon.control import NONE_UP, only, statuses
+    from ebbtide.daemon.control import NONE_UP, cluster_statuses, find_cluster
 
-    found = statuses() if name is None else [only(name)]
+    found = cluster_statuses() if name is None else [find_cluster(name)]
     for number, status in enumerate(found):
         if as_json:
             print(msgspec.json.encode(status).decode())
@@ -251,12 +255,12 @@ def _print_status(status: ClusterStatus) -> None:
 
 
 def _topic(args: Args) -> ExitCode:
-    from ebbtide.daemon.control import ask, only
+    from ebbtide.daemon.control import ask, find_cluster
     from ebbtide.daemon.messages import CreateTopic
     from ebbtide.scenario.model import TopicSpec
 
     spec = TopicSpec(partitions=args.partitions, replication_factor=args.replication_factor, min_isr=args.min_isr)
-    reply = ask(only(named_cluster(args)).name, CreateTopic(topic=args.topic, spec=spec))
+    reply = ask(find_cluster(named_cluster(args)).name, CreateTopic(topic=args.topic, spec=spec))
     assert reply.status is not None
     for line in reply.status.partitions:
         if line.startswith(f"{args.topic}-"):
@@ -266,14 +270,14 @@ def _topic(args: Args) -> ExitCode:
 
 def _exec(name: str | None, command: Sequence[str]) -> None:
     """Replace this process by the command."""
-    from ebbtide.daemon.control import only
+    from ebbtide.daemon.control import find_cluster
     from harness.daemon.client_place import client_environment, namespace_prefix
 
     if not command:
         raise UsageError(
             "exec needs a command", allowed="ebbtide cluster exec -- CMD", next="ebbtide cluster exec --help"
         )
-    status = only(name)
+    status = find_cluster(name)
     whole = [*namespace_prefix(status), *command]
     sys.stdout.flush()
     try:
@@ -283,9 +287,9 @@ def _exec(name: str | None, command: Sequence[str]) -> None:
 
 
 def _down(name: str | None) -> ExitCode:
-    from ebbtide.daemon.control import end, only
+    from ebbtide.daemon.control import end, find_cluster
 
-    status = only(name)
+    status = find_cluster(name)
     end(status.name)
     print(f"{status.name} is down")
     if status.scenario and not status.kept:

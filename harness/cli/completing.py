@@ -90,9 +90,9 @@ def complete_step_kinds(incomplete: str) -> list[CompletionItem[str]]:
 
 def complete_cluster(incomplete: str) -> list[CompletionItem[str]]:
     """Return the running clusters that match."""
-    from ebbtide.daemon.control import names
+    from ebbtide.daemon.control import cluster_names
 
-    return _items(names(), incomplete)
+    return _items(cluster_names(), incomplete)
 
 
 def complete_file(incomplete: str) -> list[CompletionItem[str]]:

@@ -73,11 +73,11 @@ def _add_keys(command: Command, kind: StepKind) -> None:
 
 def run(args: Args) -> ExitCode:
     """Send the step to the cluster's daemon, and print what happened."""
-    from ebbtide.daemon.control import ask, only
+    from ebbtide.daemon.control import ask, find_cluster
     from ebbtide.daemon.messages import Fire
 
     step = _read_step(args)
-    cluster = only(named_cluster(args))
+    cluster = find_cluster(named_cluster(args))
     reply = ask(cluster.name, Fire(step=step))
     assert reply.step is not None
     return _print_result(reply.step)

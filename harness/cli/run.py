@@ -70,7 +70,7 @@ def privileges(args: Args) -> PrivilegeRequest:
 
 def run(args: Args) -> ExitCode:
     """Check everything, run release by release, judge, and return the worst outcome."""
-    from ebbtide.daemon.control import new_name
+    from ebbtide.daemon.control import choose_name
     from ebbtide.scenario import catalogue
 
     scenario = with_features(catalogue.find(args.scenario), args.feature)
@@ -85,7 +85,7 @@ def run(args: Args) -> ExitCode:
         )
     if args.name is not None and not args.keep_cluster:
         raise UsageError("only a kept cluster has a name", where="--name", got=args.name, next="--keep-cluster")
-    kept_as = new_name(args.name) if args.keep_cluster else None
+    kept_as = choose_name(args.name) if args.keep_cluster else None
     runs = check_runs(wanted, scenario, releases)
     seed, drive = seed_or_new(args.seed), _drive_for(args.witness)
     if kept_as is not None:

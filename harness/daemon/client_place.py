@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from ebbtide.daemon.control import owner_pid
+from ebbtide.daemon.control import daemon_pid
 from ebbtide.daemon.messages import ClusterStatus
 from ebbtide.errors import EbbtideError
 from ebbtide.namespaces import netns_prefix
@@ -20,7 +20,7 @@ def namespace_prefix(status: ClusterStatus) -> list[str]:
     """
     if status.powers != "user namespace":
         return netns_prefix(Path(status.namespace))
-    daemon = Path("/proc", str(owner_pid(status.name)))
+    daemon = Path("/proc", str(daemon_pid(status.name)))
     namespace = daemon / "root" / status.namespace.lstrip("/")
     return ["nsenter", f"--user={daemon}/ns/user", "--preserve-credentials", f"--net={namespace}", "--"]
 
