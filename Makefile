@@ -48,7 +48,8 @@ lint: docs
 
 docs:
 	@tools/bootstrap --dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@# Not --quiet, with which --strict lets warnings pass.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: setup-dev
 	@for name in $(BENCHES); do echo "bench.$$name"; $(BIN)/python -m bench.$$name || exit; done

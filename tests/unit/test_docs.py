@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -57,15 +58,22 @@ def test_the_links_of_the_readme_lead_to_files() -> None:
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_the_site_builds_without_a_warning_and_loads_nothing_from_the_network(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"],
+def build_site(docs: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site as `make docs` does, of pages in another folder."""
+    config = docs.parent / "mkdocs.yml"
+    config.write_text((ROOT / "mkdocs.yml").read_text().replace("docs_dir: docs", f"docs_dir: {docs}"))
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", config, "--site-dir", site],
         cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_the_network(tmp_path: Path) -> None:
+    done = build_site(Path(shutil.copytree(DOCS, tmp_path / "docs")), tmp_path / "site")
     assert done.returncode == 0, done.stdout + done.stderr
     pages = list((tmp_path / "site").rglob("*.html"))
     assert len(pages) > 100
@@ -75,3 +83,13 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_the_network(tm
     assert [found for page in pages for found in loaded.findall(page.read_text())] == []
     assert not any("class=mermaid" in page.read_text() or 'class="mermaid"' in page.read_text() for page in pages)
     assert (tmp_path / "site" / "search" / "search_index.js").is_file()
+
+
+def test_broken_links_fail_the_build(tmp_path: Path) -> None:
+    docs = Path(shutil.copytree(DOCS, tmp_path / "docs"))
+    with (docs / "index.md").open("a") as page:
+        page.write("\n[A](nowhere.md), [b](verdicts.md#nowhere), [c](../Makefile).\n")
+    done = build_site(docs, tmp_path / "site")
+    assert done.returncode != 0
+    for link in ("nowhere.md", "verdicts.md#nowhere", "../Makefile"):
+        assert f"'{link}'" in done.stdout + done.stderr
