@@ -2,7 +2,7 @@
 #
 #   docker build -f compose/nightly.Dockerfile -t ebbtide/nightly .
 #
-# BASE      what to start from: anything with apt and Python 3.11 or newer to install
+# BASE      the base image: any image with apt and Python 3.11 or newer to install
 # RELEASES  the Kafka releases that the scenarios name
 ARG BASE=debian:bookworm-slim
 FROM ${BASE}
