@@ -11,7 +11,7 @@ from harness.daemon.plain_scenario import plain_scenario
 from harness.daemon.serving import ClusterDaemon, OwnedCluster
 from harness.runner.display import Display
 from harness.runner.draws import Draws
-from harness.runner.run import RunRequest, Standing, run_scenario
+from harness.runner.run import ClusterAfterRun, RunRequest, run_scenario
 from harness.runner.session import End, Session
 
 KEPT_DIR = "kept"
@@ -74,7 +74,7 @@ class KeptCluster:
         self._name = name
         self._owner: ClusterDaemon | None = None
 
-    def __call__(self, standing: Standing) -> None:
+    def __call__(self, standing: ClusterAfterRun) -> None:
         """Serve the cluster until it is told to end. Raises `UsageError` if its name is taken."""
         self._first(standing.record)
         folder = standing.record / KEPT_DIR

@@ -20,7 +20,7 @@ from ebbtide.scenario.model import Scenario, StepSpec, TopicSpec
 from ebbtide.scenario.plain import from_plain, to_plain
 from ebbtide.scenario.steps.table import CUT_KINDS, WIRE_KINDS
 from harness.replay.recorded import LoadedRun
-from harness.runner.gates import Gate, Mark, PartitionWas, Sides, marks, sides_of
+from harness.runner.gates import Gate, Mark, RecordedPartition, Sides, broker_marks, sides_of
 
 BROKER = re.compile(r"\bbroker\((\d+)\)")
 _SLACK_S = 5.0
@@ -34,7 +34,7 @@ Naming = Mapping[int, int]
 class _Moment(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the scenario's partitions and of the brokers at one time, with the replay's ids."""
 
-    partitions: dict[str, PartitionWas]
+    partitions: dict[str, RecordedPartition]
     standings: dict[int, str]
 
 
@@ -90,7 +90,9 @@ def _stretches(recorded: LoadedRun, naming: Naming, *, with_elr: bool) -> Iterat
     for entry in recorded.steps:
         if entry.fired_ns is None:
             continue
-        stretch = _Reader(recorded, naming, marks(acted, acted, alike), with_elr).stretch(before, entry, entry.fired_ns)
+        stretch = _Reader(recorded, naming, broker_marks(acted, acted, alike), with_elr).stretch(
+            before, entry, entry.fired_ns
+        )
         gate = msgspec.structs.replace(stretch.gate, acted=dict(acted), alike=alike)
         yield entry, msgspec.structs.replace(stretch, gate=gate)
         acted[entry.index] = tuple(frozenset(_rename(naming, node) for node in side) for side in sides_of(entry))
@@ -144,10 +146,10 @@ class _Reader:
             standings={_rename(self._naming, broker): how for broker, how in brokers.items()},
         )
 
-    def _shape(self, was: PartitionWas | None) -> Hashable:
+    def _shape(self, was: RecordedPartition | None) -> Hashable:
         return was.shape(self._mark) if was is not None else None
 
-    def _partition_since(self, was: PartitionWas, at_ns: int) -> int:
+    def _partition_since(self, was: RecordedPartition, at_ns: int) -> int:
         """Return the time since which the partition had this state."""
         since_ns = at_ns
         topic, _, partition = was.partition.rpartition("-")
@@ -176,11 +178,11 @@ class _Reader:
         brokers = {_rename(self._naming, node) for node in named | acted}
         return brokers | {text.partition("(")[2].rstrip(")") or text for text in texts}
 
-    def _partition_was(self, state: PartitionState) -> PartitionWas:
+    def _partition_was(self, state: PartitionState) -> RecordedPartition:
         def rename_all(brokers: tuple[int, ...]) -> tuple[int, ...]:
             return tuple(sorted(_rename(self._naming, broker) for broker in brokers))
 
-        return PartitionWas(
+        return RecordedPartition(
             partition=f"{state.topic}-{state.partition}",
             leader=_rename(self._naming, state.leader),
             isr=rename_all(state.isr),

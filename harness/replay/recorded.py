@@ -23,7 +23,7 @@ from ebbtide.record.verdict import Verdict, read_verdict, unfinished_verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
-from harness.runner.gates import standing
+from harness.runner.gates import standing_after
 
 
 class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     def brokers_at(self, at_ns: int) -> dict[int, str]:
         """Return the standing of each broker at this time, from its newest registration event."""
-        return {event.broker: standing(event.event) for event in self.timeline.brokers if event.at_ns <= at_ns}
+        return {event.broker: standing_after(event.event) for event in self.timeline.brokers if event.at_ns <= at_ns}
 
     def acked_at(self, times_ns: list[int]) -> list[int]:
         """Count the records acked until each of these times; 0 if the record has no table of sends."""

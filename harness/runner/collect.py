@@ -1,4 +1,4 @@
-"""Takes the evidence off the nodes' volumes into raw/, once nothing writes to them any more."""
+"""Copies the evidence from the nodes' volumes into raw/, after the nodes have ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.files import RAW_DIR
 
 RAW_LIMIT_BYTES = 512 * 1024 * 1024
-"""A replica whose segments are larger is left out of raw/; the manifest names it."""
+"""A replica with larger segments is left out of raw/; the manifest names it."""
 
 _METADATA_FILES = ("*.log", "*.checkpoint", "leader-epoch-checkpoint")
 _REPLICA_FILES = ("*.log", "leader-epoch-checkpoint", "partition.metadata")
@@ -23,14 +23,14 @@ _BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, "meta.properties")
 
 
 def collect_raw(runtime: Runtime, topics: Iterable[str], record: Path) -> tuple[str, ...]:
-    """Copy metadata logs, replica segments and checkpoints; returns the `broker-N/topic-P` left out for size."""
+    """Copy metadata logs, replica segments and checkpoints; returns the `broker-N/topic-P` left out as too large."""
     raw = record / RAW_DIR
     wanted = set(topics)
     omitted = []
     for node in runtime.nodes.values():
         data, target = runtime.data_dir(node.id), raw / node.name
         if node.role == "controller":
-            # The live mirror may hold a deposed leader's tail; the disk's final word replaces it.
+            # The live mirror may hold the tail of a deposed leader; the final log on disk replaces it.
             shutil.rmtree(target / METADATA_FOLDER, ignore_errors=True)
             _copy(data / METADATA_FOLDER, target / METADATA_FOLDER, _METADATA_FILES)
             continue
@@ -52,7 +52,7 @@ def _copy(source: Path, target: Path, patterns: tuple[str, ...]) -> None:
 
 
 def write_tables(record: Path, run_id: str) -> int:
-    """Turn journals and raw evidence into the record's tables; returns the bytes of journals that were torn off."""
+    """Make the record's tables from journals and raw evidence; returns the bytes of torn journal ends left out."""
     torn_bytes = convert_journals(record)
     write_timeline(record)
     write_replicas(record, value_of(run_id))

@@ -1,7 +1,6 @@
-"""Everything that is drawn from a run's seed, so that it can be printed, kept and drawn again.
+"""Draws the values that a scenario leaves open from the run's seed.
 
-A seed reproduces these values and nothing else: timing, leader elections and what the kernel wrote back are
-the machine's own.
+A seed reproduces these values and nothing else: timing, leader elections and the kernel's write-back vary.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from ebbtide.scenario.model import Scenario
 
 
 class Draws(msgspec.Struct, frozen=True, kw_only=True):
-    """`assignments`: per topic, the replicas of each partition; the first is the preferred leader."""
+    """The drawn values. `assignments`: for each topic the replicas of each partition, preferred leader first."""
 
     assignments: Mapping[str, tuple[tuple[int, ...], ...]]
 
     def lines(self) -> dict[str, str]:
-        """Each drawn value by name, as printed and as kept in the manifest."""
+        """Return each drawn value by name, as the run prints it and the manifest keeps it."""
         return {
             f"replicas of {topic}-{partition}": ", ".join(map(str, replicas))
             for topic, partitions in self.assignments.items()

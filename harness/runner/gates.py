@@ -1,18 +1,17 @@
-"""Gates: what came about in another run before a step fired there, awaited before the step fires in this one.
+"""Gates: a replay's step waits for the state that was true when the step fired in the record.
 
-A replay fires each step on the recorded state, not on clock times. A gate waits only for what waiting can bring:
+A gate waits only for what waiting can bring:
 
-- Each partition and each broker is awaited for itself, from the end of the step before on. Once it was as recorded it
-  counts, though it has gone on since: in which order two of them change is chance.
-- Brokers are told apart by what the steps did to them, and by their ids only where a step names them so: which of two
-  others left the ISR first is chance, too.
-- Records and time count from the moment at which all of it has come. When it begins to pass, nothing more is awaited.
-- Where the steps acted on other brokers than there, a recorded state may be that of a broker which exactly those steps
-  had hit; if they hit no such broker here, the state cannot come. The steps alone tell that, whatever Kafka may yet do:
-  it is not waited for.
+- It waits for each partition and each broker separately, from the end of the step before. Each counts once it was as
+  recorded, even if it has changed since: the order in which two of them change varies from run to run.
+- It distinguishes brokers by what the steps did to them, and by id only if a step names the id. Which of two other
+  brokers left the ISR first varies from run to run, too.
+- Records and time count from the moment when the whole state has come. When that state begins to pass, the gate opens.
+- A recorded state may be that of a broker that certain steps had hit. If the same steps hit no such broker here, the
+  state cannot come, whatever Kafka does, and the gate does not wait for it.
 
-Where it does not come about, the run has departed from the recorded one, which is a finding and no failure; the step
-fires, and the next gate is asked again.
+If the state does not come, the run has departed from the record. That is a finding, not a failure: the step fires,
+and the next gate waits again.
 """
 
 from __future__ import annotations
@@ -34,32 +33,34 @@ from harness.runner.triggers import Counters, Seen
 from harness.runner.view import ClusterView
 
 _STALLED_S = 6.0
-"""Without an acknowledgement for so long, no more are to be expected: a request that merely hung at a broker out of
-reach was given up and sent again meanwhile."""
+"""After so long without an acked record the gate expects no more.
+
+By then a client has given up a request that hung at an unreachable broker, and has sent it again.
+"""
 
 _AS_FENCED = "registered"
-"""A broker that has registered is fenced until it is told otherwise; which of the two is read is a matter of luck."""
+"""A registered broker is fenced until the controller unfences it; which of the two events is read is luck."""
 
 _SIDES = re.compile(r" [|>] ")
 _NODE = re.compile(r"\b(?:broker|controller)-(\d+)\b|\bclients\b")
 
 Sides = tuple[frozenset[int], ...]
-"""The nodes that a step acted on: of a cut side by side, else all in one."""
+"""The nodes that a step acted on; a cut has a set for each side, other steps have one set."""
 
 Mark = Callable[[int], Hashable]
-"""What a broker is known by; alike for brokers that nothing tells apart. -1, no broker, is itself."""
+"""Maps a broker id to its mark; interchangeable brokers have the same mark. -1, no broker, is its own mark."""
 
 
 def sides_of(entry: StepEntry) -> Sides:
-    """Whom a step acted on."""
+    """Return the nodes that a step acted on, by sides."""
     if entry.step in CUT_KINDS and entry.whom is not None:
         sides = _SIDES.split(entry.whom)
         return tuple(frozenset(int(node or CLIENTS) for node in _NODE.findall(side)) for side in sides)
     return (frozenset(entry.nodes),)
 
 
-def marks(acted: Mapping[int, Sides], steps: Iterable[int], alike: Collection[int]) -> Mark:
-    """Knows brokers by what `steps` did to them; those that are not `alike` by their ids."""
+def broker_marks(acted: Mapping[int, Sides], steps: Iterable[int], alike: Collection[int]) -> Mark:
+    """Return the marks of brokers: what `steps` did to them, or the id of a broker that is not in `alike`."""
     sides = [(step, at, side) for step in steps for at, side in enumerate(acted[step])]
 
     def mark(broker: int) -> Hashable:
@@ -70,11 +71,11 @@ def marks(acted: Mapping[int, Sides], steps: Iterable[int], alike: Collection[in
     return mark
 
 
-class PartitionWas(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition, `topic-partition`, by this run's broker ids. `leader` -1: none.
+class RecordedPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """The recorded state of one partition, `topic-partition`, with this run's broker ids; `leader` -1 is none.
 
-    `elr` None: of a release that keeps another account of who may lead. Then it is not compared, nor is the ISR where
-    there is no leader: without an ELR it keeps its last member.
+    `elr` is None if one of the two releases has no ELR. Then the ELR is not compared, nor is the ISR of a partition
+    without a leader: without an ELR, the ISR keeps its last member.
     """
 
     partition: str
@@ -84,46 +85,47 @@ class PartitionWas(msgspec.Struct, frozen=True, kw_only=True):
     recovering: bool = False
 
     def shape(self, mark: Mark) -> Hashable:
-        """What of it is compared, its brokers by their marks."""
+        """Return the compared part of the state, with marks for brokers."""
         return _shape(self, mark, with_elr=self.elr is not None)
 
-    def places(self) -> Iterator[tuple[int, ...]]:
-        """The brokers that are compared: who leads, who is in the ISR, who in the ELR."""
+    def broker_groups(self) -> Iterator[tuple[int, ...]]:
+        """Yield the compared brokers: the leader, the ISR, the ELR."""
         yield () if self.leader < 0 else (self.leader,)
         yield self.isr if self.elr is not None or self.leader >= 0 else ()
         yield self.elr or ()
 
-    def now(self, row: PartitionState | None, mark: Mark) -> Hashable:
-        """The same of what the partition is now; None: it does not exist."""
+    def shape_of(self, row: PartitionState | None, mark: Mark) -> Hashable:
+        """Return the compared part of the partition's present state; None if the partition does not exist."""
         if row is None:
             return None
         return _shape(row, mark, with_elr=self.elr is not None)
 
-    def told(self) -> str:
-        """In the words of `harness.runner.view.describe`, epochs left out."""
+    def describe(self) -> str:
+        """Describe the state in the words of `ebbtide.kraft.image.describe`, without epochs."""
         leader = "none" if self.leader < 0 else str(self.leader)
         text = f"{self.partition} leader {leader} ISR {sorted(self.isr)}"
         return text + (f" ELR {sorted(self.elr)}" if self.elr else "") + (" RECOVERING" if self.recovering else "")
 
 
-def _shape(state: PartitionWas | PartitionState, mark: Mark, *, with_elr: bool) -> Hashable:
-    def counted(brokers: Iterable[int]) -> Hashable:
+def _shape(state: RecordedPartition | PartitionState, mark: Mark, *, with_elr: bool) -> Hashable:
+    def count_marks(brokers: Iterable[int]) -> Hashable:
         return frozenset(Counter(map(mark, brokers)).items())
 
-    isr = counted(state.isr) if with_elr or state.leader >= 0 else None
-    return mark(state.leader), isr, counted(state.elr or ()) if with_elr else None, state.recovering
+    isr = count_marks(state.isr) if with_elr or state.leader >= 0 else None
+    return mark(state.leader), isr, count_marks(state.elr or ()) if with_elr else None, state.recovering
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step waits for besides its trigger, for at most `patience_s`.
+    """The state that a step waits for besides its trigger, for at most `patience_s` seconds.
 
-    `standings`: broker id to how it stood, as `standing` names it. `acked`: so many in all, or `acked_since` since the
-    state came, or as many as still come. `instead_of_trigger`: the trigger was a time, in which just this state came
-    about; `stood_s` is how long it had stood then, and `instead_s` the time. `acted`: what the steps before it did, by
-    their indexes. `alike`: brokers that no step names by id.
+    - `standings`: broker id to its standing, as `standing_after` names it.
+    - `acked`: how many records in all, or `acked_since` since the state came, or as many as still come.
+    - `instead_of_trigger`: the trigger was a time of `instead_s` in which this state came, and had lasted `stood_s`.
+    - `acted`: the nodes that each step before acted on, by step index.
+    - `alike`: the brokers that no step names by id.
     """
 
-    partitions: tuple[PartitionWas, ...] = ()
+    partitions: tuple[RecordedPartition, ...] = ()
     standings: Mapping[int, str] = {}
     acked: int = 0
     acked_since: int | None = None
@@ -135,13 +137,13 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
     alike: frozenset[int] = frozenset()
 
 
-def standing(event: str) -> str:
-    """How a broker stands after a registration event."""
+def standing_after(event: str) -> str:
+    """Return the standing of a broker after a registration event."""
     return "fenced" if event == _AS_FENCED else event
 
 
-class _Came(msgspec.Struct, frozen=True, kw_only=True):
-    """The moment at which all had come: the records acked until then, and each awaited partition as it was."""
+class _Arrival(msgspec.Struct, frozen=True, kw_only=True):
+    """The moment when the whole state had come: the records acked until then, and the shapes of its partitions."""
 
     at_s: float
     acked: int
@@ -149,7 +151,7 @@ class _Came(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateWatch:
-    """One gate, from the end of the step before until its step fires."""
+    """Watches one gate from the end of the step before until its step fires."""
 
     def __init__(self, gate: Gate, view: ClusterView, counters: Counters, before: Sequence[StepEntry] = ()) -> None:
         """`before`: the steps of this run so far."""
@@ -159,11 +161,11 @@ class GateWatch:
         acted = {entry.index: sides_of(entry) for entry in before if entry.fired_ns is not None}
         # A step that fired in one of the two only, or whose sides one of them does not tell, tells no brokers apart.
         both = [step for step, sides in gate.acted.items() if step in acted and len(sides) == len(acted[step])]
-        self._then = marks(gate.acted, both, gate.alike)
-        self._now = marks(acted, both, gate.alike)
-        # A mark comes of the steps before: no broker gets another one while the gate waits.
+        self._then = broker_marks(gate.acted, both, gate.alike)
+        self._now = broker_marks(acted, both, gate.alike)
+        # Marks depend on the steps before, so they do not change while the gate waits.
         self._marks = Counter(map(self._now, view.brokers))
-        self._never = {was.partition: lacking for was in gate.partitions if (lacking := self._lacked(was))}
+        self._never = {was.partition: lacking for was in gate.partitions if (lacking := self._missing_brokers(was))}
         self._hoped = [was for was in gate.partitions if was.partition not in self._never]
         self._awaited = list(self._hoped)
         wanted = Counter((self._then(broker), how) for broker, how in gate.standings.items())
@@ -172,19 +174,19 @@ class GateWatch:
             broker for broker, how in gate.standings.items() if (self._then(broker), how) not in self._standings
         ]
         self._began_s = time.monotonic()
-        self._came: _Came | None = None
+        self._came: _Arrival | None = None
         self._acked = -1
         self._acked_s = time.monotonic()
 
     @property
-    def departed(self) -> bool:
-        """Whether some of it cannot come in this run; `look` does not wait for that."""
+    def has_departed(self) -> bool:
+        """Whether part of the state cannot come in this run; `look` does not wait for that part."""
         return bool(self._never or self._unlike)
 
     def look(self) -> Seen:
-        """Ask once; what was seen names only what has not come yet, or cannot, and what was awaited instead."""
+        """Check the gate once; the text names only what has not come yet or cannot, and what was recorded."""
         seen = self._look()
-        return Seen(fired=seen.fired, what="; ".join([*self._told_never(), seen.what]))
+        return Seen(fired=seen.fired, what="; ".join([*self._describe_impossible(), seen.what]))
 
     def _look(self) -> Seen:
         acked = self._counters.acked()
@@ -193,40 +195,42 @@ class GateWatch:
         differing = self._differing()
         if differing:
             return Seen(fired=False, what="; ".join(differing))
-        shapes = [was.now(self._row(was), self._now) for was in self._hoped]
+        shapes = [was.shape_of(self._row(was), self._now) for was in self._hoped]
         if self._came is None:
-            self._came = _Came(at_s=time.monotonic(), acked=acked, shapes=shapes)
-        lacking = list(self._lacking(self._came, acked))
+            self._came = _Arrival(at_s=time.monotonic(), acked=acked, shapes=shapes)
+        lacking = list(self._unmet_conditions(self._came, acked))
         fired = shapes != self._came.shapes or not lacking
         return Seen(fired=fired, what=", ".join([f"{acked} acked", *(() if fired else lacking)]))
 
     def _differing(self) -> list[str]:
-        """The partitions and brokers that have not been as they were: as they are now, and were."""
-        self._awaited = [was for was in self._awaited if was.now(self._row(was), self._now) != was.shape(self._then)]
-        return [*map(self._told, self._awaited), *self._differing_standings()]
+        """Describe the partitions and brokers that have not been as recorded: their state now and the recorded one."""
+        self._awaited = [
+            was for was in self._awaited if was.shape_of(self._row(was), self._now) != was.shape(self._then)
+        ]
+        return [*map(self._describe_difference, self._awaited), *self._differing_standings()]
 
-    def _lacked(self, was: PartitionWas) -> tuple[int, ...]:
-        """The brokers of a state for which this run has too few by their marks."""
+    def _missing_brokers(self, was: RecordedPartition) -> tuple[int, ...]:
+        """Return the brokers of a recorded state for which this run has too few brokers with the same mark."""
         lacked: set[int] = set()
-        for brokers in was.places():
+        for brokers in was.broker_groups():
             wanted = Counter(map(self._then, brokers))
             lacked |= {broker for broker in brokers if wanted[self._then(broker)] > self._marks[self._then(broker)]}
         return tuple(sorted(lacked))
 
-    def _told_never(self) -> Iterator[str]:
+    def _describe_impossible(self) -> Iterator[str]:
         for was in self._gate.partitions:
             if lacked := self._never.get(was.partition):
-                yield f"{self._told(was)}, which cannot come: {_unlike(lacked)}"
+                yield f"{self._describe_difference(was)}, which cannot come: {_unlike(lacked)}"
         for broker in self._unlike:
             yield f"broker {broker} {self._gate.standings[broker]} cannot come: {_unlike([broker])}"
 
-    def _told(self, was: PartitionWas) -> str:
+    def _describe_difference(self, was: RecordedPartition) -> str:
         row = self._row(was)
         now = f"{was.partition} does not exist" if row is None else describe(row)
-        return f"{now}, not {was.told()}"
+        return f"{now}, not {was.describe()}"
 
     def _differing_standings(self) -> list[str]:
-        stand = {broker: standing(event.event) for broker, event in self._view.image.brokers.items()}
+        stand = {broker: standing_after(event.event) for broker, event in self._view.image.brokers.items()}
         now = Counter((self._now(broker), how) for broker, how in stand.items())
         for one, count in list(self._standings.items()):
             if now[one] >= count:
@@ -237,32 +241,32 @@ class GateWatch:
             if (self._then(broker), wanted) in self._standings
         ]
 
-    def _lacking(self, came: _Came, acked: int) -> Iterable[str]:
+    def _unmet_conditions(self, came: _Arrival, acked: int) -> Iterable[str]:
         gate, now_s = self._gate, time.monotonic()
         if now_s - came.at_s < gate.stood_s:
             yield f"for {now_s - came.at_s:.1f} s, not {gate.stood_s:.1f} s"
-        if self.departed and now_s - self._began_s < gate.instead_s:
-            # Nothing tells when the rest would have come: the time that it stands in for is waited out.
+        if self.has_departed and now_s - self._began_s < gate.instead_s:
+            # Nothing says when the rest would have come, so the gate waits for the whole recorded time.
             yield f"{now_s - self._began_s:.1f} s after the step before, not {gate.instead_s:.1f} s"
         since = gate.acked_since is not None and acked - came.acked >= gate.acked_since
         if not since and acked < gate.acked and now_s - self._acked_s < _STALLED_S:
             yield f"not {gate.acked}"
 
-    def _row(self, was: PartitionWas) -> PartitionState | None:
+    def _row(self, was: RecordedPartition) -> PartitionState | None:
         return self._view.partition(was.partition)
 
 
 def _unlike(brokers: Sequence[int]) -> str:
-    """Why a state of these brokers cannot come."""
+    """Say why a state of these brokers cannot come."""
     there = f"broker {brokers[0]} was" if len(brokers) == 1 else f"brokers {', '.join(map(str, brokers))} were"
     return f"in the record {there} hit by steps that hit no such broker, or too few, here"
 
 
 def state_entry(gate: Gate, *, reached: bool, waited_s: float, seen: str) -> dict[str, Any]:
-    """What steps.jsonl says of a gate: the `state` of its step."""
+    """Return the `state` that steps.jsonl keeps of a step's gate."""
     return {
         "awaited": [
-            *(was.told() for was in gate.partitions),
+            *(was.describe() for was in gate.partitions),
             *(f"broker {broker} {wanted}" for broker, wanted in gate.standings.items()),
             f"{gate.acked} acked",
         ],

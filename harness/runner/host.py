@@ -1,4 +1,4 @@
-"""What the manifest says of the machine and the client libraries, and whether there is a place for a record."""
+"""Facts of the host and the client libraries for the manifest, and checks of the folder for records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def client_versions() -> dict[str, str]:
-    """Versions of what produced and consumed, and of this harness."""
+    """Return the versions of the client libraries and of this harness."""
     versions = {"ebbtide": __version__, "python": platform.python_version()}
     for name in ("kafka-python", "pyarrow"):
         try:
@@ -47,10 +47,10 @@ def host_facts() -> dict[str, str]:
 
 
 def require_folder(folder: Path) -> Path:
-    """The nearest of `folder` and those above that exists. Raises `UsageError` where no record can be made in it."""
+    """Return `folder`, or its nearest parent that exists. Raises `UsageError` if no record can be made in it."""
     _check_path(folder.absolute())
     existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if os.path.exists(one))
-    with _records_to(existing):
+    with _record_errors(existing):
         tempfile.TemporaryFile(dir=existing).close()
     return existing
 
@@ -59,7 +59,7 @@ def _check_path(folder: Path) -> None:
     """Raise `UsageError` for a path that a node's properties cannot name: log.dirs is a list, with commas."""
     if "," in str(folder) or not is_writable(str(folder)):
         raise UsageError(
-            "Kafka cannot be told to keep its logs below this folder",
+            "Kafka cannot keep its logs below this folder: log.dirs cannot name it",
             where=repr(str(folder)),
             allowed="a path without commas and control characters",
             next="name another folder for records",
@@ -67,14 +67,14 @@ def _check_path(folder: Path) -> None:
 
 
 def make_record(record: Path) -> None:
-    """Make the folder of a record. Raises `UsageError` where it cannot be, `HarnessError` where space is short."""
+    """Make the folder of a record. Raises `UsageError` if it cannot be made, `HarnessError` if space is short."""
     _require_space(record.parent)
-    with _records_to(record.parent):
+    with _record_errors(record.parent):
         record.mkdir(parents=True)
 
 
 @contextlib.contextmanager
-def _records_to(folder: Path) -> Iterator[None]:
+def _record_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -83,10 +83,10 @@ def _records_to(folder: Path) -> Iterator[None]:
                 "the disk is full", where=str(folder), next="make room, or name another folder"
             ) from None
         raise UsageError(
-            "records cannot be made there",
+            "records cannot be made in this folder",
             where=str(folder),
             got=error.strerror,
-            allowed="a folder to write in",
+            allowed="a folder that you can write to",
             next="name another folder for records",
         ) from None
 
@@ -104,15 +104,15 @@ def _require_space(folder: Path) -> None:
         )
 
 
-def disk_is_full(error: Exception, folder: Path) -> bool:
-    """Whether `error` comes from a full disk: it says so, or the disk is.
+def is_disk_full(error: Exception, folder: Path) -> bool:
+    """Whether `error` comes from a full disk: the error says so, or the disk is full now.
 
-    A node or client that died of it says so in its own words, and a volume whose image cannot grow fails with an
-    input/output error.
+    A node or client that died of a full disk reports it in its own words, and a volume whose image cannot grow fails
+    with an input/output error.
     """
     if isinstance(error, OSError) and error.errno in _FULL:
         return True
-    # What a run that failed had taken may be free again by now.
+    # The space that the failed run used may be free again by now.
     if os.strerror(errno.ENOSPC) in str(error):
         return True
     return shutil.disk_usage(folder).free < _FULL_BYTES

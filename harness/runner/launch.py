@@ -1,4 +1,4 @@
-"""What every run of a command has in common: the runtime of each release, how power is lost, where records go."""
+"""Prepares the runs of a command: the runtime of each release, the power-loss method, the folder of records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.runner.run import RunRequest
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """The command line's words on how to run; `image` is any reference of a Docker image."""
+    """The options of the command line on how to run; `image` is a reference of a Docker image."""
 
     runs: Path = Path("runs")
     runtime: Asked = "auto"
@@ -31,15 +31,18 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything decided: makes the requests of single runs."""
+    """The decisions that all runs of a command share; makes the request of each run."""
 
     runs: Path
     runtimes: Mapping[str, Choice]
     power_loss_method: PowerLossMethod
     hold_write_back: bool
 
-    def told(self, kafka: str) -> str:
-        """How runs of a release are made, in words: runs of which they differ are other experiments."""
+    def describe_way(self, kafka: str) -> str:
+        """Describe how runs of a release are made; runs of different ways are different experiments.
+
+        The journals of shrinks keep this text: other words here make a shrink of before begin anew.
+        """
         power: str = self.power_loss_method
         if power == "fs-shutdown":
             power += ", write-back held" if self.hold_write_back else ", write-back not held"
@@ -57,7 +60,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         as_it_is: bool = False,
         gates: Mapping[int, Gate] | None = None,
     ) -> RunRequest:
-        """One run of `scenario` on `kafka`, for which this launch was prepared; the rest as in `RunRequest`."""
+        """Return the request of a run on `kafka`, for which this launch was prepared; see `RunRequest`."""
         return RunRequest(
             scenario=scenario,
             kafka=kafka,
@@ -73,7 +76,10 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> None:
-    """Everything that can be refused before anything is made. Raises `UsageError`, or `HarnessError` for the host."""
+    """Check everything that can be refused before anything is made.
+
+    Raises `UsageError`, or `HarnessError` if the host lacks something.
+    """
     from cluster.doctor import require_host
 
     require_folder(wanted.runs)
@@ -81,13 +87,13 @@ def check(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> None:
         parse_version(release)
         check_features(release, scenario.cluster)
     check_options(wanted.runtime, wanted.image, len(releases))
-    # First, since a host without volumes lacks what these steps need, too, and can do all others.
-    _need_volumes(wanted, scenario)
+    # Before the host check: a host without volumes lacks only what these steps need.
+    _refuse_without_volumes(wanted, scenario)
     require_host(step.step for step in scenario.steps)
 
 
 def prepare(wanted: Wanted, releases: Iterable[str], note: Callable[[str], None]) -> Launch:
-    """Choose a runtime for each release and fetch what is missing; `note` hears of it. Raises `EbbtideError`."""
+    """Choose a runtime for each release and fetch what is missing; reports both to `note`. Raises `EbbtideError`."""
     from cluster.jars.releases import ensure
 
     method, why_not = _power_loss_method(wanted.power_loss)
@@ -104,14 +110,14 @@ def prepare(wanted: Wanted, releases: Iterable[str], note: Callable[[str], None]
     )
 
 
-def _need_volumes(wanted: Wanted, scenario: Scenario) -> None:
+def _refuse_without_volumes(wanted: Wanted, scenario: Scenario) -> None:
     needing = sorted({step.step for step in scenario.steps} & DISK_TROUBLES)
     if not needing:
         return
     method, why_not = _power_loss_method(wanted.power_loss)
     if method == "truncate":
         raise UsageError(
-            "these steps need nodes with volumes of their own, which there are none of where power is lost by truncate",
+            "these steps need nodes with their own volumes, which a power loss by truncate does not use",
             where=scenario.name,
             got=", ".join(needing) + (f"; {why_not}" if why_not else ""),
             allowed="steps on processes, the network and the wire, requests to Kafka, power-loss and wipe-disk",
@@ -120,7 +126,7 @@ def _need_volumes(wanted: Wanted, scenario: Scenario) -> None:
 
 
 def _power_loss_method(asked: str) -> tuple[PowerLossMethod, str | None]:
-    """The method to use, and why not the real one when the host decided so. Raises `HarnessError`."""
+    """Return the power-loss method, and why the host cannot do a real power loss. Raises `HarnessError`."""
     from cluster.doctor import why_no_volumes
 
     if asked == "truncate":

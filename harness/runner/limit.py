@@ -1,7 +1,7 @@
-"""How long a run can take that does not hang: whoever waits for one longer may end it.
+"""Computes how long a run can take; a run that takes longer hangs, and can be ended.
 
-The sum of all deadlines of the run's own waits, each taken in full, and time for what has none. A run needs a small
-part of it, so that what is still under way then waits for what no deadline of its own ends.
+The limit is the sum of all deadlines of the run's waits, and time for what has no deadline. A run needs a small part
+of it, so a run that reaches the limit waits for something that none of its deadlines ends.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from harness.runner.gates import Gate
 from harness.runner.run import RunRequest
 
 _AROUND_S = 900.0
-"""Class archive, start, topics and clients, the final read, and making the record: some 6 minutes of deadlines, and
-as much again for a slow host."""
+"""Time for class archive, start, topics, clients, final read and record.
+
+Their deadlines take about 6 minutes, doubled for a slow host.
+"""
 _SETTLES = 3
-"""Waits of `settle_s`: for the nodes, the whole ISR, and producers with a count."""
+"""How many waits take up to `settle_s`: for the nodes, the full ISR, and producers with a count."""
 _ACT_S = 60.0
-"""Of a step, besides its own deadlines: a clean stop takes up to 30 s, a probe up to 10 s."""
+"""Time for a step besides its own deadlines: a clean stop takes up to 30 s, a probe up to 10 s."""
 
 
 def limit_s(request: RunRequest) -> float:
-    """Seconds from the start of its process after which a run hangs."""
+    """Return how many seconds after the start of its process a run counts as hanging."""
     scenario = request.scenario
     brokers = scenario.cluster.brokers
     steps_s = sum(_step_s(step, brokers, request.gates.get(index)) for index, step in enumerate(scenario.steps))

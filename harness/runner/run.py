@@ -1,7 +1,7 @@
-"""One run: builds the cluster, carries the steps out, reads everything at the end, leaves a run record.
+"""Runs a scenario: builds the cluster, carries out the steps, reads everything, and leaves a run record.
 
-The record is true at every moment: the manifest is written first, as interrupted, and verdict.json as not
-finished, so that a harness killed at any point leaves a record that can be judged as far as it goes.
+The record is true at every moment: the manifest first says `interrupted` and verdict.json that the run was not judged.
+A harness that is killed therefore leaves a record that can be judged as far as it goes.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_tables
 from harness.runner.display import Display
 from harness.runner.draws import draw
 from harness.runner.gates import Gate
-from harness.runner.host import client_versions, disk_is_full, host_facts, make_record
+from harness.runner.host import client_versions, host_facts, is_disk_full, make_record
 from harness.runner.session import Session
 from workloads.config import FINAL_CONSUMER
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One scenario on one Kafka release; the record is made in `runs`.
+    """One scenario to run on one Kafka release; the record is made in `runs`.
 
-    `hold_write_back` false lets the kernel save what a power loss should take, as `--keep-write-back` asks for.
-    `replay_of`: the run id whose schedule this is, and per step the `gates` it waits for. `as_it_is`: the scenario is
-    that of a record, no file that a person could mend; a property that Kafka ignores is noted, and ends nothing.
+    - `hold_write_back` false lets the kernel write back what a power loss should take, as `--keep-write-back` asks for.
+    - `replay_of` is the id of the run whose schedule this is; `gates` are the gates of its steps, by index.
+    - `as_it_is`: the scenario is that of a record, which nobody can correct. A property that Kafka ignores is then a
+      note, not an error.
     """
 
     scenario: Scenario
@@ -61,12 +62,12 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_seed() -> int:
-    """A seed that nobody chose."""
+    """Return a random seed."""
     return secrets.randbelow(2**31)
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster that stands after its run: the run's record is complete, the nodes go on."""
+class ClusterAfterRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster that is still up after its run; the run's record is complete."""
 
     record: Path
     run_id: str
@@ -78,16 +79,18 @@ def run_scenario(
     request: RunRequest,
     display: Display,
     drive: Callable[[Session], None] = Session.carry_out,
-    hold: Callable[[Standing], None] | None = None,
+    hold: Callable[[ClusterAfterRun], None] | None = None,
     ending: Callable[[], None] = lambda: None,
 ) -> Path:
-    """Run, and return the record's folder, not yet judged.
+    """Run a scenario; returns the folder of its record, which is not yet judged.
 
-    `drive` takes the session from `open` to `finish`. `hold` is given the cluster once the record is complete;
-    the cluster ends when it returns. `ending` is called when the live part is over and nothing is left to disturb.
-    Raises `HarnessError` when the harness or its host failed, `UsageError` for what Kafka does not take; a record that
-    was begun says so too, and what it holds can be judged. Raises `UsageError` before anything is made for a scenario
-    that could write outside of the record.
+    - `drive` takes the session from `open` to `finish`.
+    - `hold` gets the cluster when the record is complete; the cluster ends when `hold` returns.
+    - `ending` is called when the live part is over.
+
+    Raises `HarnessError` if the harness or its host failed, and `UsageError` for a setting that Kafka refuses. The
+    record keeps that failure, and can be judged as far as it goes. Raises `UsageError` before anything is made for a
+    scenario that could write outside the record.
     """
     run = _Run(request, display)
     run.carry_out(drive, hold, ending)
@@ -111,13 +114,13 @@ class _Run:
     def carry_out(
         self,
         drive: Callable[[Session], None],
-        hold: Callable[[Standing], None] | None,
+        hold: Callable[[ClusterAfterRun], None] | None,
         ending: Callable[[], None],
     ) -> None:
         if isinstance(self.request.runtime, LocalChoice):
             self._ensure_class_archive()
         self._begin_record()
-        with self._failure_is_recorded(), self._going, Ledger.open(self.run_id, self.record) as ledger:
+        with self._record_failure(), self._going, Ledger.open(self.run_id, self.record) as ledger:
             self._going.enter_context(mark_going(self.record))
             runtime = open_runtime(
                 self.request.runtime,
@@ -129,7 +132,7 @@ class _Run:
                 hold_write_back=self.request.hold_write_back,
             )
             session = Session(
-                self._as_run(),
+                self._scenario_as_run(),
                 self.draws,
                 runtime,
                 self.run_id,
@@ -146,15 +149,15 @@ class _Run:
                     ended = True
                     ending()
                 finally:
-                    # A run that was cut short is evidence too: what the nodes left is taken before they are removed.
+                    # A run that was cut short is evidence too, so its files are copied before the nodes are removed.
                     with contextlib.nullcontext() if ended else contextlib.suppress(EbbtideError, OSError):
                         self._take_evidence(session, runtime, leave_nodes=ended and hold is not None)
                 if hold is not None:
                     self._complete(session)
                     cluster = self.scenario.cluster
-                    hold(Standing(record=self.record, run_id=self.run_id, cluster=cluster, runtime=runtime))
+                    hold(ClusterAfterRun(record=self.record, run_id=self.run_id, cluster=cluster, runtime=runtime))
             finally:
-                with self._left_to_clean() if not ended else contextlib.nullcontext(), session.timed("close"):
+                with self._note_cleanup_failure() if not ended else contextlib.nullcontext(), session.timed("close"):
                     runtime.close()
             if hold is None:
                 self._complete(session)
@@ -175,7 +178,7 @@ class _Run:
         with session.timed("tables"):
             torn_bytes = write_tables(self.record, self.run_id)
         if torn_bytes:
-            self.display.note(f"{torn_bytes} bytes at the ends of journals are no whole entries and were left out")
+            self.display.note(f"left out {torn_bytes} bytes of incomplete entries at the ends of journals")
         end = session.end
         self._amend(
             status="complete",
@@ -189,18 +192,18 @@ class _Run:
         self._going.close()
         self.display.note(f"recorded in {self.record}")
 
-    def _as_run(self) -> Scenario:
+    def _scenario_as_run(self) -> Scenario:
         return msgspec.structs.replace(self.scenario, kafka=(self.request.kafka,))
 
     def _ensure_class_archive(self) -> None:
         installation = installation_of(self.request.kafka)
         if not installation.archive().is_file():
-            self.display.note(f"Kafka {self.request.kafka}: making a class archive, once, for quick starts")
+            self.display.note(f"Kafka {self.request.kafka}: making a class archive for quick starts (once)")
         ensure_class_archive(installation)
 
     @contextlib.contextmanager
-    def _left_to_clean(self) -> Iterator[None]:
-        """What could not be undone after a failure is told, and does not hide the failure."""
+    def _note_cleanup_failure(self) -> Iterator[None]:
+        """Note what could not be undone after a failure, so that it does not hide the failure."""
         try:
             yield
         except EbbtideError as error:
@@ -210,19 +213,19 @@ class _Run:
         make_record(self.record)
         write_verdict(self.record, unfinished_verdict(self.run_id))
         write_manifest(self.record, self.manifest)
-        write_atomically(self.record / SCENARIO, text_of(self._as_run()).encode())
+        write_atomically(self.record / SCENARIO, text_of(self._scenario_as_run()).encode())
         self.display.note(f"run {self.run_id}, seed {self.request.seed}")
         self.display.note(self.request.runtime.describe())
         for name, value in self.draws.lines().items():
             self.display.note(f"drawn: {name} = {value}")
 
     @contextlib.contextmanager
-    def _failure_is_recorded(self) -> Iterator[None]:
-        """Whatever ends the run early stands in the manifest, if the disk takes it, and is raised on."""
+    def _record_failure(self) -> Iterator[None]:
+        """Write the error that ends the run early into the manifest, if the disk has room, and raise it again."""
         try:
             yield
         except Exception as error:
-            full = disk_is_full(error, self.record)
+            full = is_disk_full(error, self.record)
             with contextlib.suppress(OSError):
                 self._amend(
                     status="failed", failure="the disk was full while recording" if full else str(error) or repr(error)
@@ -238,11 +241,11 @@ class _Run:
         except (KeyboardInterrupt, SystemExit):
             with contextlib.suppress(OSError):
                 self._amend(status="interrupted", failure="interrupted by a signal")
-            self.display.note(f"what was seen until then: ebbtide analyze {shlex.quote(str(self.record))}")
+            self.display.note(f"to judge the run so far: ebbtide analyze {shlex.quote(str(self.record))}")
             raise
 
     def _amend(self, **changes: Any) -> None:
-        """Replace the manifest by one that knows more."""
+        """Write the manifest again with these changes."""
         self.manifest = msgspec.structs.replace(self.manifest, **changes)
         write_manifest(self.record, self.manifest)
         update_sums(self.record, MANIFEST.__eq__)

@@ -1,4 +1,4 @@
-"""Carries the steps of a scenario out: waits for the trigger, resolves roles, injects, keeps the proof."""
+"""Carries out the steps of a scenario: waits for the trigger, resolves roles, injects, keeps the proof."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from harness.runner.view import ClusterView, RoleUnresolved
 
 
 class Schedule:
-    """The steps of one run; `entries` is what has happened, written to steps.jsonl at each change."""
+    """The steps of one run; `entries` are their results so far, written to steps.jsonl at each change."""
 
     def __init__(
         self,
@@ -40,12 +40,12 @@ class Schedule:
         counters: Counters,
         administer: Administer,
         display: Display,
-        pump: Callable[[], None],
+        poll_cluster: Callable[[], None],
         gates: Mapping[int, Gate] | None = None,
     ) -> None:
-        """`pump` is called at every look of a wait: it reads what is new and raises when a process died unasked.
+        """Every check of a wait calls `poll_cluster`, which reads what is new and raises if a process died by itself.
 
-        `gates`: per step, what it waits for besides its trigger.
+        `gates`: the state that a step waits for besides its trigger, by index.
         """
         self._steps = steps
         self._gates = dict(gates or {})
@@ -54,52 +54,52 @@ class Schedule:
         self._view = view
         self._counters = counters
         self._display = display
-        self._pump = pump
-        self._faults = Faults(runtime, view, administer, pump, record)
+        self._poll_cluster = poll_cluster
+        self._faults = Faults(runtime, view, administer, poll_cluster, record)
         self._armed: dict[int, Pending] = {}
         self._broken: dict[int, set[int]] = {}
-        """Steps whose effect lasts, by index: the nodes on which it does. Rules on the wire are in `_armed`."""
-        self.entries = [_planned(index, step) for index, step in enumerate(steps)]
+        """The nodes on which the effect of a step lasts, by the step's index; `_armed` has the wire rules."""
+        self.entries = [_planned_entry(index, step) for index, step in enumerate(steps)]
         self._write()
 
     def run(self) -> bool:
-        """Carry the steps out in order; false when one never fired that is not optional, which ends the schedule.
+        """Carry out the steps in order; returns false if a step that is not optional never fired, which ends them.
 
-        Raises `EbbtideError` when one could not be injected; its entry then says why, too.
+        Raises `EbbtideError` if a step could not be injected; its entry then says why, too.
         """
         return all(self._carry_out(index, step) for index, step in enumerate(self._steps))
 
     def add(self, step: StepSpec) -> StepEntry:
-        """Carry one more step out now; its entry says what became of it.
+        """Carry out one more step now, and return its entry.
 
-        Raises `EbbtideError` when it could not be injected; the entry then says why, too.
+        Raises `EbbtideError` if it could not be injected; the entry then says why, too.
         """
         index = len(self.entries)
         self._steps = (*self._steps, step)
-        self.entries.append(_planned(index, step))
+        self.entries.append(_planned_entry(index, step))
         self._write()
         self._carry_out(index, step)
         return self.entries[index]
 
-    def found_down(self, node: int) -> None:
-        """Take note of a node that no step stopped, so that it can be started again."""
+    def note_down(self, node: int) -> None:
+        """Note that a node is down which no step stopped, so that it can be started again."""
         self._faults.down.add(node)
 
     @property
     def down(self) -> Collection[int]:
-        """Nodes that a step stopped, or whose death it may cause."""
+        """The nodes that a step stopped, or whose death a step may cause."""
         return self._faults.down
 
     @property
     def paused(self) -> Collection[int]:
-        """Nodes that a step froze."""
+        """The nodes that a step paused."""
         return self._faults.paused
 
     @property
     def in_force(self) -> list[tuple[StepKind, int]]:
-        """The faults that last, each with a node that it is on; of a node that died by itself, a kill.
+        """The faults in force, each with a node that it is on; a node that died by itself counts as killed.
 
-        Of several kinds that come to the same for what can be done next, one stands for all.
+        Kinds that allow the same next steps are represented by one of them.
         """
         faults = self._faults
         found: list[tuple[StepKind, int]] = [("partition", CLIENTS)] if faults.network.cut else []
@@ -117,41 +117,43 @@ class Schedule:
 
     @property
     def deleted_topics(self) -> Collection[str]:
-        """Topics that a step asked to delete."""
+        """The topics that a step asked to delete."""
         return self._faults.admin.deleted_topics
 
     def restore(self) -> None:
-        """Undo what the steps left broken, so that the run can settle: rules on the wire, cuts, frozen nodes,
-        volumes, dead nodes.
+        """Heal what the steps left broken: wire rules, cuts, paused nodes, volumes, dead nodes.
 
-        What was asked of Kafka stays. Volumes come before the nodes that live on them, and a frozen node runs again
-        before it may have to end.
+        Admin requests are not undone. Volumes come before the nodes that live on them, and a paused node resumes before
+        it may have to end.
         """
         faults = self._faults
         rules = faults.wire.in_force()
         if rules:
-            self._display.note("releasing what is held on the wire")
+            self._display.note("releasing the wire rules that are left")
             faults.wire.release(rules)
             self.look_at_wire()
         if faults.network.cut:
             self._display.note("healing the cuts that are left")
-            self._undone("heal", None, faults.network.heal())
+            self._note_undone("heal", None, faults.network.heal())
         left_broken: list[tuple[StepKind, Collection[int]]] = [
             ("resume", sorted(faults.paused)),
             ("mend-disk", sorted(faults.troubled)),
         ]
         for kind, nodes in left_broken:
             for node in nodes:
-                self._undone(kind, node, faults.inject(kind, node))
+                self._note_undone(kind, node, faults.inject(kind, node))
         left = faults.to_start()
         if left:
             self._display.note(f"starting the nodes that are still down: {faults.names(left)}")
             for node in left:
-                self._undone("start", node, faults.inject("start", node))
+                self._note_undone("start", node, faults.inject("start", node))
         faults.down.clear()
 
     def look_at_wire(self) -> None:
-        """Read what the wire proxies told, and note which rules took effect. Raises `HarnessError` when one died."""
+        """Read the reports of the wire proxies, and note the rules that took effect.
+
+        Raises `HarnessError` if a proxy died.
+        """
         self._faults.wire.poll()
         for index, armed in list(self._armed.items()):
             effect, entry = armed.effect(), self.entries[index]
@@ -183,7 +185,7 @@ class Schedule:
 
     def _await(self, index: int, step: StepSpec) -> None:
         gate = self._gates.get(index)
-        # From now on: what comes about while the trigger is awaited is part of the recorded state.
+        # The gate watches from now on: a state that comes while the trigger waits is part of the recorded one.
         watch = GateWatch(gate, self._view, self._counters, self.entries[:index]) if gate is not None else None
         if step.trigger is not None and not (gate is not None and gate.instead_of_trigger):
             self._await_trigger(step, step.trigger, watch)
@@ -191,23 +193,23 @@ class Schedule:
             self._await_state(index, gate, watch)
 
     def _await_state(self, index: int, gate: Gate, watch: GateWatch) -> None:
-        """A state that does not come about keeps no step from firing, and no later one from waiting for its own."""
+        """Wait for the recorded state; if it does not come, the step fires anyway, and later gates still wait."""
         began = time.monotonic()
 
-        def reached() -> bool:
-            self._pump()
+        def is_reached() -> bool:
+            self._poll_cluster()
             return watch.look().fired
 
         try:
-            wait_until(reached, awaited="the recorded state", timeout_s=gate.patience_s)
-            came = not watch.departed
+            wait_until(is_reached, awaited="the recorded state", timeout_s=gate.patience_s)
+            came = not watch.has_departed
         except WaitExpired:
             came = False
         seen = watch.look().what
         self._change(index, state=state_entry(gate, reached=came, waited_s=time.monotonic() - began, seen=seen))
         if not came:
             kind = self._steps[index].step
-            self._display.note(f"departed before step {index} ({kind}): the recorded state did not come about: {seen}")
+            self._display.note(f"departed before step {index} ({kind}): the recorded state did not come: {seen}")
 
     def _await_trigger(self, step: StepSpec, trigger: Trigger, gate: GateWatch | None) -> None:
         watch = Watch(trigger, self._view, self._counters, self._faults.wire.held)
@@ -216,17 +218,17 @@ class Schedule:
             try:
                 return watch.look()
             except RoleUnresolved as nobody:
-                # For now: a leader may yet be elected.
+                # Not an error yet: a leader may still be elected.
                 return Seen(fired=False, what=f"{nobody.what}: {nobody.got}")
 
-        def fired() -> bool:
-            self._pump()
+        def has_fired() -> bool:
+            self._poll_cluster()
             if gate is not None:
                 gate.look()
             return look().fired
 
         wait_until(
-            fired,
+            has_fired,
             awaited=f"the trigger {text_of(trigger)}",
             timeout_s=step.deadline_s,
             last_seen=lambda: look().what,
@@ -235,41 +237,41 @@ class Schedule:
     def _fire(self, index: int, step: StepSpec, plan: Plan) -> None:
         fired_ns = time.time_ns()
         self._change(index, nodes=plan.nodes, whom=plan.told or None, fired_ns=fired_ns)
-        # Of a rule on the wire `look_at_wire` sees when it ends: not with the first release at its nodes.
+        # `look_at_wire` sees when a wire rule ends; the first release at its nodes does not end it.
         if step.step in HEALED_BY and step.step not in WIRE_KINDS:
             self._broken[index] = set(plan.nodes)
         frozen = {node: self._runtime.pid(node) for node in self._faults.paused}
         done = plan.act()
         effect = done if isinstance(done, Effect) else done.effect()
-        # What an armed rule is about may still come by: why it never did is said once the rule has ended.
+        # An armed rule may still meet a request; its entry says why it did not only after the rule has ended.
         why = effect.why if isinstance(done, Effect) else None
         self._change(index, effect_ns=effect.effect_ns, proof=effect.proof, why=why)
         for node in plan.nodes or (None,):
-            if effect.effect_ns is not None or _proven_on(effect, node):
-                self._healed(step.step, node)
+            if effect.effect_ns is not None or _has_proof_on(effect, node):
+                self._mark_healed(step.step, node)
         for node, pid in frozen.items():
             if self._runtime.pid(node) != pid:
-                # The process that was paused is there no more.
-                self._healed("resume", node)
+                # The paused process has ended.
+                self._mark_healed("resume", node)
         if step.name is not None:
             self._view.remember(step.name, plan.nodes if plan.target is None else plan.target)
         if not isinstance(done, Effect):
             self._armed[index] = done
             self._display.note(f"{step.step} {plan.told}: armed")
         else:
-            self._display.note(_told(step, plan.told, effect))
+            self._display.note(_effect_text(step, plan.told, effect))
         self.look_at_wire()
 
-    def _undone(self, healer: StepKind, node: int | None, effect: Effect) -> None:
-        """Note what a heal at the end ended; of one without proof, why it ended nothing."""
+    def _note_undone(self, healer: StepKind, node: int | None, effect: Effect) -> None:
+        """Note what a heal at the end of the run ended, or why it has no proof."""
         if effect.effect_ns is not None:
-            self._healed(healer, node)
+            self._mark_healed(healer, node)
         else:
             whom = "" if node is None else self._faults.names([node])
-            self._display.note(_without_proof(f"{healer} {whom}".rstrip(), effect))
+            self._display.note(_no_proof_text(f"{healer} {whom}".rstrip(), effect))
 
-    def _healed(self, healer: StepKind, node: int | None) -> None:
-        """Note that `healer` ended the effect of earlier steps on `node`, or everywhere."""
+    def _mark_healed(self, healer: StepKind, node: int | None) -> None:
+        """Mark the effect of earlier steps as ended by `healer` on `node`, or on all nodes."""
         now_ns = time.time_ns()
         for index, broken in list(self._broken.items()):
             entry = self.entries[index]
@@ -290,26 +292,26 @@ class Schedule:
         write_steps(self._record, self.entries)
 
 
-def _proven_on(effect: Effect, node: int | None) -> bool:
-    """Whether it has a proof on this one of its nodes, though not on all."""
+def _has_proof_on(effect: Effect, node: int | None) -> bool:
+    """Whether the effect has a proof on this node, even if not on all its nodes."""
     own = effect.proof.get("nodes", {}).get(str(node), {})
     return bool(own.get("probe") == "ok")
 
 
-def _told(step: StepSpec, whom: str, effect: Effect) -> str:
+def _effect_text(step: StepSpec, whom: str, effect: Effect) -> str:
     what = whom if step.step in ADMIN_KINDS else f"{step.step} {whom}".rstrip()
     if effect.effect_ns is None:
-        return _without_proof(what, effect, optional=step.optional is True)
+        return _no_proof_text(what, effect, optional=step.optional is True)
     lost = effect.proof.get("lost_bytes")
     return f"{what}: took effect" + (f", {lost} bytes gone" if lost is not None else "")
 
 
-def _without_proof(what: str, effect: Effect, *, optional: bool = False) -> str:
-    """`optional`: it leaves no run inconclusive."""
+def _no_proof_text(what: str, effect: Effect, *, optional: bool = False) -> str:
+    """Say that a step has no proof; an optional step does not make the run inconclusive."""
     return f"{what}: NO PROOF that it took effect{' (optional)' if optional else ''}: {effect.why}"
 
 
-def _planned(index: int, step: StepSpec) -> StepEntry:
+def _planned_entry(index: int, step: StepSpec) -> StepEntry:
     return StepEntry(
         index=index,
         step=step.step,
@@ -319,12 +321,12 @@ def _planned(index: int, step: StepSpec) -> StepEntry:
 
 
 def _parameters(step: StepSpec) -> dict[str, object]:
-    """The step's own keys as in the scenario file; kind and trigger have their own places in the entry."""
+    """Return the step's own keys as in the scenario file; the entry has kind and trigger apart."""
     return {key: value for key, value in given(step).items() if key not in ("step", "trigger") and value != []}
 
 
 def _with_losses(proof: dict[str, Any], node: int, lost: dict[str, LogLoss]) -> dict[str, Any]:
-    """The proof of a fault whose losses showed only when the volume was mounted again."""
+    """Return the proof with the losses that showed only when the volume was mounted again."""
     if not lost:
         return proof
     figures = {"lost_bytes": sum(log.lost_bytes for log in lost.values()), "logs": msgspec.to_builtins(lost)}

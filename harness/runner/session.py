@@ -1,4 +1,4 @@
-"""The live part of a run: from the first namespace to the final read, with everything watched meanwhile."""
+"""The live part of a run: from the first namespace to the final read, with the cluster polled throughout."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from faults.wire import tapped
 from harness.runner.display import Display, RunState
 from harness.runner.draws import Draws
 from harness.runner.gates import Gate
-from harness.runner.given import given_properties, ignored
+from harness.runner.property_check import properties_to_check, unknown_properties_error
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
 from workloads.group import Workload
@@ -39,16 +39,16 @@ CHECKPOINT_TIMEOUT_S = 8.0
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
-    """How the live part ended: the final read, or why there is none."""
+    """How the live part ended: the offsets of the final read, or why there was none."""
 
     final_offsets: dict[str, FinalOffsets] = {}
     why_no_final_read: str | None = None
 
 
 class Session:
-    """One cluster's life under one scenario. `close` ends clients and nodes, however far it came.
+    """One cluster and its clients during one scenario; `close` ends both at any point.
 
-    A run goes from `open` (or `join`) over steps to `finish`; `carry_out` is all of it, with the scenario's own steps.
+    A run calls `open` (or `join`), then steps, then `finish`; `carry_out` does all of it with the scenario's own steps.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Session:
             {node.id: record / RAW_DIR / node.name / METADATA_FOLDER for node in controllers},
             self._brokers,
         )
-        given = given_properties(scenario, runtime.nodes.values())
+        given = properties_to_check(scenario, runtime.nodes.values())
         self._unasked = given.unasked
         self._as_it_is = as_it_is
         self._workload = Workload(
@@ -100,7 +100,7 @@ class Session:
             counters=self._workload,
             administer=self._workload.administer,
             display=display,
-            pump=self.watch,
+            poll_cluster=self.watch,
             gates=gates,
         )
         self._up = False
@@ -109,42 +109,45 @@ class Session:
 
     @property
     def view(self) -> ClusterView:
-        """What is known of the cluster as of the last `watch`."""
+        """The cluster's state as of the last `watch`."""
         return self._view
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario, with the steps that were added to it."""
+        """The scenario, with the steps that `fire` added."""
         return self._scenario
 
     @property
     def entries(self) -> Sequence[StepEntry]:
-        """What became of each step so far."""
+        """The entries of steps.jsonl so far."""
         return self._schedule.entries
 
     @property
     def in_force(self) -> Sequence[tuple[StepKind, int]]:
-        """The faults that last, as `Schedule.in_force` has them."""
+        """The faults in force, as `Schedule.in_force` returns them."""
         return self._schedule.in_force
 
     @property
     def features(self) -> Mapping[str, int]:
-        """Finalized feature levels as last seen."""
+        """The finalized feature levels as of the last `watch`."""
         return self._view.image.features
 
     @property
     def client_settings(self) -> dict[str, str]:
-        """What each client of the scenario runs with, by name."""
+        """The settings of each client, by name."""
         return self._workload.settings()
 
     def carry_out(self) -> None:
-        """Raises `HarnessError` when the harness, a client or a node failed without having been told to."""
+        """Open the cluster, carry out the scenario's steps, and finish.
+
+        Raises `HarnessError` if the harness, a client or a node failed by itself.
+        """
         self.open()
         self.run_steps()
         self.finish()
 
     def run_steps(self) -> bool:
-        """Carry out the scenario's own steps; false when one never fired, which ends them.
+        """Carry out the scenario's own steps; returns false if a step never fired, which ends the schedule.
 
         Raises as `carry_out` does.
         """
@@ -152,9 +155,9 @@ class Session:
             return self._schedule.run()
 
     def open(self, *, tap_all: bool = False) -> None:
-        """Start the cluster and its clients; `tap_all`: a proxy for every node, whatever the steps.
+        """Start the cluster and its clients; `tap_all` gives every node a wire proxy, whatever the steps.
 
-        Raises `HarnessError`, or `UsageError` for a property that Kafka does not take.
+        Raises `HarnessError`, or `UsageError` for a property that Kafka refuses.
         """
         with self.timed("prepare"):
             nodes = self.runtime.nodes
@@ -167,7 +170,7 @@ class Session:
         self.join()
 
     def join(self) -> None:
-        """Start the clients on a cluster that is up; `ignored` then has the properties without effect.
+        """Start the clients on a cluster that is up; `ignored` then names the properties that Kafka ignores.
 
         Raises as `open` does.
         """
@@ -175,25 +178,25 @@ class Session:
         with self.timed("start clients"):
             if unknown := self._workload.create_topics():
                 if not self._as_it_is:
-                    raise ignored(unknown)
+                    raise unknown_properties_error(unknown)
                 self.ignored = tuple(f"{one.table}.{one.name}" for one in unknown)
-                self._display.note(ignored(unknown).what)
+                self._display.note(unknown_properties_error(unknown).what)
             for sentence in self._unasked:
                 self._display.note(sentence)
             if self._scenario.topics:
                 self._workload.start()
 
     def fire(self, step: StepSpec) -> StepEntry:
-        """Carry one more step out now, and add it to the record's scenario; its entry says what became of it.
+        """Carry out one more step now, add it to the record's scenario, and return its entry.
 
-        Raises `EbbtideError` when it could not be injected, `HarnessError` when something failed unasked meanwhile.
+        Raises `EbbtideError` if the step could not be injected, `HarnessError` if a process failed by itself meanwhile.
         """
         self._scenario = msgspec.structs.replace(self._scenario, steps=(*self._scenario.steps, step))
         write_atomically(self.record / SCENARIO, text_of(self._scenario).encode())
         return self._schedule.add(step)
 
     def finish(self) -> None:
-        """Heal, settle and read everything; `end` says how that went. Raises as `carry_out` does."""
+        """Heal, settle and read everything; `end` then has the result. Raises as `carry_out` does."""
         with self.timed("settle"):
             self._schedule.restore()
             why = self._settle()
@@ -208,7 +211,7 @@ class Session:
             self._await_checkpoints(self.end)
 
     def close(self, *, leave_nodes: bool = False) -> None:
-        """End the clients, then the nodes: controllers first, so that the deaths of brokers make no history."""
+        """End the clients, then the nodes; controllers first, so that they do not record the deaths of brokers."""
         with self.timed("stop"):
             self._workload.stop()
             self._workload.close()
@@ -222,7 +225,7 @@ class Session:
 
     @contextlib.contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Name the phase on the display, and measure it."""
+        """Show the name of the phase, and measure how long the block takes."""
         self._phase = phase
         began = time.monotonic()
         try:
@@ -233,9 +236,9 @@ class Session:
             self._display.note(f"{phase}: {self.timings_s[phase]:.1f} s")
 
     def watch(self) -> None:
-        """Read what is new, show it, and raise when a process died that nobody told to.
+        """Poll the cluster, show what is new, and raise `HarnessError` if a process died by itself.
 
-        Without topics there is nothing to judge: the death of a node is told, and the cluster stays.
+        On a cluster without topics there is nothing to judge: the death of a node is noted, and the cluster stays.
         """
         for row in self._view.poll():
             if row.topic in self._scenario.topics:
@@ -247,7 +250,7 @@ class Session:
             if node.id not in self._schedule.down and self.runtime.pid(node.id) is None:
                 log = self.runtime.log_file(node.id)
                 if not self._scenario.topics:
-                    self._schedule.found_down(node.id)
+                    self._schedule.note_down(node.id)
                     self._display.note(f"{node.name} died by itself: {log_command(log)}")
                     continue
                 raise HarnessError(
@@ -255,25 +258,25 @@ class Session:
                 )
 
     def _settle(self) -> str | None:
-        """Wait until each partition has a leader and its whole ISR; returns why not, else None."""
+        """Wait until each partition has a leader and its full ISR; returns the reason if that does not come."""
 
-        def unsettled() -> list[str]:
+        def unsettled_partitions() -> list[str]:
             partitions = self._view.image.partitions.values()
-            return [describe(row) for row in partitions if row.topic in self._scenario.topics and not _at_rest(row)]
+            return [describe(row) for row in partitions if row.topic in self._scenario.topics and not _is_at_rest(row)]
 
-        def settled() -> bool:
+        def is_settled() -> bool:
             self.watch()
-            return not unsettled()
+            return not unsettled_partitions()
 
         try:
-            # A broker that was started again within its session still counts as unfenced in the log, with its old
-            # registration and ISR; only once it is registered anew does the log say what is.
+            # A broker that was restarted within its session is still unfenced in the log, with its old registration
+            # and ISR. Only its new registration shows its present state.
             self.runtime.wait_ready(tuple(self.runtime.nodes), self._scenario.settle_s)
             wait_until(
-                settled,
-                awaited="every partition to have a leader and its whole ISR",
+                is_settled,
+                awaited="every partition to have a leader and its full ISR",
                 timeout_s=self._scenario.settle_s,
-                last_seen=lambda: "; ".join(unsettled()),
+                last_seen=lambda: "; ".join(unsettled_partitions()),
             )
         except WaitExpired as error:
             self._display.note(f"did not settle: {error}")
@@ -281,7 +284,7 @@ class Session:
         return None
 
     def _end_producers(self) -> None:
-        """Producers with a count are let finish; the others, and those that cannot, are stopped."""
+        """Let producers with a count finish, and stop the others."""
         if all(producer.count is not None for producer in self._scenario.producers):
             with contextlib.suppress(WaitExpired):
                 wait_until(self._producers_done, awaited="the producers", timeout_s=self._scenario.settle_s)
@@ -301,10 +304,10 @@ class Session:
             return End(why_no_final_read=f"the final read failed: {error}")
 
     def _await_checkpoints(self, end: End) -> None:
-        """Let every replica write its final HW down, which brokers do every 5 s.
+        """Wait until every replica has checkpointed its final HW; brokers do that every 5 s.
 
-        Replicas are compared below their own checkpointed HWs only. When it takes too long the run goes on: what
-        was not written down is then not compared.
+        Replicas are compared only below their own checkpointed HW. If a checkpoint takes too long the run continues,
+        and the records above it are not compared.
         """
         wanted = {
             (node, TopicPartition.parse(name)): offsets.high_watermark
@@ -323,7 +326,7 @@ class Session:
 
         def written() -> bool:
             self.watch()
-            # A file that is just being replaced is asked for again.
+            # A file that is just being replaced cannot be read: try again.
             with contextlib.suppress(OSError, ValueError):
                 return not behind()
             return False
@@ -350,7 +353,7 @@ class Session:
         )
 
     def node_states(self) -> dict[str, str]:
-        """Node name to its state: `running`, `down`, `paused` or `not up`, and its newest registration."""
+        """Return each node's state by name: `running`, `down`, `paused` or `not up`, and its newest registration."""
         return {node.name: self._node_state(node.id) for node in self.runtime.nodes.values()}
 
     def _node_state(self, node: int) -> str:
@@ -364,6 +367,6 @@ class Session:
         return state if event is None else f"{state}, {event.event}"
 
 
-def _at_rest(row: PartitionState) -> bool:
-    """Whether the partition has a leader and its whole ISR, and no replica is on the move."""
+def _is_at_rest(row: PartitionState) -> bool:
+    """Whether the partition has a leader and its full ISR, and no reassignment is under way."""
     return row.leader >= 0 and set(row.isr) == set(row.replicas) and not row.adding and not row.removing

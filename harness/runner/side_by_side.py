@@ -1,6 +1,6 @@
-"""Runs side by side, each in a process of its own: a run waits most of its time, so two share two cores well.
+"""Runs several runs at once, each in its own process; a run mostly waits, so two share two cores well.
 
-One that hangs is ended: a run that takes longer than it can take, and a process that does not clean up when told to.
+It ends a run that takes longer than its limit, and kills a process that does not clean up in time.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from harness.runner.run import RunRequest, run_scenario
 Key = TypeVar("Key")
 
 _SPAWN = multiprocessing.get_context("spawn")
-"""Not a fork: by then Spark's gateway may have threads here."""
+"""Spawn, not fork: Spark's gateway may have threads in this process by then."""
 _CLEANS_UP_WITHIN_S = 120.0
-"""What a run may take to undo its faults, end its nodes and take down its network; then it is killed."""
+"""How long a run can take to undo its faults, end its nodes and remove its network; then it is killed."""
 _KILLED_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Running(Generic[Key]):
-    """A run that is under way; `until_s` on the monotonic clock."""
+    """A run that is under way; `until_s` is a time of the monotonic clock."""
 
     key: Key
     process: SpawnProcess
@@ -55,11 +55,12 @@ def run_side_by_side(
     carry_out: Callable[[RunRequest, Display], Path] = run_scenario,
     limit: Callable[[RunRequest], float] = limit_s,
 ) -> Generator[tuple[Key, Path | EbbtideError], None, None]:
-    """Each key with its record, or why the harness failed, in the order in which they end; `log` is appended to.
+    """Yield each key with its record or the harness's failure, in the order in which the runs end.
 
-    `wanted` is asked for the next only when there is room for it; a request that could not be made comes back as it is.
-    Closing the iterator ends what still runs, as SIGTERM and Ctrl-C do, and waits until it has cleaned up; so does a
-    run that takes longer than `limit` seconds.
+    - The next item of `wanted` is taken only when there is room for it; an error in place of a request is yielded.
+    - The runs append their output to `log`.
+    - Closing the iterator, SIGTERM and Ctrl-C end the runs under way, and wait until they have cleaned up. A run that
+      takes longer than `limit` seconds is ended in the same way.
     """
     running: dict[Connection, _Running[Key]] = {}
     with unwind_on_signals():
@@ -69,7 +70,7 @@ def run_side_by_side(
                     yield key, request
                     continue
                 ours, theirs = _SPAWN.Pipe(duplex=False)
-                process = _SPAWN.Process(target=_run, args=(carry_out, request, log, theirs))
+                process = _SPAWN.Process(target=_run_in_child, args=(carry_out, request, log, theirs))
                 most_s = limit(request)
                 with defer_signals():
                     process.start()
@@ -77,17 +78,17 @@ def run_side_by_side(
                     running[ours] = _Running(
                         key=key,
                         process=process,
-                        name=_name(request),
+                        name=_run_name(request),
                         limit_s=most_s,
                         until_s=time.monotonic() + most_s,
                     )
                 if len(running) >= at_once:
-                    yield from _ended(running, log)
+                    yield from _take_ended(running, log)
             while running:
-                yield from _ended(running, log)
+                yield from _take_ended(running, log)
         finally:
             with defer_signals():
-                _end([one.process for one in running.values()], log)
+                _end_processes([one.process for one in running.values()], log)
 
 
 def run_in_turn(
@@ -95,7 +96,7 @@ def run_in_turn(
     display: Display,
     carry_out: Callable[[RunRequest, Display], Path] = run_scenario,
 ) -> Generator[tuple[Key, Path | EbbtideError], None, None]:
-    """As `run_side_by_side`, here and one after another."""
+    """Do the same as `run_side_by_side` in this process, one run after another."""
     for key, request in wanted:
         try:
             yield key, request if isinstance(request, EbbtideError) else carry_out(request, display)
@@ -103,8 +104,8 @@ def run_in_turn(
             yield key, error
 
 
-def _ended(running: dict[Connection, _Running[Key]], log: Path) -> Iterator[tuple[Key, Path | EbbtideError]]:
-    """What has ended, or was ended since it hangs, one at least; taken out of `running`."""
+def _take_ended(running: dict[Connection, _Running[Key]], log: Path) -> Iterator[tuple[Key, Path | EbbtideError]]:
+    """Wait for at least one run to end, or end one that hangs; remove it from `running` and yield its result."""
     next_late = min(running, key=lambda ours: running[ours].until_s)
     left_s = max(0.0, running[next_late].until_s - time.monotonic())
     ready = [one for one in wait(list(running), timeout=left_s) if isinstance(one, Connection)]
@@ -115,32 +116,32 @@ def _ended(running: dict[Connection, _Running[Key]], log: Path) -> Iterator[tupl
             try:
                 end = ours.recv()
             except EOFError:
-                end = HarnessError("the process of a run ended without a word", where=str(log), next="ebbtide clean")
-            # Among the running until it is gone, so that Ctrl-C ends one that answered and hangs.
+                end = HarnessError("the process of a run ended without a result", where=str(log), next="ebbtide clean")
+            # It stays in `running` until its process is gone, so that Ctrl-C ends one that answered and hangs.
             one.process.join(_CLEANS_UP_WITHIN_S)
         else:
             end = HarnessError(
                 f"the run did not end in {one.limit_s:g} s and was ended: {one.name}",
                 where=str(log),
-                got=f"last said: {_last_said(one.process, log)}",
-                next="ebbtide clean    (where the log says that something could not be undone)",
+                got=f"its last line: {_last_line(one.process, log)}",
+                next="ebbtide clean    (if the log says that something could not be undone)",
             )
         with defer_signals():
-            _end([one.process], log)
+            _end_processes([one.process], log)
         del running[ours]
         ours.close()
         yield one.key, end
 
 
-def _last_said(process: SpawnProcess, log: Path) -> str:
-    """The last line of a run in the log that it shares with others."""
-    mine = _mark(process.pid)
+def _last_line(process: SpawnProcess, log: Path) -> str:
+    """Return the last line of a run in the log that it shares with others."""
+    mine = _line_mark(process.pid)
     said = [line for line in log.read_text(errors="replace").splitlines() if mine in line] if log.is_file() else []
     return said[-1].strip() if said else "nothing"
 
 
-def _end(processes: Sequence[SpawnProcess], log: Path) -> None:
-    """End what still runs; what does not clean up in time is killed, and what it left on the host is undone here."""
+def _end_processes(processes: Sequence[SpawnProcess], log: Path) -> None:
+    """End processes; kill those that do not clean up in time, and undo what these left on the host."""
     for process in processes:
         process.terminate()
     until_s = time.monotonic() + _CLEANS_UP_WITHIN_S
@@ -157,7 +158,7 @@ def _end(processes: Sequence[SpawnProcess], log: Path) -> None:
 
 
 def _undo_leftovers(killed: Sequence[SpawnProcess]) -> Iterator[str]:
-    """As `ebbtide clean`: by the ledgers of what is dead. Says what was done."""
+    """Clean up after killed processes by their ledgers, as `ebbtide clean` does; yields what was done."""
     for process in killed:
         state = " and is not gone" if process.is_alive() else ""
         yield f"process {process.pid} did not clean up in {_CLEANS_UP_WITHIN_S:g} s: killed{state}"
@@ -169,20 +170,22 @@ def _undo_leftovers(killed: Sequence[SpawnProcess]) -> Iterator[str]:
         yield f"not cleaned up: {error}; next: ebbtide clean"
 
 
-def _name(request: RunRequest) -> str:
+def _run_name(request: RunRequest) -> str:
     return f"{request.scenario.name} on {request.kafka}"
 
 
-def _mark(pid: int | None) -> str:
-    """In each line that a run writes into the log; runs of the same scenario are told apart by it."""
+def _line_mark(pid: int | None) -> str:
+    """Return the mark in each line of a run in the log; it distinguishes runs of the same scenario."""
     return f" (process {pid}): "
 
 
-def _run(carry_out: Callable[[RunRequest, Display], Path], request: RunRequest, log: Path, answer: Connection) -> None:
-    """In the child: a session of its own, so that Ctrl-C reaches only the parent, which then ends it."""
+def _run_in_child(
+    carry_out: Callable[[RunRequest, Display], Path], request: RunRequest, log: Path, answer: Connection
+) -> None:
+    """Run in the child, in its own session: Ctrl-C reaches only the parent, which then ends the child."""
     os.setsid()
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    who = _name(request) + _mark(os.getpid())
+    who = _run_name(request) + _line_mark(os.getpid())
     with unwind_on_signals(), log.open("a") as file, PlainDisplay(Console(file=file), who) as display:
         try:
             end: Path | EbbtideError = carry_out(request, display)
@@ -198,5 +201,5 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
-    # To the main thread: one that waits there would not hear of a signal that another thread took.
+    # To the main thread: if it waits, a signal that another thread takes would not wake it.
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Lets Spark's Kafka connector read the final log too, before the cluster goes: `ebbtide run --witness spark`."""
+"""Reads the final log a second time with Spark's Kafka connector: `ebbtide run --witness spark`."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ WITNESS_TIMEOUT_S = 180.0
 
 
 def with_witness(jars: Sequence[Path]) -> Callable[[Session], None]:
-    """`Session.carry_out`, and then the witness. One that fails is no failure of the run: the record says why."""
+    """Return `Session.carry_out` followed by the witness; if the witness fails, the record says why."""
 
     def drive(session: Session) -> None:
         session.carry_out()
         with session.timed("witness"):
-            problem = _read(session, jars)
+            problem = _read_final_log(session, jars)
         if problem is not None:
             write_atomically(session.record / WITNESS_DIR / PROBLEM, problem.encode())
 
     return drive
 
 
-def _read(session: Session, jars: Sequence[Path]) -> str | None:
-    """Why there is no second reading; None: it is in the record."""
+def _read_final_log(session: Session, jars: Sequence[Path]) -> str | None:
+    """Read the final log into the record; returns the reason if that was not possible."""
     if not session.end.final_offsets:
         return f"there was no final read to compare with: {session.end.why_no_final_read}"
     config = session.record / ".witness.json"
@@ -50,12 +50,12 @@ def _read(session: Session, jars: Sequence[Path]) -> str | None:
     argv = [*module_command("analysis.witness.reading"), str(config)]
     process = session.runtime.start_client(argv, name="witness", output=output)
 
-    def ended() -> bool:
+    def has_ended() -> bool:
         session.watch()
         return process.exit_status() is not None
 
     try:
-        wait_until(ended, awaited="Spark's reading of the final log", timeout_s=WITNESS_TIMEOUT_S)
+        wait_until(has_ended, awaited="Spark's reading of the final log", timeout_s=WITNESS_TIMEOUT_S)
     except WaitExpired as error:
         return str(error)
     finally:

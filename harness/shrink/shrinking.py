@@ -73,7 +73,7 @@ def shrink(
         # Another goal has other answers, so it has its own journal.
         folder /= "all"
     with lock_folder(folder):
-        journal = Journal(folder, way=launch.told(recorded.manifest.kafka))
+        journal = Journal(folder, way=launch.describe_way(recorded.manifest.kafka))
         known = len(journal.runs())
         if known:
             display.note(f"continuing: {folder} has the answers of {known} runs")

@@ -64,7 +64,7 @@ class World:
         if job.key in self.fails:
             raise HarnessError("no room on the disk")
         if job.key in self.refused:
-            raise UsageError("these steps need nodes with volumes of their own")
+            raise UsageError("these steps need nodes with their own volumes")
         return self.record(job)
 
     def record(

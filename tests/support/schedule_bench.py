@@ -124,7 +124,7 @@ class Bench:
         monkeypatch.setattr(network, "limit", lambda _runtime, _pairs, _rate: self._effect("limit"))
         monkeypatch.setattr(network, "heal", lambda _runtime: self._effect("heal"))
 
-    def run(self, *steps: StepSpec, pump: Callable[[], None] = lambda: None) -> tuple[Schedule, bool]:
+    def run(self, *steps: StepSpec, poll_cluster: Callable[[], None] = lambda: None) -> tuple[Schedule, bool]:
         schedule = Schedule(
             steps,
             record=self.record,
@@ -133,7 +133,7 @@ class Bench:
             counters=Counters(),
             administer=self._administer,
             display=self.display,
-            pump=pump,
+            poll_cluster=poll_cluster,
         )
         return schedule, schedule.run()
 

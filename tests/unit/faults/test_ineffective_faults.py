@@ -199,7 +199,7 @@ def test_a_step_that_did_nothing_proves_nothing_and_says_why(kind: StepKind, tmp
         counters=Counters(),
         administer=accepted,
         display=Notes(),
-        pump=lambda: None,
+        poll_cluster=lambda: None,
     )
     assert schedule.run()
     if kind in WIRE_KINDS:

@@ -17,7 +17,7 @@ from ebbtide.scenario.feature_meaning import check_features
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.roles import CLIENTS
 from harness.daemon.plain_scenario import plain_scenario
-from harness.runner.given import Given, given_properties
+from harness.runner.property_check import PropertyCheck, properties_to_check
 
 
 def _properties(spec: ClusterSpec, node_id: int) -> dict[str, str]:
@@ -60,10 +60,10 @@ def test_a_scenario_may_set_what_kafka_knows() -> None:
     assert "log.flush.interval.messages" not in _properties(spec, 100)
 
 
-def _given(kafka: str, broker: dict[str, str], controller: dict[str, str]) -> Given:
+def _given(kafka: str, broker: dict[str, str], controller: dict[str, str]) -> PropertyCheck:
     cluster = ClusterSpec(controllers=3, brokers=2, broker_properties=broker, controller_properties=controller)
     nodes = [node for node in plan_cluster(cluster, address_of).nodes.values() if node.id != 1]
-    return given_properties(plain_scenario(kafka, cluster), nodes)
+    return properties_to_check(plain_scenario(kafka, cluster), nodes)
 
 
 def test_a_node_of_each_role_is_asked_about_its_properties() -> None:

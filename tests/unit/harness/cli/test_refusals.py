@@ -215,7 +215,7 @@ def test_records_that_cannot_be_made_are_refused_before_anything_is_made(
     monkeypatch.chdir(tmp_path)
     assert main([*words, "--runs", str(tmp_path / "no" / "runs")]) == ExitCode.USAGE
     told = capsys.readouterr().err
-    assert "records cannot be made there" in told
+    assert "records cannot be made in this folder" in told
     assert f"where:   {tmp_path}\n" in told
     assert f"got:     {os.strerror(error)}" in told
     assert "next:    name another folder for records" in told
@@ -233,7 +233,7 @@ def test_a_file_is_no_folder_for_records(tmp_path: Path) -> None:
 def test_what_shows_only_when_a_record_is_made_is_told_in_the_same_way(tmp_path: Path) -> None:
     """A link that leads nowhere does not exist, and the folder that it lies in can be written to."""
     (tmp_path / "runs").symlink_to(tmp_path / "gone" / "runs")
-    with pytest.raises(UsageError, match="records cannot be made there") as refused:
+    with pytest.raises(UsageError, match="records cannot be made in this folder") as refused:
         make_record(tmp_path / "runs" / "one")
     assert refused.value.where == str(tmp_path / "runs")
 

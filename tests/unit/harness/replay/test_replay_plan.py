@@ -13,7 +13,7 @@ from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.scenario.model import IsrTrigger, StepSpec, Trigger
 from harness.replay.plan import plan
 from harness.replay.recorded import LoadedRun, load_run
-from harness.runner.gates import PartitionWas
+from harness.runner.gates import RecordedPartition
 
 
 def test_the_replicas_are_those_of_the_record_and_not_drawn_again() -> None:
@@ -22,9 +22,9 @@ def test_the_replicas_are_those_of_the_record_and_not_drawn_again() -> None:
 
 def test_a_step_waits_for_the_partition_the_brokers_and_the_acked_records_of_its_moment() -> None:
     gates = plan(load_run(LOST)).gates
-    assert gates[0].partitions == (PartitionWas(partition="t-0", leader=2, isr=(1, 2, 3)),)
+    assert gates[0].partitions == (RecordedPartition(partition="t-0", leader=2, isr=(1, 2, 3)),)
     assert gates[0].acked == 2000
-    assert gates[2].partitions == (PartitionWas(partition="t-0", leader=-1, isr=(2,)),)
+    assert gates[2].partitions == (RecordedPartition(partition="t-0", leader=-1, isr=(2,)),)
     # The other two were fenced long before.
     assert [dict(gates[at].standings) for at in (2, 3)] == [{2: "fenced"}, {2: "unfenced"}]
 

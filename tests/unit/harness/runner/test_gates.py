@@ -13,13 +13,13 @@ from schedule_bench import Bench
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.words import Duration
-from harness.runner.gates import Gate, GateWatch, PartitionWas
+from harness.runner.gates import Gate, GateWatch, RecordedPartition
 from harness.runner.schedule import Schedule
 from harness.runner.triggers import Seen
 from harness.runner.view import ClusterView
 
-AS_NOW = PartitionWas(partition="t-0", leader=2, isr=(3, 2, 1))
-NEVER = PartitionWas(partition="t-0", leader=3, isr=(3,))
+AS_NOW = RecordedPartition(partition="t-0", leader=2, isr=(3, 2, 1))
+NEVER = RecordedPartition(partition="t-0", leader=3, isr=(3,))
 
 
 class Counters:
@@ -80,9 +80,9 @@ def test_a_gate_waits_for_records_only_as_long_as_more_of_them_come(
 
 
 class Gated(Bench):
-    """A schedule whose steps have gates; `pump` is what each look of a wait begins with."""
+    """A schedule whose steps have gates; `poll_cluster` is what each look of a wait begins with."""
 
-    def pump(self) -> None:
+    def poll_cluster(self) -> None:
         """Nothing is new."""
 
     def run_gated(self, gates: Mapping[int, Gate], *steps: StepSpec) -> list[StepEntry]:
@@ -94,7 +94,7 @@ class Gated(Bench):
             counters=Counters(0),
             administer=self._administer,
             display=self.display,
-            pump=lambda: self.pump(),
+            poll_cluster=lambda: self.poll_cluster(),
             gates=gates,
         ).run()
         return self.entries()

@@ -1,4 +1,4 @@
-"""What a gate lets pass as chance, and what it waits out: against a metadata log that grows, on a clock of its own."""
+"""Which differences a gate accepts and which it waits for, against a metadata log that grows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from test_gates import bench as bench
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.words import Duration
-from harness.runner.gates import _STALLED_S, Gate, GateWatch, PartitionWas, sides_of
+from harness.runner.gates import _STALLED_S, Gate, GateWatch, RecordedPartition, sides_of
 from harness.runner.view import ClusterView
 from workloads.config import ProducerConfig
 
 EVERYBODY = frozenset({1, 2, 3})
-T_ALONE = PartitionWas(partition="t-0", leader=1, isr=(1,))
-U_ALONE = PartitionWas(partition="u-0", leader=1, isr=(1,))
+T_ALONE = RecordedPartition(partition="t-0", leader=1, isr=(1,))
+U_ALONE = RecordedPartition(partition="u-0", leader=1, isr=(1,))
 
 
 class Live:
@@ -92,8 +92,8 @@ def test_a_broker_may_be_fenced_before_or_after_the_isr_shrinks(live: Live) -> N
     assert opened()
 
 
-def test_which_of_two_brokers_that_no_step_touched_left_the_isr_is_chance(live: Live) -> None:
-    was = PartitionWas(partition="t-0", leader=1, isr=(1, 2))
+def test_a_gate_accepts_either_of_two_untouched_brokers_leaving_the_isr(live: Live) -> None:
+    was = RecordedPartition(partition="t-0", leader=1, isr=(1, 2))
     opened = live.watch(Gate(partitions=(was,), alike=EVERYBODY))
     by_id = live.watch(Gate(partitions=(was,)))
     live.isr("t", 1, 3)
@@ -102,7 +102,7 @@ def test_which_of_two_brokers_that_no_step_touched_left_the_isr_is_chance(live: 
 
 
 def test_a_broker_stands_for_the_one_that_the_same_step_acted_on_in_the_record(live: Live) -> None:
-    was = PartitionWas(partition="t-0", leader=1, isr=(1, 3))
+    was = RecordedPartition(partition="t-0", leader=1, isr=(1, 3))
     gate = Gate(partitions=(was,), standings={2: "fenced"}, alike=EVERYBODY, acted={0: (frozenset({2}),)})
     opened = live.watch(gate, _fired("kill", 3))
     live.isr("t", 1, 3)
@@ -119,7 +119,7 @@ def test_the_sides_of_a_cut_tell_brokers_apart(live: Live) -> None:
     cut = _fired("isolate", 0, 1, 2, 3, 100, whom=whom)
     assert sides_of(cut) == (frozenset({1}), frozenset({0, 2, 3, 100}))
     assert sides_of(_fired("partition", 1, 2, whom="broker-1 > broker-2")) == (frozenset({1}), frozenset({2}))
-    was = PartitionWas(partition="t-0", leader=2, isr=(2,))
+    was = RecordedPartition(partition="t-0", leader=2, isr=(2,))
     opened = live.watch(Gate(partitions=(was,), alike=EVERYBODY, acted={0: sides_of(cut)}), cut)
     live.isr("t", 1)
     assert not opened()
@@ -128,7 +128,7 @@ def test_the_sides_of_a_cut_tell_brokers_apart(live: Live) -> None:
 
 
 def test_a_step_that_only_the_record_took_tells_no_brokers_apart(live: Live) -> None:
-    was = PartitionWas(partition="t-0", leader=1, isr=(1, 3))
+    was = RecordedPartition(partition="t-0", leader=1, isr=(1, 3))
     gate = Gate(partitions=(was,), alike=EVERYBODY, acted={0: (frozenset({2}),)})
     opened = live.watch(gate)
     live.isr("t", 1, 2)
@@ -136,7 +136,7 @@ def test_a_step_that_only_the_record_took_tells_no_brokers_apart(live: Live) -> 
 
 
 def test_on_another_release_an_isr_without_a_leader_is_not_compared(live: Live) -> None:
-    was = PartitionWas(partition="t-0", leader=-1, isr=(2,), elr=None)
+    was = RecordedPartition(partition="t-0", leader=-1, isr=(2,), elr=None)
     opened = live.watch(Gate(partitions=(was,)))
     live.isr("t", 2, leader=2)
     assert not opened()
@@ -162,7 +162,7 @@ def test_a_step_that_fired_as_soon_as_the_state_came_waits_for_no_records(live: 
 
 
 def test_a_state_that_begins_to_pass_is_fired_on_however_few_were_acked(live: Live) -> None:
-    was = PartitionWas(partition="t-0", leader=1, isr=(1, 2))
+    was = RecordedPartition(partition="t-0", leader=1, isr=(1, 2))
     opened = live.watch(Gate(partitions=(was,), acked=1000, acked_since=5, instead_of_trigger=True, stood_s=3.0))
     live.isr("t", 1, 2)
     assert not opened()
@@ -215,8 +215,8 @@ def test_what_came_about_while_the_trigger_was_awaited_has_come_about(
             segment.write_bytes(segment.read_bytes() + to_come.pop(0))
         bench.view.poll()
 
-    monkeypatch.setattr(bench, "pump", grow)
-    gate = Gate(partitions=(PartitionWas(partition="t-0", leader=2, isr=(2,)),), patience_s=0.05)
+    monkeypatch.setattr(bench, "poll_cluster", grow)
+    gate = Gate(partitions=(RecordedPartition(partition="t-0", leader=2, isr=(2,)),), patience_s=0.05)
     step = StepSpec(step="kill", target="broker(1)", trigger=Trigger(after=Duration("100ms")))
     (entry,) = bench.run_gated({0: gate}, step)
     assert not to_come

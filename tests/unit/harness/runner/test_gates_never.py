@@ -14,14 +14,14 @@ from test_gates_awaited import live as live
 
 from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.model import StepSpec
-from harness.runner.gates import Gate, GateWatch, PartitionWas
+from harness.runner.gates import Gate, GateWatch, RecordedPartition
 from harness.runner.view import ClusterView
 
 OTHERS_KILLED = {0: (frozenset({1}),), 1: (frozenset({2}),)}
 """In the record broker 1 was killed, then broker 2."""
 ONE_TWICE = (_fired("kill", 1, index=0), _fired("kill", 1, index=1))
 """Here broker 1 was killed both times."""
-BY_THE_FIRST = PartitionWas(partition="t-0", leader=3, isr=(1, 3))
+BY_THE_FIRST = RecordedPartition(partition="t-0", leader=3, isr=(1, 3))
 
 
 def watch(live: Live, gate: Gate) -> GateWatch:
@@ -31,7 +31,7 @@ def watch(live: Live, gate: Gate) -> GateWatch:
 def test_a_state_of_a_broker_that_only_another_step_killed_is_not_waited_for(live: Live) -> None:
     gate = watch(live, Gate(partitions=(BY_THE_FIRST,), alike=EVERYBODY, acted=OTHERS_KILLED))
     seen = gate.look()
-    assert (gate.departed, seen.fired) == (True, True)
+    assert (gate.has_departed, seen.fired) == (True, True)
     assert seen.what == (
         "t-0 leader 1 epoch 0 ISR [1, 2, 3], not t-0 leader 3 ISR [1, 3], which cannot come: "
         "in the record broker 1 was hit by steps that hit no such broker, or too few, here; 0 acked"
@@ -39,27 +39,29 @@ def test_a_state_of_a_broker_that_only_another_step_killed_is_not_waited_for(liv
 
 
 def test_a_state_of_brokers_that_no_step_touched_may_still_come(live: Live) -> None:
-    alone = PartitionWas(partition="t-0", leader=3, isr=(3,))
+    alone = RecordedPartition(partition="t-0", leader=3, isr=(3,))
     gate = watch(live, Gate(partitions=(alone,), alike=EVERYBODY, acted=OTHERS_KILLED))
-    assert (gate.departed, gate.look().fired) == (False, False)
+    assert (gate.has_departed, gate.look().fired) == (False, False)
     live.isr("t", 2, leader=2)
     assert gate.look().fired
 
 
-def test_two_brokers_that_no_step_touched_are_two(live: Live) -> None:
+def test_two_brokers_that_no_step_touched_count_as_two(live: Live) -> None:
     gate = Gate(
-        partitions=(PartitionWas(partition="t-0", leader=1, isr=(1, 2)),), alike=EVERYBODY, acted={0: (frozenset({3}),)}
+        partitions=(RecordedPartition(partition="t-0", leader=1, isr=(1, 2)),),
+        alike=EVERYBODY,
+        acted={0: (frozenset({3}),)},
     )
     one_each = GateWatch(gate, live.view, live.counters, [_fired("kill", 1)])
-    assert (one_each.departed, one_each.look().fired) == (False, False)
+    assert (one_each.has_departed, one_each.look().fired) == (False, False)
     both = GateWatch(gate, live.view, live.counters, [_fired("kill", 1, 2)])
-    assert (both.departed, both.look().fired) == (True, True)
+    assert (both.has_departed, both.look().fired) == (True, True)
 
 
 def test_a_broker_that_stood_so_is_not_waited_for_where_none_is_like_it(live: Live) -> None:
     gate = watch(live, Gate(standings={2: "fenced", 3: "fenced"}, alike=EVERYBODY, acted=OTHERS_KILLED))
     seen = gate.look()
-    assert (gate.departed, seen.fired) == (True, False)
+    assert (gate.has_departed, seen.fired) == (True, False)
     assert seen.what == (
         "broker 2 fenced cannot come: "
         "in the record broker 2 was hit by steps that hit no such broker, or too few, here; "
@@ -74,13 +76,13 @@ def test_one_broker_may_stand_for_two_that_stood_differently(live: Live) -> None
     acted = {0: (frozenset({1}),)}
     gate = Gate(standings={2: "fenced", 3: "unfenced"}, alike=EVERYBODY, acted=acted)
     opened = GateWatch(gate, live.view, live.counters, [_fired("kill", 1, 2)])
-    assert (opened.departed, opened.look().fired) == (False, False)
+    assert (opened.has_departed, opened.look().fired) == (False, False)
     live.fence(3)
     assert opened.look().fired
 
 
 def test_the_other_partitions_are_waited_for_all_the_same(live: Live) -> None:
-    of_another = PartitionWas(partition="u-0", leader=3, isr=(3,))
+    of_another = RecordedPartition(partition="u-0", leader=3, isr=(3,))
     gate = watch(live, Gate(partitions=(BY_THE_FIRST, of_another), alike=EVERYBODY, acted=OTHERS_KILLED))
     assert not gate.look().fired
     live.isr("u", 2, leader=2)
@@ -138,19 +140,19 @@ def test_not_waited_for_is_what_no_state_of_the_partition_could_be(
     alike: frozenset[int],
 ) -> None:
     """Among all leaders, ISRs and ELRs, possible in Kafka or not."""
-    was = PartitionWas(partition="t-0", leader=leader, isr=tuple(isr), elr=None if elr is None else tuple(elr))
+    was = RecordedPartition(partition="t-0", leader=leader, isr=tuple(isr), elr=None if elr is None else tuple(elr))
     gate = Gate(partitions=(was,), alike=alike, acted={index: (side,) for index, side in enumerate(there)})
     before = [_fired("kill", *nodes, index=index) for index, nodes in enumerate(here)]
     gate_watch = GateWatch(gate, ClusterView({100: NOWHERE}, {100: NOWHERE}, (1, 2, 3)), Counters(0), before)
     wanted = was.shape(gate_watch._then)
     groups = [group for size in range(4) for group in combinations(sorted(EVERYBODY), size)]
     could_be = any(
-        was.now(_row(one, now_isr, now_elr), gate_watch._now) == wanted
+        was.shape_of(_row(one, now_isr, now_elr), gate_watch._now) == wanted
         for one in (-1, 1, 2, 3)
         for now_isr in groups
         for now_elr in groups
     )
-    assert gate_watch.departed is not could_be
+    assert gate_watch.has_departed is not could_be
 
 
 def _row(leader: int, isr: tuple[int, ...], elr: tuple[int, ...]) -> PartitionState:

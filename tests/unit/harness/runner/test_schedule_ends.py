@@ -76,14 +76,14 @@ def log(bench: Bench) -> Path:
 def test_a_trigger_whose_role_stands_for_nobody_waits_until_it_does(bench: Bench, log: Path) -> None:
     looks = 0
 
-    def pump() -> None:
+    def poll_cluster() -> None:
         nonlocal looks
         looks += 1
         if looks == 3:
             build.write_log(log, *WITHOUT_LEADER, build.metadata_batch(3, build.change("T", 0, leader=1)))
         bench.view.poll()
 
-    _, finished = bench.run(OF_THE_LEADER, pump=pump)
+    _, finished = bench.run(OF_THE_LEADER, poll_cluster=poll_cluster)
     assert (finished, looks) == (True, 3)
 
 

@@ -144,7 +144,7 @@ def test_a_request_that_could_not_be_made_comes_back_as_it_is(tmp_path: Path) ->
 def test_a_process_that_ends_without_a_word_is_a_failure(tmp_path: Path) -> None:
     [(_, end)] = run_side_by_side(requests(tmp_path, 1), at_once=1, log=tmp_path / "log", carry_out=vanish)
     assert isinstance(end, HarnessError)
-    assert "without a word" in end.what
+    assert "without a result" in end.what
 
 
 def until_up(folder: Path) -> Iterator[tuple[int, RunRequest | EbbtideError]]:

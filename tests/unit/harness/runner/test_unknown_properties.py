@@ -15,7 +15,7 @@ from ebbtide.errors import UsageError
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import ClusterSpec
 from harness.runner.draws import Draws
-from harness.runner.given import ignored
+from harness.runner.property_check import unknown_properties_error
 from harness.runner.session import Session
 from workloads.config import UnknownProperty
 
@@ -63,11 +63,11 @@ def test_in_the_scenario_of_a_record_it_is_noted_and_ends_nothing(session: Any) 
 
 
 def test_the_error_says_in_which_table_it_stands_and_what_may_have_been_meant() -> None:
-    error = ignored([LOST, OLD])
+    error = unknown_properties_error([LOST, OLD])
     assert error.where == "cluster.broker_properties, cluster.controller_properties"
-    assert error.allowed == "what this release knows (did you mean num.io.threads?)"
-    assert ignored([OLD]).what == "Kafka does not know zookeeper.connect, and ignores it"
-    assert ignored([OLD]).allowed == "what this release knows"
+    assert error.allowed == "properties of this release (did you mean num.io.threads?)"
+    assert unknown_properties_error([OLD]).what == "Kafka does not know zookeeper.connect, and ignores it"
+    assert unknown_properties_error([OLD]).allowed == "properties of this release"
 
 
 def test_a_cluster_without_them_keeps_the_others_of_both_roles() -> None:

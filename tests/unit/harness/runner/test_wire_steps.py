@@ -111,7 +111,7 @@ class Bench:
     def schedule(self, *steps: StepSpec) -> Schedule:
         schedule: Schedule
 
-        def pump() -> None:
+        def poll_cluster() -> None:
             if self.comes:
                 self.wire.hold()
             schedule.look_at_wire()
@@ -124,7 +124,7 @@ class Bench:
             counters=self,
             administer=None,  # type: ignore[arg-type]
             display=self,  # type: ignore[arg-type]
-            pump=pump,
+            poll_cluster=poll_cluster,
         )
         return schedule
 

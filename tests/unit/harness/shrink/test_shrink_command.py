@@ -47,7 +47,7 @@ class Host:
         monkeypatch.setattr(shrinking, "CandidateRunner", self.trying)
 
     def trying(self, *, launch: Launch, **_: Any) -> Any:
-        told = launch.told(KAFKA)
+        told = launch.describe_way(KAFKA)
 
         def decide(wanted: Iterable[Asked]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
             for number, _, scenario in wanted:
@@ -93,26 +93,26 @@ def test_what_runs_made_another_way_said_is_no_answer(host: Host, tmp_path: Path
             shrunk(launch)
     assert len(host.runs) == len(ways)
     # A no does not stand for truncate, whose yes does not stand for the others.
-    host.shows.add(by_truncate.told(KAFKA))
+    host.shows.add(by_truncate.describe_way(KAFKA))
     done = shrunk(by_truncate)
-    assert done.runs == host.runs[by_truncate.told(KAFKA)]
+    assert done.runs == host.runs[by_truncate.describe_way(KAFKA)]
     before = dict(host.runs)
     assert shrunk(by_truncate).text == done.text
     assert host.runs == before
     for launch in ways:
         with pytest.raises(NotReproduced):
             shrunk(launch)
-        assert host.runs[launch.told(KAFKA)] > before[launch.told(KAFKA)]
+        assert host.runs[launch.describe_way(KAFKA)] > before[launch.describe_way(KAFKA)]
 
 
 def test_where_power_is_lost_by_truncate_write_back_makes_no_difference(tmp_path: Path) -> None:
-    held, not_held = (launched(tmp_path, "truncate", hold=hold).told(KAFKA) for hold in (True, False))
+    held, not_held = (launched(tmp_path, "truncate", hold=hold).describe_way(KAFKA) for hold in (True, False))
     assert held == not_held == "power lost by truncate, runtime local"
 
 
 def test_a_schedule_that_did_not_show_its_finding_is_tried_again_by_the_next_call(host: Host, tmp_path: Path) -> None:
     launch = launched(tmp_path)
-    told = launch.told(KAFKA)
+    told = launch.describe_way(KAFKA)
     with pytest.raises(NotReproduced) as caught:
         shrunk(launch)
     assert caught.value.where == str(tmp_path / ".shrink" / load_run(LOST).manifest.run_id)
@@ -128,7 +128,7 @@ def test_a_schedule_that_did_not_show_its_finding_is_tried_again_by_the_next_cal
 
 def test_a_call_that_runs_candidates_unlike_the_record_says_so(host: Host, tmp_path: Path) -> None:
     launch = launched(tmp_path, "truncate")
-    host.shows.add(launch.told(KAFKA))
+    host.shows.add(launch.describe_way(KAFKA))
     shrunk(launch, display := Mock())
     told = [call.args[0] for call in display.note.call_args_list]
     assert "the replays differ from the record: power loss by truncate, recorded by fs-shutdown" in told
@@ -136,7 +136,7 @@ def test_a_call_that_runs_candidates_unlike_the_record_says_so(host: Host, tmp_p
 
 def test_what_kafka_ignored_in_the_runs_is_not_written(host: Host, tmp_path: Path) -> None:
     launch = launched(tmp_path / "runs")
-    host.shows.add(launch.told(KAFKA))
+    host.shows.add(launch.describe_way(KAFKA))
     host.record = str(shutil.copytree(LOST, tmp_path / "shown"))
     ignored = ("cluster.broker_properties.old",)
     write_manifest(Path(host.record), msgspec.structs.replace(read_manifest(LOST), ignored_properties=ignored))
@@ -154,7 +154,7 @@ def test_a_second_shrink_of_a_record_is_refused_while_the_first_goes_on(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch = launched(tmp_path)
-    host.shows.add(launch.told(KAFKA))
+    host.shows.add(launch.describe_way(KAFKA))
     second: list[UsageError] = []
 
     class Beside(Refuter):
@@ -303,7 +303,7 @@ def test_who_interrupts_a_shrink_is_told_that_the_same_command_goes_on(
 
 def test_a_shrink_says_what_it_runs_before_it_runs_it(host: Host, tmp_path: Path) -> None:
     launch = launched(tmp_path)
-    host.shows.add(launch.told(KAFKA))
+    host.shows.add(launch.describe_way(KAFKA))
     display = Mock()
     before: list[list[Any]] = []
 

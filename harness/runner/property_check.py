@@ -1,4 +1,4 @@
-"""Which properties of a scenario Kafka is asked about, which node is asked, and about which nobody can be."""
+"""Chooses the properties of a scenario that Kafka is asked about, and the node to ask."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from workloads.config import ScenarioProperties, UnknownProperty
 _KAFKAS_OWN = "org.apache.kafka."
 
 
-class Given(NamedTuple):
-    """What to ask, and a sentence for each role whose properties cannot be asked about."""
+class PropertyCheck(NamedTuple):
+    """The properties to ask about, and a sentence for each role whose properties nobody can check."""
 
     asked: list[ScenarioProperties]
     unasked: list[str]
 
 
-def given_properties(scenario: Scenario, nodes: Iterable[NodeInfo]) -> Given:
-    """The properties of each role that has any, with its first node; `scenario` names the one release that is run."""
+def properties_to_check(scenario: Scenario, nodes: Iterable[NodeInfo]) -> PropertyCheck:
+    """Return the properties of each role with the node to ask; `scenario` names only the release that runs."""
     cluster, kafka = scenario.cluster, Version(scenario.kafka[0])
     first = {node.role: node for node in sorted(nodes, key=lambda node: node.id, reverse=True)}
-    given = Given(asked=[], unasked=[])
+    given = PropertyCheck(asked=[], unasked=[])
     for node, port in ((first["broker"], BROKER_PORT), (first["controller"], CONTROLLER_PORT)):
         properties = cluster.given_to(node.role)
         if not properties:
             continue
         unasked = f"the names in cluster.{node.role}_properties are not checked: "
-        if plug_in := _plug_in(properties):
+        if plug_in := _plug_in_class(properties):
             given.unasked.append(f"{unasked}{plug_in} may have some of its own")
         elif node.role == "controller" and kafka < first_with.CONTROLLERS_DESCRIBE_CONFIGS:
             given.unasked.append(f"{unasked}controllers answer since Kafka {first_with.CONTROLLERS_DESCRIBE_CONFIGS}")
@@ -46,20 +46,20 @@ def given_properties(scenario: Scenario, nodes: Iterable[NodeInfo]) -> Given:
     return given
 
 
-def ignored(unknown: Sequence[UnknownProperty]) -> UsageError:
-    """What is wrong with a scenario whose properties Kafka does not all know; `unknown` has at least one."""
+def unknown_properties_error(unknown: Sequence[UnknownProperty]) -> UsageError:
+    """Return the error for properties that Kafka does not know; `unknown` has at least one."""
     names = ", ".join(one.name for one in unknown)
     near = ", ".join(one.near for one in unknown if one.near)
     return UsageError(
         f"Kafka does not know {names}, and ignores {'it' if len(unknown) == 1 else 'them'}",
         where=", ".join(dict.fromkeys(one.table for one in unknown)),
-        allowed="what this release knows" + (f" (did you mean {near}?)" if near else ""),
-        next="mend it in the scenario file, and run it again",
+        allowed="properties of this release" + (f" (did you mean {near}?)" if near else ""),
+        next="correct the scenario file, and run it again",
     )
 
 
-def _plug_in(properties: Mapping[str, str]) -> str:
-    """A class that is not Kafka's own; empty for none."""
+def _plug_in_class(properties: Mapping[str, str]) -> str:
+    """Return the first class in the properties that is not Kafka's own; empty if there is none."""
     for name, value in properties.items():
         if ".class" in name or name.endswith("reporters"):
             for one in map(str.strip, value.split(",")):
