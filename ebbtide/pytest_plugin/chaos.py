@@ -1,4 +1,4 @@
-"""A cluster to break step by step, with producers and consumers whose every record is accounted for at the end."""
+"""The `chaos` fixture: a cluster with clients that a test breaks, and whose record is judged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 class Chaos(Breakable):
-    """One run, driven by a test. After the test everything is healed, settled and read, and the record is judged."""
+    """One run that a test drives.
+
+    After the test Ebbtide heals every fault, waits until the cluster settles, reads all partitions and judges the
+    record.
+    """
 
     def __init__(self, status: ClusterStatus, topics: tuple[str, ...], command: Sequence[str] = COMMAND) -> None:
         super().__init__(status, command)

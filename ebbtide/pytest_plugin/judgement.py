@@ -1,4 +1,4 @@
-"""Whether a judged run lets its test pass, and if not, what to say."""
+"""Decides whether a judged run lets its test pass, and explains a failure."""
 
 from __future__ import annotations
 
@@ -6,33 +6,34 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ebbtide.plurals import plural
 from ebbtide.pytest_plugin.run_record import RunRecord, prediction_of
 
 if TYPE_CHECKING:
     from ebbtide.record.verdict import Loss
 
 _HARMLESS = "uncommitted-at-failover"
-"""What every acks=0 or acks=1 producer has to live with; it is wrong only where a prediction or the test says so."""
+"""Every acks=0 or acks=1 producer may lose records this way; only a prediction or the test forbids it."""
 _SHOWN_MAX = 20
 
 
-def complaint(run: RunRecord, expected: Sequence[str] | None) -> str | None:
-    """Why the test fails; None: it does not.
+def failure_message(run: RunRecord, expected: Sequence[str] | None) -> str | None:
+    """Return why the test fails, or None if it passes.
 
-    An inconclusive run proves nothing, and is its own kind of failure. With `expected` causes, properties, coverage
-    facts and kinds of anomaly the run must show one of them, and nothing else that is wrong.
+    An inconclusive run is a failure of its own kind. `expected` has causes, properties, coverage facts and kinds of
+    anomaly: the run must show one of them, and nothing else that is wrong.
     """
     if run.outcome == "inconclusive":
-        return "\n".join([f"inconclusive: {_first(run.verdict.why)}", *_rest(run, told=1)])
+        return "\n".join([f"inconclusive: {_first(run.verdict.why)}", *_details(run, skip=1)])
     if expected is not None:
-        return _unexpected(run, expected)
+        return _mismatch_message(run, expected)
     if run.outcome == "as-predicted":
         return None
-    return "\n".join([f"contradicted: {_first(run.verdict.why)}", *_rest(run, told=1)])
+    return "\n".join([f"contradicted: {_first(run.verdict.why)}", *_details(run, skip=1)])
 
 
-def expectable() -> tuple[Sequence[str], Sequence[str]]:
-    """What `expected` may name: causes; then properties, coverage facts, and kinds of anomaly that have no cause."""
+def allowed_expectations() -> tuple[Sequence[str], Sequence[str]]:
+    """Return what `expected` may name: causes, and then properties, facts and kinds of anomaly."""
     from typing import get_args
 
     from ebbtide.record.predicted import APART
@@ -44,8 +45,8 @@ def expectable() -> tuple[Sequence[str], Sequence[str]]:
     return get_args(Cause), [*PROPERTY_NAMES, *FACTS, *kinds]
 
 
-def facts(run: RunRecord) -> list[tuple[str, str | int]]:
-    """What JUnit XML and other reports are told."""
+def report_properties(run: RunRecord) -> list[tuple[str, str | int]]:
+    """Return the properties of the run for JUnit XML and other reports."""
     from ebbtide.record.verdict import count_acked_by_brokers
 
     causes = dict.fromkeys(loss.cause for loss in run.verdict.losses)
@@ -62,8 +63,8 @@ def facts(run: RunRecord) -> list[tuple[str, str | int]]:
     ]
 
 
-def in_short(run: RunRecord) -> str:
-    """One line on a run that is as it should be."""
+def one_line_summary(run: RunRecord) -> str:
+    """Return one line about a run that is as predicted."""
     from ebbtide.record.verdict import count_acked_by_brokers
 
     acked = count_acked_by_brokers(run.verdict.counts, run.verdict.coverage)
@@ -71,12 +72,10 @@ def in_short(run: RunRecord) -> str:
 
 
 def where_to_look(run: RunRecord) -> list[str]:
-    """The record, its report, and the command that has the run again."""
+    """Return the record, its report, and the command that repeats the run."""
     replayed = [] if run.fidelity is None else [f"  replay: fidelity {run.fidelity:.2f} to the recorded run"]
     if run.ignored_properties:
-        replayed.append(
-            f"  without effect, since Kafka {run.kafka} does not know them: {', '.join(run.ignored_properties)}"
-        )
+        replayed.append(f"  ignored, because Kafka {run.kafka} does not know them: {', '.join(run.ignored_properties)}")
     return [
         *replayed,
         f"  record: {run.path}",
@@ -85,27 +84,27 @@ def where_to_look(run: RunRecord) -> list[str]:
     ]
 
 
-def _unexpected(run: RunRecord, expected: Sequence[str]) -> str | None:
-    found = _wrongs(run, expected)
+def _mismatch_message(run: RunRecord, expected: Sequence[str]) -> str | None:
+    found = _violations(run, expected)
     others = [one for one in found if one not in expected]
     if found and not others:
         return None
     wanted = ", ".join(expected)
     if not found:
-        beside = f" but by {_HARMLESS}" if run.lost else ""
-        unknown = _unknown(run)
-        heading = f"not violated: expected {wanted}, and nothing was lost{beside} or violated"
+        except_harmless = f" except by {_HARMLESS}" if run.lost else ""
+        unknown = _undecided_properties(run)
+        heading = f"not violated: expected {wanted}, and nothing was lost{except_harmless} or violated"
         if unknown:
-            heading = f"inconclusive: expected {wanted}, which did not show, and unknown: {', '.join(unknown)}"
+            heading = f"inconclusive: expected {wanted}, which did not happen; undecided: {', '.join(unknown)}"
     elif len(others) < len(found):
-        heading = f"contradicted: expected {wanted} only, and there also was {', '.join(others)}"
+        heading = f"contradicted: expected only {wanted}, but the run also shows {', '.join(others)}"
     else:
-        heading = f"contradicted: expected {wanted}, and there was {', '.join(others)}"
-    return "\n".join([heading, *_rest(run, told=0)])
+        heading = f"contradicted: expected {wanted}, but the run shows {', '.join(others)}"
+    return "\n".join([heading, *_details(run, skip=0)])
 
 
-def _wrongs(run: RunRecord, expected: Sequence[str]) -> list[str]:
-    """Causes of what was lost or went back, violated properties, and what else the scenario's prediction rules out."""
+def _violations(run: RunRecord, expected: Sequence[str]) -> list[str]:
+    """Return the causes of losses and HW regressions, violated properties, and broken predictions."""
     from ebbtide.record.predicted import findings_ruled_out
     from ebbtide.record.verdict import counts_by_kind
 
@@ -115,34 +114,34 @@ def _wrongs(run: RunRecord, expected: Sequence[str]) -> list[str]:
         causes = [cause for cause in causes if cause != _HARMLESS]
     causes += [one.cause for one in verdict.regressions if one.cause != _HARMLESS]
     violated = [one.name for one in verdict.properties if one.status == "violated"]
-    others = {}
+    broken = {}
     if prediction is not None:
-        others = findings_ruled_out(prediction, facts=verdict.coverage, kinds=counts_by_kind(verdict.anomalies))
-    return list(dict.fromkeys([*map(str, causes), *violated, *others]))
+        broken = findings_ruled_out(prediction, facts=verdict.coverage, kinds=counts_by_kind(verdict.anomalies))
+    return list(dict.fromkeys([*map(str, causes), *violated, *broken]))
 
 
-def _unknown(run: RunRecord) -> list[str]:
-    """The properties that are needed and could not be decided."""
+def _undecided_properties(run: RunRecord) -> list[str]:
+    """Return the needed properties that could not be decided."""
     from ebbtide.record.properties import needed_unknown_clauses
 
     return needed_unknown_clauses(run.verdict, prediction_of(run))
 
 
 def _first(sentences: Sequence[str]) -> str:
-    return sentences[0] if sentences else "no reason is given"
+    return sentences[0] if sentences else "the verdict gives no reason"
 
 
-def _rest(run: RunRecord, *, told: int) -> list[str]:
-    """The reasons but for the first ones that are told already, the losses, worst first, and where to look on."""
+def _details(run: RunRecord, *, skip: int) -> list[str]:
+    """Return the reasons after the first `skip`, the losses, worst first, and where to look."""
     losses = sorted(run.verdict.losses, key=lambda loss: -loss.count)
-    lines = [f"  - {sentence}" for sentence in run.verdict.why[told:_SHOWN_MAX]]
-    lines += [f"  lost:   {_told(loss)}" for loss in losses[:_SHOWN_MAX]]
+    lines = [f"  - {sentence}" for sentence in run.verdict.why[skip:_SHOWN_MAX]]
+    lines += [f"  lost:   {_describe_loss(loss)}" for loss in losses[:_SHOWN_MAX]]
     if len(losses) > _SHOWN_MAX:
-        lines.append(f"  lost:   and {len(losses) - _SHOWN_MAX} more like these")
+        lines.append(f"  lost:   and {plural(len(losses) - _SHOWN_MAX, 'more loss', 'more losses')}")
     return [*lines, *where_to_look(run)]
 
 
-def _told(loss: Loss) -> str:
+def _describe_loss(loss: Loss) -> str:
     kind = "committed" if loss.committed else "uncommitted"
     election = loss.election
     by = (

@@ -1,4 +1,4 @@
-"""The cluster of a session: plain Kafka that a test may use and break; nothing on it is judged."""
+"""The `kafka_cluster` fixture: plain Kafka that tests may use and break, without a verdict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ebbtide.command import COMMAND
-from ebbtide.pytest_plugin.steps import kind_of, nearest, step_of
+from ebbtide.pytest_plugin.steps import did_you_mean_step, kind_of, step_of
 
 if TYPE_CHECKING:
     from ebbtide.daemon.messages import ClusterStatus
@@ -18,22 +18,23 @@ if TYPE_CHECKING:
 
 
 class Unproven(AssertionError):
-    """A step never fired, or has no proof that it took effect: whatever follows proves nothing."""
+    """A step never fired, or has no proof that it took effect, so the test is inconclusive."""
 
 
 def _unproven(entry: StepEntry, what: str) -> Unproven:
     return Unproven(
         f"inconclusive: step {entry.index} ({entry.step}) {what}: {entry.why}\n"
-        f"  next:   ebbtide fault {entry.step} --help    (what it takes, and what proves it)"
+        f"  next:   ebbtide fault {entry.step} --help    (its options, and what proves that it took effect)"
     )
 
 
 class Breakable:
-    """A cluster that is up, by its name, with every kind of step as a method.
+    """A running cluster, with a method for every kind of step.
 
-    `power_loss(leader("t-0"))` fires the step `power-loss` with that target; other keys are those of a scenario
-    file: `cluster.set_config(resource="topic:t", config="min.insync.replicas", value="1")`. A trigger is one of
-    them, and is awaited first. Each returns its line of steps.jsonl, with the proof that it took effect.
+    `power_loss(leader("t-0"))` fires the step `power-loss` with that target. Keyword arguments are the keys of a
+    scenario file: `cluster.set_config(resource="topic:t", config="min.insync.replicas", value="1")`. One key is the
+    trigger, which the call awaits first. Each method returns the step's line of steps.jsonl, with the proof that it
+    took effect.
     """
 
     def __init__(self, status: ClusterStatus, command: Sequence[str] = COMMAND) -> None:
@@ -44,7 +45,7 @@ class Breakable:
         __tracebackhide__ = True
         kind = None if method.startswith("_") else kind_of(method)
         if kind is None:
-            raise AttributeError(f"{type(self).__name__} has no {method!r}.{nearest(method)}")
+            raise AttributeError(f"{type(self).__name__} has no {method!r}.{did_you_mean_step(method)}")
 
         def fire(*values: Any, **keys: Any) -> StepEntry:
             __tracebackhide__ = True
@@ -53,9 +54,10 @@ class Breakable:
         return fire
 
     def fire(self, kind: str, *values: Any, **keys: Any) -> StepEntry:
-        """Carry out a step of this kind.
+        """Run a step of this kind, and return its line of steps.jsonl.
 
-        Raises `EbbtideError` when it makes no sense or could not be injected, and `Unproven`, unless it is optional.
+        Raises `EbbtideError` if the step is invalid or cannot be injected. Raises `Unproven` if nothing proves that it
+        took effect, unless the step is optional.
         """
         # A failure is shown where the test asked for the step.
         __tracebackhide__ = True
@@ -68,39 +70,40 @@ class Breakable:
 
     @property
     def name(self) -> str:
-        """What `ebbtide cluster status` calls it."""
+        """The name of the cluster in `ebbtide cluster status`."""
         return self._status.name
 
     @property
     def kafka(self) -> str:
-        """The release."""
+        """The Kafka release."""
         return self._status.kafka
 
     @property
     def bootstrap_servers(self) -> list[str]:
-        """`host:port` of every broker, as seen from the clients' network namespace (`inside`, `run`)."""
+        """`host:port` of every broker in the clients' network namespace (see `inside` and `run`)."""
         return list(self._status.bootstrap)
 
     @property
     def record(self) -> Path:
-        """The folder with its logs and steps."""
+        """The folder with the cluster's logs and steps."""
         return Path(self._status.record)
 
     def status(self) -> ClusterStatus:
-        """How its nodes and partitions are now."""
+        """Return the present state of nodes and partitions."""
         from ebbtide.daemon.control import status_of
         from ebbtide.errors import HarnessError
 
         status = status_of(self.name)
         if status is None:
-            raise HarnessError(f"{self.name} is gone", next="ebbtide clean")
+            raise HarnessError(f"the cluster {self.name} is not running", next="ebbtide clean")
         return status
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """While inside, this thread is where the cluster's clients are: connections opened here reach the brokers.
+        """Move this thread into the clients' network namespace during the block.
 
-        Threads that are started inside stay there, a Kafka client's among them. Takes root; any user can `run`.
+        Connections that are opened in the block reach the brokers. Threads that are started in the block, such as a
+        Kafka client's, stay there. This needs root; every user can call `run`.
         """
         from ebbtide.namespaces import enter_namespace
 
@@ -108,9 +111,9 @@ class Breakable:
             yield
 
     def run(self, command: Sequence[str], **how: Any) -> subprocess.CompletedProcess[str]:
-        """Run a command where the cluster's clients are, EBBTIDE_BOOTSTRAP in its environment.
+        """Run a command in the clients' network namespace, with EBBTIDE_BOOTSTRAP in its environment.
 
-        `how` goes to `subprocess.run`; output is captured as text. By `ebbtide cluster exec`.
+        Calls `ebbtide cluster exec`. `how` goes to `subprocess.run`; the output is captured as text.
         """
         words = [*self._command, "cluster", "exec", "--cluster", self.name, "--", *command]
         done: subprocess.CompletedProcess[str] = subprocess.run(words, **{"capture_output": True, "text": True, **how})
@@ -140,14 +143,14 @@ class Breakable:
 
 
 class KafkaCluster(Breakable):
-    """A plain cluster, shared by the tests of a session that use the same release."""
+    """A plain cluster that all tests of a session with the same release share."""
 
     def create_topic(
         self, name: str, *, partitions: int = 1, replication_factor: int = 3, min_isr: int = 2, **config: str
     ) -> str:
-        """Create a topic; returns its name once every partition has a leader and its whole ISR.
+        """Create a topic; return its name once every partition has a leader and its whole ISR.
 
-        `config` has underscores for dots. Raises `HarnessError`.
+        `config` is the topic's configuration, with underscores instead of dots. Raises `HarnessError`.
         """
         from ebbtide.daemon.control import ask
         from ebbtide.daemon.messages import CreateTopic

@@ -1,4 +1,4 @@
-"""What a test is given of a run: where its record is, and how it was judged."""
+"""The `run_record` fixture: where the record of a run is, and how it was judged."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """One judged run. `path` is its folder; `verdict` is verdict.json, decoded.
+    """One judged run; `path` is its folder, `verdict` the decoded verdict.json.
 
-    `ignored_properties`: of a replay, those of the scenario that had no effect, since this release does not know them.
-    `fidelity`: of a replay, how far it agrees with the recorded run, from 0 to 1.
+    A replay also has `ignored_properties`, which its release does not know, and `fidelity`, which says from 0 to 1 how
+    far it agrees with the recorded run.
     """
 
     path: Path
@@ -33,12 +33,12 @@ class RunRecord:
 
     @property
     def lost(self) -> int:
-        """Acked records that are gone, committed or not."""
+        """The number of acked records that are lost, committed or not."""
         return sum(loss.count for loss in self.verdict.losses)
 
 
 def read_record(path: Path) -> RunRecord:
-    """A record that has been judged. Raises `UsageError` when it is none."""
+    """Read a judged record. Raises `UsageError` if it is not a record, or has no verdict."""
     from ebbtide.record.manifest import read_manifest
     from ebbtide.record.verdict import read_judgement
 
@@ -53,7 +53,7 @@ def read_record(path: Path) -> RunRecord:
 
 
 def prediction_of(run: RunRecord) -> Prediction | None:
-    """What its scenario predicts of the run; None: nothing that can be read, as the verdict says."""
+    """Return the prediction of the run's scenario; None if it has none that can be read."""
     from ebbtide.record import predicted
     from ebbtide.record.manifest import read_manifest
 

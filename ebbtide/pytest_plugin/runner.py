@@ -1,7 +1,7 @@
-"""What the plugin has done for it, by the `ebbtide` command in processes of its own.
+"""Runs the `ebbtide` command for the plugin, in processes of its own.
 
-pytest itself so loads neither Spark nor docker, and needs no powers that the command cannot get by itself. Tests of
-the plugin put another `Runner` in its place.
+So pytest itself loads neither Spark nor docker, and needs no privileges that the command cannot get. Tests of the
+plugin replace the `Runner`.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ _DEFAULTS: Mapping[str, Any] = {
     "producers": [{"id": 1, "topic": "t", "rate_per_s": 500}],
     "consumers": [{"id": 1, "topics": ["t"]}],
 }
-"""What a chaos test has without a marker: one partition, a producer with acks=all, a consumer."""
+"""The scenario of a chaos test without a marker: one partition, an acks=all producer, a consumer."""
 
 
 class Failed(Exception):
-    """The command did not do what it was asked; the message is the end of what it said.
+    """The command failed; the message is the end of its output.
 
-    `mistake`: it was asked for what makes no sense, and the message says what would.
+    With `mistake` the test asked for something wrong, and the message says what is right.
     """
 
     def __init__(self, message: str, *, mistake: bool = False) -> None:
         super().__init__(message)
         self.mistake = mistake
 
-    def told(self) -> str:
-        """The message, and whose failure it is."""
+    def full_message(self) -> str:
+        """Return the message; it says so if the harness failed."""
         return str(self) if self.mistake else f"the harness failed: {self}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ability:
-    """One check of `ebbtide doctor`; `lacking`: what is in the way, None where nothing is."""
+    """One check of `ebbtide doctor`; `lacking` says what is missing, None if nothing is."""
 
     name: str
     lacking: str | None
@@ -59,7 +59,7 @@ class Ability:
 
 @dataclass(kw_only=True)
 class Lease:
-    """A cluster that is up for a test or a session; `process` is its owner."""
+    """A cluster that runs for a test or a session; `process` is its daemon."""
 
     name: str
     process: DaemonProcess | None = None
@@ -67,45 +67,45 @@ class Lease:
 
 
 class Runner(Protocol):
-    """What the plugin asks for."""
+    """What the plugin needs from the command."""
 
     def abilities(self) -> Sequence[Ability]:
-        """What this host can do. Raises `Failed`."""
+        """Return what this host can do. Raises `Failed`."""
 
     def run_scenario(
         self, scenario: str, kafka: str, settings: Settings, *, keep: bool
     ) -> tuple[RunRecord, Lease | None]:
-        """Run and judge; with `keep` the cluster is still up. Raises `Failed`."""
+        """Run and judge a scenario; with `keep` the cluster stays. Raises `Failed`."""
 
     def replay(self, record: Path, settings: Settings) -> RunRecord:
-        """Run a record's schedule again on its release, each step on the recorded state. Raises `Failed`."""
+        """Replay a record on its release. Raises `Failed`."""
 
     def open_cluster(self, kafka: str, settings: Settings, *, keep: bool) -> tuple[KafkaCluster, Lease]:
-        """Bring a plain cluster up. Raises `Failed`."""
+        """Start a plain cluster. Raises `Failed`."""
 
     def open_chaos(
         self, parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None, settings: Settings, *, keep: bool
     ) -> tuple[Chaos, Lease]:
-        """Bring a cluster with clients up, whose run is judged in the end. Raises `Failed`."""
+        """Start a cluster with clients, whose run is judged at its end. Raises `Failed`."""
 
     def judge_chaos(self, chaos: Chaos, lease: Lease) -> RunRecord:
-        """Heal, settle, read everything, and judge. A kept cluster is still up. Raises `Failed`."""
+        """Heal, settle, read all partitions, and judge; a kept cluster stays. Raises `Failed`."""
 
     def close(self, lease: Lease) -> None:
-        """End a cluster at once and undo everything; nothing happens when it is gone."""
+        """Stop a cluster at once and undo everything; does nothing if it has stopped."""
 
 
 class CommandRunner:
-    """See `Runner`; `command` are the words that start the `ebbtide` command."""
+    """A `Runner` that starts the command line `command`."""
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self._command = tuple(command)
 
     def abilities(self) -> Sequence[Ability]:
-        """By `ebbtide doctor --json`."""
+        """Call `ebbtide doctor --json`."""
         import json
 
-        done = _finished([*self._command, "doctor", "--json"])
+        done = _run_to_end([*self._command, "doctor", "--json"])
         if not done.stdout.strip():
             raise self._failed(done)
         checks = json.loads(done.stdout)
@@ -121,46 +121,46 @@ class CommandRunner:
     def run_scenario(
         self, scenario: str, kafka: str, settings: Settings, *, keep: bool
     ) -> tuple[RunRecord, Lease | None]:
-        """By `ebbtide run`."""
+        """Call `ebbtide run`."""
         import json
 
-        words = ["run", scenario, "--kafka", kafka, "--seed", str(settings.seed), "--json", *_common(settings)]
+        words = ["run", scenario, "--kafka", kafka, "--seed", str(settings.seed), "--json", *_common_options(settings)]
         if keep:
             lease = Lease(name=_new_name(), tied=False)
-            status = self._up([*words, "--keep-cluster", "--name", lease.name], lease)
+            status = self._await_cluster([*words, "--keep-cluster", "--name", lease.name], lease)
             try:
-                return _judged(Path(status.record).parent), lease
+                return _read_judged(Path(status.record).parent), lease
             except BaseException:
-                # Nobody else knows of a cluster whose run cannot be told.
-                with failing():
+                # No one else knows of a cluster whose run cannot be read.
+                with errors_as_failed():
                     self.close(lease)
                 raise
-        done = _finished([*self._command, *words])
+        done = _run_to_end([*self._command, *words])
         lines = done.stdout.splitlines()
         if done.returncode > 2 or not lines:
             raise self._failed(done)
-        return _judged(settings.runs / json.loads(lines[-1])["run_id"]), None
+        return _read_judged(settings.runs / json.loads(lines[-1])["run_id"]), None
 
     def replay(self, record: Path, settings: Settings) -> RunRecord:
-        """By `ebbtide replay`."""
+        """Call `ebbtide replay`."""
         import json
 
-        done = _finished([*self._command, "replay", str(record), "--json", *_common(settings)])
+        done = _run_to_end([*self._command, "replay", str(record), "--json", *_common_options(settings)])
         if done.returncode > 2 or not done.stdout.strip():
             raise self._failed(done)
         (again,) = json.loads(done.stdout)["replays"]
-        return replace(_judged(settings.runs / again["run_id"]), fidelity=again["fidelity"])
+        return replace(_read_judged(settings.runs / again["run_id"]), fidelity=again["fidelity"])
 
     def open_cluster(self, kafka: str, settings: Settings, *, keep: bool) -> tuple[KafkaCluster, Lease]:
-        """By `ebbtide cluster up`."""
+        """Call `ebbtide cluster up`."""
         lease = Lease(name=_new_name(), tied=not keep)
-        status = self._up(["cluster", "up", "--kafka", kafka, *_owning(lease, settings)], lease)
+        status = self._await_cluster(["cluster", "up", "--kafka", kafka, *_daemon_options(lease, settings)], lease)
         return KafkaCluster(status, self._command), lease
 
     def open_chaos(
         self, parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None, settings: Settings, *, keep: bool
     ) -> tuple[Chaos, Lease]:
-        """By `ebbtide cluster up SCENARIO`."""
+        """Call `ebbtide cluster up SCENARIO`."""
         from ebbtide.scenario.parse import parse
         from ebbtide.scenario.write import text_of
 
@@ -170,58 +170,61 @@ class CommandRunner:
             file = Path(folder, "chaos.toml")
             file.write_text(text_of(scenario))
             words = ["cluster", "up", str(file), "--kafka", kafka, "--seed", str(settings.seed), "--wire"]
-            status = self._up([*words, *(["--keep-cluster"] if keep else []), *_owning(lease, settings)], lease)
+            status = self._await_cluster(
+                [*words, *(["--keep-cluster"] if keep else []), *_daemon_options(lease, settings)], lease
+            )
         return Chaos(status, tuple(scenario.topics), self._command), lease
 
     def judge_chaos(self, chaos: Chaos, lease: Lease) -> RunRecord:
-        """By `ebbtide cluster down` and `ebbtide analyze`."""
+        """Call `ebbtide cluster down` and `ebbtide analyze`."""
         from ebbtide.daemon.control import end
         from ebbtide.errors import EbbtideError
 
         try:
             end(lease.name)
         except EbbtideError:
-            # It went down by itself, and its log says why.
+            # The cluster stopped by itself, and its log says why.
             assert lease.process is not None
             raise Failed(lease.process.log.read_text(errors="replace")[-2000:]) from None
         if lease.tied and lease.process is not None:
-            with failing():
+            with errors_as_failed():
                 code = lease.process.wait()
             if code != 0:
                 raise Failed(f"exit code {code}\n" + lease.process.log.read_text(errors="replace")[-2000:])
-        done = _finished([*self._command, "analyze", str(chaos.record), "--json"])
+        done = _run_to_end([*self._command, "analyze", str(chaos.record), "--json"])
         if done.returncode > 2:
             raise self._failed(done)
-        return _judged(chaos.record)
+        return _read_judged(chaos.record)
 
     def close(self, lease: Lease) -> None:
-        """By SIGTERM to its owner."""
+        """Send SIGTERM to the cluster's daemon."""
         if lease.process is not None:
             lease.process.terminate()
             lease.process.forget_log()
 
-    def _up(self, words: Sequence[str], lease: Lease) -> ClusterStatus:
+    def _await_cluster(self, words: Sequence[str], lease: Lease) -> ClusterStatus:
         from ebbtide.daemon.starting import DaemonProcess
 
         lease.process = DaemonProcess(words, lease.name, tied=lease.tied, command=self._command)
-        with failing():
+        with errors_as_failed():
             return lease.process.await_up()
 
     def _failed(self, done: subprocess.CompletedProcess[str]) -> Failed:
-        """Its last words, which an error is among."""
+        """Return the error of a command: its message, or the last lines of its output."""
         from ebbtide.errors import ExitCode
 
         lines = done.stderr.splitlines()
         error = next((at for at, line in enumerate(lines) if line.startswith("error:")), None)
         start = error if error is not None else max(0, len(lines) - _TAIL_LINES)
-        told = [f"ebbtide {' '.join(done.args[len(self._command) :])}: exit code {done.returncode}", *lines[start:]]
-        return Failed("\n".join(told), mistake=done.returncode == ExitCode.USAGE)
+        message = [f"ebbtide {' '.join(done.args[len(self._command) :])}: exit code {done.returncode}", *lines[start:]]
+        return Failed("\n".join(message), mistake=done.returncode == ExitCode.USAGE)
 
 
 def scenario_text(parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None) -> str:
-    """The scenario file of a chaos test, without steps. `expected`: causes of loss, or properties, that it must show.
+    """Return the scenario file of a chaos test, without steps.
 
-    Nothing committed may be lost and no HW may go back, unless a violation is expected.
+    The run must show one of the `expected` causes or properties. If it expects none, no committed record may be lost,
+    and no HW may go back.
     """
     from typing import get_args
 
@@ -232,8 +235,8 @@ def scenario_text(parts: Mapping[str, Any], kafka: str, expected: Sequence[str] 
     causes = [one for one in expected or () if one in get_args(AllowedCause)]
     prediction: dict[str, Any] = {"kafka": f"=={kafka}", "clause": "the test's own expectation"}
     if len(causes) == 1:
-        # That it must come is for the plugin to say: here a run without it would be inconclusive, and so would one
-        # in which it only made the HW go back.
+        # The plugin itself checks that the cause occurred. The prediction only allows it: with more, a run without
+        # the cause, or in which it only made the HW go back, would be inconclusive.
         prediction["loss"] = {"cause": causes[0]}
     elif expected is None:
         prediction["loss"] = {"committed": "none"}
@@ -241,27 +244,27 @@ def scenario_text(parts: Mapping[str, Any], kafka: str, expected: Sequence[str] 
     return tomli_w.dumps(
         {
             "name": "chaos",
-            "title": "A test's own steps",
-            "description": "Steps are those that the test took.",
+            "title": "The steps of a test",
+            "description": "The test itself ran the steps.",
             "kafka": [kafka],
-            **_plain({**_DEFAULTS, **parts}),
+            **_plain_value({**_DEFAULTS, **parts}),
             "predictions": [prediction],
         }
     )
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _plain_value(one) for key, one in value.items()}
+    return [_plain_value(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def _common(settings: Settings) -> list[str]:
+def _common_options(settings: Settings) -> list[str]:
     return ["--runs", str(settings.runs), "--runtime", settings.runtime]
 
 
-def _owning(lease: Lease, settings: Settings) -> list[str]:
-    return [*_common(settings), "--foreground", *(["--tied"] if lease.tied else []), "--name", lease.name]
+def _daemon_options(lease: Lease, settings: Settings) -> list[str]:
+    return [*_common_options(settings), "--foreground", *(["--tied"] if lease.tied else []), "--name", lease.name]
 
 
 def _new_name() -> str:
@@ -270,14 +273,14 @@ def _new_name() -> str:
     return f"pytest-{os.urandom(3).hex()}"
 
 
-def _judged(record: Path) -> RunRecord:
-    with failing():
+def _read_judged(record: Path) -> RunRecord:
+    with errors_as_failed():
         return read_record(record)
 
 
 @contextlib.contextmanager
-def failing() -> Iterator[None]:
-    """What the harness raises, as `Failed`."""
+def errors_as_failed() -> Iterator[None]:
+    """Raise `Failed` instead of `EbbtideError` in the block."""
     from ebbtide.errors import EbbtideError, ExitCode
 
     try:
@@ -286,8 +289,8 @@ def failing() -> Iterator[None]:
         raise Failed(error.render(), mistake=error.exit_code == ExitCode.USAGE) from None
 
 
-def _finished(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, in a session of its own; on Ctrl-C it is told to end, and awaited."""
+def _run_to_end(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, in its own session; on Ctrl-C stop it and wait for it."""
     with subprocess.Popen(
         words,
         stdin=subprocess.DEVNULL,

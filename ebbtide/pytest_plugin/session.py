@@ -1,4 +1,4 @@
-"""What the plugin knows during one pytest session."""
+"""The state of the plugin during one pytest session."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from typing import TypeVar
 import pytest
 
 from ebbtide.pytest_plugin.run_record import RunRecord
-from ebbtide.pytest_plugin.runner import Ability, CommandRunner, Failed, Lease, Runner, failing
+from ebbtide.pytest_plugin.runner import Ability, CommandRunner, Failed, Lease, Runner, errors_as_failed
 from ebbtide.pytest_plugin.settings import Settings
 
 T = TypeVar("T")
 
 RUNNER = pytest.StashKey[Runner]()
-"""In the stash of `pytest.Config`: who is asked instead of the command."""
+"""The key in the stash of `pytest.Config` of a runner that replaces the command."""
 
 WORKER_KEPT = "ebbtide_kept"
-"""In the `workeroutput` of a pytest-xdist worker: the cluster that it left up."""
+"""The key in the `workeroutput` of a pytest-xdist worker of the cluster that it kept."""
 
 CLUSTER_FIXTURES = frozenset({"kafka_cluster", "chaos", "topic", "run_record"})
 _MARKERS = ("scenario", "chaos", "expected_violation")
 
 
 class Plugin:
-    """`failed` are the node ids of tests that did, `shared_failed` says whether one of them used `kafka_cluster`.
+    """The options and results of a session.
 
-    `kept` is the name of the cluster that was left up.
+    `failed` has the node ids of failed tests, and `shared_failed` says whether one of them used `kafka_cluster`. `kept`
+    is the name of the cluster that was kept.
     """
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
@@ -40,16 +41,16 @@ class Plugin:
 
     @property
     def runner(self) -> Runner:
-        """The command, unless a test of the plugin put something else there."""
+        """The runner of the command, unless a test of the plugin replaced it."""
         return self._config.stash.get(RUNNER, None) or CommandRunner(self.settings.command)
 
     @property
-    def keeping(self) -> bool:
-        """Whether the next cluster is to be left up if its test fails."""
+    def keeps_next_cluster(self) -> bool:
+        """Whether the next cluster is kept if its test fails."""
         return self.settings.keep_cluster and self.kept is None
 
     def replays(self, scenario: str) -> bool:
-        """Whether a test of `scenario`, a name or a file, is to have the recorded run again."""
+        """Whether a test of `scenario`, a name or a file, repeats the recorded run."""
         recorded = self.settings.scenario
         if recorded is None or scenario == recorded:
             return recorded is not None
@@ -58,23 +59,23 @@ class Plugin:
 
         try:
             return catalogue.find(scenario).name == recorded
-        except EbbtideError:  # said where it is to be run
+        except EbbtideError:  # reported when the scenario runs
             return False
 
     def note_failure(self, item: pytest.Item) -> None:
-        """The test failed, by itself or by its verdict."""
+        """Note that the test failed, by itself or by its verdict."""
         fixtures = getattr(item, "fixturenames", ())
         self.failed.add(item.nodeid)
         self.shared_failed |= "kafka_cluster" in fixtures or ("topic" in fixtures and "chaos" not in fixtures)
 
     def abilities(self) -> Sequence[Ability]:
-        """What this host can do, asked once. Raises `Failed`."""
+        """Return what this host can do; asks only once. Raises `Failed`."""
         if self._abilities is None:
             self._abilities = self.runner.abilities()
         return self._abilities
 
-    def lacking(self, need: str) -> str | None:
-        """Why the host does not have `need`; None: it does. Raises `Failed` for a need that is none."""
+    def why_lacking(self, need: str) -> str | None:
+        """Return why the host lacks `need`; None if it has it. Raises `Failed` for an unknown need."""
         if need == "root":
             return None if os.geteuid() == 0 else f"user {os.geteuid()} is not root"
         checks = {one.name: one for one in self.abilities()}
@@ -82,14 +83,14 @@ class Plugin:
             from ebbtide.scenario.check import suggestion
 
             known = ["root", *checks]
-            raise Failed(f"nobody knows the need {need!r}; allowed: {', '.join(known)}{suggestion(need, known)}")
+            raise Failed(f"unknown need {need!r}; allowed: {', '.join(known)}{suggestion(need, known)}")
         return checks[need].lacking
 
-    def ends(self, lease: Lease, *, failed: bool) -> None:
-        """A cluster is no longer needed: end it, unless it is the one that is to be left up."""
-        if failed and self.keeping and lease.process is not None and lease.process.exit_code() is None:
+    def release_cluster(self, lease: Lease, *, failed: bool) -> None:
+        """Stop a cluster that is no longer needed, unless it is to be kept."""
+        if failed and self.keeps_next_cluster and lease.process is not None and lease.process.exit_code() is None:
             self.kept = lease.name
-            # A worker of pytest-xdist has no terminal to say so.
+            # A worker of pytest-xdist has no terminal, so its controller prints the name.
             getattr(self._config, "workeroutput", {})[WORKER_KEPT] = lease.name
             lease.process.let_go()
         else:
@@ -97,18 +98,18 @@ class Plugin:
 
 
 def uses_clusters(item: pytest.Item) -> bool:
-    """Whether the test starts Kafka, as far as can be seen before it runs.
+    """Whether the test starts Kafka, as far as a check can see before it runs.
 
-    A project's own fixture that happens to be called `topic` does not; one that extends `topic` does.
+    A project's own fixture with the name `topic` does not count; a fixture that extends `topic` does.
     """
     info = getattr(item, "_fixtureinfo", None)
     definitions = {} if info is None else info.name2fixturedefs
-    ours = any(_reaches_ours(name, definitions[name]) for name in CLUSTER_FIXTURES & definitions.keys())
+    ours = any(_extends_plugin_fixture(name, definitions[name]) for name in CLUSTER_FIXTURES & definitions.keys())
     return ours or any(item.get_closest_marker(name) for name in _MARKERS)
 
 
-def _reaches_ours(name: str, definitions: Sequence[pytest.FixtureDef[object]]) -> bool:
-    """Whether the last definition is the plugin's, or asks for the one before it, and so on, and that is."""
+def _extends_plugin_fixture(name: str, definitions: Sequence[pytest.FixtureDef[object]]) -> bool:
+    """Whether the last definition is the plugin's, or extends, in one or more steps, the plugin's."""
     for definition in reversed(definitions):
         if definition.func.__module__.startswith("ebbtide.pytest_plugin"):
             return True
@@ -117,31 +118,31 @@ def _reaches_ours(name: str, definitions: Sequence[pytest.FixtureDef[object]]) -
     return False
 
 
-def too_parallel(config: pytest.Config) -> str | None:
-    """Why tests with clusters cannot run in this pytest-xdist worker; None: they can."""
+def why_too_parallel(config: pytest.Config) -> str | None:
+    """Return why tests with clusters cannot run in this pytest-xdist worker; None if they can."""
     workers = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
     if not hasattr(config, "workerinput") or workers == "1":
         return None
     return (
-        f"ebbtide's clusters cannot run in {workers} pytest-xdist workers: their faults and the time they take would "
-        "show in each other's records; run these tests without -n, or with -n 1"
+        f"ebbtide's clusters cannot run in {workers} pytest-xdist workers, because faults and delays of one cluster "
+        "would show in the records of another; run these tests without -n, or with -n 1"
     )
 
 
-def attempt(act: Callable[[], T]) -> T:
-    """Run `act`; where it fails, the test ends with its words instead of a traceback of the plugin's."""
+def call_or_fail(act: Callable[[], T]) -> T:
+    """Run `act`; if it fails, the test fails with its message, without a traceback of the plugin."""
     try:
-        with failing():
+        with errors_as_failed():
             return act()
     except Failed as error:
-        # pytest would show what it came from, too, which says the same.
-        raise pytest.fail.Exception(error.told(), pytrace=False) from None
+        # Without `from None` pytest would also show the original error, which says the same.
+        raise pytest.fail.Exception(error.full_message(), pytrace=False) from None
 
 
 class JudgedTest:
-    """What a test's run came to: filled by its fixtures, concluded after the test."""
+    """The run of a test: its fixtures set it, and it is judged after the test."""
 
     def __init__(self) -> None:
         self.run: RunRecord | None = None
         self.finish: Callable[[], RunRecord] | None = None
-        """For a run that goes on until the test is over."""
+        """Ends and judges a run that goes on until the test is over."""

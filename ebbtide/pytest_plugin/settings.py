@@ -1,4 +1,4 @@
-"""The plugin's options, each on the command line and in the ini file, and what a recorded run says in their place."""
+"""Reads the plugin's options from the command line, the ini file and a recorded run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ WORKER_SEED = "ebbtide_seed"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What was asked for. `kafka` None: the scenario's own releases; for clusters the newest known.
+    """The plugin's options.
 
-    `command`: the words that start the command.
-    `replay`: the record that is run again by tests of its scenario, whose name is `scenario`.
+    `kafka` None means the scenario's own releases, or for clusters the newest known release. `command` is the command
+    line that starts Ebbtide. Tests of the scenario `scenario` repeat the record `replay`.
     """
 
     runs: Path
@@ -36,80 +36,80 @@ class Settings:
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Declare them."""
+    """Declare the options."""
     group = parser.getgroup("ebbtide", "Ebbtide: Kafka under fault injection")
     for name, metavar, what in (
-        ("runs", "DIR", "where run records go (default: runs)"),
-        ("seed", "N", "draw what scenarios leave open from this (default: a new one)"),
-        ("runtime", "RUNTIME", "auto, docker or local (default: auto)"),
-        ("kafka", "RELEASE", "the release where no marker names one"),
-        ("command", "COMMAND", "the ebbtide command of another environment (default: that of this one)"),
-        ("replay", "RUN", "take release and seed from this record, and replay it for tests of its scenario"),
+        ("runs", "DIR", "the folder for run records (default: runs)"),
+        ("seed", "N", "the seed of all random choices (default: a new one)"),
+        ("runtime", "RUNTIME", "where the nodes run: auto, docker or local (default: auto)"),
+        ("kafka", "RELEASE", "the release for tests without a marker that names one"),
+        ("command", "COMMAND", "the ebbtide command to start (default: the one of this environment)"),
+        ("replay", "RUN", "use the release and seed of this record, and replay it for tests of its scenario"),
     ):
         group.addoption(f"--ebbtide-{name}", metavar=metavar, default=None, help=what)
         parser.addini(f"ebbtide_{name}", what, default="")
     for name, what in (
-        ("require", "a test that this host cannot run is an error, not a skip"),
-        ("keep-cluster", "leave the cluster of the first test that fails up"),
+        ("require", "fail the tests that this host cannot run, instead of skipping them"),
+        ("keep-cluster", "keep the cluster of the first test that fails running"),
     ):
         group.addoption(f"--ebbtide-{name}", action="store_true", default=None, help=what)
         parser.addini(f"ebbtide_{name.replace('-', '_')}", what, type="bool", default=False)
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """Raises `pytest.UsageError`."""
+    """Read the options. Raises `pytest.UsageError`."""
 
-    def given(name: str) -> str | None:
+    def option(name: str) -> str | None:
         word = config.getoption(f"ebbtide_{name}")
         return word if word is not None else config.getini(f"ebbtide_{name}") or None
 
-    def refused(name: str, why: str) -> pytest.UsageError:
+    def wrong_option(name: str, why: str) -> pytest.UsageError:
         where = f"ebbtide_{name}" if config.getoption(f"ebbtide_{name}") is None else f"--ebbtide-{name}"
         return pytest.UsageError(f"{where}: {why}")
 
-    def switched(name: str) -> bool:
+    def flag(name: str) -> bool:
         word = config.getoption(f"ebbtide_{name}")
         try:
             return bool(config.getini(f"ebbtide_{name}") if word is None else word)
-        except (pytest.UsageError, ValueError) as error:  # before pytest 9 the latter, and neither says of which key
-            raise refused(name, f"{error}; allowed: true or false") from None
+        except (pytest.UsageError, ValueError) as error:  # before pytest 9 ValueError; neither names the key
+            raise wrong_option(name, f"{error}; allowed: true or false") from None
 
-    runtime = given("runtime") or "auto"
+    runtime = option("runtime") or "auto"
     if runtime not in RUNTIMES:
-        raise refused("runtime", f"{runtime!r} is none of {', '.join(RUNTIMES)}")
-    seed = given("seed")
+        raise wrong_option("runtime", f"{runtime!r} is not a runtime; allowed: {', '.join(RUNTIMES)}")
+    seed = option("seed")
     if seed is not None and not seed.isdecimal():
-        raise refused("seed", f"{seed!r} is no whole number")
-    kafka = given("kafka")
-    if kafka is not None and (why := no_release(kafka)) is not None:
-        raise refused("kafka", why)
+        raise wrong_option("seed", f"{seed!r} is not a whole number")
+    kafka = option("kafka")
+    if kafka is not None and (why := wrong_release(kafka)) is not None:
+        raise wrong_option("kafka", why)
     settings = Settings(
-        runs=_folder(config, "runs", given("runs") or "runs"),
+        runs=_folder(config, "runs", option("runs") or "runs"),
         seed=_new_seed(config) if seed is None else int(seed),
         runtime=runtime,
         kafka=kafka,
-        require=switched("require"),
-        keep_cluster=switched("keep_cluster"),
-        command=_command(given("command"), refused),
+        require=flag("require"),
+        keep_cluster=flag("keep_cluster"),
+        command=_command(option("command"), wrong_option),
     )
-    replay = given("replay")
+    replay = option("replay")
     return settings if replay is None else _replaying(settings, _folder(config, "replay", replay))
 
 
-def _command(given: str | None, refused: Callable[[str, str], pytest.UsageError]) -> tuple[str, ...]:
+def _command(text: str | None, wrong_option: Callable[[str, str], pytest.UsageError]) -> tuple[str, ...]:
     import shlex
     import shutil
 
-    if given is None:
+    if text is None:
         return COMMAND
-    words = tuple(shlex.split(given))
+    words = tuple(shlex.split(text))
     if not words or shutil.which(words[0]) is None:
-        raise refused("command", f"{given!r} is no program that can be run; allowed: such as ~/.local/bin/ebbtide")
+        raise wrong_option("command", f"{text!r} is not a program; allowed: a command such as ~/.local/bin/ebbtide")
     return words
 
 
-def no_release(kafka: str) -> str | None:
-    """Why this is no release of Kafka that can be run; None: it may be one, or each test that needs it fails anyway."""
+def wrong_release(kafka: str) -> str | None:
+    """Return why this text cannot be a Kafka release; None if it may be one."""
     from ebbtide.errors import UsageError
     from ebbtide.releases.known import parse_version
 
@@ -120,15 +120,15 @@ def no_release(kafka: str) -> str | None:
     return None
 
 
-def _folder(config: pytest.Config, name: str, given: str) -> Path:
-    """On the command line relative to the working folder, else to the project's."""
+def _folder(config: pytest.Config, name: str, text: str) -> Path:
+    """Resolve a folder: relative to the working folder if typed, else to the project's folder."""
     if config.getoption(f"ebbtide_{name}") is not None:
-        return Path(given).absolute()
-    return config.rootpath / given
+        return Path(text).absolute()
+    return config.rootpath / text
 
 
 def _new_seed(config: pytest.Config) -> int:
-    """A worker of pytest-xdist draws none: it has its controller's."""
+    """Draw a seed; a worker of pytest-xdist uses the seed of its controller."""
     import secrets
 
     drawn: dict[str, int] = getattr(config, "workerinput", {})

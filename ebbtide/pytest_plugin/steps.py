@@ -1,10 +1,11 @@
-"""Steps as Python calls: `power_loss(leader("t-0"))`, `partition([...], [...])`, `set_config(resource=..., ...)`."""
+"""Turns Python calls into steps: `power_loss(leader("t-0"))`, `partition([...], [...])`."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_args
+
+from ebbtide.suggestions import nearest_words
 
 if TYPE_CHECKING:
     from ebbtide.scenario.model import StepSpec
@@ -14,26 +15,27 @@ _BY_PARTITION = frozenset({"reassign", "elect"})
 
 
 def kind_of(method: str) -> str | None:
-    """The kind of step that a method stands for; None: there is none. `power_loss` is `power-loss`."""
+    """Return the kind of step of a method (`power_loss` is `power-loss`); None if there is none."""
     from ebbtide.scenario.steps.table import StepKind
 
     kind = method.replace("_", "-")
     return kind if kind in get_args(StepKind) else None
 
 
-def nearest(method: str) -> str:
-    """` Did you mean 'power_loss'?` for the nearest kind of step, or nothing."""
+def did_you_mean_step(method: str) -> str:
+    """Return ` Did you mean 'power_loss'?` for the most similar step, or an empty text."""
     from ebbtide.scenario.steps.table import StepKind
 
     methods = [kind.replace("-", "_") for kind in get_args(StepKind)]
-    near = difflib.get_close_matches(method, methods, n=1)
+    near = nearest_words(method, methods, most=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> StepSpec:
-    """The step of a call. `values` are its target, the partition of an election or reassignment, the groups of a cut.
+    """Return the step of a call.
 
-    `keys` are those of a scenario file, `from_` for `from`. Raises `Problems` with everything that does not fit.
+    `values` are the target, or the partition of an election or reassignment, or the groups of a partition. `keys` are
+    the keys of a scenario file, with `from_` for `from`. Raises `Problems` with every mistake.
     """
     from ebbtide.errors import Problems, UsageError
     from ebbtide.scenario.check import check
@@ -45,7 +47,9 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     if values and kind in _BY_GROUPS:
         raw["groups"] = [[group] if isinstance(group, str) else group for group in values]
     elif len(values) > 1:
-        raise UsageError(f"{kind} takes one target", got=", ".join(map(repr, values)), allowed="the rest by keyword")
+        raise UsageError(
+            f"{kind} takes one target", got=", ".join(map(repr, values)), allowed="other values by keyword"
+        )
     elif values:
         raw["partition" if kind in _BY_PARTITION else "target"] = values[0]
     raw |= {("from" if key == "from_" else key): value for key, value in keys.items()}
@@ -56,9 +60,9 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
 
 
 def _as_toml(value: Any) -> Any:
-    """Tuples as lists, as a scenario file has them."""
+    """Replace tuples by lists, as in a scenario file."""
     if isinstance(value, dict):
-        return {key: _as_toml(one) for key, one in value.items()}
+        return {key: _as_toml(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_as_toml(one) for one in value]
+        return [_as_toml(item) for item in value]
     return value

@@ -17,7 +17,7 @@ from fake_runner import ENDS, LOST, write_record
 from analysis.judge.outcome.deciding import decide
 from analysis.judge.outcome.prediction import ObservedRun, compare
 from analysis.reconcile import reconciling
-from ebbtide.pytest_plugin.judgement import complaint, expectable
+from ebbtide.pytest_plugin.judgement import allowed_expectations, failure_message
 from ebbtide.pytest_plugin.run_record import RunRecord
 from ebbtide.pytest_plugin.runner import scenario_text
 from ebbtide.record.manifest import read_manifest
@@ -47,14 +47,14 @@ def test_an_expected_violation_excuses_nothing_else_that_the_prediction_rules_ou
     )
     run = write_record(tmp_path / "run", "4.3.1", 7, verdict)
     expected = ["last-replica-standing"]
-    assert complaint(run, expected) is None
+    assert failure_message(run, expected) is None
     scenario = tomllib.loads(catalogue.text_of("healthy")) | {
         "predictions": [{"kafka": ">=3.3", "clause": "a clause", **tomllib.loads(prediction)}]
     }
     (run.path / "scenario.toml").write_text(tomli_w.dumps(scenario))
-    heading = f"contradicted: expected last-replica-standing only, and there also was {also}"
-    assert str(complaint(run, expected)).splitlines()[0] == heading
-    assert complaint(run, [*expected, also]) is None
+    heading = f"contradicted: expected only last-replica-standing, but the run also shows {also}"
+    assert str(failure_message(run, expected)).splitlines()[0] == heading
+    assert failure_message(run, [*expected, also]) is None
 
 
 STANDING = "last-replica-standing"
@@ -95,21 +95,26 @@ def chaos_run(
             [STANDING],
             [UNCOMMITTED],
             [],
-            f"not violated: expected {STANDING}, and nothing was lost but by {HARMLESS} or violated",
+            f"not violated: expected {STANDING}, and nothing was lost except by {HARMLESS} or violated",
         ),
-        ([HARMLESS], [UNCOMMITTED, LOST], [], f"contradicted: expected {HARMLESS} only, and there also was {STANDING}"),
-        (["unclean-election"], [LOST], [], f"contradicted: expected unclean-election, and there was {STANDING}"),
+        (
+            [HARMLESS],
+            [UNCOMMITTED, LOST],
+            [],
+            f"contradicted: expected only {HARMLESS}, but the run also shows {STANDING}",
+        ),
+        (["unclean-election"], [LOST], [], f"contradicted: expected unclean-election, but the run shows {STANDING}"),
     ],
 )
 def test_a_chaos_run_passes_only_if_it_shows_the_violation_that_is_expected(
     tmp_path: Path, expected: list[str], losses: list[Loss], falls: list[Regression], says: str | None
 ) -> None:
-    told = complaint(chaos_run(tmp_path / "run", expected, losses, falls), expected)
+    told = failure_message(chaos_run(tmp_path / "run", expected, losses, falls), expected)
     assert (told.splitlines()[0] if told is not None else None) == says
 
 
 def test_a_chaos_run_that_acked_nothing_proves_no_expected_violation(tmp_path: Path) -> None:
-    told = complaint(chaos_run(tmp_path / "run", [STANDING], [], [], acked=0), [STANDING])
+    told = failure_message(chaos_run(tmp_path / "run", [STANDING], [], [], acked=0), [STANDING])
     assert str(told).startswith("inconclusive: no record was acked")
 
 
@@ -117,19 +122,19 @@ def test_an_expected_violation_that_could_not_be_decided_is_not_said_to_be_absen
     run = chaos_run(tmp_path / "run", [STANDING], [], [])
     open_ = [PropertyResult(name="no-aborted-read", kip="KIP-98", status="unknown")]
     run = replace(run, verdict=msgspec.structs.replace(run.verdict, outcome="contradicted", properties=open_))
-    told = str(complaint(run, [STANDING])).splitlines()[0]
-    assert told == f"inconclusive: expected {STANDING}, which did not show, and unknown: no-aborted-read"
+    told = str(failure_message(run, [STANDING])).splitlines()[0]
+    assert told == f"inconclusive: expected {STANDING}, which did not happen; undecided: no-aborted-read"
 
 
 def test_each_reason_is_told_once_where_an_expected_violation_did_not_come(tmp_path: Path) -> None:
     run = chaos_run(tmp_path / "run", [STANDING], [], [])
     run = replace(run, verdict=msgspec.structs.replace(run.verdict, why=["predicted: a loss", "seen: none is lost"]))
-    lines = str(complaint(run, [STANDING])).splitlines()
+    lines = str(failure_message(run, [STANDING])).splitlines()
     assert lines[1:4] == ["  - predicted: a loss", "  - seen: none is lost", f"  record: {run.path}"]
 
 
 def test_what_can_be_expected_is_what_a_verdict_can_say() -> None:
-    causes, others = expectable()
+    causes, others = allowed_expectations()
     assert {STANDING, HARMLESS, "unexplained"} < set(causes)
     assert {"no-aborted-read", "elections", "poll-skip"} < set(others)
     # They have causes, and are named by these.
@@ -141,8 +146,8 @@ def test_what_can_be_expected_is_known_without_spark() -> None:
     script = "\n".join(
         (
             "import sys",
-            "from ebbtide.pytest_plugin.judgement import expectable",
-            "expectable()",
+            "from ebbtide.pytest_plugin.judgement import allowed_expectations",
+            "allowed_expectations()",
             "print('pyspark' in sys.modules)",
         )
     )

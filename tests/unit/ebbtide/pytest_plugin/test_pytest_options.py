@@ -21,11 +21,11 @@ pytest_plugins = "pytester"
 @pytest.mark.parametrize(
     ("option", "says"),
     [
-        ("--ebbtide-command=none-such", "*--ebbtide-command: 'none-such' is no program that can be run; *"),
-        ("--ebbtide-seed=x", "*--ebbtide-seed: 'x' is no whole number"),
-        ("--ebbtide-seed=²", "*--ebbtide-seed: '²' is no whole number"),
-        ("-oebbtide_seed=x", "* ebbtide_seed: 'x' is no whole number"),
-        ("--ebbtide-runtime=podman", "*'podman' is none of auto, *"),
+        ("--ebbtide-command=none-such", "*--ebbtide-command: 'none-such' is not a program; *"),
+        ("--ebbtide-seed=x", "*--ebbtide-seed: 'x' is not a whole number"),
+        ("--ebbtide-seed=²", "*--ebbtide-seed: '²' is not a whole number"),
+        ("-oebbtide_seed=x", "* ebbtide_seed: 'x' is not a whole number"),
+        ("--ebbtide-runtime=podman", "*'podman' is not a runtime; allowed: auto, *"),
         ("--ebbtide-kafka=4.3", "*--ebbtide-kafka: not a Kafka release*"),
         ("-oebbtide_keep_cluster=maybe", "* ebbtide_keep_cluster: invalid truth value 'maybe'; allowed: true or false"),
         ("-oebbtide_require=maybe", "* ebbtide_require: *; allowed: true or false"),
@@ -49,7 +49,7 @@ def test_the_command_may_be_that_of_another_environment(project: Project, tmp_pa
 
 def test_a_replay_says_what_kafka_ignored(project: Project) -> None:
     run = read_record(_record(project, "holds"))
-    told = "  without effect, since Kafka 3.9.1 does not know them: cluster.broker_properties.old"
+    told = "  ignored, because Kafka 3.9.1 does not know them: cluster.broker_properties.old"
     assert told not in where_to_look(run)
     assert told in where_to_look(replace(run, ignored_properties=("cluster.broker_properties.old",)))
 
@@ -64,7 +64,7 @@ def test_the_ini_file_has_the_same_settings(project: Project) -> None:
 def test_the_ini_file_can_have_clusters_left_up_and_the_command_line_can_say_no(project: Project) -> None:
     (project.folder / "tox.ini").write_text("[pytest]\nebbtide_keep_cluster = true\n")
     failing = "def test_it(kafka_cluster): assert False"
-    project.run(failing).stdout.fnmatch_lines(["ebbtide: the cluster pytest-* is left up: *", "*still open: 1"])
+    project.run(failing).stdout.fnmatch_lines(["ebbtide: the cluster pytest-* is still running: *", "*still open: 1"])
     project.run(failing, "-o", "ebbtide_keep_cluster=false").stdout.fnmatch_lines(["*still open: 0"])
 
 
@@ -116,7 +116,7 @@ def test_what_has_no_test_of_its_scenario_is_not_replayed_and_that_is_said(proje
     result = project.run(source, "--ebbtide-replay", "old")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["ebbtide: no test here has the recorded scenario proves-nothing: only release and seed are the record's"]
+        ["ebbtide: no test here runs the recorded scenario proves-nothing, so only its release and seed are used"]
     )
 
 
@@ -131,4 +131,4 @@ def test_the_cluster_of_a_replay_is_not_left_up_and_that_is_said(project: Projec
     source = "@pytest.mark.scenario('holds')\ndef test_it(): pass"
     result = project.run(source, "--ebbtide-replay", "old", "--ebbtide-keep-cluster")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*replaying */old (not left up)", "*still open: 0"])
+    result.stdout.fnmatch_lines(["*replaying */old (no cluster is kept)", "*still open: 0"])

@@ -76,7 +76,11 @@ def test_what_makes_no_sense_is_an_error_and_no_failure_of_the_harness(project: 
     ("scenario", "expected", "says"),
     [
         ("loses", "last-replica-standing", None),
-        ("loses", "unclean-election", "contradicted: expected unclean-election, and there was last-replica-standing"),
+        (
+            "loses",
+            "unclean-election",
+            "contradicted: expected unclean-election, but the run shows last-replica-standing",
+        ),
         ("holds", "last-replica-standing", "not violated: expected last-replica-standing, and nothing was lost or*"),
         ("proves-nothing", "last-replica-standing", "inconclusive: *"),
     ],
@@ -150,7 +154,7 @@ def test_a_scenario_runs_on_its_own_releases_where_nothing_names_one(project: Pr
         ("kafka()", "*kafka takes releases*"),
         ("kafka(versions=[3.9])", "*kafka takes names in quotes, not 3.9*"),
         ("needs()", "*needs takes names*"),
-        ("needs('dcoker')", "*nobody knows the need 'dcoker'; allowed: root, java, docker (did you mean 'docker'?)"),
+        ("needs('dcoker')", "*unknown need 'dcoker'; allowed: root, java, docker (did you mean 'docker'?)"),
     ],
 )
 def test_a_wrong_marker_says_how_to_write_it(project: Project, marker: str, says: str) -> None:
@@ -166,7 +170,7 @@ def test_a_need_that_this_host_lacks_skips_with_the_reason(project: Project) -> 
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(
         [
-            "ebbtide: not on this host: the docker runtime (docker: no daemon answers)",
+            "ebbtide: not possible on this host: the docker runtime (docker: no daemon answers)",
             "SKIPPED ?1? test_*.py:*needs docker: no daemon*",
         ]
     )
@@ -176,7 +180,7 @@ def test_what_is_required_is_an_error_and_no_skip(project: Project) -> None:
     project.runner("{'docker': 'no daemon answers'}")
     result = project.run("@pytest.mark.needs('docker')\ndef test_it(): pass", "--ebbtide-require")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*needs docker: no daemon answers (an error*"])
+    result.stdout.fnmatch_lines(["*needs docker: no daemon answers (a failure*"])
 
 
 _CHAOS = """
@@ -287,7 +291,7 @@ def test_second(kafka_cluster, topic):
 def test_the_cluster_of_the_first_test_that_fails_is_left_up(project: Project, source: str) -> None:
     result = project.run("\n".join(source.replace("{n}", str(n)) for n in (1, 2)), "--ebbtide-keep-cluster")
     result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["ebbtide: when you have seen enough: ebbtide cluster down pytest-*", "*still open: 1"])
+    result.stdout.fnmatch_lines(["ebbtide: to stop it: ebbtide cluster down pytest-*", "*still open: 1"])
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_a_replay_that_is_not_carried_out_is_the_harness_failing(
     def finished(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(words, code, out, "error: no record\n")
 
-    monkeypatch.setattr(runners, "_finished", finished)
+    monkeypatch.setattr(runners, "_run_to_end", finished)
     with pytest.raises(Failed, match=rf"ebbtide replay old[\s\S]*exit code {code}\nerror: no record"):
         CommandRunner().replay(Path("old"), settings)
 
@@ -103,7 +103,7 @@ def test_a_replay_has_the_same_runtime_and_place_as_any_run_and_is_read_with_its
         out = '{"run_id": "old", "replays": [{"kafka": "3.9.1", "run_id": "again", "fidelity": 0.5}]}\n'
         return subprocess.CompletedProcess([], 1, out, "")
 
-    monkeypatch.setattr(runners, "_finished", finished)
+    monkeypatch.setattr(runners, "_run_to_end", finished)
     run = CommandRunner(["elsewhere"]).replay(Path("old"), settings)
     assert (run.path, run.kafka, run.seed, run.fidelity) == (settings.runs / "again", "3.9.1", 11, 0.5)
     assert asked == [["elsewhere", "replay", "old", "--json", "--runs", str(settings.runs), "--runtime", "local"]]

@@ -69,4 +69,4 @@ def test_the_cluster_that_a_single_worker_left_up_is_told_by_its_controller(proj
     source = "def test_it(kafka_cluster): assert False"
     result = project.run(source, "-p", "xdist", "-n", "1", "--ebbtide-keep-cluster")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["ebbtide: when you have seen enough: ebbtide cluster down pytest-*"])
+    result.stdout.fnmatch_lines(["ebbtide: to stop it: ebbtide cluster down pytest-*"])
