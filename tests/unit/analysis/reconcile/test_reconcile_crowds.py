@@ -155,7 +155,7 @@ def test_no_row_carries_more_than_is_listed(
 ) -> None:
     """What a row carries of the others does not grow with them: else the work would, with their square."""
     longest: dict[str, int] = {}
-    compared = reconciling._of_values
+    compared = reconciling._items_of_values
 
     def watched(frame: Any, runs: Any) -> Any:
         lists = [field.name for field in frame.schema if isinstance(field.dataType, ArrayType)]

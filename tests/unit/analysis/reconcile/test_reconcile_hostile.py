@@ -20,13 +20,13 @@ from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, read_
 @pytest.mark.parametrize(
     ("ends", "what"),
     [
-        ({"no partition": FinalOffsets(log_start=0, high_watermark=1)}, "no partition"),
-        ({"t-²": FinalOffsets(log_start=0, high_watermark=1)}, "no partition"),
-        ({"t-99999999999": FinalOffsets(log_start=0, high_watermark=1)}, "no partition"),
-        ({"t-" + "9" * 5_000: FinalOffsets(log_start=0, high_watermark=1)}, "no partition"),
-        ({"t-00": FinalOffsets(log_start=0, high_watermark=1)}, "no partition"),
-        ({"t-0": FinalOffsets(log_start=0, high_watermark=2**70)}, "no offsets"),
-        ({"t-0": FinalOffsets(log_start=-1, high_watermark=1)}, "no offsets"),
+        ({"no partition": FinalOffsets(log_start=0, high_watermark=1)}, "not a partition"),
+        ({"t-²": FinalOffsets(log_start=0, high_watermark=1)}, "not a partition"),
+        ({"t-99999999999": FinalOffsets(log_start=0, high_watermark=1)}, "not a partition"),
+        ({"t-" + "9" * 5_000: FinalOffsets(log_start=0, high_watermark=1)}, "not a partition"),
+        ({"t-00": FinalOffsets(log_start=0, high_watermark=1)}, "not a partition"),
+        ({"t-0": FinalOffsets(log_start=0, high_watermark=2**70)}, "not valid offsets"),
+        ({"t-0": FinalOffsets(log_start=-1, high_watermark=1)}, "not valid offsets"),
     ],
 )
 def test_final_offsets_that_cannot_be_are_refused(tmp_path: Path, ends: dict[str, FinalOffsets], what: str) -> None:
@@ -50,7 +50,7 @@ def test_final_offsets_that_cannot_be_are_refused(tmp_path: Path, ends: dict[str
 def test_ids_that_no_client_has_are_refused(tmp_path: Path, changes: dict[str, object]) -> None:
     builder = RecordBuilder().acked(1, at=0).final(1)
     manifest = msgspec.structs.replace(builder.manifest(), **changes)
-    with pytest.raises(Problems, match="no id of a client") as caught:
+    with pytest.raises(Problems, match="not a client.s id") as caught:
         reconcile(None, builder.write(tmp_path / "run"), manifest)  # type: ignore[arg-type]
     assert len(str(caught.value)) < 500
 
