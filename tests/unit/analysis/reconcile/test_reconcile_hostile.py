@@ -50,7 +50,7 @@ def test_final_offsets_that_cannot_be_are_refused(tmp_path: Path, ends: dict[str
 def test_ids_that_no_client_has_are_refused(tmp_path: Path, changes: dict[str, object]) -> None:
     builder = RecordBuilder().acked(1, at=0).final(1)
     manifest = msgspec.structs.replace(builder.manifest(), **changes)
-    with pytest.raises(Problems, match="not a client.s id") as caught:
+    with pytest.raises(Problems, match="not a client's id") as caught:
         reconcile(None, builder.write(tmp_path / "run"), manifest)  # type: ignore[arg-type]
     assert len(str(caught.value)) < 500
 
