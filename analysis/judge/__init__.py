@@ -1,1 +1,1 @@
-"""Judges anomalies against the specification: causes, invariants, predictions, the verdict."""
+"""Judges a record: causes, invariants, predictions, the verdict."""

@@ -62,7 +62,7 @@ def collect_facts(
     if polls is not None:
         sections.append(_polls(polls))
     if tables.watermarks is not None:
-        sections += [_served(tables.watermarks, flaw_number(tables, "watermarks")), _checkpoints(tables.watermarks)]
+        sections += [_served_hws(tables.watermarks, flaw_number(tables, "watermarks")), _checkpoints(tables.watermarks)]
     if tables.partitions is not None:
         sections.append(_epochs(tables.partitions, flaw_number(tables, "partitions")))
     if tables.configs is not None:
@@ -131,7 +131,7 @@ def _polls(blocks: DataFrame) -> DataFrame:
     return _section("polls", rows)
 
 
-def _served(watermarks: DataFrame, flaw: Column) -> DataFrame:
+def _served_hws(watermarks: DataFrame, flaw: Column) -> DataFrame:
     group = [*PARTITION, "source", "leader_epoch"]
     as_high = Window.partitionBy(*group).orderBy(F.desc("high_watermark"), F.desc("at_ns"))
     last_ns = F.max("at_ns").over(as_high.rowsBetween(Window.unboundedPreceding, -1))

@@ -107,7 +107,7 @@ def _suspect_values(tables: RecordTables, offsets: DataFrame | None) -> DataFram
     def columns(**given: Column) -> list[Column]:
         return [given.get(name, F.lit(None)).cast("bigint").alias(name) for name in names]
 
-    def marked(rows: DataFrame, block: Column) -> DataFrame:
+    def mark_blocks(rows: DataFrame, block: Column) -> DataFrame:
         if offsets is None:
             return rows.withColumn("differs", F.lit(None).cast("int"))
         there = F.broadcast(offsets.withColumn("differs", F.lit(1)))
@@ -117,7 +117,7 @@ def _suspect_values(tables: RecordTables, offsets: DataFrame | None) -> DataFram
     if tables.sends is not None:
         acked = _is_placed()
         sends = (
-            marked(tables.sends, F.when(acked, block_of("offset")))
+            mark_blocks(tables.sends, F.when(acked, block_of("offset")))
             .groupBy(*group)
             .agg(
                 F.count(F.when(acked, 1)).alias("acks"),
@@ -130,7 +130,7 @@ def _suspect_values(tables: RecordTables, offsets: DataFrame | None) -> DataFram
         parts.append(sends.select("run", "values", *columns(**{name: F.col(name) for name in (*names[:4], "differ")})))
     if tables.polls is not None:
         polls = (
-            marked(tables.polls.where("value IS NOT NULL"), block_of("offset"))
+            mark_blocks(tables.polls.where("value IS NOT NULL"), block_of("offset"))
             .groupBy(*group)
             .agg(
                 F.count(F.when(F.col("final"), 1)).alias("finals"),

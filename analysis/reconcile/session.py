@@ -176,7 +176,7 @@ class Jvm:
                 conf = _conf(master, self._scratch.path, flags)
                 if jars:
                     conf.set("spark.jars", ",".join(map(str, jars)))
-                self.spark = starter.submit(self._started, conf, stderr).result()
+                self.spark = starter.submit(self._start_session, conf, stderr).result()
         except (KeyboardInterrupt, SystemExit):
             self.close()
             raise
@@ -190,7 +190,7 @@ class Jvm:
                 next="ebbtide analyze --help    (--master names another Spark master)",
             ) from (None if isinstance(error, PySparkException) else error)
 
-    def _started(self, conf: SparkConf, stderr: IO[bytes]) -> SparkSession:
+    def _start_session(self, conf: SparkConf, stderr: IO[bytes]) -> SparkSession:
         streams = {"stdout": subprocess.DEVNULL, "stderr": stderr}
         self._gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
         return SparkSession(SparkContext(gateway=self._gateway, conf=conf))

@@ -50,7 +50,7 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
         """The tables without a file."""
         return frozenset(table for table in TABLES if not self.files[table])
 
-    def named(self, file: TableFile) -> str:
+    def spark_name(self, file: TableFile) -> str:
         """Return a file as Spark needs it: a path of this host, or an address."""
         return str(file.path.absolute()) if self.remote is None else self.remote.address_of(file.path)
 
@@ -113,7 +113,7 @@ def load(spark: SparkSession, runs: Sequence[RunFiles]) -> RecordTables:
         table: frozenset(column for run in runs for file in run.files[table] for column in file.untold)
         for table in _READ
     }
-    return RecordTables(**{table: _read(spark, table, runs) for table in _READ}, untold=untold)
+    return RecordTables(**{table: _read_table(spark, table, runs) for table in _READ}, untold=untold)
 
 
 def spark_type(kind: pa.DataType) -> str:
@@ -123,7 +123,7 @@ def spark_type(kind: pa.DataType) -> str:
     return _SPARK_TYPES.get(str(kind), str(kind))
 
 
-def _read(spark: SparkSession, table: str, runs: Sequence[RunFiles]) -> DataFrame | None:
+def _read_table(spark: SparkSession, table: str, runs: Sequence[RunFiles]) -> DataFrame | None:
     """Return all files of a table as one DataFrame.
 
     Files that differ in columns or in their final consumer are read apart. So is each file whose
@@ -135,7 +135,7 @@ def _read(spark: SparkSession, table: str, runs: Sequence[RunFiles]) -> DataFram
         final = files.manifest.final_consumer if table == "polls" else None
         for file in files.files[table]:
             if file.rows:
-                path = files.named(file)
+                path = files.spark_name(file)
                 key = (final, tuple(file.columns.items()), path if "\\" in path else None)
                 shapes.setdefault(key, []).append((path, run))
     read: DataFrame | None = None

@@ -122,16 +122,18 @@ def _replacing_values() -> Column:
     If none of the listed values was, it is one other value.
     """
 
-    def shown(one: Column) -> Column:
+    def as_replacing_value(one: Column) -> Column:
         return F.struct(one["value"].alias("value"), one["polled_ns"].alias("polled_ns"))
 
     def replaces(other: Column) -> Column:
         older = F.coalesce(other["epoch"] < F.col("epoch"), F.lit(False))
         return _is_replaced_in_final_read(other["final_ns"]) | (_is_replaced_later(other["polled_ns"]) & ~older)
 
-    listed = F.transform(F.filter("others", replaces), shown)
-    last = F.when(_is_replaced_in_final_read(F.col("last_final.final_ns")), shown(F.col("last_final")))
-    return F.when(F.size(listed) > 0, F.array_sort(listed)).otherwise(F.array(last.otherwise(shown(F.col("rival")))))
+    listed = F.transform(F.filter("others", replaces), as_replacing_value)
+    last = F.when(_is_replaced_in_final_read(F.col("last_final.final_ns")), as_replacing_value(F.col("last_final")))
+    return F.when(F.size(listed) > 0, F.array_sort(listed)).otherwise(
+        F.array(last.otherwise(as_replacing_value(F.col("rival"))))
+    )
 
 
 def _can_be_hidden(runs: Sequence[Facts]) -> Column:

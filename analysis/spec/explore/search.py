@@ -81,7 +81,7 @@ def search(
     max_steps = machine.bounds.steps
     moves = machine.moves
 
-    def found(ending: Ending, path: tuple[int, ...] = ()) -> SearchResult:
+    def search_result(ending: Ending, path: tuple[int, ...] = ()) -> SearchResult:
         return SearchResult(
             ending=ending,
             states=len(parents),
@@ -100,7 +100,7 @@ def search(
 
     while level:
         if max_steps is not None and depth >= max_steps:
-            return found("steps")
+            return search_result("steps")
         following: list[State] = []
         following_numbers = array("q")
         for at, state in enumerate(level):
@@ -113,7 +113,7 @@ def search(
                 if lost:
                     path = path_to(number, which)
                     if accept is None or accept(path):
-                        return found("violated", path)
+                        return search_result("violated", path)
                     continue
                 mark = hash(after)
                 if mark in visited:
@@ -122,19 +122,19 @@ def search(
                 if check is not None and not check(after):
                     path = path_to(number, which)
                     if accept is None or accept(path):
-                        return found("violated", path)
+                        return search_result("violated", path)
                 following_numbers.append(len(parents))
                 parents.append(number)
                 chosen.append(which)
                 following.append(after)
             if not at & 255:
                 if max_states is not None and len(parents) >= max_states:
-                    return found("states")
+                    return search_result("states")
                 if max_time_s is not None and time.monotonic() - begun > max_time_s:
-                    return found("time")
+                    return search_result("time")
         level, numbers = following, following_numbers
         depth += 1
-    return found("exhausted")
+    return search_result("exhausted")
 
 
 def replay(machine: Machine, path: tuple[int, ...]) -> list[Move]:

@@ -83,7 +83,7 @@ def trace(machine: Machine, path: Sequence[int]) -> Trace | None:
     if any(order is None for order in orders.values()):
         return None
     known = {number: order for number, order in orders.items() if order is not None}
-    return _with_ascending_ids(Trace(initial, machine.shared(first), tuple(steps), known))
+    return _with_ascending_ids(Trace(initial, machine.shared_of(first), tuple(steps), known))
 
 
 def _order_constraints(move: Move, moves: list[Move], ids: list[int]) -> Iterator[tuple[int, int]]:
@@ -129,7 +129,7 @@ def _step(machine: Machine, move: Move, ids: list[int]) -> Step:
         broker=ids[action.broker] if action.broker >= 0 else 0,
         detail=0 if masked else action.detail,
         brokers=tuple(sorted(ids[at] for at in range(len(ids)) if action.detail >> at & 1)) if masked else (),
-        shared=machine.shared([move.shared]),
+        shared=machine.shared_of([move.shared]),
         data=move.data,
         words=dict(zip(ids, move.words, strict=True)),
         lost=move.lost,

@@ -114,13 +114,13 @@ class Machine:
         brokers = [replica | w.LEADER] + [replica] * (bounds.rf - 1) + [running] * (bounds.size - bounds.rf)
         return [self._shared_at(shared), Data().pack(), *(control << DATA_BITS for control in brokers)]
 
-    def shared(self, state: Sequence[int]) -> Shared:
+    def shared_of(self, state: Sequence[int]) -> Shared:
         """Return what the brokers of `state` share."""
         return self._shared[state[0]]
 
     def partition(self, state: Sequence[int]) -> tuple[Partition, Cluster]:
         """Return the controller's view of `state`, brokers by position."""
-        shared, controls = self.shared(state), tuple(word >> DATA_BITS for word in state[2:])
+        shared, controls = self.shared_of(state), tuple(word >> DATA_BITS for word in state[2:])
         first = next(at for at, control in enumerate(controls) if control & w.REPLICA)
         return partition_of(shared, controls, first), self.controls.cluster(shared, controls)
 
@@ -295,7 +295,7 @@ class Machine:
 
         One has the logs of all live replicas, the others only one log.
         """
-        shared, words = self.shared(state), list(state[2:])
+        shared, words = self.shared_of(state), list(state[2:])
         controls = tuple(word >> DATA_BITS for word in words)
         _, cluster = self.partition(state)
         replies = [
