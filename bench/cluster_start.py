@@ -1,10 +1,13 @@
-"""What a cluster's start costs: `python -m bench.cluster_start [ROUNDS]`, from the root of a checkout, as root.
+"""Measures the start of a cluster: `python -m bench.cluster_start [ROUNDS]`, from a checkout, as root.
 
-Rounds alternate between three clusters of one controller and three brokers (`--brokers`): as the harness runs them (a
-namespace, a volume and a proxied network each), the same JVMs bare (plain processes and folders of this host, each on a
-loopback address of its own), and as the harness without the release's class archive, which is what Kafka's scripts
-give. The time runs from the first process to the last broker unfenced; formatting is before it. Target: the harness
-takes at most 1.3 times what the bare JVMs take (`--max-ratio`); exit code 1 when a release misses it.
+Rounds alternate between three clusters of one controller and three brokers (`--brokers`):
+
+- as the harness runs them, each node with a namespace, a volume and a proxied network;
+- the same JVMs bare: plain processes and folders of this host, each on its own loopback address;
+- as the harness, but without the release's class archive, as Kafka's scripts start them.
+
+The time runs from the first process to the last broker unfenced, without formatting. Target: the harness takes at most
+1.3 times as long as the bare JVMs (`--max-ratio`); exit code 1 if a release misses it.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ MOST = 1.3
 
 
 class BareRuntime(LocalRuntime):
-    """The same JVMs with nothing around them; ready is seen as in a run."""
+    """The same JVMs without namespaces, volumes and proxies; it waits until they are ready as a run does."""
 
     def __init__(self, *, spec: ClusterSpec, installation: Installation, folder: Path, ledger: Ledger) -> None:
         super().__init__(
@@ -58,7 +61,7 @@ class BareRuntime(LocalRuntime):
 def start_s(
     kind: type[LocalRuntime] | type[BareRuntime], installation: Installation, folder: Path, brokers: int
 ) -> float:
-    """Seconds until a fresh cluster is ready."""
+    """Return how many seconds a new cluster takes until it is ready."""
     with Ledger.open(f"bench-{folder.name}", folder) as ledger:
         runtime = kind(spec=ClusterSpec(brokers=brokers), installation=installation, folder=folder, ledger=ledger)
         try:

@@ -1,8 +1,8 @@
-"""Demo after demo: `python -m bench.demos [COUNT]`, from the root of a checkout, as root.
+"""Runs the demo many times: `python -m bench.demos [COUNT]`, from the root of a checkout, as root.
 
-Each demo is `ebbtide run last-replica-standing --kafka 3.9.1,4.3.1` as a process of its own. It has to end as
-predicted on both releases and to leave nothing on the host: namespaces, mounts, loop devices, processes,
-interfaces and sysctls are compared before and after. Exit code 1 when one does not.
+Each demo is `ebbtide run last-replica-standing --kafka 3.9.1,4.3.1` in its own process. It must end as predicted on
+both releases and leave nothing on the host: namespaces, mounts, loop devices, processes, interfaces and sysctls are
+compared before and after. Exit code 1 if a demo fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.host_state import HostState
 
 
 def demo(runs: Path) -> tuple[float, list[str]]:
-    """One demo: its seconds, and what was not as it should be."""
+    """Run one demo; returns its seconds, and what was wrong."""
     before = HostState.now()
     began = time.monotonic()
     command = [sys.executable, "-m", "ebbtide", "run", "last-replica-standing", "--kafka", "3.9.1,4.3.1"]
@@ -46,7 +46,7 @@ def demo(runs: Path) -> tuple[float, list[str]]:
 
 
 def main() -> int:
-    """Run the demos; non-zero when one failed."""
+    """Run the demos; returns 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("count", nargs="?", type=int, default=3)
     count = parser.parse_args().count

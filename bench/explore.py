@@ -1,9 +1,9 @@
-"""How fast the explorer is and what a state costs: `python -m bench.explore`, from the root of a checkout.
+"""Measures the explorer's speed and memory: `python -m bench.explore`, from the root of a checkout.
 
-One search in one process, ended at a million distinct states: RF 3, min ISR 2, four records, one power loss and
-two clean stops. Time is this process's CPU time, since the search uses one core. Targets: 50,000 distinct states a
-second, a million states in less than 2 GiB; exit code 1 when one is missed. Fewer states (`--states`) cost more each:
-what a search begins with counts too, and such a search wants targets of its own.
+One search in one process ends at a million distinct states: RF 3, min ISR 2, four records, one power loss and two
+clean stops. Time is CPU time of this process, because the search uses one core. Targets: 50,000 distinct states a
+second, and a million states in less than 2 GiB; exit code 1 if one is missed. A search of fewer states (`--states`)
+needs other targets, because the start of the search counts too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUESTIONS = {
 
 
 def main() -> int:
-    """Measure and print; exit code 1 where the first question misses a target."""
+    """Measure and print; returns 1 if the search misses a target."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--states", type=int, default=1_000_000, metavar="N", help="where each search ends")
     parser.add_argument("--min-states-per-s", type=float, default=TARGET_STATES_PER_S, metavar="RATE", help="target")

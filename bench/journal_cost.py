@@ -1,8 +1,8 @@
-"""What journalling costs a producer: `python -m bench.journal_cost`, from the root of a checkout.
+"""Measures what journalling costs a producer: `python -m bench.journal_cost`, from the root of a checkout.
 
-Rounds alternate between a bare kafka-python producer and the workload's, with the same settings, against one
-real Kafka node on loopback. Each round is a process of its own; the time runs from the first hand-over to the
-last answer. The target is a ratio of at least 0.8 of the medians.
+Rounds alternate between a bare kafka-python producer and the workload's producer, with the same settings, against one
+real Kafka node on loopback. Each round has its own process; the time runs from the first hand-over to the last answer.
+Target: the ratio of the medians is at least 0.8.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TARGET = 0.8
 
 
 def bare(config: ProducerConfig) -> float:
-    """Seconds that a bare producer takes for the same records: one payload, no journal, no callbacks."""
+    """Return how many seconds a bare producer takes for the same records: no journal, no callbacks."""
     producer = open_producer(config, config.bootstrap)
     payload = encode(config.run_id, config.id, 0, 0, config.payload_bytes)
     assert config.count is not None
@@ -44,7 +44,7 @@ def bare(config: ProducerConfig) -> float:
 
 
 def journalled(record: Path) -> float:
-    """Seconds between the first hand-over and the last answer of the record's only producer."""
+    """Return the seconds from the first hand-over to the last answer of the record's only producer."""
     convert_journals(record)
     (file,) = (record / "sends").glob("*.parquet")
     table = pq.read_table(file, columns=["sent_ns", "done_ns", "status"])
@@ -53,7 +53,7 @@ def journalled(record: Path) -> float:
 
 
 def measure(kind: str, number: int, folder: Path, address: str, options: argparse.Namespace) -> float:
-    """One round in a process of its own; records per second."""
+    """Run one round in its own process; returns records per second."""
     record = folder / f"{kind}-{number}"
     (record / JOURNAL_DIR).mkdir(parents=True)
     config = ProducerConfig(

@@ -2,7 +2,7 @@
 
 A sixth of the events are sends, a third polls (a consumer's and the final read's), half are rows of three replicas.
 Times, ids and sizes of files are those of a real run: a broker's answers for a partition lie in the order in which
-they came. Anomalies stand in the last rows of each partition.
+they came. The last rows of each partition hold the anomalies.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ebbtide.record.tables import TABLES
 FINAL, CONSUMER = 0, 1
 PARTITIONS, PRODUCERS, REPLICAS = 6, 3, 3
 PLANTED = 12
-"""How many records of each partition each kind of anomaly is planted in."""
+"""How many records of each partition get each kind of anomaly."""
 ITEMS = {
     "aborted-read": PLANTED * PARTITIONS,
     "damaged": PLANTED * PARTITIONS,
-    # Of each two records that changed places, one stands before the other.
+    # Of each two records that changed places, one is out of order.
     "dirty-order": PLANTED // 2 * PARTITIONS,
     "duplicate": PLANTED * PARTITIONS,
     "hw-regression": PLANTED * PARTITIONS,
@@ -40,7 +40,7 @@ _CHUNK = 100_000
 _START_NS = 1_700_000_000_000_000_000
 _ROWS_OF_A_GROUP = 250_000
 _TAIL = 9 * PLANTED
-"""The last rows of a partition, where anomalies stand; all in one chunk."""
+"""The last rows of a partition, which hold the anomalies; all in one chunk."""
 
 Column = np.ndarray | pa.Array
 
@@ -141,7 +141,7 @@ def _observed(writers: dict[str, _Writer], partition: int, offsets: np.ndarray) 
 
 
 def _end(writers: dict[str, _Writer], partition: int, each: int) -> int:
-    """Values that stand twice, HWs that went back after all others, checkpoints, and who leads."""
+    """Add duplicated values, HWs that go back after all others, checkpoints, and leaders."""
     again = np.arange(PLANTED, dtype=np.int64)
     at = each + again
     values = ((again % PRODUCERS + 1) << 40) | (again // PRODUCERS * PARTITIONS + partition)

@@ -1,13 +1,13 @@
-"""Spoils each checker of `analysis.reconcile` and shows that its tests see it.
+"""Mutates each checker of `analysis.reconcile`, and shows that its tests notice every mutant.
 
 `python -m bench.mutate_reconcile`, from the root of a checkout, runs all mutants; with `lost vanished`, those of these
 modules; with `lost-3`, the third of that module.
 
-A mutant is a module with one change of its text, run in place of the module in this process; no file is written to.
-It has to find other items than were planted, or than the reference checker finds in random histories, or to tell
-otherwise than that what was committed, which drop of the HW an item is in, or in which group a duplicate is. One that
-does not has survived. One that Spark cannot plan shows nothing of the tests and is broken. With either the exit code
-is 1. The unspoilt modules have to agree first.
+A mutant is a module with one change of its text, which replaces the module in this process; no file is changed. The
+tests must notice that it finds other items than were planted, or other items than the reference checker finds in
+random histories, or that it says something else about an item: whether it was committed, its drop of the HW, its group
+of duplicates. A mutant that nobody notices has survived. A mutant that Spark cannot plan is broken, and shows nothing
+about the tests. With either the exit code is 1. The original modules must agree first.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from analysis.reconcile.session import session
 from ebbtide.signals import unwind_on_signals
 
 HISTORIES = 5
-"""How many random histories each mutant is tried on."""
+"""How many random histories each mutant is tested with."""
 
 Mutant = tuple[ModuleType, str, str]
-"""A module, what stands in its text once, and what stands there instead."""
+"""A module, a piece of its text that occurs once, and the text that replaces it."""
 
 MUTANTS: tuple[Mutant, ...] = (
     (lost, '        & ~F.col("stands_in_partition")\n', ""),
@@ -174,7 +174,7 @@ class Suite:
         return None
 
 
-def named(mutants: Sequence[Mutant] = MUTANTS) -> dict[str, Mutant]:
+def mutants_by_name(mutants: Sequence[Mutant] = MUTANTS) -> dict[str, Mutant]:
     """Each mutant by its module and its number in it, such as lost-3."""
     numbers: Counter[str] = Counter()
     names = {}
@@ -185,9 +185,9 @@ def named(mutants: Sequence[Mutant] = MUTANTS) -> dict[str, Mutant]:
     return names
 
 
-def chosen(names: Sequence[str], mutants: Sequence[Mutant] = MUTANTS) -> dict[str, Mutant]:
+def select_mutants(names: Sequence[str], mutants: Sequence[Mutant] = MUTANTS) -> dict[str, Mutant]:
     """The mutants of these names, or of the modules of these names; all, if there are none. Raises `ValueError`."""
-    there = named(mutants)
+    there = mutants_by_name(mutants)
     modules = sorted({_module(mutant) for mutant in mutants})
     for name in names:
         if name not in modules and name not in there:
@@ -216,7 +216,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--whole", action="store_true", help="do not reconcile narrowed too; takes half the time")
     args = parser.parse_args(argv)
     try:
-        mutants = chosen(args.names)
+        mutants = select_mutants(args.names)
     except ValueError as error:
         parser.error(str(error))
     # Before minutes of work, not in the middle of them.

@@ -1,4 +1,4 @@
-"""What bench.reconcile prints: a row for each engine and size, and how time grows with events."""
+"""Prints the table of bench.reconcile: a row for each engine and size, and how time grows with events."""
 
 from __future__ import annotations
 

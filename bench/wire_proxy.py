@@ -1,4 +1,4 @@
-"""What the wire proxy costs: `python -m bench.wire_proxy [ROUNDS]`, from the root of a checkout, as root; no Kafka.
+"""Measures what the wire proxy costs: `python -m bench.wire_proxy [ROUNDS]`, from a checkout, as root; no Kafka.
 
 Two namespaces on a switch, as in a run: in one a server that answers framed requests, in the other connections
 through the proxy and connections that bear its mark and so go directly. Rounds alternate between the two. Targets:

@@ -13,18 +13,20 @@ from pyspark.sql import SparkSession
 
 from analysis.reconcile import reconciling
 from bench import mutate_reconcile
-from bench.mutate_reconcile import MUTANTS, Suite, _run, chosen, main, named
+from bench.mutate_reconcile import MUTANTS, Suite, _run, main, mutants_by_name, select_mutants
 
 
 def test_all_run_unless_some_are_named() -> None:
-    assert list(chosen([]).values()) == list(MUTANTS)
+    assert list(select_mutants([]).values()) == list(MUTANTS)
 
 
 def test_a_module_stands_for_its_mutants_and_a_number_for_one() -> None:
-    modules = {mutant[0].__name__ for mutant in chosen(["lost", "vanished"]).values()}
+    modules = {mutant[0].__name__ for mutant in select_mutants(["lost", "vanished"]).values()}
     assert modules == {"analysis.reconcile.lost", "analysis.reconcile.vanished"}
-    assert list(chosen(["lost-2"]).values()) == [[mutant for mutant in MUTANTS if "lost" in mutant[0].__name__][1]]
-    assert list(chosen(["lost-2", "lost"])) == list(chosen(["lost"]))
+    assert list(select_mutants(["lost-2"]).values()) == [
+        [mutant for mutant in MUTANTS if "lost" in mutant[0].__name__][1]
+    ]
+    assert list(select_mutants(["lost-2", "lost"])) == list(select_mutants(["lost"]))
 
 
 @pytest.mark.parametrize("name", ["los", "lost-99", "lost-0", ""])
@@ -53,15 +55,15 @@ class Unplanned(Suite):
 
 
 def test_a_mutant_that_spark_cannot_plan_is_broken_and_not_caught(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(Unplanned(), cast("SparkSession", None), chosen(["lost-1"])) == 1
+    assert _run(Unplanned(), cast("SparkSession", None), select_mutants(["lost-1"])) == 1
     first, *_, last = capsys.readouterr().out.splitlines()
     assert first.startswith("BROKEN")
     assert last == "once more: python -m bench.mutate_reconcile lost-1"
 
 
-@pytest.mark.parametrize("name", named())
+@pytest.mark.parametrize("name", mutants_by_name())
 def test_what_a_mutant_changes_stands_in_its_module_once(name: str) -> None:
-    module, before, after = named()[name]
+    module, before, after = mutants_by_name()[name]
     assert Path(module.__file__ or "").read_text().count(before) == 1
     assert after != before
 

@@ -43,7 +43,7 @@ def test_a_search_that_misses_a_target_ends_with_one() -> None:
     assert "MISSED" in done.stdout
 
 
-def test_one_campaign_of_each_kind_plays_on_the_stand_in(
+def test_one_series_of_each_kind_runs_on_the_model(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["random_guidance_model", "1"])

@@ -65,7 +65,7 @@ def test_everything_is_checked_then_prepared_then_run_then_judged(world: World) 
     ]
 
 
-def test_a_schedule_drawn_by_chance_goes_the_same_way(world: World) -> None:
+def test_a_random_schedule_runs_in_the_same_order(world: World) -> None:
     assert main(["random", "--seed", "7", "--kafka", "4.3.1", "--run"]) == ExitCode.CONTRADICTED
     assert [line.split()[0] for line in world.done] == ["check", "prepare", "run", "judge"]
     assert world.done[2:] == ["run 4.3.1 with seed 7", "judge runs/4.3.1"]

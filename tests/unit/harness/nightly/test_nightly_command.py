@@ -173,7 +173,7 @@ def test_what_could_not_be_judged_is_judged_when_the_same_command_is_typed_again
     monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: judged)
     assert nightly(world, "--scenarios", "healthy,rolling-kill,last-replica-standing", "--no-random") == 3
     assert (len(world.ran), world.store.history(), judged.call_count) == (3, [], 1)
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "the same command continues night" in capsys.readouterr().err
     judged.side_effect = judge
     assert nightly(world, "--scenarios", "healthy,rolling-kill,last-replica-standing", "--no-random") == 0
     assert len(world.ran) == 3, "run again"
@@ -202,7 +202,7 @@ def test_who_interrupts_the_closing_of_a_killed_night_is_told_that_the_same_comm
     judge = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: judge)
     assert nightly(world, "--scenarios", "rolling-kill", "--no-random") == 3
-    assert "the same command goes on with closing night 20010101T010000" in capsys.readouterr().err
+    assert "the same command closes night 20010101T010000" in capsys.readouterr().err
     judge.side_effect = world.judge
     assert nightly(world, "--scenarios", "rolling-kill", "--no-random") == 0
     assert [one.job.scenario for one in world.store.history()] == ["healthy", "rolling-kill"]

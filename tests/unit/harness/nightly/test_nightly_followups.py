@@ -47,8 +47,8 @@ def names(
 
 
 def test_a_contradiction_that_its_own_night_did_not_follow_up_is_followed_up_later() -> None:
-    by_chance = msgspec.structs.replace(found("n1", "random-3"), job=random_job(parse_target("4.3.1"), "local", 3))
-    history = [found("n1", "again"), by_chance, found("n1", "once"), found("n2", "again"), found("n2", "new")]
+    random = msgspec.structs.replace(found("n1", "random-3"), job=random_job(parse_target("4.3.1"), "local", 3))
+    history = [found("n1", "again"), random, found("n1", "once"), found("n2", "again"), found("n2", "new")]
     # Of this night first, of which "again" goes on from the record that it was begun with; then the newest.
     assert names(history, "n2") == ["n1-again-1", "n2-new-1", "n1-once-1", "n1-random-3-1"]
     assert names(history, "n2", gone=["n1-again-1", "n1-once-1"]) == ["n2-again-1", "n2-new-1", "n1-random-3-1"]

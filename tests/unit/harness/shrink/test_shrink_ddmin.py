@@ -71,14 +71,14 @@ def test_an_item_that_stays_was_refused_twice_alone() -> None:
 
 
 class Flaky(Needs):
-    """As `Needs`, but where all are there it shows with a chance only."""
+    """Like `Needs`, but a part with all items shows the finding only with a probability."""
 
-    def __init__(self, seed: int, chance: float, *needed: int) -> None:
+    def __init__(self, seed: int, probability: float, *needed: int) -> None:
         super().__init__(*needed)
-        self._random, self._chance = Random(seed), chance
+        self._random, self._probability = Random(seed), probability
 
     def __call__(self, part: tuple[int, ...]) -> bool:
-        return super().__call__(part) and self._random.random() < self._chance
+        return super().__call__(part) and self._random.random() < self._probability
 
 
 def test_what_four_runs_of_five_show_loses_all_but_one_of_its_sixteen_needless_items_in_fifty_runs() -> None:

@@ -1,4 +1,4 @@
-"""The coverage facts that guide a search by chance."""
+"""The coverage facts that guide the random schedules."""
 
 from __future__ import annotations
 
