@@ -179,7 +179,7 @@ def hw_frozen_below_min_isr(
     if in_force is None:
         return unknown_finding("the Kafka release is not known")
     if not table_files(record, "watermarks"):
-        return unknown_finding("the table watermarks is missing")
+        return unknown_finding("watermarks is missing")
     exercised = 0
     violations: list[Row] = []
     for interval in intervals:
