@@ -1,4 +1,6 @@
-"""Ebbtide: fault injection against real Apache Kafka. Can this lose my data, and does the protocol allow it?
+"""Ebbtide: fault injection against real Apache Kafka.
+
+Can this lose my data, and does the protocol allow it?
 
 For tests and notebooks. The roles of a scenario file are functions here: `chaos.power_loss(leader("t-0"))`. See
 docs/pytest.md.
@@ -84,7 +86,10 @@ _LOADED_LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the types of fixtures on first use; every process imports this package, and few need them."""
+    """Import the types of fixtures on first use.
+
+    Every process imports this package, and few need them.
+    """
     from importlib import import_module
 
     if name in _LOADED_LATER:

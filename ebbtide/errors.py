@@ -102,7 +102,10 @@ class HarnessError(EbbtideError):
 
 
 class StepImpossible(HarnessError):
-    """A step cannot act on the cluster in the state that earlier steps left; nothing failed."""
+    """A step cannot act on the cluster in the state that earlier steps left.
+
+    Nothing failed.
+    """
 
 
 class Problems(UsageError):

@@ -1,4 +1,7 @@
-"""Finds the Java that runs Kafka and Spark: in JAVA_HOME, then on PATH, as Maven and Spark do."""
+"""Finds the Java that runs Kafka and Spark.
+
+It looks in JAVA_HOME, then on PATH, as Maven and Spark do.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ INSTALL = "apt-get install --no-install-recommends openjdk-17-jre-headless    (o
 
 
 class Java(msgspec.Struct, frozen=True, kw_only=True):
-    """One Java runtime; `version` is what it prints (`17.0.15`, `21-ea`), `major` its feature release."""
+    """One Java runtime.
+
+    `version` is what it prints (`17.0.15`, `21-ea`), `major` its feature release.
+    """
 
     executable: Path
     version: str
@@ -52,7 +58,10 @@ def find_java() -> Java | None:
 
 
 def require_java(minimum: int = MINIMUM_MAJOR) -> Java:
-    """Return the Java to use. Raises `HarnessError` if it is missing or older than `minimum`."""
+    """Return the Java to use.
+
+    Raises `HarnessError` if it is missing or older than `minimum`.
+    """
     java = find_java()
     if java is None:
         raise HarnessError("this host has no Java", allowed=f"Java {minimum} or newer on PATH", next=INSTALL)

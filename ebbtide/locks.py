@@ -1,4 +1,6 @@
-"""Locks that show that a process still runs: the kernel releases them however the process ends.
+"""Locks that show that a process still runs.
+
+The kernel releases them however the process ends.
 
 Other users, containers and namespaces see the same lock; a pid would mean another process there.
 """

@@ -29,7 +29,10 @@ def check_call(result: int, doing: str) -> None:
 
 
 def call_in_thread(call: Callable[[], T]) -> T:
-    """Run `call` in a new thread, because a namespace belongs to a thread; return its result."""
+    """Run `call` in a new thread, because a namespace belongs to a thread.
+
+    Return its result.
+    """
     results: list[T] = []
     failures: list[BaseException] = []
 
@@ -48,7 +51,9 @@ def call_in_thread(call: Callable[[], T]) -> T:
 
 
 def call_in_namespace(path: Path, call: Callable[[], T]) -> T:
-    """Run `call` in a thread inside the network namespace at `path`; return its result.
+    """Run `call` in a thread inside the network namespace at `path`.
+
+    Return its result.
 
     `path` is a bind mount or /proc/PID/ns/net. Sockets that `call` opens stay in that namespace. Raises `OSError` if
     the namespace cannot be entered.

@@ -1,4 +1,7 @@
-"""The folders whose content outlives a command: fetched releases (cache), crash reports (state)."""
+"""The folders whose content outlives a command.
+
+The cache has fetched releases, and the state folder has crash reports.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ import platformdirs
 
 
 def cache_dir() -> Path:
-    """Return the user's cache folder, or the one that EBBTIDE_CACHE names; does not create it."""
+    """Return the user's cache folder, or the one that EBBTIDE_CACHE names.
+
+    Does not create it.
+    """
     override = os.environ.get("EBBTIDE_CACHE")
     return Path(override).absolute() if override else platformdirs.user_cache_path("ebbtide")
 

@@ -1,4 +1,6 @@
-"""Says which privileges this process has: root's own, a helper container's, or a user namespace's.
+"""Says which privileges this process has.
+
+They are root's own, a helper container's, or a user namespace's.
 
 A cluster needs network namespaces, packet filter rules and loop mounts. Root may use them. A user with a Docker daemon
 gets them through a privileged container (`cluster.privileges.helper_container`), and any other user gets most of them

@@ -37,7 +37,9 @@ class ScratchFolder:
 
 
 def remove_abandoned() -> list[Path]:
-    """Remove the folders of this user (as root: of every user) whose process ended; return them.
+    """Remove the folders of this user (as root: of every user) whose process ended.
+
+    Return these folders.
 
     A folder without a lock file stays: it is being created, or does not belong to Ebbtide.
     """

@@ -44,7 +44,10 @@ def is_interrupt(error: BaseException | None) -> bool:
 
 @contextlib.contextmanager
 def defer_signals() -> Iterator[None]:
-    """Hold back SIGINT, SIGTERM and SIGHUP during the block; deliver the first one at its end."""
+    """Hold back SIGINT, SIGTERM and SIGHUP during the block.
+
+    Deliver the first one at its end.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

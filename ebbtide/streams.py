@@ -1,4 +1,7 @@
-"""Makes output survive a closed pipe: `| head` neither ends a command nor changes its exit code."""
+"""Makes output survive a closed pipe.
+
+`| head` neither ends a command nor changes its exit code.
+"""
 
 from __future__ import annotations
 

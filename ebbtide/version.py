@@ -17,7 +17,9 @@ def version_text(package: Path = _PACKAGE) -> str:
 
 
 def commit_of(package: Path) -> str | None:
-    """The commit that a wheel was built from, or that a checkout is at; `-dirty` if a checkout has changed files.
+    """The commit that a wheel was built from, or that a checkout is at.
+
+    It ends in `-dirty` if a checkout has changed files.
 
     A wheel has it in a file, which hatch_build.py writes. A checkout asks git. None if neither knows.
     """

@@ -33,7 +33,9 @@ def wait_until(
     last_seen: Callable[[], str] = lambda: "nothing",
     poll_s: float = 0.02,
 ) -> T:
-    """Call `condition` every `poll_s` seconds until it returns a truthy value; return that value.
+    """Call `condition` every `poll_s` seconds until it returns a truthy value.
+
+    Return that value.
 
     Calls it at least once. Raises `WaitExpired` after `timeout_s`; an exception of `condition` passes through at once.
     """

@@ -1,1 +1,4 @@
-"""Ebbtide in pytest: real Kafka clusters as fixtures, scenarios as markers, verdicts as test results."""
+"""Ebbtide in pytest.
+
+Fixtures are real Kafka clusters, markers name scenarios, and verdicts are test results.
+"""

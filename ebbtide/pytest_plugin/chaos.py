@@ -1,4 +1,7 @@
-"""The `chaos` fixture: a cluster with clients that a test breaks, and whose record is judged."""
+"""The `chaos` fixture.
+
+It is a cluster with clients that a test breaks, and whose record is judged.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The `kafka_cluster` fixture: plain Kafka that tests may use and break, without a verdict."""
+"""The `kafka_cluster` fixture.
+
+It is plain Kafka that tests may use and break, without a verdict.
+"""
 
 from __future__ import annotations
 

@@ -69,7 +69,10 @@ def needs_of(item: pytest.Item) -> list[str]:
 
 
 def expected_of(item: pytest.Item) -> tuple[str, ...] | None:
-    """Return the violations that the test expects; None if it expects none. Raises `WrongMarker`."""
+    """Return the violations that the test expects; None if it expects none.
+
+    Raises `WrongMarker`.
+    """
     mark = item.get_closest_marker("expected_violation")
     if mark is None:
         return None
@@ -88,7 +91,10 @@ def expected_of(item: pytest.Item) -> tuple[str, ...] | None:
 
 
 def chaos_of(item: pytest.Item) -> Mapping[str, Any]:
-    """Return the parts of a scenario for the test's chaos fixture. Raises `WrongMarker`."""
+    """Return the parts of a scenario for the test's chaos fixture.
+
+    Raises `WrongMarker`.
+    """
     mark = item.get_closest_marker("chaos")
     allowed = ["cluster", "topics", "producers", "consumers", "settle_s"]
     if mark is None:

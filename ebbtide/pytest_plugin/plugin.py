@@ -1,4 +1,7 @@
-"""The hooks and fixtures of the pytest plugin; they import Ebbtide only when a test uses it."""
+"""The hooks and fixtures of the pytest plugin.
+
+They import Ebbtide only when a test uses it.
+"""
 
 from __future__ import annotations
 
@@ -256,7 +259,10 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_version: str) -> Iterato
 
 @pytest.fixture
 def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]:
-    """The test's own cluster with producers and consumers; its record is judged after the test."""
+    """The test's own cluster with producers and consumers.
+
+    Its record is judged after the test.
+    """
     _fail_if(why_too_parallel(request.config))
     plugin, item = request.config.stash[PLUGIN], request.node
     try:

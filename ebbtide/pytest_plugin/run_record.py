@@ -38,7 +38,10 @@ class RunRecord:
 
 
 def read_record(path: Path) -> RunRecord:
-    """Read a judged record. Raises `UsageError` if it is not a record, or has no verdict."""
+    """Read a judged record.
+
+    Raises `UsageError` if it is not a record, or has no verdict.
+    """
     from ebbtide.record.manifest import read_manifest
     from ebbtide.record.verdict import read_judgement
 
@@ -53,7 +56,10 @@ def read_record(path: Path) -> RunRecord:
 
 
 def prediction_of(run: RunRecord) -> Prediction | None:
-    """Return the prediction of the run's scenario; None if it has none that can be read."""
+    """Return the prediction of the run's scenario.
+
+    Returns None if it has none that can be read.
+    """
     from ebbtide.record import predicted
     from ebbtide.record.manifest import read_manifest
 

@@ -50,7 +50,10 @@ class Failed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Ability:
-    """One check of `ebbtide doctor`; `lacking` says what is missing, None if nothing is."""
+    """One check of `ebbtide doctor`.
+
+    `lacking` says what is missing, None if nothing is.
+    """
 
     name: str
     lacking: str | None
@@ -89,7 +92,10 @@ class Runner(Protocol):
         """Start a cluster with clients, whose run is judged at its end. Raises `Failed`."""
 
     def judge_chaos(self, chaos: Chaos, lease: Lease) -> RunRecord:
-        """Heal, settle, read all partitions, and judge; a kept cluster stays. Raises `Failed`."""
+        """Heal, settle, read all partitions, and judge; a kept cluster stays.
+
+        Raises `Failed`.
+        """
 
     def close(self, lease: Lease) -> None:
         """Stop a cluster at once and undo everything; does nothing if it has stopped."""

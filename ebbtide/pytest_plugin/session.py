@@ -75,7 +75,10 @@ class Plugin:
         return self._abilities
 
     def why_lacking(self, need: str) -> str | None:
-        """Return why the host lacks `need`; None if it has it. Raises `Failed` for an unknown need."""
+        """Return why the host lacks `need`; None if it has it.
+
+        Raises `Failed` for an unknown need.
+        """
         if need == "root":
             return None if os.geteuid() == 0 else f"user {os.geteuid()} is not root"
         checks = {one.name: one for one in self.abilities()}
@@ -119,7 +122,10 @@ def _extends_plugin_fixture(name: str, definitions: Sequence[pytest.FixtureDef[o
 
 
 def why_too_parallel(config: pytest.Config) -> str | None:
-    """Return why tests with clusters cannot run in this pytest-xdist worker; None if they can."""
+    """Return why tests with clusters cannot run in this pytest-xdist worker.
+
+    Returns None if they can.
+    """
     workers = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
     if not hasattr(config, "workerinput") or workers == "1":
         return None

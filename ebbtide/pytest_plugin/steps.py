@@ -1,4 +1,7 @@
-"""Turns Python calls into steps: `power_loss(leader("t-0"))`, `partition([...], [...])`."""
+"""Turns Python calls into steps.
+
+Examples are `power_loss(leader("t-0"))` and `partition([...], [...])`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ _BY_PARTITION = frozenset({"reassign", "elect"})
 
 
 def kind_of(method: str) -> str | None:
-    """Return the kind of step of a method (`power_loss` is `power-loss`); None if there is none."""
+    """Return the kind of step of a method (`power_loss` is `power-loss`).
+
+    Returns None if there is none.
+    """
     from ebbtide.scenario.steps.table import StepKind
 
     kind = method.replace("_", "-")

@@ -182,7 +182,10 @@ def judge_all(
 
 
 def _remote_records(store: RemoteStore, addresses: Iterable[str], codes: set[ExitCode]) -> list[RemoteRecord]:
-    """Return the records at some addresses; print the error of a wrong address, and add its code to `codes`."""
+    """Return the records at some addresses.
+
+    Print the error of a wrong address, and add its code to `codes`.
+    """
     found: list[RemoteRecord] = []
     for address in addresses:
         try:

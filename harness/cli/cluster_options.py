@@ -1,4 +1,7 @@
-"""The options that verbs share: clusters, releases, budgets, jobs and feature levels."""
+"""The options that verbs share.
+
+They name clusters, releases, budgets, jobs and feature levels.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,10 @@ def add_cluster_option(command: Command, help: str = _WHICH_CLUSTER, *, by_posit
 
 
 def named_cluster(args: Args) -> str | None:
-    """Return the cluster that was named; None means the only one. Raises `UsageError` for two names."""
+    """Return the cluster that was named; None means the only one.
+
+    Raises `UsageError` for two names.
+    """
     ways = ("cluster_before", "cluster", "cluster_alone")
     names = list(dict.fromkeys(name for way in ways if (name := getattr(args, way, None)) is not None))
     if len(names) > 1:
@@ -130,7 +136,9 @@ def wanted_of(args: Args) -> Wanted:
 
 
 def split_list(text: str, where: str) -> list[str]:
-    """Return the words of a comma-separated list, each once; an empty list for an empty text.
+    """Return the words of a comma-separated list, each once.
+
+    Returns an empty list for an empty text.
 
     Raises `UsageError` for a comma without a word on both sides: an unset variable in a script must not halve a
     comparison.
@@ -158,7 +166,9 @@ def releases_of(text: str) -> list[str]:
 
 
 def versions_of(words: Sequence[str]) -> list[str]:
-    """Return the releases in these words, each once; a word may have several, separated by commas.
+    """Return the releases in these words, each once.
+
+    A word may have several, separated by commas.
 
     Raises `UsageError` for a word that is not a release.
     """
@@ -170,7 +180,10 @@ def versions_of(words: Sequence[str]) -> list[str]:
 
 
 def release_of(text: str) -> str:
-    """Return the one release of --kafka. Raises `UsageError` for several, or for another word."""
+    """Return the one release of --kafka.
+
+    Raises `UsageError` for several, or for another word.
+    """
     if "," in text:
         raise UsageError(
             "only one release is possible here", where="--kafka", got=repr(text), allowed="one release, such as 4.3.1"

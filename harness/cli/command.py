@@ -65,7 +65,10 @@ class _CommandBase(click.Command):
         repeated: bool = False,
         completes: Completer | None = None,
     ) -> None:
-        """Declare an option with a value; a `repeated` option has a tuple of all its values."""
+        """Declare an option with a value.
+
+        A `repeated` option has a tuple of all its values.
+        """
         name = dest or flag.removeprefix("--").replace("-", "_")
         option = Option(
             [name, flag],
@@ -164,7 +167,10 @@ class Command(_CommandBase):
 
 
 class Group(_CommandBase, click.Group):
-    """A command with subcommands; `dest` gets the subcommand's name, `metavar` is for the usage line."""
+    """A command with subcommands.
+
+    `dest` gets the subcommand's name, `metavar` is for the usage line.
+    """
 
     def __init__(self, description: str, *, dest: str, metavar: str, epilog: str | None = None) -> None:
         super().__init__(description, epilog=epilog, no_args_is_help=False)
@@ -186,7 +192,10 @@ class Group(_CommandBase, click.Group):
         return [*click.Command.collect_usage_pieces(self, ctx), f"{self.subcommand_metavar} ..."]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the words before the subcommand. Raises `UsageError` or `Problems` if it is missing."""
+        """Parse the words before the subcommand.
+
+        Raises `UsageError` or `Problems` if it is missing.
+        """
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
         mistakes = mistakes_of(ctx)
@@ -199,7 +208,10 @@ class Group(_CommandBase, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the subcommand. Raises `UsageError` for an unknown one, before the words after it are read."""
+        """Find the subcommand.
+
+        Raises `UsageError` for an unknown one, before the words after it are read.
+        """
         if ctx.resilient_parsing or args[0] in self.list_commands(ctx):
             return super().resolve_command(ctx, args)
         known = self.list_commands(ctx)

@@ -1,4 +1,6 @@
-"""Completes a word in the shell: scenarios, releases, run records, running clusters.
+"""Completes a word in the shell.
+
+The words are scenarios, releases, run records and running clusters.
 
 Click's shell scripts call the command with an environment variable for this (`answer_shell`).
 """
@@ -18,13 +20,19 @@ SHELLS = ("bash", "zsh", "fish")
 
 @add_completion_class
 class _Fish(FishComplete):
-    """Fish with values that contain commas, such as lists of releases; Click's script cuts them."""
+    """Fish with values that contain commas, such as lists of releases.
+
+    Click's script cuts them.
+    """
 
     source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
 
 
 def answer_shell(group: click.Group, variable: str, instruction: str) -> int:
-    """Answer a shell, or print its script; return the exit code. Errors are not printed."""
+    """Answer a shell, or print its script; return the exit code.
+
+    Errors are not printed.
+    """
     try:
         return shell_complete(group, {}, "ebbtide", variable, instruction)
     except Exception:
@@ -70,7 +78,10 @@ def complete_releases(incomplete: str) -> list[CompletionItem[str]]:
 
 
 def complete_record(incomplete: str) -> list[CompletionItem[str]]:
-    """Return matching run records in ./runs or in the typed folder; folders if there are none."""
+    """Return matching run records in ./runs or in the typed folder.
+
+    Returns folders if there are none.
+    """
     from ebbtide.record.manifest import records_of
 
     folder = os.path.dirname(incomplete) if os.sep in incomplete else "runs"

@@ -82,7 +82,10 @@ def _print_event(event: FetchEvent) -> None:
 
 
 class _ReleaseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One release of the list, cached or known; `state` is `not fetched`, `ok` or `damaged`."""
+    """One release of the list, cached or known.
+
+    `state` is `not fetched`, `ok` or `damaged`.
+    """
 
     version: str
     state: str

@@ -1,4 +1,6 @@
-"""The frame of the `ebbtide` command: finds the verb, runs it, and returns the exit code.
+"""The frame of the `ebbtide` command.
+
+It finds the verb, runs it, and returns the exit code.
 
 A verb is a module `harness.cli.<verb>`. Its `command()` declares the arguments (`harness.cli.command`), and its
 `run(args)` returns an `ExitCode`. A verb that needs root's privileges also has `privileges(args)`, which returns a

@@ -31,7 +31,9 @@ class Mistakes:
         self._before_unknown: int | None = None
 
     def readable_words(self, ctx: click.Context, words: Sequence[str]) -> list[str]:
-        """Return the words of a command without the mistakes at which Click would stop; note those.
+        """Return the words of a command without the mistakes at which Click would stop.
+
+        Notes these mistakes.
 
         Removes unknown options, and options that another option follows instead of a value.
         """

@@ -1,4 +1,7 @@
-"""Runs, judges and follows up the jobs of a night; their output goes into the night's log."""
+"""Runs, judges and follows up the jobs of a night.
+
+Their output goes into the night's log.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,10 @@ def carrier(store: Store, night: str, runtime: Runtime, drawing: RandomJobs, at_
 
 
 def _bug(what: str, error: Exception, log: Path) -> HarnessError:
-    """Write the traceback to the night's log, and return an error; the night continues."""
+    """Write the traceback to the night's log, and return an error.
+
+    The night continues.
+    """
     with log.open("a") as file:
         traceback.print_exception(error, file=file)
     return HarnessError(f"{what} ended by a bug in ebbtide: {type(error).__name__}: {error}", where=str(log))

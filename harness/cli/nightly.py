@@ -87,7 +87,10 @@ def command() -> Command:
 
 
 def privileges(args: Args) -> PrivilegeRequest:
-    """Ask for the privileges of a cluster. First raises `UsageError` for wrong options."""
+    """Ask for the privileges of a cluster.
+
+    First raises `UsageError` for wrong options.
+    """
     _settings(args)
     jobs_of(args)
     return PrivilegeRequest(runtime=args.runtime, folders=(args.store,))
@@ -187,7 +190,10 @@ def _plan(
     skipped: tuple[SkippedJob, ...],
     judge_unjudged: Callable[[NightPlan], None],
 ) -> NightPlan:
-    """Return the plan of the killed night if it can continue; else close it, and plan a new night."""
+    """Return the plan of the killed night if it can continue.
+
+    Otherwise close it, and plan a new night.
+    """
     import msgspec
 
     from harness.nightly.store import NightPlan
@@ -233,7 +239,10 @@ def _settings(args: Args) -> tuple[float, list[ReleaseTarget] | None, list[Scena
 
 
 def _parse_or_note(wrong: list[EbbtideError], where: str, parse: Callable[[], Parsed]) -> Parsed | None:
-    """Return what `parse` returns; None if it raises `UsageError`, which is added to `wrong`."""
+    """Return what `parse` returns.
+
+    Returns None if it raises `UsageError`, which is added to `wrong`.
+    """
     try:
         return parse()
     except UsageError as error:

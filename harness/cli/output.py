@@ -47,7 +47,10 @@ def _table_width(widths: Sequence[int]) -> int:
 
 
 def _columns_that_fit(widths: Sequence[int], words: Sequence[int], whole: int, width: int) -> int:
-    """Return how many columns fit, with the last one folded between words; at least `whole`."""
+    """Return how many columns fit, with the last one folded between words.
+
+    The result is at least `whole`.
+    """
     return next(
         (
             count

@@ -1,4 +1,7 @@
-"""Shows the progress of a long analysis on stderr: a bar on a terminal, else a line now and then."""
+"""Shows the progress of a long analysis on stderr.
+
+It shows a bar on a terminal, else a line now and then.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ _LOOK_EVERY_S = 0.5
 
 
 def judging_note() -> str:
-    """Return the note that judging begins; the first time it warns that judging is slow."""
+    """Return the note that judging begins.
+
+    The first time it warns that judging is slow.
+    """
     from analysis.reconcile.session import is_first_session
 
     return f"judging ({FIRST_TIME})" if is_first_session() else "judging"
@@ -33,7 +39,10 @@ class Progress(Protocol):
     """Receives the progress of an analysis."""
 
     def found(self, records: int, *, first: bool = False) -> None:
-        """Report how many records there are to judge; `first`: Spark starts for the first time here."""
+        """Report how many records there are to judge.
+
+        `first`: Spark starts for the first time here.
+        """
 
     def stage(self, doing: str) -> None:
         """Report what is being done now."""

@@ -76,7 +76,10 @@ def privileges(args: Args) -> PrivilegeRequest | None:
 
 
 def run(args: Args) -> ExitCode:
-    """Draw, write and run. Raises `UsageError` for a wrong option, and for a file that exists."""
+    """Draw, write and run.
+
+    Raises `UsageError` for a wrong option, and for a file that exists.
+    """
     from ebbtide.scenario.write import brief_text_of
 
     options = [word for word in args.argv if word.partition("=")[0] in _OF_A_RUN]
@@ -115,7 +118,10 @@ def _draw_scenario(args: Args) -> tuple[Scenario, int]:
 
 
 def _require_release(args: Args) -> None:
-    """Raise `UsageError` for a release that does not exist; an unknown release is fetched to find out."""
+    """Raise `UsageError` for a release that does not exist.
+
+    An unknown release is fetched to find out.
+    """
     from cluster.jars.releases import ensure
 
     release_of(args.kafka)
@@ -125,7 +131,10 @@ def _require_release(args: Args) -> None:
 
 
 def _kinds(text: str) -> frozenset[StepKind]:
-    """Return the kinds of step in a comma-separated list. Raises `UsageError` for other words."""
+    """Return the kinds of step in a comma-separated list.
+
+    Raises `UsageError` for other words.
+    """
     from ebbtide.scenario.steps.table import KINDS
     from ebbtide.suggestions import allowed_words, did_you_mean
 

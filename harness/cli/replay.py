@@ -50,7 +50,10 @@ def command() -> Command:
 
 
 def privileges(args: Args) -> PrivilegeRequest:
-    """Ask for the privileges of a cluster. First raises `UsageError` for an invalid record."""
+    """Ask for the privileges of a cluster.
+
+    First raises `UsageError` for an invalid record.
+    """
     _recorded(args.run)
     jobs_of(args)
     return PrivilegeRequest(runtime=args.runtime, folders=(args.runs,))

@@ -59,7 +59,10 @@ def command() -> Command:
 
 
 def privileges(args: Args) -> PrivilegeRequest:
-    """Ask for the privileges of a cluster. First raises `UsageError` for an invalid scenario."""
+    """Ask for the privileges of a cluster.
+
+    First raises `UsageError` for an invalid scenario.
+    """
     from ebbtide.daemon.control import sockets_dir
     from ebbtide.scenario import catalogue
 
@@ -94,7 +97,10 @@ def run(args: Args) -> ExitCode:
 
 
 def _drive_for(witness: str | None) -> Drive:
-    """Return what carries out a run. Fetches the jars of a witness before anything starts."""
+    """Return what carries out a run.
+
+    Fetches the jars of a witness before anything starts.
+    """
     from harness.runner.session import Session
 
     if witness is None:
@@ -106,7 +112,10 @@ def _drive_for(witness: str | None) -> Drive:
 
 
 def _run_and_keep(runs: CheckedRuns, *, name: str, seed: int, as_json: bool, drive: Drive) -> ExitCode:
-    """Run, judge, and keep the cluster until it is stopped; return the verdict's exit code."""
+    """Run, judge, and keep the cluster until it is stopped.
+
+    Return the verdict's exit code.
+    """
     from rich.console import Console
 
     from harness.cli.analyze import judge_all

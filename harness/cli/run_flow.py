@@ -85,7 +85,10 @@ def run_and_judge(runs: CheckedRuns, *, seed: int, as_json: bool = False, drive:
 
 
 def _run_all(requests: Sequence[RunRequest], display: Display, drive: Drive | None, spark: EarlySession) -> list[Path]:
-    """Run release by release, and return the records; Spark starts while the last cluster stops."""
+    """Run release by release, and return the records.
+
+    Spark starts while the last cluster stops.
+    """
     from harness.runner.run import run_scenario
     from harness.runner.session import Session
 

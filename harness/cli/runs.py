@@ -149,7 +149,10 @@ def _row(folder: Path) -> _RecordRow:
 
 
 def _size(folder: Path) -> int:
-    """Return the folder's size on disk; the volume images that a killed run leaves are sparse."""
+    """Return the folder's size on disk.
+
+    The volume images that a killed run leaves are sparse.
+    """
     size_bytes = 0
     for root, _, names in os.walk(folder):
         for name in names:

@@ -27,7 +27,10 @@ def refuse_existing(out: Path) -> None:
 
 
 def write_scenario(out: Path, text: str) -> None:
-    """Write the text of a scenario to the file `out`. Raises `UsageError` if that fails."""
+    """Write the text of a scenario to the file `out`.
+
+    Raises `UsageError` if that fails.
+    """
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -61,7 +61,10 @@ def command() -> Command:
 
 
 def privileges(args: Args) -> PrivilegeRequest:
-    """Ask for the privileges of a cluster. First raises `UsageError` for an invalid record."""
+    """Ask for the privileges of a cluster.
+
+    First raises `UsageError` for an invalid record.
+    """
     from harness.replay.recorded import load_run
 
     load_run(args.run)

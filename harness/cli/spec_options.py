@@ -1,4 +1,7 @@
-"""The options of `ebbtide spec check` and `find`: variant, bounds, property, limits."""
+"""The options of `ebbtide spec check` and `find`.
+
+They set the variant, the bounds, the property and the limits.
+"""
 
 from __future__ import annotations
 

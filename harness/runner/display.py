@@ -19,7 +19,10 @@ from ebbtide.record.rows import PartitionState
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a run; `nodes` maps a node's name to its state, such as `running` or `down`."""
+    """The state of a run.
+
+    `nodes` maps a node's name to its state, such as `running` or `down`.
+    """
 
     title: str
     phase: str
@@ -48,7 +51,10 @@ class Display(Protocol):
 
 
 class PlainDisplay(Display):
-    """Prints one line for each event, with the seconds since the start; `who` names the run."""
+    """Prints one line for each event, with the seconds since the start.
+
+    `who` names the run.
+    """
 
     def __init__(self, console: Console, who: str = "") -> None:
         self._console = console

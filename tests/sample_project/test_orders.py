@@ -1,4 +1,4 @@
-"""The tests of a project that knows Ebbtide by its pytest plugin only: each ends in another way."""
+"""The tests of a project that uses only Ebbtide's pytest plugin; each ends in another way."""
 
 import sys
 
@@ -12,7 +12,7 @@ BURST = {"id": 1, "topic": "t", "count": 2000, "rate_per_s": 4000}
 @pytest.mark.kafka(versions=["3.9.1", "4.3.1"])
 @pytest.mark.chaos(producers=[BURST])
 def test_what_all_three_replicas_acked_is_still_there(chaos: Chaos) -> None:
-    """Without Eligible Leader Replicas (off before 4.1) it is not: contradicted. With them it is: passed."""
+    """Contradicted without Eligible Leader Replicas (off before 4.1), passed with them."""
     rest = [leader("t-0"), "controllers", "clients"]
     chaos.partition([followers("t-0")], rest, trigger={"acked": 2000})
     chaos.power_loss(leader("t-0"), name="crashed", trigger={"isr": {"partition": "t-0", "size": 1}})
@@ -23,20 +23,20 @@ def test_what_all_three_replicas_acked_is_still_there(chaos: Chaos) -> None:
 @pytest.mark.scenario("last-replica-standing", kafka="3.9.1")
 @pytest.mark.expected_violation("last-replica-standing")
 def test_a_loss_that_is_known_of_3_9(run_record: RunRecord) -> None:
-    """Passed: what is expected is what happened, and nothing else that is wrong."""
+    """Passed: the expected loss occurred, and nothing else is wrong."""
     assert run_record.lost >= 1000
 
 
 @pytest.mark.kafka("4.3.1")
 @pytest.mark.chaos(producers=[], consumers=[])
 def test_what_never_came_about_proves_nothing(chaos: Chaos) -> None:
-    """Inconclusive: nothing takes the leader away."""
+    """Inconclusive: the leader stays, so the step never fires."""
     chaos.kill(broker(1), trigger={"leader_is": {"partition": "t-0", "broker": "none"}}, deadline_s=0.5)
 
 
 @pytest.mark.kafka("4.3.1")
 def test_a_cluster_without_a_verdict(kafka_cluster: KafkaCluster, topic: str) -> None:
-    """Passed: an application's own client, on a cluster that is broken meanwhile."""
+    """Passed: an application's own client runs on a cluster under a fault."""
     client = [sys.executable, "-m", "kafka.producer", "-b", kafka_cluster.bootstrap_servers[1], "-t", topic]
     lost = kafka_cluster.power_loss(broker(1))
     assert lost.proof["probe"] == "ok"
@@ -46,4 +46,4 @@ def test_a_cluster_without_a_verdict(kafka_cluster: KafkaCluster, topic: str) ->
 
 @pytest.mark.needs("docker")
 def test_what_needs_docker() -> None:
-    """Skipped where no daemon answers."""
+    """Skipped if no Docker daemon answers."""
