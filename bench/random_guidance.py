@@ -20,7 +20,7 @@ from ebbtide.errors import EbbtideError
 from ebbtide.record.json_files import append_line, read_lines
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.plain import read_text
+from ebbtide.scenario.plain import read_part
 from harness.cli.judging import JudgeTogether, judging_together
 from harness.random.guide import CORPUS, CorpusEntry, Guide, coverage_marks
 from harness.runner.launch import Launch, Wanted, check, prepare
@@ -58,7 +58,7 @@ class Arm:
     def corpus(self) -> list[CorpusEntry]:
         """Return the entries of this arm's corpus, oldest first."""
         remedy = "remove the line, or use another store"
-        return read_lines(self.folder / CORPUS, CorpusEntry, what="corpus", next=remedy, dec_hook=read_text)
+        return read_lines(self.folder / CORPUS, CorpusEntry, what="corpus", next=remedy, dec_hook=read_part)
 
 
 def play_round(

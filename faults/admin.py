@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from cluster.kafka_api.admin_requests import (
     AdminAnswer,
@@ -23,8 +23,17 @@ from cluster.kafka_api.admin_requests import (
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.scenario.model import StepSpec
-from ebbtide.scenario.steps.table import ADMIN_KINDS
+from ebbtide.scenario.steps.admin import (
+    AdminStep,
+    DeleteTopicStep,
+    ElectStep,
+    ReassignStep,
+    RequestStep,
+    SetConfigStep,
+    SetFeatureStep,
+    UnregisterStep,
+)
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.base import Effect, proven, unproven
 from faults.injector import Family, Injector, Plan, View
@@ -54,9 +63,9 @@ class AdminFaults:
     @property
     def family(self) -> Family:
         """How each kind is carried out."""
-        return Family(plans=dict.fromkeys(ADMIN_KINDS, self._plan))
+        return Family(plans=dict.fromkeys(get_args(AdminStep), self._plan))
 
-    def _plan(self, step: StepSpec) -> Plan:
+    def _plan(self, step: RequestStep) -> Plan:
         request, nodes = request_of(step, self._injector.view)
 
         def act() -> Effect:
@@ -203,26 +212,26 @@ def told(request: AdminRequest) -> str:
 
 
 def request_of(step: StepSpec, view: View) -> tuple[AdminRequest, tuple[int, ...]]:
-    """The request of a step of `ADMIN_KINDS`, and the nodes that it is about. Raises `RoleUnresolved`."""
-    match step.step:
-        case "reassign":
+    """The request of an administrative step, and the nodes that it is about. Raises `RoleUnresolved`."""
+    match step:
+        case ReassignStep():
+            topic, number = step.partition.at
             replicas = None if step.cancel else view.resolve_all(step.replicas)
-            at = TopicPartition.parse(step.partition or "")
-            return Reassign(topic=at.topic, partition=at.partition, replicas=replicas), replicas or ()
-        case "elect":
-            at = TopicPartition.parse(step.partition or "")
-            return Elect(topic=at.topic, partition=at.partition, unclean=step.type == "unclean"), ()
-        case "set-config":
-            resource = view.config_resource(step.resource or "")
-            kind, _, name = resource.partition(":")
-            value = None if step.delete else step.value
-            request = SetConfig(resource=resource, config=step.config or "", value=value)
-            return request, ((int(name),) if kind == "broker" else ())
-        case "set-feature":
-            feature, level = step.feature or "", step.level or 0
+            return Reassign(topic=topic, partition=number, replicas=replicas), replicas or ()
+        case ElectStep():
+            topic, number = step.partition.at
+            return Elect(topic=topic, partition=number, unclean=step.type == "unclean"), ()
+        case SetConfigStep(config=config):
+            resource = view.config_resource(step.resource)
+            of, _, name = resource.partition(":")
+            request = SetConfig(resource=resource, config=config, value=None if step.delete else step.value)
+            return request, ((int(name),) if of == "broker" else ())
+        case SetFeatureStep(feature=feature, level=level):
             downgrade = level < view.image.features.get(feature, 0)
             return SetFeature(feature=feature, level=level, downgrade=downgrade), ()
-        case "delete-topic":
-            return DeleteTopic(topic=step.topic or ""), ()
-    broker = view.resolve_one(step.target or "")
-    return Unregister(broker=broker), (broker,)
+        case DeleteTopicStep(topic=topic):
+            return DeleteTopic(topic=topic), ()
+        case UnregisterStep(target=role):
+            broker = view.resolve_one(role)
+            return Unregister(broker=broker), (broker,)
+    raise AssertionError(f"{step.step} asks Kafka for nothing")

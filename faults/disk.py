@@ -19,7 +19,7 @@ from cluster.host.processes import state_of
 from cluster.host.slow_volume import Pulses, timed_write
 from cluster.runtime.base import LogLoss, Runtime
 from cluster.runtime.log_losses import LogCopies
-from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.steps.disk import SlowDiskStep
 from ebbtide.scenario.steps.table import StepKind
 from faults.base import Effect, merged, proven, unproven
 from faults.injector import Family, Injector, Plan
@@ -187,7 +187,7 @@ class DiskFaults:
                 **{kind: partial(self._make_trouble, kind) for kind in TROUBLES},
                 "mend-disk": self._mend,
             },
-            plans={"slow-disk": self._plan_slow},
+            plans={SlowDiskStep: self._plan_slow},
         )
 
     def lost(self, node: int) -> dict[str, LogLoss]:
@@ -206,9 +206,7 @@ class DiskFaults:
         self._injector.troubled.add(node)
         return act(trouble)
 
-    def _plan_slow(self, step: StepSpec) -> Plan:
-        assert step.delay is not None, "every slow-disk has a delay"
-        assert step.period is not None, "every slow-disk has a period"
+    def _plan_slow(self, step: SlowDiskStep) -> Plan:
         act = partial(Trouble.slow, delay_s=step.delay.seconds, period_s=step.period.seconds)
 
         def slow(nodes: tuple[int, ...]) -> Effect:

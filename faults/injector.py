@@ -13,8 +13,8 @@ import msgspec
 
 from cluster.runtime.base import Runtime
 from ebbtide.kraft.image import MetadataImage
-from ebbtide.scenario.model import StepSpec
-from ebbtide.scenario.roles import CLIENTS, Role, parse_role
+from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
+from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import KINDS, NEEDS_A_SOUND_VOLUME, StepKind
 from ebbtide.waiting import wait_until
 from faults.base import Effect, Pending, merged, unproven
@@ -30,13 +30,13 @@ class View(Protocol):
     def resolve(self, role: Role) -> tuple[int, ...]:
         """The nodes that a role stands for now."""
 
-    def resolve_all(self, roles: Iterable[str]) -> tuple[int, ...]:
+    def resolve_all(self, roles: Iterable[Role]) -> tuple[int, ...]:
         """The nodes of several roles, each once."""
 
-    def resolve_one(self, role: str) -> int:
+    def resolve_one(self, role: Role) -> int:
         """The one node of a role."""
 
-    def config_resource(self, text: str) -> str:
+    def config_resource(self, resource: ConfigResource) -> str:
         """A config resource, its role resolved."""
 
 
@@ -55,7 +55,7 @@ class Family(NamedTuple):
     """How a family carries its kinds of step out: node by node, or by a plan of its own."""
 
     on_a_node: Mapping[Any, Callable[[int], Effect]] = {}
-    plans: Mapping[Any, Callable[[StepSpec], Plan]] = {}
+    plans: Mapping[type[StepSpec], Callable[[Any], Plan]] = {}
 
 
 class Injector:
@@ -74,7 +74,7 @@ class Injector:
         self.paused: set[int] = set()
         self.troubled: set[int] = set()
         self._on_a_node: dict[StepKind, Callable[[int], Effect]] = {}
-        self._plans: dict[StepKind, Callable[[StepSpec], Plan]] = {}
+        self._plans: dict[type[StepSpec], Callable[[Any], Plan]] = {}
 
     def add(self, family: Family) -> None:
         """Have a family carry out its kinds of step."""
@@ -83,7 +83,7 @@ class Injector:
 
     def plan(self, step: StepSpec) -> Plan:
         """Resolve the step's roles. Raises `RoleUnresolved`."""
-        return self._plans.get(step.step, self._plan_on_each)(step)
+        return self._plans.get(type(step), self._plan_on_each)(step)
 
     def inject(self, kind: StepKind, node: int) -> Effect:
         """Act on one node, and keep the books on what is broken."""
@@ -103,7 +103,7 @@ class Injector:
 
     def on_target(self, step: StepSpec, act: Callable[[tuple[int, ...]], Effect]) -> Plan:
         """A plan that does `act` to the nodes of the step's target; without one, to all brokers."""
-        nodes = self.view.resolve(parse_role(step.target or "brokers"))
+        nodes = self.view.resolve(target_of(step) or Role("brokers"))
         return Plan(nodes=nodes, told=self.names(nodes), act=lambda: act(nodes))
 
     def in_trouble(self, node: int) -> Effect | None:

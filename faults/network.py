@@ -14,8 +14,15 @@ import msgspec
 from cluster.host.limits import burst_bytes
 from cluster.host.links import Cut, Transfer
 from cluster.runtime.base import Runtime
-from ebbtide.scenario.model import StepSpec
-from ebbtide.scenario.roles import CLIENTS, parse_role
+from ebbtide.scenario.roles import CLIENTS, Role
+from ebbtide.scenario.steps.network import (
+    BetweenStep,
+    FlapStep,
+    HealStep,
+    IsolateStep,
+    LimitBandwidthStep,
+    PartitionStep,
+)
 from faults.base import Effect, Part, composed, part, proven, unproven
 from faults.injector import Family, Injector, Plan
 
@@ -150,11 +157,11 @@ class NetworkFaults:
         """How each kind is carried out."""
         return Family(
             plans={
-                "partition": self._plan_partition,
-                "isolate": self._plan_isolate,
-                "flap": self._plan_flap,
-                "limit-bandwidth": self._plan_limit,
-                "heal": lambda _step: Plan(nodes=(), told="", act=self.heal),
+                PartitionStep: self._plan_partition,
+                IsolateStep: self._plan_isolate,
+                FlapStep: self._plan_flap,
+                LimitBandwidthStep: self._plan_limit,
+                HealStep: lambda _step: Plan(nodes=(), told="", act=self.heal),
             }
         )
 
@@ -163,21 +170,21 @@ class NetworkFaults:
         self.cut = False
         return heal(self._runtime)
 
-    def _plan_partition(self, step: StepSpec) -> Plan:
+    def _plan_partition(self, step: PartitionStep) -> Plan:
         cuts, told = self._cuts(step)
         return Plan(nodes=_ends(cuts), told=told, act=lambda: self._partition(cuts))
 
-    def _plan_isolate(self, step: StepSpec) -> Plan:
-        target = self._injector.view.resolve(parse_role(step.target or ""))
+    def _plan_isolate(self, step: IsolateStep) -> Plan:
+        target = self._injector.view.resolve(step.target)
         others = self._ids(step.from_) if step.from_ else (CLIENTS, *self._runtime.nodes)
         cuts, told = self._parted([target, tuple(sorted(set(others) - set(target)))])
         return Plan(nodes=_ends(cuts), told=told, act=lambda: self._partition(cuts), target=target)
 
-    def _plan_flap(self, step: StepSpec) -> Plan:
+    def _plan_flap(self, step: FlapStep) -> Plan:
         cuts, told = self._cuts(step)
         return Plan(nodes=_ends(cuts), told=told, act=lambda: self._flap(step, cuts))
 
-    def _plan_limit(self, step: StepSpec) -> Plan:
+    def _plan_limit(self, step: LimitBandwidthStep) -> Plan:
         pairs, told = self._cuts(step)
         return Plan(nodes=_ends(pairs), told=f"{step.rate} {told}", act=lambda: self._limit(step, pairs))
 
@@ -185,19 +192,17 @@ class NetworkFaults:
         self.cut = True
         return partition(self._runtime, cuts)
 
-    def _limit(self, step: StepSpec, pairs: Sequence[Cut]) -> Effect:
+    def _limit(self, step: LimitBandwidthStep, pairs: Sequence[Cut]) -> Effect:
         self.cut = True
-        assert step.rate is not None, "every limit has a rate"
         return limit(self._runtime, pairs, step.rate.bytes_s)
 
-    def _flap(self, step: StepSpec, cuts: Sequence[Cut]) -> Effect:
+    def _flap(self, step: FlapStep, cuts: Sequence[Cut]) -> Effect:
         self.cut = True
-        period_s = step.period.seconds if step.period is not None else 1.0
-        parts = flap(self._runtime, cuts, step.times or 1, period_s, self._injector.wait)
+        parts = flap(self._runtime, cuts, step.times, step.period.seconds, self._injector.wait)
         self.cut = False
         return composed(parts)
 
-    def _cuts(self, step: StepSpec) -> tuple[list[Cut], str]:
+    def _cuts(self, step: BetweenStep) -> tuple[list[Cut], str]:
         """The cuts between groups, or from one side to the other, and who is cut from whom in words."""
         if step.groups:
             return self._parted([self._ids(group) for group in step.groups])
@@ -208,7 +213,7 @@ class NetworkFaults:
     def _parted(self, groups: Sequence[tuple[int, ...]]) -> tuple[list[Cut], str]:
         return sorted(between(groups)), " | ".join(map(self._injector.names, groups))
 
-    def _ids(self, roles: tuple[str, ...]) -> tuple[int, ...]:
+    def _ids(self, roles: tuple[Role, ...]) -> tuple[int, ...]:
         return tuple(sorted(self._injector.view.resolve_all(roles)))
 
 

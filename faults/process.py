@@ -15,7 +15,7 @@ from cluster.host.processes import cpu_ns_since, state_of, thread_cpu_ns
 from cluster.runtime.base import Runtime
 from ebbtide.errors import StepImpossible
 from ebbtide.kraft.image import describe
-from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.steps.process import RestartStep, RollingStep
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.base import Effect, Part, composed, part, proven, unproven
@@ -114,7 +114,7 @@ class ProcessFaults:
                 "resume": self._resume,
                 "start": self._start,
             },
-            plans={"restart": self._plan_restart, "rolling": self._plan_rolling},
+            plans={RestartStep: self._plan_restart, RollingStep: self._plan_rolling},
         )
 
     def _do(self, kind: StepKind, node: int) -> Effect:
@@ -146,10 +146,10 @@ class ProcessFaults:
             self._injector.down.discard(node)
         return effect
 
-    def _plan_restart(self, step: StepSpec) -> Plan:
+    def _plan_restart(self, step: RestartStep) -> Plan:
         return self._injector.on_target(step, self._restart)
 
-    def _plan_rolling(self, step: StepSpec) -> Plan:
+    def _plan_rolling(self, step: RollingStep) -> Plan:
         return self._injector.on_target(step, partial(self._rolling, step))
 
     def _restart(self, nodes: tuple[int, ...]) -> Effect:
@@ -161,9 +161,9 @@ class ProcessFaults:
                 parts.append(self._part("start", node))
         return composed(parts)
 
-    def _rolling(self, step: StepSpec, nodes: tuple[int, ...]) -> Effect:
+    def _rolling(self, step: RollingStep, nodes: tuple[int, ...]) -> Effect:
         """One node after the other goes down and comes back, each once the ISR of every partition is whole again."""
-        down: StepKind = "stop" if step.mode == "restart" or step.mode is None else step.mode
+        down: StepKind = "stop" if step.mode == "restart" else step.mode
         parts: list[Part] = []
         for node in nodes:
             parts.append(self._part(down, node))

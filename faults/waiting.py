@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from ebbtide.scenario.steps.waiting import WaitStep
 from faults.base import proven
 from faults.injector import Family, Plan
 
-WAITING = Family(plans={"wait": lambda _step: Plan(nodes=(), told="", act=proven)})
+WAITING = Family(plans={WaitStep: lambda _step: Plan(nodes=(), told="", act=proven)})

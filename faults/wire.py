@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,17 @@ from cluster.runtime.base import NodeInfo, Runtime
 from cluster.wire.messages import Action, Arm, Direction, Release, Rule, WireEvent
 from ebbtide.record.files import WIRE_FILE
 from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
-from ebbtide.scenario.model import StepSpec
-from ebbtide.scenario.roles import CLIENTS, parse_role
-from ebbtide.scenario.steps.table import WIRE_KINDS, StepKind
+from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.steps.step import StepSpec, target_of
+from ebbtide.scenario.steps.wire import (
+    DelayRequestStep,
+    DirectedRuleStep,
+    DropRequestStep,
+    DuplicateRequestStep,
+    HoldRequestStep,
+    ReleaseStep,
+    RuleStep,
+)
 from ebbtide.waiting import wait_until
 from faults.base import Effect, proven, unproven
 from faults.injector import Family, Injector, Plan
@@ -29,11 +37,11 @@ from faults.injector import Family, Injector, Plan
 ANSWER_TIMEOUT_S = 5.0
 PROXY_TIMEOUT_S = 5.0
 
-ACTIONS: dict[StepKind, Action] = {
-    "hold-request": "hold",
-    "delay-request": "delay",
-    "drop-request": "drop",
-    "duplicate-request": "duplicate",
+ACTIONS: dict[type[StepSpec], Action] = {
+    HoldRequestStep: "hold",
+    DelayRequestStep: "delay",
+    DropRequestStep: "drop",
+    DuplicateRequestStep: "duplicate",
 }
 _HAPPENS = {"hold": "held", "delay": "forwarded", "drop": "dropped", "duplicate": "discarded"}
 _DONE = {"hold": "held", "delay": "delayed", "drop": "dropped", "duplicate": "answered_twice"}
@@ -129,8 +137,10 @@ class WireFaults:
 
     def family(self, injector: Injector) -> Family:
         """How each kind is carried out."""
-        rules = {kind: partial(self._plan_rule, injector) for kind in ACTIONS}
-        return Family(plans={**rules, "release": partial(self._plan_release, injector)})
+        rules: dict[type[StepSpec], Callable[[Any], Plan]] = {
+            kind: partial(self._plan_rule, injector) for kind in ACTIONS
+        }
+        return Family(plans={**rules, ReleaseStep: partial(self._plan_release, injector)})
 
     def arm(self, matter: Matter) -> Armed:
         """Put a rule in force; returns once every proxy has it. Raises `HarnessError`."""
@@ -205,21 +215,21 @@ class WireFaults:
             with self._journal.open("ab") as journal:
                 journal.writelines(self._line(node, event) for node, event in events)
 
-    def _plan_rule(self, injector: Injector, step: StepSpec) -> Plan:
-        nodes = injector.view.resolve(parse_role(step.target or ""))
+    def _plan_rule(self, injector: Injector, step: RuleStep) -> Plan:
+        nodes = injector.view.resolve(step.target)
         matter = Matter(
-            action=ACTIONS[step.step],
+            action=ACTIONS[type(step)],
             nodes=nodes,
-            api=step.api or "",
-            direction=step.direction or "request",
+            api=step.api,
+            direction=(step.direction if isinstance(step, DirectedRuleStep) else None) or "request",
             peers=injector.view.resolve_all(step.to),
-            delay_s=step.delay.seconds if step.delay is not None else 0.0,
+            delay_s=step.delay.seconds if isinstance(step, DelayRequestStep) else 0.0,
             times=step.times,
         )
         return Plan(nodes=nodes, told=f"{matter.api} {self._names(nodes)}", act=lambda: self.arm(matter))
 
-    def _plan_release(self, injector: Injector, step: StepSpec) -> Plan:
-        nodes = None if step.target is None else injector.view.resolve(parse_role(step.target))
+    def _plan_release(self, injector: Injector, step: ReleaseStep) -> Plan:
+        nodes = None if step.target is None else injector.view.resolve(step.target)
         rules = self.in_force(nodes)
         ended = tuple(sorted({node for rule in rules for node in rule.matter.nodes}))
         return Plan(nodes=ended, told=self._names(ended), act=lambda: self.release(rules))
@@ -267,8 +277,8 @@ def tapped(steps: Iterable[StepSpec], nodes: Mapping[int, NodeInfo]) -> dict[int
     brokers = frozenset(node.id for node in nodes.values() if node.role == "broker")
     for step in steps:
         who = everyone
-        if step.target is not None:
-            role = parse_role(step.target)
+        role = target_of(step)
+        if role is not None:
             match role.kind:
                 case "step":
                     who = named.get(str(role.argument), everyone)
@@ -277,11 +287,11 @@ def tapped(steps: Iterable[StepSpec], nodes: Mapping[int, NodeInfo]) -> dict[int
                 case "controller" | "controllers":
                     who = everyone - brokers - {CLIENTS}
                 case "broker":
-                    who = frozenset({int(str(role.argument))})
+                    who = frozenset({role.broker} if role.broker is not None else ())
                 case _:
                     who = brokers
         if step.name is not None:
             named[step.name] = who
-        if step.step in WIRE_KINDS:
+        if isinstance(step, RuleStep):
             found |= who
     return {node: "clients" if node == CLIENTS else nodes[node].name for node in sorted(found)}

@@ -35,6 +35,7 @@ from ebbtide.record.tables import TABLES, table_files
 from ebbtide.releases import first_with
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
+from ebbtide.scenario.steps.admin import DeleteTopicStep
 from ebbtide.scenario.write import SCENARIO
 
 OF_LOSSES = frozenset(
@@ -260,7 +261,7 @@ def _gaps_by_scenario(record: Path, manifest: Manifest) -> Iterator[Gap]:
         if there != asked:
             yield Gap("manifest", what, f"manifest.json and scenario.toml differ in {what}")
     if manifest.final_consumer is not None:
-        deleted = {step.topic for step in scenario.steps if step.step == "delete-topic"}
+        deleted = {step.topic for step in scenario.steps if isinstance(step, DeleteTopicStep)}
         for topic, setup in scenario.topics.items():
             for partition in range(setup.partitions):
                 if topic not in deleted and f"{topic}-{partition}" not in manifest.final_offsets:

@@ -7,34 +7,48 @@ it waits for time to pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-import msgspec
+from collections.abc import Callable, Iterator, Sequence
 
 from analysis.spec.explore.eager import Deed, PlayedSchedule
 from ebbtide.releases.feature_levels import ELR_VERSION
-from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, IsrTrigger, MemberTrigger, StepSpec, Trigger
-from ebbtide.scenario.steps.table import StepKind
-from ebbtide.scenario.words import Duration
+from ebbtide.scenario.plain import from_plain
+from ebbtide.scenario.roles import ConfigResource, Role, RoleOrNone
+from ebbtide.scenario.steps.admin import ElectStep, ReassignStep, SetConfigStep, SetFeatureStep, UnregisterStep
+from ebbtide.scenario.steps.disk import PowerLossStep, WipeDiskStep
+from ebbtide.scenario.steps.network import HealStep, IsolateStep, PartitionStep
+from ebbtide.scenario.steps.process import KillStep, StartStep, StopStep
+from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.scenario.steps.wire import HoldRequestStep, ReleaseStep
+from ebbtide.scenario.triggers import (
+    AckedTrigger,
+    BrokerTrigger,
+    HeldTrigger,
+    IsrTrigger,
+    LeaderTrigger,
+    Trigger,
+    after,
+)
+from ebbtide.scenario.words import PartitionName
 
 FIRST_COUNT = 2000
 """Acknowledged records before the first step."""
-_COMMIT_WAIT = Duration("2s")
+_COMMIT_WAIT = after("2s")
 """Time for more records to be sent and committed.
 
 It is less than replica.lag.time.max.ms, after which the ISR changes.
 """
-_END_WAIT = Duration("5s")
+_END_WAIT = after("5s")
 """Time for the effects of the last deed, where no trigger sees them in all releases."""
 
-_ON_A_BROKER: dict[str, StepKind] = {
-    "power-loss": "power-loss",
-    "kill": "kill",
-    "stop": "stop",
-    "start": "start",
-    "replace-disk": "wipe-disk",
-    "isolate": "isolate",
-    "unregister": "unregister",
+_ON_A_BROKER: dict[str, Callable[[Role], StepSpec]] = {
+    "power-loss": lambda broker: PowerLossStep(target=broker),
+    "kill": lambda broker: KillStep(target=broker),
+    "stop": lambda broker: StopStep(target=broker),
+    "start": lambda broker: StartStep(target=broker),
+    "replace-disk": lambda broker: WipeDiskStep(target=broker),
+    "isolate": lambda broker: IsolateStep(target=broker),
+    "unregister": lambda broker: UnregisterStep(target=broker),
 }
 
 _HELD = {"hold-requests": "AlterPartition", "hold-metadata": "Fetch"}
@@ -56,33 +70,32 @@ def steps_of(
 
     `resized` are the brokers for another partition of the topic, in the order they are taken.
     """
+    name = PartitionName(partition)
     steps: list[StepSpec] = []
     isolated: set[int] = set()
     held_back: set[int] = set()
     for number, deed in enumerate(schedule):
         # A leader may at once take back what a release lets through: the next step must not wait.
         at_once = number > 0 and schedule[number - 1].kind == "release"
-        after = [] if at_once else _triggers(number, plays, partition)
-        done = list(_steps(deed, partition, brokers, resized, isolated, held_back))
-        steps += [StepSpec(step="wait", trigger=trigger, deadline_s=60) for trigger in after[:-1]]
-        if after:
-            done[0] = msgspec.structs.replace(done[0], trigger=after[-1], deadline_s=60.0)
+        awaited = [] if at_once else _triggers(number, plays, name)
+        done = list(_steps(deed, name, brokers, resized, isolated, held_back))
+        steps += [WaitStep(trigger=trigger, deadline_s=60) for trigger in awaited[:-1]]
+        if awaited:
+            done[0] = done[0].replace(trigger=awaited[-1], deadline_s=60.0)
         steps += done
     # The end heals everything, so it must come after the effects of the last deed.
-    steps += [
-        StepSpec(step="wait", trigger=trigger, deadline_s=60) for trigger in _triggers(len(schedule), plays, partition)
-    ]
-    steps.append(StepSpec(step="wait", trigger=Trigger(after=_END_WAIT)))
+    steps += [WaitStep(trigger=trigger, deadline_s=60) for trigger in _triggers(len(schedule), plays, name)]
+    steps.append(WaitStep(trigger=_END_WAIT))
     return tuple(steps)
 
 
-def _triggers(phase: int, plays: Sequence[PlayedSchedule], partition: str) -> list[Trigger]:
+def _triggers(phase: int, plays: Sequence[PlayedSchedule], partition: PartitionName) -> list[Trigger]:
     """Return triggers for what every play has done by the end of a phase.
 
     Before that phase, they are not yet true.
     """
     if phase == 0:
-        return [Trigger(acked=FIRST_COUNT)]
+        return [AckedTrigger(records=FIRST_COUNT)]
     now = [played.phases[phase] for played in plays]
     before = [played.phases[phase - 1] for played in plays]
     triggers: list[Trigger] = []
@@ -92,88 +105,83 @@ def _triggers(phase: int, plays: Sequence[PlayedSchedule], partition: str) -> li
             triggers.append(_broker_is(event.broker, state))
     deed = now[0].deed
     if deed is not None and deed.kind == "hold-metadata":
-        triggers.append(Trigger(held=HeldTrigger(node=f"broker({deed.brokers[0]})", api="Fetch")))
+        triggers.append(HeldTrigger(node=Role.of_broker(deed.brokers[0]), api="Fetch"))
     held = {one.held for one in now}
     if len(held) == 1 and held != {0} and before[0].held == 0:
-        role = f"broker({held.pop()})"
-        triggers.append(Trigger(held=HeldTrigger(node=role, api="AlterPartition")))
+        triggers.append(HeldTrigger(node=Role.of_broker(held.pop()), api="AlterPartition"))
     sizes = {len(one.isr) for one in now}
     if len(sizes) == 1 and all(len(one.isr) != len(old.isr) for one, old in zip(now, before, strict=True)):
-        triggers.append(Trigger(isr=IsrTrigger(partition=partition, size=sizes.pop())))
+        triggers.append(IsrTrigger(partition=partition, size=sizes.pop()))
     leaders = {one.leader for one in now}
     if len(leaders) == 1 and all(one.leader != old.leader for one, old in zip(now, before, strict=True)):
         leader = leaders.pop()
-        triggers.append(
-            Trigger(leader_is=MemberTrigger(partition=partition, broker=f"broker({leader})" if leader else "none"))
-        )
+        role = RoleOrNone(f"broker({leader})" if leader else "none")
+        triggers.append(LeaderTrigger(partition=partition, broker=role))
     if any(one.committed_anew for one in now):
-        triggers.append(Trigger(after=_COMMIT_WAIT))
+        triggers.append(_COMMIT_WAIT)
     return triggers
 
 
 def _broker_is(broker: int, state: str) -> Trigger:
-    return Trigger(broker_is=msgspec.convert({"broker": f"broker({broker})", "state": state}, BrokerTrigger))
+    return from_plain({"broker": f"broker({broker})", "state": state}, BrokerTrigger)
 
 
 def _steps(
     deed: Deed,
-    partition: str,
+    partition: PartitionName,
     brokers: Sequence[int],
     resized: Sequence[int],
     isolated: set[int],
     held_back: set[int],
 ) -> Iterator[StepSpec]:
-    topic = partition.rpartition("-")[0]
+    topic = partition.at.topic
     if deed.kind in _ON_A_BROKER:
         if deed.kind == "isolate":
             isolated |= set(deed.brokers)
         for broker in deed.brokers:
-            yield StepSpec(step=_ON_A_BROKER[deed.kind], target=f"broker({broker})")
+            yield _ON_A_BROKER[deed.kind](Role.of_broker(broker))
     elif deed.kind == "hold-back":
         held_back |= set(deed.brokers)
         yield _apart(deed.brokers, brokers)
     elif deed.kind == "rejoin":
         isolated -= set(deed.brokers)
         held_back -= set(deed.brokers)
-        yield StepSpec(step="heal")
+        yield HealStep()
         for broker in sorted(isolated):
-            yield StepSpec(step="isolate", target=f"broker({broker})")
+            yield IsolateStep(target=Role.of_broker(broker))
         if held_back:
             yield _apart(sorted(held_back), brokers)
     elif deed.kind in _HELD:
-        yield StepSpec(
-            step="hold-request",
+        yield HoldRequestStep(
             name=f"{deed.kind}-{deed.brokers[0]}",
-            target=f"broker({deed.brokers[0]})",
+            target=Role.of_broker(deed.brokers[0]),
             api=_HELD[deed.kind],
-            to=("controllers",),
+            to=(Role("controllers"),),
         )
     elif deed.kind == "release":
-        yield StepSpec(step="release", target=f"step(hold-requests-{deed.brokers[0]})")
+        yield ReleaseStep(target=Role.of_step(f"hold-requests-{deed.brokers[0]}"))
     elif deed.kind == "reassign":
-        yield StepSpec(step="reassign", partition=partition, replicas=_roles(deed.brokers))
+        yield ReassignStep(partition=partition, replicas=_roles(deed.brokers))
     elif deed.kind == "cancel-reassignment":
-        yield StepSpec(step="reassign", partition=partition, cancel=True)
+        yield ReassignStep(partition=partition, cancel=True)
     elif deed.kind == "resize-first-partition":
-        yield StepSpec(step="reassign", partition=f"{topic}-0", replicas=_roles(resized[: deed.value]))
+        yield ReassignStep(partition=PartitionName(f"{topic}-0"), replicas=_roles(resized[: deed.value]))
     elif deed.kind == "set-min-isr":
-        yield StepSpec(
-            step="set-config", resource=f"topic:{topic}", config="min.insync.replicas", value=str(deed.value)
+        yield SetConfigStep(
+            resource=ConfigResource(f"topic:{topic}"), config="min.insync.replicas", value=str(deed.value)
         )
     elif deed.kind == "set-feature":
-        yield StepSpec(step="set-feature", feature=ELR_VERSION, level=deed.value)
+        yield SetFeatureStep(feature=ELR_VERSION, level=deed.value)
     elif deed.kind in ("elect-preferred", "elect-unclean"):
-        yield StepSpec(
-            step="elect", partition=partition, type="preferred" if deed.kind == "elect-preferred" else "unclean"
-        )
+        yield ElectStep(partition=partition, type="preferred" if deed.kind == "elect-preferred" else "unclean")
     else:
         raise AssertionError(f"no step for {deed.kind}")
 
 
 def _apart(some: Sequence[int], brokers: Sequence[int]) -> StepSpec:
     others = [broker for broker in brokers if broker not in some]
-    return StepSpec(step="partition", groups=(_roles(some), _roles(others)))
+    return PartitionStep(groups=(_roles(some), _roles(others)))
 
 
-def _roles(brokers: Sequence[int]) -> tuple[str, ...]:
-    return tuple(f"broker({broker})" for broker in brokers)
+def _roles(brokers: Sequence[int]) -> tuple[Role, ...]:
+    return tuple(map(Role.of_broker, brokers))

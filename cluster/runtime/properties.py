@@ -61,7 +61,7 @@ def properties_of(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str
     Raises `UsageError` when the scenario sets a property that belongs to the harness.
     """
     broker = node.role == "broker"
-    wished = plan.spec.given_to(node.role)
+    wished = plan.spec.properties_of(node.role)
     owned = sorted(name for name in wished if name in HARNESS_OWNED or leads_out(name))
     if owned:
         raise UsageError(
@@ -81,7 +81,7 @@ def refused_value_error(spec: ClusterSpec, node: NodeInfo, log: str) -> UsageErr
 
     `log` is the end of the node's log.
     """
-    wished = spec.given_to(node.role)
+    wished = spec.properties_of(node.role)
     for refusal in _REFUSAL.finditer(log):
         name = refusal["name"]
         if name in wished:

@@ -19,8 +19,8 @@ from ebbtide.daemon.messages import AskStatus, ClusterStatus, Down, Reply, Reque
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.places import state_dir
 from ebbtide.privileges import current_privileges
-from ebbtide.scenario.check import suggestion
-from ebbtide.scenario.plain import write_text
+from ebbtide.scenario.plain import to_plain
+from ebbtide.scenario.words import suggestion
 
 _SUFFIX = ".sock"
 _PEER = struct.Struct("3i")
@@ -163,7 +163,7 @@ def daemon_pid(name: str) -> int:
 
 def _ask(name: str, request: Request) -> Reply:
     with _connect(name) as connection:
-        connection.sendall(msgspec.json.encode(request, enc_hook=write_text) + b"\n")
+        connection.sendall(msgspec.json.encode(to_plain(request)) + b"\n")
         with connection.makefile("rb") as answer:
             line = answer.readline()
     if not line:

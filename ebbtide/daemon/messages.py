@@ -10,7 +10,8 @@ import msgspec
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.privileges import Privileges
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.model import StepSpec, TopicSpec
+from ebbtide.scenario.model import TopicSpec
+from ebbtide.scenario.steps.step import StepSpec
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from ebbtide.pytest_plugin.steps import did_you_mean_step, kind_of, step_of
 if TYPE_CHECKING:
     from ebbtide.daemon.messages import ClusterStatus
     from ebbtide.record.steps import StepEntry
-    from ebbtide.scenario.model import StepSpec
+    from ebbtide.scenario.steps.step import StepSpec
 
 
 class Unproven(AssertionError):

@@ -83,7 +83,7 @@ class Plugin:
             return None if os.geteuid() == 0 else f"user {os.geteuid()} is not root"
         checks = {one.name: one for one in self.abilities()}
         if need not in checks:
-            from ebbtide.scenario.check import suggestion
+            from ebbtide.scenario.words import suggestion
 
             known = ["root", *checks]
             raise Failed(f"unknown need {need!r}; allowed: {', '.join(known)}{suggestion(need, known)}")

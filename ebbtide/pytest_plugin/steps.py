@@ -6,12 +6,12 @@ Examples are `power_loss(leader("t-0"))` and `partition([...], [...])`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from ebbtide.suggestions import nearest_words
 
 if TYPE_CHECKING:
-    from ebbtide.scenario.model import StepSpec
+    from ebbtide.scenario.steps.step import StepSpec
 
 _BY_GROUPS = frozenset({"partition", "flap"})
 _BY_PARTITION = frozenset({"reassign", "elect"})
@@ -22,17 +22,17 @@ def kind_of(method: str) -> str | None:
 
     Returns None if there is none.
     """
-    from ebbtide.scenario.steps.table import StepKind
+    from ebbtide.scenario.steps.table import KINDS
 
     kind = method.replace("_", "-")
-    return kind if kind in get_args(StepKind) else None
+    return kind if kind in KINDS else None
 
 
 def did_you_mean_step(method: str) -> str:
     """Return ` Did you mean 'power_loss'?` for the most similar step, or an empty text."""
-    from ebbtide.scenario.steps.table import StepKind
+    from ebbtide.scenario.steps.table import KINDS
 
-    methods = [kind.replace("-", "_") for kind in get_args(StepKind)]
+    methods = [kind.replace("-", "_") for kind in KINDS]
     near = nearest_words(method, methods, most=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
@@ -44,9 +44,9 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     the keys of a scenario file, with `from_` for `from`. Raises `Problems` with every mistake.
     """
     from ebbtide.errors import Problems, UsageError
-    from ebbtide.scenario.check import check
-    from ebbtide.scenario.model import StepSpec
+    from ebbtide.scenario.mismatches import mismatches
     from ebbtide.scenario.plain import from_plain
+    from ebbtide.scenario.steps.step import StepSpec
 
     __tracebackhide__ = True
     raw: dict[str, Any] = {"step": kind}
@@ -59,10 +59,11 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     elif values:
         raw["partition" if kind in _BY_PARTITION else "target"] = values[0]
     raw |= {("from" if key == "from_" else key): value for key, value in keys.items()}
-    checked = check(_as_toml(raw), StepSpec)
-    if checked.problems:
-        raise Problems(f"the step {kind}", [*checked.problems])
-    return from_plain(checked.value, StepSpec)
+    raw = _as_toml(raw)
+    problems = mismatches(raw, StepSpec)
+    if problems:
+        raise Problems(f"the step {kind}", [*problems])
+    return from_plain(raw, StepSpec)
 
 
 def _as_toml(value: Any) -> Any:

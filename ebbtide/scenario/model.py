@@ -12,8 +12,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from ebbtide.scenario.steps.table import StepKind
-from ebbtide.scenario.words import Duration, Rate
+from ebbtide.scenario.steps.step import StepSpec
 
 Acks = Literal["0", "1", "all"]
 Isolation = Literal["read_uncommitted", "read_committed"]
@@ -49,8 +48,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     session_timeout_s: float = 3.0
     replica_lag_max_s: float = 4.0
 
-    def given_to(self, role: NodeRole) -> dict[str, str]:
-        """The properties that nodes of this role are given."""
+    def properties_of(self, role: NodeRole) -> dict[str, str]:
+        """The properties that the scenario sets for nodes of this role."""
         return self.broker_properties if role == "broker" else self.controller_properties
 
     def without(self, paths: Collection[str]) -> ClusterSpec:
@@ -58,7 +57,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         left = {
             f"{role}_properties": {
                 name: value
-                for name, value in self.given_to(role).items()
+                for name, value in self.properties_of(role).items()
                 if f"cluster.{role}_properties.{name}" not in paths
             }
             for role in NODE_ROLES
@@ -118,140 +117,6 @@ class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     leave_every: int | None = None
     max_rate_per_s: float | None = None
     auto_offset_reset: OffsetReset = "none"
-
-
-class OfPartitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A trigger on partitions: on `partition`, or on every one of `partitions`."""
-
-    partition: str | None = None
-    partitions: tuple[str, ...] | None = None
-
-    @property
-    def asked(self) -> tuple[str, ...]:
-        """The partitions by name."""
-        return (self.partitions or ()) if self.partition is None else (self.partition,)
-
-
-class IsrTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The ISR has `size` members, or at least `at_least`."""
-
-    size: int | None = None
-    at_least: int | None = None
-
-
-class MemberTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`broker` (a role) stands in the named place; `broker = "none"` for leader_is."""
-
-    broker: str
-
-
-class EpochTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The leader epoch is above `epoch`."""
-
-    epoch: int
-
-
-class ReplicasTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The replicas, those of an unfinished reassignment included, `are` these roles, in any order."""
-
-    are: tuple[str, ...]
-
-
-class ReassignedTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """No reassignment is under way: no replica is being added or removed."""
-
-
-class RecoveryTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The leader recovery state (KIP-704) is `state`."""
-
-    state: Literal["recovered", "recovering"]
-
-
-class OffsetTrigger(OfPartitions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The HW that the leader served is at least `offset`."""
-
-    offset: int
-
-
-class BrokerTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The newest registration event of `broker` (a role; of each, where it stands for several) is `state`."""
-
-    broker: str
-    state: Literal["registered", "fenced", "unfenced", "shutting_down", "unregistered"]
-
-
-class ConfigTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`config` of `resource` (`topic:NAME`, `broker:ROLE`, `cluster`) has `value`; no value: it is not set there."""
-
-    resource: str
-    config: str
-    value: str | None = None
-
-
-class HeldTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`at_least` requests, or answers, of `api` are held or delayed now on connections of `node` (a role)."""
-
-    node: str
-    api: str
-    at_least: int = 1
-
-
-class Trigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a step waits for; exactly one is set. None at all: the step fires at once."""
-
-    acked: int | None = None
-    isr: IsrTrigger | None = None
-    elr_contains: MemberTrigger | None = None
-    leader_is: MemberTrigger | None = None
-    epoch_above: EpochTrigger | None = None
-    hw_at_least: OffsetTrigger | None = None
-    replicas: ReplicasTrigger | None = None
-    reassigned: ReassignedTrigger | None = None
-    recovery_state: RecoveryTrigger | None = None
-    config_is: ConfigTrigger | None = None
-    broker_is: BrokerTrigger | None = None
-    held: HeldTrigger | None = None
-    after: Duration | None = None
-
-
-class StepSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One step of the schedule, whom it acts on in roles; docs/scenario-steps.md says what each kind does.
-
-    Which keys a kind needs and takes is in `ebbtide.scenario.steps`. `deadline_s` bounds the wait for the
-    trigger; in a rolling step also the wait for the whole ISR after each broker, in an administrative step
-    the wait for the answer and its record.
-    `name` lets a later role refer to this step's resolved target: `step(NAME)`. `optional`: the schedule does not
-    hang on this step; where it cannot fire, or takes no effect, the run goes on and is none the worse for it.
-    """
-
-    step: StepKind
-    name: str | None = None
-    target: str | None = None
-    groups: tuple[tuple[str, ...], ...] = ()
-    from_: tuple[str, ...] = msgspec.field(name="from", default=())
-    to: tuple[str, ...] = ()
-    mode: Literal["restart", "kill", "power-loss"] | None = None
-    times: int | None = None
-    period: Duration | None = None
-    partition: str | None = None
-    replicas: tuple[str, ...] = ()
-    cancel: bool | None = None
-    type: Literal["preferred", "unclean"] | None = None
-    resource: str | None = None
-    config: str | None = None
-    value: str | None = None
-    delete: bool | None = None
-    feature: str | None = None
-    level: int | None = None
-    topic: str | None = None
-    expect_error: str | None = None
-    api: str | None = None
-    direction: Literal["request", "response"] | None = None
-    delay: Duration | None = None
-    rate: Rate | None = None
-    trigger: Trigger | None = None
-    deadline_s: float = 30.0
-    optional: bool | None = None
 
 
 class LossExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,13 +6,13 @@ import tomllib
 from pathlib import Path
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
-from ebbtide.scenario.check import check
-from ebbtide.scenario.futile_steps import futile_steps
-from ebbtide.scenario.meaning import meaning
 from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.parts import as_far_as_read, read_parts
 from ebbtide.scenario.plain import from_plain
-from ebbtide.scenario.prediction_meaning import prediction_meaning
-from ebbtide.scenario.property_meaning import outward_properties
+from ebbtide.scenario.validate import validate
+from ebbtide.scenario.validate_predictions import validate_predictions
+from ebbtide.scenario.validate_properties import validate_outward_properties
+from ebbtide.scenario.validate_usefulness import validate_usefulness
 
 _CATALOGUE = "ebbtide scenarios    (lists the catalogue; `scenarios show NAME` prints a file)"
 
@@ -49,16 +49,13 @@ def parse(text: str, *, file: str, next: str | None = None, strict: bool = False
         raw = tomllib.loads(text)
     except ValueError as error:  # a TOMLDecodeError, or a number of more digits than Python reads
         raise Problems(file, [UsageError("not TOML", got=str(error))], next=next) from None
-    checked = check(raw, Scenario)
-    scenario = from_plain(checked.value, Scenario)
-    problems: list[EbbtideError] = [*checked.problems]
-    found = [*meaning(scenario, checked.wrong)]
-    if strict or to_run:
-        found += outward_properties(scenario.cluster)
+    parts, mismatched = read_parts(raw)
+    problems: list[EbbtideError] = [*mismatched, *validate(parts)]
+    if (strict or to_run) and parts.cluster is not None:
+        problems += as_far_as_read(validate_outward_properties(parts.cluster))
     if strict:
-        found += futile_steps(scenario, checked.wrong)
-        found += prediction_meaning(scenario, checked.wrong)
-    problems += [one for one in found if not checked.unsaid(str(one.where))]
+        problems += validate_usefulness(parts)
+        problems += validate_predictions(parts)
     if problems:
         raise Problems(file, problems, next=next)
-    return scenario
+    return from_plain(raw, Scenario)

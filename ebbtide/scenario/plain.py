@@ -1,39 +1,101 @@
-"""Parts of a scenario from plain values, as TOML and JSON have them, and back: texts such as `2s` are read once."""
+"""Parts of a scenario from plain values, as TOML and JSON have them, and back: texts such as `2s` are read once.
+
+A step is a table whose key `step` says of which kind it is. It is written with every key that any kind has, unset
+where its kind has none: as all readers of recorded scenarios know it. A trigger is a table of one key.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.words import Duration, Rate
+from ebbtide.scenario.roles import ConfigResource, Role, RoleOrNone
+from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.steps.table import STEP_TYPES
+from ebbtide.scenario.triggers import TRIGGERS, Trigger
+from ebbtide.scenario.words import Duration, ParsedText, PartitionName, Rate
 
 T = TypeVar("T")
+
+TEXTS = (Duration, Rate, Role, RoleOrNone, ConfigResource, PartitionName)
+"""Types of texts that are parsed when they are read."""
+
+_LISTS = ("groups", "from", "to", "replicas")
+_FIRST = ("step", "name", "target", *_LISTS[:3], "mode", "times", "period", "partition", "replicas", "cancel", "type")
+_NEXT = ("resource", "config", "value", "delete", "feature", "level", "topic", "expect_error", "api", "direction")
+_LAST = ("trigger", "deadline_s", "optional")
+
+
+def _step_keys() -> tuple[str, ...]:
+    known = (*_FIRST, *_NEXT, "delay", "rate")
+    every = {one.encode_name: None for kind in STEP_TYPES.values() for one in msgspec.structs.fields(kind)}
+    return (*known, *(key for key in every if key not in (*known, *_LAST)), *_LAST)
+
+
+STEP_KEYS = _step_keys()
+"""The keys of all kinds of step, in the order in which they are written."""
 
 
 def from_plain(value: Any, kind: type[T]) -> T:
     """The part of a scenario that `value` describes. Raises `msgspec.ValidationError` where it does not fit."""
-    return msgspec.convert(value, kind, dec_hook=read_text)
+    return msgspec.convert(value, kind, dec_hook=read_part)
 
 
-def to_plain(part: msgspec.Struct) -> Any:
-    """A part of a scenario as plain values, texts as they were read."""
-    return msgspec.to_builtins(part, enc_hook=write_text)
-
-
-def read_text(kind: type, text: Any) -> Any:
+def read_part(kind: type, value: Any) -> Any:
     """msgspec's `dec_hook` of everything that holds parts of a scenario. Raises `ValueError`."""
-    if kind not in (Duration, Rate) or not isinstance(text, str):
-        raise NotImplementedError(f"no {kind.__name__} is read from {text!r}")
+    if kind is StepSpec and isinstance(value, Mapping):
+        return _read_step(value)
+    if kind is Trigger and isinstance(value, Mapping):
+        return _read_trigger(value)
+    if kind not in TEXTS or not isinstance(value, str):
+        raise NotImplementedError(f"no {kind.__name__} is read from {value!r}")
     try:
-        return kind(text)
+        return kind(value)
     except UsageError as error:
         raise ValueError(f"{error.what}: {error.got}") from None
 
 
-def write_text(value: Any) -> str:
-    """msgspec's `enc_hook` of the same."""
-    if not isinstance(value, Duration | Rate):
-        raise NotImplementedError(f"{type(value).__name__} is not written")
-    return str(value)
+def to_plain(part: Any) -> Any:
+    """A part of a scenario, or what holds parts of one, as plain values; texts as they were read."""
+    if isinstance(part, StepSpec):
+        return {**{key: [] if key in _LISTS else None for key in STEP_KEYS}, "step": part.step, **_fields(part)}
+    if isinstance(part, Trigger):
+        value = _fields(part)
+        return {key: (value[part.bare] if part.bare else value) if key == part.key else None for key in TRIGGERS}
+    if isinstance(part, msgspec.Struct):
+        tag = part.__struct_config__.tag
+        return {**({} if tag is None else {str(part.__struct_config__.tag_field): tag}), **_fields(part)}
+    if isinstance(part, ParsedText):
+        return str(part)
+    if isinstance(part, Mapping):
+        return {key: to_plain(one) for key, one in part.items()}
+    return [to_plain(one) for one in part] if isinstance(part, list | tuple) else part
+
+
+def set_keys(step: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The keys of a plain step that say something: not those of other kinds that are unset, empty or false."""
+    own = {field.encode_name for field in msgspec.structs.fields(kind)}
+    return {key: value for key, value in step.items() if key in own or value not in (None, [], (), False)}
+
+
+def _read_step(value: Mapping[str, Any]) -> StepSpec:
+    kind = STEP_TYPES.get(str(value.get("step")))
+    if kind is None:
+        raise ValueError(f"no kind of step: {value.get('step')!r}")
+    return cast(StepSpec, from_plain(set_keys(value, kind), kind))
+
+
+def _read_trigger(value: Mapping[str, Any]) -> Trigger:
+    told = {key: one for key, one in value.items() if one is not None}
+    if len(told) != 1 or not told.keys() <= TRIGGERS.keys():
+        raise ValueError(f"not a trigger: {', '.join(told) or 'no key'}")
+    ((key, one),) = told.items()
+    kind = TRIGGERS[key]
+    return from_plain({kind.bare: one} if kind.bare else one, kind)
+
+
+def _fields(part: Any) -> dict[str, Any]:
+    return {field.encode_name: to_plain(getattr(part, field.name)) for field in msgspec.structs.fields(part)}

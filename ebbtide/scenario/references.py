@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.admin_meaning import broker_config, resource_form
-from ebbtide.scenario.check import suggestion
-from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.roles import PARTITION_ROLES, parse_role
-from ebbtide.scenario.words import whole_number
-
-MAX_BROKERS = 6
-"""As many as a small machine carries, at some 300 MB each, and enough for RF 6 with min ISR 4. The specification's
-explorer, which starts no process, takes one more."""
-
-Wrong = Callable[[str], bool]
-"""Whether the value at a path is a stand-in for one that does not fit, so that nothing may be said from it."""
-
-
-def nothing_wrong(_path: str) -> bool:
-    """For what was not read from a file, and fits its types."""
-    return False
+from ebbtide.scenario.parts import Parts
+from ebbtide.scenario.roles import ConfigResource, Role
+from ebbtide.scenario.words import PartitionName, suggestion
 
 
 def limit(where: str, got: float, low: float, high: float | None = None) -> Iterator[UsageError]:
@@ -29,6 +15,13 @@ def limit(where: str, got: float, low: float, high: float | None = None) -> Iter
     if got < low or (high is not None and got > high):
         allowed = f"{_plain(low)} or more" if high is None else f"{_plain(low)} to {_plain(high)}"
         yield UsageError("out of range", where=where, got=_plain(got), allowed=allowed)
+
+
+def limit_field(where: str, part: object, name: str, low: float, high: float | None = None) -> Iterator[UsageError]:
+    """A field out of its range; nothing of one that is unset, or could not be read."""
+    got = getattr(part, name, None)
+    if got is not None:
+        yield from limit(f"{where}.{name}", got, low, high)
 
 
 def _plain(number: float) -> str:
@@ -44,63 +37,66 @@ def put_at(where: str, check: Callable[[], object]) -> Iterator[UsageError]:
         yield UsageError(error.what, where=where, got=error.got, allowed=error.allowed)
 
 
-def brokers_of(scenario: Scenario, wrong: Wrong) -> int:
-    """How many brokers there can be, as far as the file says."""
-    return MAX_BROKERS if wrong("cluster.brokers") else scenario.cluster.brokers
-
-
-def topic_exists(scenario: Scenario, name: str, where: str, wrong: Wrong) -> Iterator[UsageError]:
+def validate_topic_exists(parts: Parts, name: str, where: str) -> Iterator[UsageError]:
     """A topic that the scenario does not have."""
-    if scenario.topics and not wrong("topics") and name not in scenario.topics:
-        names = sorted(scenario.topics)
+    if parts.topics and name not in parts.topics:
+        names = sorted(parts.topics)
         yield UsageError(
             "unknown topic", where=where, got=repr(name), allowed=", ".join(names) + suggestion(name, names)
         )
 
 
-def partition_known(scenario: Scenario, text: str, where: str, wrong: Wrong) -> Iterator[UsageError]:
-    """A partition, as in t-0, that no topic of the scenario has."""
-    topic, _, number = text.rpartition("-")
-    known = scenario.topics.get(topic)
-    if not scenario.topics or wrong("topics"):
+def validate_partition(parts: Parts, partition: PartitionName, where: str) -> Iterator[UsageError]:
+    """A partition that no topic of the scenario has."""
+    if not parts.topics:
         return
-    index = whole_number(number)
-    if known is not None and index is not None and (known.partitions < 1 or wrong(f"topics.{topic}.partitions")):
+    topic, number = partition.at
+    sizes = {name: getattr(spec, "partitions", 0) for name, spec in parts.topics.items()}
+    if topic in sizes and sizes[topic] < 1:
         return
-    if known is None or index is None or index >= known.partitions:
-        names = [f"{name}-{index}" for name, spec in scenario.topics.items() for index in range(spec.partitions)]
-        shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-        yield UsageError("unknown partition", where=where, got=repr(text), allowed=shown + suggestion(text, names))
+    if number >= sizes.get(topic, 0):
+        names = [f"{name}-{index}" for name, size in sizes.items() for index in range(size)]
+        allowed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") + suggestion(str(partition), names)
+        yield UsageError("unknown partition", where=where, got=repr(partition), allowed=allowed)
 
 
-def role_known(
-    scenario: Scenario, text: str, where: str, names: set[str], wrong: Wrong, *, clients: bool
+def validate_role(
+    parts: Parts, role: Role, where: str, names: Collection[str], *, clients: bool
 ) -> Iterator[UsageError]:
-    """A role that is none, or whose partition, broker or step there is not; `clients`: whether they may be meant."""
-    try:
-        role = parse_role(text)
-    except UsageError as error:
-        yield UsageError(error.what, where=where, got=error.got, allowed=error.allowed)
-        return
-    if role.kind in PARTITION_ROLES:
-        yield from partition_known(scenario, str(role.argument), where, wrong)
-    elif role.kind == "broker":
-        yield from limit(where, int(str(role.argument)), 1, brokers_of(scenario, wrong))
-    elif role.kind == "step" and role.argument not in names:
-        if any(wrong(f"steps[{index}].name") for index in range(len(scenario.steps))):
-            return
+    """A role whose partition, broker or step there is not; `clients`: whether they may be meant.
+
+    `names`: those of earlier steps.
+    """
+    if role.partition is not None:
+        yield from validate_partition(parts, role.partition, where)
+    elif role.broker is not None:
+        yield from limit(where, role.broker, 1, parts.brokers)
+    elif role.kind == "step" and role.argument not in names and not _has_unread_names(parts):
         allowed = ", ".join(sorted(names)) or "none: no earlier step has a name"
         yield UsageError("no earlier step of that name", where=where, got=repr(role.argument), allowed=allowed)
     elif role.kind == "clients" and not clients:
-        yield UsageError("clients cannot be a target", where=where, got=repr(text), allowed="a role of brokers")
+        yield UsageError("clients cannot be a target", where=where, got=repr(role), allowed="a role of brokers")
 
 
-def resource_known(scenario: Scenario, text: str, where: str, names: set[str], wrong: Wrong) -> Iterator[UsageError]:
-    """A config resource that is none, or of a topic or role that there is not."""
-    yield from resource_form(text, where)
-    kind, _, rest = text.partition(":")
-    if kind == "topic":
-        yield from topic_exists(scenario, rest, where, wrong)
-    elif kind == "broker" and rest:
-        yield from role_known(scenario, rest, where, names, wrong, clients=False)
-        yield from broker_config(rest, where)
+def _has_unread_names(parts: Parts) -> bool:
+    return parts.steps is None or any("name" in one.unread for one in parts.steps)
+
+
+def validate_resource(
+    parts: Parts, resource: ConfigResource, where: str, names: Collection[str]
+) -> Iterator[UsageError]:
+    """A config resource of a topic or role that there is not, or of a node that is no broker.
+
+    The request for a controller's would have to go to a controller.
+    """
+    if resource.topic is not None:
+        yield from validate_topic_exists(parts, resource.topic, where)
+    if resource.role is not None:
+        yield from validate_role(parts, resource.role, where, names, clients=False)
+        if resource.role.kind in ("controller", "controllers"):
+            yield UsageError(
+                "a config of a controller",
+                where=where,
+                got=repr(resource.role),
+                allowed="a role of one broker; what controllers start with is cluster.controller_properties",
+            )

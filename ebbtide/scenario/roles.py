@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
 from ebbtide.errors import UsageError
-from ebbtide.scenario.check import suggestion
-from ebbtide.scenario.words import whole_number
+from ebbtide.scenario.words import ParsedText, PartitionName, suggestion, whole_number
 
 PARTITION_ROLES = ("leader", "followers", "isr", "elr", "replicas", "last-known-leader")
 PLAIN_ROLES = ("controller", "controllers", "brokers", "clients")
@@ -44,26 +41,72 @@ _SHARE_A_REPLICA = (
 _FORM = re.compile(r"([a-z-]+)(?:\(([^()]+)\))?")
 
 
-class Role(msgspec.Struct, frozen=True, kw_only=True):
-    """A parsed role; `argument` is the partition, broker id or step name in its brackets."""
+class Role(ParsedText):
+    """A parsed role; `argument` is the partition, broker id or step name in its brackets.
 
-    kind: str
-    argument: str | None = None
+    `partition` and `broker` are the argument as what it names, None for roles that name none.
+    """
 
-    def __str__(self) -> str:
-        return self.kind if self.argument is None else f"{self.kind}({self.argument})"
+    __slots__ = ("argument", "broker", "kind", "partition")
+
+    def __init__(self, text: str) -> None:
+        """Raises `UsageError` that lists the allowed forms."""
+        super().__init__(text)
+        match = _FORM.fullmatch(text.strip())
+        kind, argument = (match[1], match[2]) if match else (text, None)
+        wants_argument = (*PARTITION_ROLES, "broker", "step")
+        known = kind in PLAIN_ROLES if argument is None else kind in wants_argument
+        self.kind: str = kind
+        self.argument: str | None = argument
+        self.broker = whole_number(str(argument)) if kind == "broker" else None
+        if not known or (kind == "broker" and self.broker is None):
+            names = [form.split("(")[0] for form in ROLE_FORMS]
+            raise UsageError("unknown role", got=repr(text), allowed=", ".join(ROLE_FORMS) + suggestion(kind, names))
+        self.partition = PartitionName(str(argument)) if kind in PARTITION_ROLES else None
+
+    @classmethod
+    def of_broker(cls, broker: int) -> Role:
+        """The role that always stands for this broker."""
+        return cls(f"broker({broker})")
+
+    @classmethod
+    def of_step(cls, name: str) -> Role:
+        """The role that stands for whom an earlier step acted on."""
+        return cls(f"step({name})")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Role) and (other.kind, other.argument) == (self.kind, self.argument)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.argument))
 
 
-def parse_role(text: str) -> Role:
-    """Parse one role; raises `UsageError` that lists the allowed forms."""
-    match = _FORM.fullmatch(text.strip())
-    kind, argument = (match[1], match[2]) if match else (text, None)
-    wants_argument = (*PARTITION_ROLES, "broker", "step")
-    known = kind in PLAIN_ROLES if argument is None else kind in wants_argument
-    if not known or (kind == "broker" and whole_number(str(argument)) is None):
-        names = [form.split("(")[0] for form in ROLE_FORMS]
-        raise UsageError("unknown role", got=repr(text), allowed=", ".join(ROLE_FORMS) + suggestion(kind, names))
-    return Role(kind=kind, argument=argument)
+class RoleOrNone(ParsedText):
+    """A role, or `none` for nobody: `role` is None."""
+
+    __slots__ = ("role",)
+
+    def __init__(self, text: str) -> None:
+        """Raises `UsageError` for any other text."""
+        super().__init__(text)
+        self.role = None if text == "none" else Role(text)
+
+
+class ConfigResource(ParsedText):
+    """Whose config it is: that of `topic`, of the broker `role`, or of the cluster where both are None."""
+
+    __slots__ = ("role", "topic")
+
+    def __init__(self, text: str) -> None:
+        """Raises `UsageError` for what is none of `topic:NAME`, `broker:ROLE` and `cluster`."""
+        super().__init__(text)
+        kind, _, rest = text.partition(":")
+        if text != "cluster" and (kind not in ("topic", "broker") or not rest):
+            raise UsageError(
+                "not a config resource", got=repr(text), allowed="'topic:NAME', 'broker:ROLE' or 'cluster'"
+            )
+        self.topic = rest if kind == "topic" else None
+        self.role = Role(rest) if kind == "broker" else None
 
 
 def overlap(one: Role, other: Role) -> bool:

@@ -13,8 +13,8 @@ from functools import partial
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.releases.known import parse_version
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.property_meaning import outward_properties, property_meaning
 from ebbtide.scenario.references import put_at
+from ebbtide.scenario.validate_properties import validate_outward_properties, validate_properties
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")
@@ -26,7 +26,7 @@ def check_name(name: str) -> None:
         raise UsageError("not a scenario name", got=repr(name), allowed="a-z, 0-9 and -, 1 to 64 of them")
 
 
-def topic_name(name: str, where: str) -> Iterator[UsageError]:
+def validate_topic_name(name: str, where: str) -> Iterator[UsageError]:
     """A name that no topic may have; `.` and `..` are among them, as they are in Kafka."""
     if not _TOPIC.fullmatch(name):
         allowed = "1 to 64 of A-Z a-z 0-9 . _ -, but not . or .."
@@ -38,9 +38,9 @@ def refuse_unsafe(scenario: Scenario) -> None:
     problems: list[EbbtideError] = [*put_at("name", partial(check_name, scenario.name))]
     for index, text in enumerate(scenario.kafka):
         problems += put_at(f"kafka[{index}]", partial(parse_version, text))
-    problems += property_meaning(scenario.cluster)
-    problems += outward_properties(scenario.cluster)
+    problems += validate_properties(scenario.cluster)
+    problems += validate_outward_properties(scenario.cluster)
     for name in scenario.topics:
-        problems += topic_name(name, f"topics.{name}")
+        problems += validate_topic_name(name, f"topics.{name}")
     if problems:
         raise Problems("the scenario", problems)

@@ -1,10 +1,12 @@
-"""Durations and rates as scenario files write them."""
+"""Durations, rates and partitions as scenario files write them: texts that are parsed once, when a file is read."""
 
 from __future__ import annotations
 
+import difflib
 import re
 
 from ebbtide.errors import UsageError
+from ebbtide.logs.segments import TopicPartition
 
 RATE_BYTES_S_MIN = 1_000
 RATE_BYTES_S_MAX = 12_500_000
@@ -18,7 +20,13 @@ def whole_number(text: str) -> int | None:
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
 
 
-class _Text:
+def suggestion(got: str, allowed: list[str]) -> str:
+    """` (did you mean 'x'?)` for the nearest allowed word, or nothing."""
+    near = difflib.get_close_matches(got, allowed, n=1, cutoff=0.6)
+    return f" (did you mean '{near[0]}'?)" if near else ""
+
+
+class ParsedText:
     """A value that keeps the text which it was read from, and is written back as that."""
 
     __slots__ = ("_text",)
@@ -39,7 +47,7 @@ class _Text:
         return hash(self._text)
 
 
-class Duration(_Text):
+class Duration(ParsedText):
     """A length of time such as `500ms`, `2s`, `1.5m`."""
 
     __slots__ = ("seconds",)
@@ -53,7 +61,7 @@ class Duration(_Text):
         self.seconds = float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[match[2]]
 
 
-class Rate(_Text):
+class Rate(ParsedText):
     """A rate of data such as `256kbit`, `10mbit`."""
 
     __slots__ = ("bytes_s",)
@@ -65,3 +73,24 @@ class Rate(_Text):
         self.bytes_s = 0 if match is None else int(float(match[1]) * {"k": 1_000, "m": 1_000_000}[match[2]] / 8)
         if not RATE_BYTES_S_MIN <= self.bytes_s <= RATE_BYTES_S_MAX:
             raise UsageError("not a rate", got=repr(text), allowed="8kbit to 100mbit, e.g. 256kbit")
+
+
+class PartitionName(ParsedText):
+    """A partition such as `t-0`."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, text: str) -> None:
+        """Raises `UsageError` for any other text."""
+        super().__init__(text)
+        topic, _, number = text.rpartition("-")
+        index = whole_number(number)
+        if not topic or index is None:
+            raise UsageError("not a partition", got=repr(text), allowed="a topic and a number, e.g. 't-0'")
+        self.at = TopicPartition(topic, index)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionName) and other.at == self.at
+
+    def __hash__(self) -> int:
+        return hash(self.at)

@@ -8,8 +8,10 @@ import msgspec
 import tomli_w
 
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.plain import to_plain
-from ebbtide.scenario.words import Duration, Rate
+from ebbtide.scenario.plain import STEP_KEYS, to_plain
+from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.triggers import Trigger
+from ebbtide.scenario.words import ParsedText
 
 SCENARIO = "scenario.toml"
 """The file of a run record that holds the scenario as run."""
@@ -17,7 +19,7 @@ SCENARIO = "scenario.toml"
 
 def text_of(scenario: Scenario) -> str:
     """The TOML text; parsing it yields the same scenario."""
-    return tomli_w.dumps(given(scenario), multiline_strings=True)
+    return tomli_w.dumps(keys_set(scenario), multiline_strings=True)
 
 
 def brief_text_of(scenario: Scenario) -> str:
@@ -27,23 +29,28 @@ def brief_text_of(scenario: Scenario) -> str:
 
 def _brief(part: Any) -> Any:
     if isinstance(part, msgspec.Struct):
-        fields = msgspec.structs.fields(part)
-        values = {field.encode_name: getattr(part, field.name) for field in fields if not _by_default(part, field)}
-        return {key: _brief(value) for key, value in values.items()}
+        fields = {field.encode_name: field for field in msgspec.structs.fields(part)}
+        told = {key: _brief(getattr(part, one.name)) for key, one in fields.items() if not _is_default(part, one)}
+        if isinstance(part, StepSpec):
+            told["step"] = part.step
+            return {key: told[key] for key in STEP_KEYS if key in told}
+        if isinstance(part, Trigger):
+            return {part.key: told[part.bare] if part.bare else told}
+        return told
     if isinstance(part, dict):
         return {key: _brief(value) for key, value in part.items()}
-    if isinstance(part, Duration | Rate):
+    if isinstance(part, ParsedText):
         return str(part)
     return [_brief(value) for value in part] if isinstance(part, list | tuple) else part
 
 
-def _by_default(part: msgspec.Struct, field: msgspec.structs.FieldInfo) -> bool:
+def _is_default(part: msgspec.Struct, field: msgspec.structs.FieldInfo) -> bool:
     factory = field.default_factory
     default = factory() if callable(factory) else field.default
     return bool(getattr(part, field.name) == default)
 
 
-def given(part: msgspec.Struct) -> dict[str, Any]:
+def keys_set(part: object) -> dict[str, Any]:
     """A part of a scenario as TOML has it: plain values, without the keys that are not set."""
     plain = _without_none(to_plain(part))
     assert isinstance(plain, dict)

@@ -178,7 +178,7 @@ def _scenario(args: Args) -> Scenario:
     from ebbtide.releases.known import KNOWN
     from ebbtide.scenario import catalogue
     from ebbtide.scenario.model import ClusterSpec
-    from ebbtide.scenario.references import MAX_BROKERS
+    from ebbtide.scenario.parts import MAX_BROKERS
     from harness.daemon.plain_scenario import plain_scenario
 
     if (name := named_cluster(args)) is not None:

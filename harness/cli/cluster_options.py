@@ -202,14 +202,14 @@ def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
     Raises `Problems` for words that are not `NAME=LEVEL`.
     """
     from ebbtide.errors import COMMAND_LINE, Problems
-    from ebbtide.scenario.admin_meaning import feature_known
+    from ebbtide.scenario.validate_features import validate_feature_name
 
     levels: dict[str, int] = {}
     problems: list[EbbtideError] = []
     for word in words:
         name, equals, level = word.partition("=")
         if equals:
-            problems += feature_known(name, "--feature")
+            problems += validate_feature_name(name, "--feature")
         if level.isdecimal():
             levels[name] = int(level)
         else:

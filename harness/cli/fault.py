@@ -11,7 +11,7 @@ from harness.cli.command import Args, Command, Group
 
 if TYPE_CHECKING:
     from ebbtide.record.steps import StepEntry
-    from ebbtide.scenario.model import StepSpec
+    from ebbtide.scenario.steps.step import StepSpec
     from ebbtide.scenario.steps.table import StepKind
 
 _EXAMPLES = """examples:
@@ -55,9 +55,9 @@ def command() -> Group:
 
 def _add_keys(command: Command, kind: StepKind) -> None:
     """Declare an option for each key of this kind of step, and an argument for its target."""
-    from ebbtide.scenario.step_keys import SHOWN, keys_of
+    from ebbtide.scenario.steps.keys import SHOWN, keys_of, types_of
 
-    types = _types_of_keys()
+    types = types_of(kind)
     needed, possible = keys_of(kind)
     for key in (*needed, *possible):
         if key == "target":
@@ -83,38 +83,29 @@ def run(args: Args) -> ExitCode:
     return _print_result(reply.step)
 
 
-def _types_of_keys() -> dict[str, str]:
-    """Return the type of each key of a step."""
-    import msgspec
-
-    from ebbtide.scenario.model import StepSpec
-
-    return {one.encode_name: str(one.type) for one in msgspec.structs.fields(StepSpec)}
-
-
 def _read_step(args: Args) -> StepSpec:
     """Return the typed step. Raises `Problems` for values that do not fit their keys."""
-    from ebbtide.scenario.check import check
-    from ebbtide.scenario.model import StepSpec
+    from ebbtide.scenario.mismatches import mismatches
     from ebbtide.scenario.plain import from_plain
-    from ebbtide.scenario.step_keys import SHOWN
+    from ebbtide.scenario.steps.keys import SHOWN, types_of
+    from ebbtide.scenario.steps.step import StepSpec
 
     problems: list[EbbtideError] = []
     raw: dict[str, Any] = {"step": args.kind}
     if getattr(args, "target", None) is not None:
         raw["target"] = args.target
-    for key, kind in _types_of_keys().items():
+    for key, kind in types_of(args.kind).items():
         typed = getattr(args, f"step_{key}", None)
         if typed is not None:
             try:
                 raw[key] = _parse_value(kind, typed)
             except tomllib.TOMLDecodeError:
                 problems.append(UsageError("not a TOML value", where=_flag(key), got=repr(typed), allowed=SHOWN[key]))
-    checked = check(raw, StepSpec)
-    problems += checked.problems
+    unread = {str(one.where).removeprefix("--").replace("-", "_") for one in problems}
+    problems += [one for one in mismatches(raw, StepSpec) if one.where not in unread]
     if problems:
         raise Problems(f"the step {args.kind}", problems, next=f"ebbtide fault {args.kind} --help")
-    return from_plain(checked.value, StepSpec)
+    return from_plain(raw, StepSpec)
 
 
 def _flag(key: str) -> str:

@@ -252,22 +252,21 @@ def _parse_or_note(wrong: list[EbbtideError], where: str, parse: Callable[[], Pa
 
 
 def _targets(text: str) -> list[ReleaseTarget]:
-    from ebbtide.scenario.admin_meaning import feature_known
-    from ebbtide.scenario.feature_meaning import check_features
     from ebbtide.scenario.model import ClusterSpec
+    from ebbtide.scenario.validate_features import validate_feature_name, validate_features
     from harness.nightly.job import parse_target
 
     targets = [parse_target(word) for word in _required_list(text, "--kafka")]
     for target in targets:
-        for error in (one for name in target.features for one in feature_known(name, "--kafka")):
+        for error in (one for name in target.features for one in validate_feature_name(name, "--kafka")):
             raise error
-        check_features(target.kafka, ClusterSpec(features=target.features), where="--kafka")
+        validate_features(target.kafka, ClusterSpec(features=target.features), where="--kafka")
     return targets
 
 
 def _scenarios(text: str | None) -> list[Scenario]:
     from ebbtide.scenario import catalogue
-    from ebbtide.scenario.check import suggestion
+    from ebbtide.scenario.words import suggestion
 
     known = catalogue.names()
     names = known if text is None else _required_list(text, "--scenarios")

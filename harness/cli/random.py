@@ -103,7 +103,7 @@ def run(args: Args) -> ExitCode:
 
 
 def _draw_scenario(args: Args) -> tuple[Scenario, int]:
-    from ebbtide.scenario.feature_meaning import check_features
+    from ebbtide.scenario.validate_features import validate_features
     from harness.random.drawing import STEPS, STEPS_MAX, draw
 
     steps = STEPS if args.steps is None else args.steps
@@ -113,7 +113,7 @@ def _draw_scenario(args: Args) -> tuple[Scenario, int]:
     _require_release(args)
     seed = seed_or_new(args.seed)
     cluster = with_features(draw(seed, kafka=args.kafka), args.feature).cluster
-    check_features(args.kafka, cluster)
+    validate_features(args.kafka, cluster)
     return draw(seed, kafka=args.kafka, features=cluster.features, steps=steps, without=without), seed
 
 

@@ -41,7 +41,8 @@ def run(args: Args) -> ExitCode:
     from analysis.spec.generate import scenario_of
     from analysis.spec.generate_schedule import PlayabilityFilter
     from ebbtide.scenario.parse import parse
-    from ebbtide.scenario.references import MAX_BROKERS, put_at
+    from ebbtide.scenario.parts import MAX_BROKERS
+    from ebbtide.scenario.references import put_at
     from ebbtide.scenario.safety import check_name
     from ebbtide.scenario.write import brief_text_of
 

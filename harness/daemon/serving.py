@@ -22,8 +22,8 @@ from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.privileges import current_privileges
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.model import StepSpec
-from ebbtide.scenario.plain import read_text
+from ebbtide.scenario.plain import read_part
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import DISK_TROUBLES, NETWORK_FAULTS, WIRE_KINDS
 from harness.daemon.steps import refuse_invalid, refuse_without_effect
 from harness.daemon.topics import create_topic, refuse_topic
@@ -89,7 +89,7 @@ class ClusterDaemon:
         try:
             caller.settimeout(_SPEAK_WITHIN_S)
             with caller.makefile("rb") as words:
-                request = msgspec.json.decode(words.readline(), type=Request, dec_hook=read_text)
+                request = msgspec.json.decode(words.readline(), type=Request, dec_hook=read_part)
             if isinstance(request, Down):
                 self._display.note("ending: a caller asked for it")
                 self._enders.append(caller)

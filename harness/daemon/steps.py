@@ -9,13 +9,14 @@ import msgspec
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.kraft.image import MetadataImage
-from ebbtide.scenario.meaning import meaning
-from ebbtide.scenario.model import Scenario, StepSpec, TopicSpec
-from ebbtide.scenario.order import impossible_now
-from ebbtide.scenario.references import nothing_wrong
-from ebbtide.scenario.roles import CLIENTS, parse_role
-from ebbtide.scenario.step_meaning import step_meaning
+from ebbtide.scenario.model import Scenario, TopicSpec
+from ebbtide.scenario.parts import Parts, StepPart
+from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import DISK_TROUBLES
+from ebbtide.scenario.validate import validate
+from ebbtide.scenario.validate_order import impossible_now
+from ebbtide.scenario.validate_steps import validate_step
 from harness.runner.session import Session
 from harness.runner.view import RoleUnresolved
 
@@ -39,10 +40,11 @@ def refuse_without_effect(session: Session, step: StepSpec) -> None:
 
     A step with a trigger is not checked: it fires later, and its roles may name other nodes then.
     """
+    target = target_of(step)
     if step.trigger is not None:
         return
     try:
-        nodes = session.view.resolve(parse_role(step.target)) if step.target is not None else (None,)
+        nodes = (None,) if target is None else session.view.resolve(target)
     except RoleUnresolved:
         return
     in_force, states = session.in_force, session.node_states()
@@ -71,11 +73,11 @@ def _problems(scenario: Scenario, step: StepSpec, image: MetadataImage) -> Itera
     where = f"steps[{len(scenario.steps)}]"
     if scenario.topics:
         whole = msgspec.structs.replace(scenario, steps=(*scenario.steps, step))
-        yield from (one for one in meaning(whole, nothing_wrong) if str(one.where).startswith(where))
+        yield from (one for one in validate(Parts.of(whole)) if str(one.where).startswith(where))
     else:
         whole = msgspec.structs.replace(scenario, topics=_topics(image))
         names = {one.name for one in scenario.steps if one.name is not None}
-        yield from step_meaning(whole, step, where, names, nothing_wrong)
+        yield from validate_step(Parts.of(whole), StepPart.of(step), where, names)
 
 
 def _topics(image: MetadataImage) -> dict[str, TopicSpec]:

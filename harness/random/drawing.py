@@ -16,9 +16,9 @@ from ebbtide.scenario.model import (
     Prediction,
     ProducerSpec,
     Scenario,
-    StepSpec,
     TopicSpec,
 )
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import HEALED_BY, StepKind
 from harness.random.replication import healthy_replication
 from harness.random.requests import SPARE_TOPIC, TOPIC

@@ -11,7 +11,7 @@ import msgspec
 
 from ebbtide.record.json_files import append_line, read_lines
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.plain import read_text, write_text
+from ebbtide.scenario.plain import read_part, to_plain
 from ebbtide.scenario.steps.table import StepKind
 from harness.random.drawing import STEPS, draw
 from harness.random.mutation import mutate
@@ -83,7 +83,7 @@ class Guide:
         self._guided = guided
         folder.mkdir(parents=True, exist_ok=True)
         remedy = "remove the line, or use another folder"
-        entries = read_lines(self._path, CorpusEntry, what="corpus", next=remedy, dec_hook=read_text)
+        entries = read_lines(self._path, CorpusEntry, what="corpus", next=remedy, dec_hook=read_part)
         self._entries = [one for one in entries if self._has_same_target(one.scenario)]
 
     def next_schedule(self, seed: int) -> Scenario:
@@ -100,7 +100,7 @@ class Guide:
     def add(self, scenario: Scenario, coverage: Mapping[str, int]) -> None:
         """Add a run of `scenario` to the corpus; empty `coverage` says that the run was not judged."""
         entry = CorpusEntry(scenario=scenario, coverage=dict(coverage))
-        append_line(self._path, msgspec.json.encode(entry, enc_hook=write_text) + b"\n")
+        append_line(self._path, msgspec.json.encode(to_plain(entry)) + b"\n")
         if self._has_same_target(scenario):
             self._entries.append(entry)
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from analysis.spec import Partition
-from ebbtide.scenario.model import StepSpec, Trigger
-from ebbtide.scenario.steps.table import KINDS, StepKind
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.step import StepSpec, target_of
+from ebbtide.scenario.steps.table import KINDS, STEP_TYPES, StepKind
+from ebbtide.scenario.triggers import AfterTrigger, Trigger, after
 from ebbtide.scenario.words import Duration
 from harness.random.world import CONTROLLER, World
 
+S = TypeVar("S", bound=StepSpec)
+
 Propose = Callable[[World, Random], StepSpec | None]
-Fit = Callable[[World, StepSpec], StepSpec | None]
-Apply = Callable[[World, StepSpec], float]
+Fit = Callable[[World, Any], StepSpec | None]
+Apply = Callable[[World, Any], float]
 
 
 class StepGenerator(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,21 +40,21 @@ def draw_delay(random: Random) -> Trigger | None:
     """Draw how long a step waits; often it does not, so that it hits what the last step set going."""
     if random.random() < 0.35:
         return None
-    return Trigger(after=Duration(random.choice(("200ms", "500ms", "1s", "1.5s", "2s", "3s"))))
+    return after(random.choice(("200ms", "500ms", "1s", "1.5s", "2s", "3s")))
 
 
 def waiting_s(step: StepSpec) -> float:
     """Return for how many seconds a step's trigger may hold up the schedule."""
     if step.trigger is None:
         return 0.0
-    return step.trigger.after.seconds if step.trigger.after is not None else min(step.deadline_s, 6.0)
+    return step.trigger.seconds if isinstance(step.trigger, AfterTrigger) else min(step.deadline_s, 6.0)
 
 
-def with_time_trigger(step: StepSpec) -> StepSpec:
+def with_time_trigger(step: S) -> S:
     """Return the step with a trigger that fires whatever the cluster does: a time, or none."""
-    if step.trigger is None or step.trigger.after is not None:
+    if step.trigger is None or isinstance(step.trigger, AfterTrigger):
         return step
-    return msgspec.structs.replace(step, trigger=Trigger(after=Duration("2s")), deadline_s=30.0)
+    return step.replace(trigger=after("2s"), deadline_s=30.0)
 
 
 def draw_durations(kind: StepKind, random: Random) -> dict[str, Duration]:
@@ -84,9 +89,9 @@ def draw_broker(world: World, random: Random, among: Sequence[int]) -> int | Non
     return random.choices(list(among), [weight(one) for one in among])[0]
 
 
-def broker_role(broker: int) -> str:
-    """Return the role that always names this broker."""
-    return f"broker({broker})"
+def step_on(kind: StepKind, target: Role, trigger: Trigger | None, **keys: object) -> StepSpec:
+    """A step of a kind that needs a target, with these keys besides."""
+    return cast(StepSpec, cast(Any, STEP_TYPES[kind])(target=target, trigger=trigger, **keys))
 
 
 def controller_name(world: World) -> str:
@@ -96,4 +101,5 @@ def controller_name(world: World) -> str:
 
 def is_at_controller(world: World, step: StepSpec) -> bool:
     """Whether the step's target is a controller."""
-    return step.target is not None and world.id_of(step.target) == CONTROLLER
+    target = target_of(step)
+    return target is not None and world.id_of(target) == CONTROLLER

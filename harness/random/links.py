@@ -5,27 +5,35 @@ from __future__ import annotations
 from itertools import permutations
 from random import Random
 
-import msgspec
-
-from ebbtide.scenario.model import StepSpec, Trigger
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.network import (
+    BetweenStep,
+    FlapStep,
+    HealStep,
+    IsolateStep,
+    LimitBandwidthStep,
+    PartitionStep,
+)
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import StepKind
+from ebbtide.scenario.triggers import after
 from ebbtide.scenario.words import Duration, Rate
-from harness.random.kind import StepGenerator, broker_role, draw_broker, draw_delay, with_time_trigger
+from harness.random.kind import StepGenerator, draw_broker, draw_delay, with_time_trigger
 from harness.random.world import CLIENTS, CONTROLLER, World
 
-_ROLES = {CONTROLLER: "controllers", CLIENTS: "clients"}
+_ROLES = {CONTROLLER: Role("controllers"), CLIENTS: Role("clients")}
 _CUTS_MAX = 5
 """No further cut is drawn after so many pairs are cut in both directions: it would change little."""
 
 
-def _role_of(one: int) -> str:
-    return _ROLES.get(one) or broker_role(one)
+def _role_of(one: int) -> Role:
+    return _ROLES.get(one) or Role.of_broker(one)
 
 
-def pairs_of(world: World, step: StepSpec) -> set[tuple[int, int]]:
+def pairs_of(world: World, step: BetweenStep | IsolateStep) -> set[tuple[int, int]]:
     """Return the pairs (sender, receiver) that a step of this family cuts or slows."""
-    if step.step == "isolate":
-        target = world.ids_of((step.target or "",))
+    if isinstance(step, IsolateStep):
+        target = world.ids_of((step.target,))
         others = world.ids_of(step.from_) if step.from_ else set(world.all_nodes())
         groups = [target, others - target]
     elif step.groups:
@@ -42,7 +50,7 @@ def pairs_of(world: World, step: StepSpec) -> set[tuple[int, int]]:
     }
 
 
-def _draw_groups(world: World, random: Random) -> tuple[tuple[str, ...], ...]:
+def _draw_groups(world: World, random: Random) -> tuple[tuple[Role, ...], ...]:
     """Draw two sides: one or two brokers, and the other brokers with perhaps controllers and clients."""
     brokers = sorted(world.brokers)
     first = draw_broker(world, random, brokers) or brokers[0]
@@ -56,7 +64,7 @@ def _draw_groups(world: World, random: Random) -> tuple[tuple[str, ...], ...]:
     return (tuple(map(_role_of, sorted(here))), tuple(map(_role_of, there)))
 
 
-def _draw_sides(world: World, random: Random) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _draw_sides(world: World, random: Random) -> tuple[tuple[Role, ...], tuple[Role, ...]]:
     """Draw a one-way cut between a broker and another node: the senders and the receivers."""
     broker = draw_broker(world, random, sorted(world.brokers)) or 1
     other = random.choice([one for one in world.all_nodes() if one != broker])
@@ -64,11 +72,11 @@ def _draw_sides(world: World, random: Random) -> tuple[tuple[str, ...], tuple[st
     return sides if random.random() < 0.5 else sides[::-1]
 
 
-def _with_sides(step: StepSpec, world: World, random: Random) -> StepSpec:
+def _with_sides(step: BetweenStep, world: World, random: Random) -> StepSpec:
     if random.random() < 0.7:
-        return msgspec.structs.replace(step, groups=_draw_groups(world, random))
+        return step.replace(groups=_draw_groups(world, random))
     one, other = _draw_sides(world, random)
-    return msgspec.structs.replace(step, from_=one, to=other)
+    return step.replace(from_=one, to=other)
 
 
 def _has_room_for_cut(world: World) -> bool:
@@ -78,29 +86,32 @@ def _has_room_for_cut(world: World) -> bool:
 def _propose_partition(world: World, random: Random) -> StepSpec | None:
     if not _has_room_for_cut(world):
         return None
-    return _with_sides(StepSpec(step="partition", trigger=draw_delay(random)), world, random)
+    return _with_sides(PartitionStep(trigger=draw_delay(random)), world, random)
 
 
 def _propose_isolate(world: World, random: Random) -> StepSpec | None:
     if not _has_room_for_cut(world):
         return None
     broker = draw_broker(world, random, sorted(world.brokers)) or 1
-    others = tuple(broker_role(one) for one in sorted(world.brokers) if one != broker)
-    from_ = random.choice(((), (), ("controllers",), ("controllers",), others, ("clients",)))
-    return StepSpec(step="isolate", target=broker_role(broker), from_=from_, trigger=draw_delay(random))
+    others = tuple(Role.of_broker(one) for one in sorted(world.brokers) if one != broker)
+    controllers, clients = (_ROLES[CONTROLLER],), (_ROLES[CLIENTS],)
+    from_ = random.choice(((), (), controllers, controllers, others, clients))
+    return IsolateStep(target=Role.of_broker(broker), from_=from_, trigger=draw_delay(random))
 
 
-def _fit_cut(world: World, step: StepSpec) -> StepSpec | None:
+def _fit_cut(world: World, step: BetweenStep | IsolateStep) -> StepSpec | None:
     """Return the cut if it cuts a new pair and all its nodes exist."""
     pairs = pairs_of(world, step)
-    named = [*step.from_, *step.to, *(role for group in step.groups for role in group)]
-    if step.target is not None:
+    named = [*step.from_]
+    if isinstance(step, IsolateStep):
         named.append(step.target)
+    else:
+        named += [*step.to, *(role for group in step.groups for role in group)]
     known = all(world.id_of(role) is not None for role in named)
     return with_time_trigger(step) if known and _has_room_for_cut(world) and pairs - world.cut else None
 
 
-def _cut(world: World, step: StepSpec) -> float:
+def _cut(world: World, step: BetweenStep | IsolateStep) -> float:
     world.cut |= pairs_of(world, step)
     return 1.0
 
@@ -108,8 +119,7 @@ def _cut(world: World, step: StepSpec) -> float:
 def _propose_flap(world: World, random: Random) -> StepSpec | None:
     if world.cut or world.slowed:
         return None
-    step = StepSpec(
-        step="flap",
+    step = FlapStep(
         times=random.randint(1, 3),
         period=Duration(random.choice(("1s", "2s", "4s"))),
         trigger=draw_delay(random),
@@ -117,22 +127,22 @@ def _propose_flap(world: World, random: Random) -> StepSpec | None:
     return _with_sides(step, world, random)
 
 
-def _fit_flap(world: World, step: StepSpec) -> StepSpec | None:
+def _fit_flap(world: World, step: BetweenStep) -> StepSpec | None:
     return None if world.cut or world.slowed else _fit_cut(world, step)
 
 
-def _flap(world: World, step: StepSpec) -> float:
-    return (step.times or 1) * ((step.period.seconds if step.period is not None else 1.0) + 1.0)
+def _flap(_world: World, step: FlapStep) -> float:
+    return step.times * (step.period.seconds + 1.0)
 
 
 def _propose_limit(world: World, random: Random) -> StepSpec | None:
     if world.cut or world.slowed:
         return None
     rate = Rate(random.choice(("64kbit", "256kbit", "1mbit")))
-    return _with_sides(StepSpec(step="limit-bandwidth", rate=rate, trigger=draw_delay(random)), world, random)
+    return _with_sides(LimitBandwidthStep(rate=rate, trigger=draw_delay(random)), world, random)
 
 
-def _limit(world: World, step: StepSpec) -> float:
+def _limit(world: World, _step: LimitBandwidthStep) -> float:
     world.slowed = True
     return 3.0
 
@@ -140,14 +150,14 @@ def _limit(world: World, step: StepSpec) -> float:
 def _propose_heal(world: World, random: Random) -> StepSpec | None:
     if not world.cut and not world.slowed:
         return None
-    return StepSpec(step="heal", trigger=Trigger(after=Duration(random.choice(("500ms", "1s", "3s", "5s")))))
+    return HealStep(trigger=after(random.choice(("500ms", "1s", "3s", "5s"))))
 
 
-def _fit_heal(world: World, step: StepSpec) -> StepSpec | None:
+def _fit_heal(world: World, step: HealStep) -> StepSpec | None:
     return with_time_trigger(step) if world.cut or world.slowed else None
 
 
-def _heal(world: World, step: StepSpec) -> float:
+def _heal(world: World, _step: HealStep) -> float:
     world.cut.clear()
     world.slowed = False
     return 1.0

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
-from typing import TypeVar
+from typing import Any
 
 import msgspec
 
-from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, MemberTrigger, Scenario, StepSpec, Trigger
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.plain import from_plain, to_plain
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import StepKind
 from harness.random.drawing import with_steps
-from harness.random.kind import broker_role
 from harness.random.schedule import without_frame
 
 Slots = list[StepSpec | None]
 """The steps of a schedule in the making; None is a step still to draw, for the state it falls into."""
 _MUTATIONS_MAX = 3
 _SPLICE_PROBABILITY = 0.5
-
-_Asked = TypeVar("_Asked", BrokerTrigger, MemberTrigger)
 
 
 def mutate(
@@ -103,31 +103,13 @@ A rare state depends on the steps before it; what follows it is free.
 
 def rename_brokers(step: StepSpec, new_ids: Mapping[int, int]) -> StepSpec:
     """Return the step with the broker ids replaced by `new_ids` wherever it names a broker."""
-    roles = {broker_role(one): broker_role(instead) for one, instead in new_ids.items()}
+    roles = {str(Role.of_broker(one)): str(Role.of_broker(instead)) for one, instead in new_ids.items()}
 
-    def rename_all(words: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(roles.get(word, word) for word in words)
+    def rename(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: rename(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [rename(one) for one in value]
+        return roles.get(value, value) if isinstance(value, str) else value
 
-    return msgspec.structs.replace(
-        step,
-        target=roles.get(step.target, step.target) if step.target is not None else None,
-        groups=tuple(rename_all(group) for group in step.groups),
-        from_=rename_all(step.from_),
-        to=rename_all(step.to),
-        replicas=rename_all(step.replicas),
-        trigger=None if step.trigger is None else _rename_in_trigger(step.trigger, roles),
-    )
-
-
-def _rename_in_trigger(trigger: Trigger, roles: Mapping[str, str]) -> Trigger:
-    def rename(asked: _Asked | None) -> _Asked | None:
-        return None if asked is None else msgspec.structs.replace(asked, broker=roles.get(asked.broker, asked.broker))
-
-    held = trigger.held
-    return msgspec.structs.replace(
-        trigger,
-        broker_is=rename(trigger.broker_is),
-        leader_is=rename(trigger.leader_is),
-        elr_contains=rename(trigger.elr_contains),
-        held=None if held is None else HeldTrigger(node=roles.get(held.node, held.node), api=held.api),
-    )
+    return from_plain(rename(to_plain(step)), StepSpec)

@@ -5,24 +5,26 @@ from __future__ import annotations
 from random import Random
 from typing import Literal
 
-import msgspec
-
-from ebbtide.scenario.model import BrokerTrigger, StepSpec, Trigger
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.process import RestartStep, ResumeStep, RollingStep, StartStep
+from ebbtide.scenario.steps.step import StepSpec, TargetStep
 from ebbtide.scenario.steps.table import KINDS, TAKES_DOWN, StepKind
+from ebbtide.scenario.triggers import BrokerTrigger
 from harness.random.kind import (
     Fit,
     Propose,
     StepGenerator,
-    broker_role,
     controller_name,
     draw_broker,
     draw_delay,
     is_at_controller,
+    step_on,
     with_time_trigger,
 )
 from harness.random.world import CONTROLLER, Broker, World
 
 _SHARE_OF_CONTROLLERS = 0.08
+_CONTROLLER = Role("controller")
 
 
 def _is_running(world: World, broker: int) -> bool:
@@ -48,19 +50,19 @@ def _propose(kind: StepKind) -> Propose:
     def propose(world: World, random: Random) -> StepSpec | None:
         trigger = draw_delay(random)
         if random.random() < _SHARE_OF_CONTROLLERS and _can_act_on_controller(world, kind):
-            return StepSpec(step=kind, target="controller", trigger=trigger)
+            return step_on(kind, _CONTROLLER, trigger)
         broker = draw_broker(world, random, [one for one in world.brokers if _can_act_on(world, kind, one)])
-        return None if broker is None else StepSpec(step=kind, target=broker_role(broker), trigger=trigger)
+        return None if broker is None else step_on(kind, Role.of_broker(broker), trigger)
 
     return propose
 
 
 def _fit(kind: StepKind) -> Fit:
-    def fit(world: World, step: StepSpec) -> StepSpec | None:
+    def fit(world: World, step: TargetStep) -> StepSpec | None:
         step = with_time_trigger(step)
         who = world.id_of(step.target)
         if who == CONTROLLER:
-            named = msgspec.structs.replace(step, name=controller_name(world), target="controller")
+            named = step.replace(name=controller_name(world), target=_CONTROLLER)
             return named if _can_act_on_controller(world, kind) else None
         if who not in world.brokers or not _can_act_on(world, kind, who):
             return None
@@ -69,13 +71,13 @@ def _fit(kind: StepKind) -> Fit:
     return fit
 
 
-def _broker_of(world: World, step: StepSpec) -> Broker:
+def _broker_of(world: World, step: TargetStep) -> Broker:
     who = world.id_of(step.target)
     assert who is not None, "a step of an unknown broker is never fitted"
     return world.brokers[who]
 
 
-def _take_down(world: World, step: StepSpec) -> float:
+def _take_down(world: World, step: TargetStep) -> float:
     if is_at_controller(world, step):
         world.controller, world.controller_step = "down", step.name
         return 1.0
@@ -83,55 +85,56 @@ def _take_down(world: World, step: StepSpec) -> float:
     broker.process, broker.fencing = "down", broker.joined
     broker.joined = broker.returning = False
     _mark_ended(world, step)
-    return KINDS[step.step].lasts_s
+    return step.kind.lasts_s
 
 
-def _mark_ended(world: World, step: StepSpec) -> None:
+def _mark_ended(world: World, step: TargetStep) -> None:
     """Mark the broker's process as ended; only a stop and a restart leave a clean-shutdown file."""
     broker = world.id_of(step.target)
     assert broker is not None, "a step of an unknown broker is never fitted"
-    world.replication.ended[broker] = KINDS[step.step].clean
+    world.replication.ended[broker] = step.kind.clean
 
 
-def _pause(world: World, step: StepSpec) -> float:
+def _pause(world: World, step: TargetStep) -> float:
     if is_at_controller(world, step):
         world.controller, world.controller_step = "paused", step.name
     else:
         _broker_of(world, step).process = "paused"
-    return KINDS[step.step].lasts_s
+    return step.kind.lasts_s
 
 
-def _roles_in_state(world: World, process: Literal["down", "paused"]) -> list[str]:
+def _roles_in_state(world: World, process: Literal["down", "paused"]) -> list[Role]:
     """Return the roles of the nodes that a step put into this state."""
-    found = [broker_role(one) for one, state in world.brokers.items() if state.process == process and not state.sick]
+    brokers = world.brokers.items()
+    found = [Role.of_broker(one) for one, state in brokers if state.process == process and not state.sick]
     if world.controller == process:
-        found.insert(0, f"step({world.controller_step})")
+        found.insert(0, Role.of_step(str(world.controller_step)))
     return found
 
 
 def _propose_resume(world: World, random: Random) -> StepSpec | None:
     frozen = _roles_in_state(world, "paused")
-    return StepSpec(step="resume", target=random.choice(frozen), trigger=draw_delay(random)) if frozen else None
+    return ResumeStep(target=random.choice(frozen), trigger=draw_delay(random)) if frozen else None
 
 
 def _fit_healer(process: Literal["down", "paused"]) -> Fit:
-    def fit(world: World, step: StepSpec) -> StepSpec | None:
+    def fit(world: World, step: TargetStep) -> StepSpec | None:
         if is_at_controller(world, step):
-            step = msgspec.structs.replace(step, target=f"step({world.controller_step})")
+            step = step.replace(target=Role.of_step(str(world.controller_step)))
         return with_time_trigger(step) if step.target in _roles_in_state(world, process) else None
 
     return fit
 
 
-def _resume(world: World, step: StepSpec) -> float:
+def _resume(world: World, step: ResumeStep) -> float:
     if is_at_controller(world, step):
         world.controller, world.controller_step = "up", None
     else:
         _broker_of(world, step).process = "up"
-    return KINDS[step.step].lasts_s
+    return step.kind.lasts_s
 
 
-def _reaches_controller(world: World, role: str) -> bool:
+def _reaches_controller(world: World, role: Role) -> bool:
     """Whether a node can start: a broker that cannot reach the controller gives up after a while."""
     broker = world.id_of(role)
     return broker == CONTROLLER or (world.controller == "up" and not any(CONTROLLER in pair for pair in world.cut))
@@ -143,40 +146,38 @@ def _propose_start(world: World, random: Random) -> StepSpec | None:
         return None
     role = random.choice(down)
     broker = world.id_of(role)
-    fenced = Trigger(broker_is=BrokerTrigger(broker=role, state="fenced"))
+    fenced = BrokerTrigger(broker=role, state="fenced")
     trigger = fenced if broker in world.brokers and random.random() < 0.7 else draw_delay(random)
-    return StepSpec(step="start", target=role, trigger=trigger)
+    return StartStep(target=role, trigger=trigger)
 
 
-def _fit_start(world: World, step: StepSpec) -> StepSpec | None:
+def _fit_start(world: World, step: StartStep) -> StepSpec | None:
     """Return the start, after a wait for the broker's fencing only if that fencing is certain to come."""
     asked = step.trigger
     fitted = _fit_healer("down")(world, step)
-    if fitted is None or fitted.target is None or not _reaches_controller(world, fitted.target):
+    if not isinstance(fitted, StartStep) or not _reaches_controller(world, fitted.target):
         return None
     broker = world.brokers.get(world.id_of(fitted.target) or CONTROLLER)
-    if asked is not None and asked.broker_is is not None and broker is not None and broker.fencing and world.is_calm:
-        return msgspec.structs.replace(
-            fitted, trigger=Trigger(broker_is=BrokerTrigger(broker=fitted.target, state="fenced")), deadline_s=30.0
-        )
+    if isinstance(asked, BrokerTrigger) and broker is not None and broker.fencing and world.is_calm:
+        return fitted.replace(trigger=BrokerTrigger(broker=fitted.target, state="fenced"), deadline_s=30.0)
     return fitted
 
 
-def _start(world: World, step: StepSpec) -> float:
+def _start(world: World, step: StartStep) -> float:
     if is_at_controller(world, step):
         world.controller, world.controller_step = "up", None
         return 2.0
     broker = _broker_of(world, step)
     broker.process, broker.fencing = "up", False
-    broker.returning = step.trigger is not None and step.trigger.broker_is is not None
+    broker.returning = isinstance(step.trigger, BrokerTrigger)
     return 1.0
 
 
-def _restart(world: World, step: StepSpec) -> float:
+def _restart(world: World, step: RestartStep) -> float:
     broker = _broker_of(world, step)
     broker.joined, broker.returning = False, True
     _mark_ended(world, step)
-    return KINDS[step.step].lasts_s
+    return step.kind.lasts_s
 
 
 def _is_whole(world: World) -> bool:
@@ -190,12 +191,12 @@ def _propose_rolling(world: World, random: Random) -> StepSpec | None:
     modes: tuple[Literal["restart", "kill", "power-loss"], ...] = ("restart", "kill", "power-loss")
     mode = random.choice(modes)
     broker = random.choice(sorted(world.brokers))
-    return StepSpec(step="rolling", mode=mode, target=broker_role(broker), trigger=draw_delay(random))
+    return RollingStep(mode=mode, target=Role.of_broker(broker), trigger=draw_delay(random))
 
 
-def _fit_rolling(world: World, step: StepSpec) -> StepSpec | None:
+def _fit_rolling(world: World, step: RollingStep) -> StepSpec | None:
     known = world.id_of(step.target) in world.brokers
-    return msgspec.structs.replace(with_time_trigger(step), deadline_s=60.0) if known and _is_whole(world) else None
+    return with_time_trigger(step).replace(deadline_s=60.0) if known and _is_whole(world) else None
 
 
 NODE_KINDS: dict[StepKind, StepGenerator] = {
@@ -209,6 +210,6 @@ NODE_KINDS: dict[StepKind, StepGenerator] = {
     "start": StepGenerator(propose=_propose_start, fit=_fit_start, apply=_start),
     "restart": StepGenerator(propose=_propose("restart"), fit=_fit("restart"), apply=_restart),
     "rolling": StepGenerator(
-        propose=_propose_rolling, fit=_fit_rolling, apply=lambda _world, step: KINDS[step.step].lasts_s
+        propose=_propose_rolling, fit=_fit_rolling, apply=lambda _world, step: float(step.kind.lasts_s)
     ),
 }

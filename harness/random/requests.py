@@ -7,14 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-
-import msgspec
+from typing import Any
 
 from analysis.spec.partition import NO_LEADER, Election, UncleanElection
 from ebbtide.releases.feature_levels import ELR_VERSION
-from ebbtide.scenario.model import StepSpec
+from ebbtide.scenario.roles import ConfigResource, Role
+from ebbtide.scenario.steps.admin import (
+    DeleteTopicStep,
+    ElectStep,
+    ReassignStep,
+    SetConfigStep,
+    SetFeatureStep,
+    UnregisterStep,
+)
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import StepKind
-from harness.random.kind import Fit, StepGenerator, broker_role, draw_delay, draw_partition, with_time_trigger
+from ebbtide.scenario.words import PartitionName
+from harness.random.kind import Fit, StepGenerator, draw_delay, draw_partition, with_time_trigger
 from harness.random.replication import final_replicas
 from harness.random.world import World
 
@@ -24,24 +33,25 @@ SPARE_TOPIC = "spare"
 _DEADLINE_S = 5.0
 
 
-def _optional_step(kind: StepKind, random: Random) -> StepSpec:
-    return StepSpec(step=kind, trigger=draw_delay(random), deadline_s=_DEADLINE_S, optional=True)
+def _common_fields(random: Random) -> dict[str, Any]:
+    """Return the fields of every request."""
+    return {"trigger": draw_delay(random), "deadline_s": _DEADLINE_S, "optional": True}
 
 
 def _propose_reassign(world: World, random: Random) -> StepSpec | None:
     name, partition = draw_partition(world, random)
-    step = msgspec.structs.replace(_optional_step("reassign", random), partition=name)
+    step = ReassignStep(**_common_fields(random), partition=PartitionName(name))
     if world.moving and random.random() < 0.4:
-        return msgspec.structs.replace(step, cancel=True)
+        return step.replace(cancel=True)
     count = len(final_replicas(partition))
     count -= random.random() < 0.15 and count > 1
     replicas = random.sample(sorted(world.brokers), min(count, len(world.brokers)))
-    return msgspec.structs.replace(step, replicas=tuple(map(broker_role, replicas)))
+    return step.replace(replicas=tuple(map(Role.of_broker, replicas)))
 
 
-def _reassign(world: World, step: StepSpec) -> float:
+def _reassign(world: World, step: ReassignStep) -> float:
     world.moving = True
-    protocol, name = world.replication.protocol, step.partition or ""
+    protocol, name = world.replication.protocol, str(step.partition)
     if step.replicas:
         target = tuple(one for role in step.replicas if (one := world.id_of(role)) is not None)
         world.replication.apply_to(name, lambda partition, cluster: protocol.reassign(partition, cluster, target))
@@ -53,28 +63,28 @@ def _reassign(world: World, step: StepSpec) -> float:
 def _propose_elect(world: World, random: Random) -> StepSpec | None:
     name, partition = draw_partition(world, random)
     unclean = partition.leader == NO_LEADER and random.random() < 0.5
-    return msgspec.structs.replace(
-        _optional_step("elect", random), partition=name, type="unclean" if unclean else "preferred"
-    )
+    common = _common_fields(random)
+    return ElectStep(**common, partition=PartitionName(name), type="unclean" if unclean else "preferred")
 
 
 def _propose_set_config(world: World, random: Random) -> StepSpec | None:
-    step = msgspec.structs.replace(_optional_step("set-config", random), resource=f"topic:{TOPIC}")
+    common = _common_fields(random)
+    topic = ConfigResource(f"topic:{TOPIC}")
     if random.random() < 0.2:
         value = random.choice(("true", "false"))
-        return msgspec.structs.replace(step, config="unclean.leader.election.enable", value=value)
-    step = msgspec.structs.replace(step, config="min.insync.replicas")
+        return SetConfigStep(**common, resource=topic, config="unclean.leader.election.enable", value=value)
+    step = SetConfigStep(**common, resource=topic, config="min.insync.replicas")
     if random.random() < 0.2:
-        return msgspec.structs.replace(step, delete=True)
+        return step.replace(delete=True)
     if random.random() < 0.2:
-        step = msgspec.structs.replace(step, resource="cluster")
-    return msgspec.structs.replace(step, value=str(random.randint(1, 3)))
+        step = step.replace(resource=ConfigResource("cluster"))
+    return step.replace(value=str(random.randint(1, 3)))
 
 
-def _set_config(world: World, step: StepSpec) -> float:
+def _set_config(world: World, step: SetConfigStep) -> float:
     protocol = world.replication.protocol
     if step.config == "min.insync.replicas":
-        value, topic = int(step.value or "1"), step.resource != "cluster"
+        value, topic = int(step.value or "1"), step.resource.topic is not None
         world.replication.apply_to_all(
             lambda partition, cluster: protocol.set_min_isr(partition, cluster, value, topic=topic)
         )
@@ -87,37 +97,27 @@ def _set_config(world: World, step: StepSpec) -> float:
 def _propose_set_feature(world: World, random: Random) -> StepSpec | None:
     if not world.replication.protocol.has_elr:
         return None
-    return msgspec.structs.replace(
-        _optional_step("set-feature", random), feature=ELR_VERSION, level=int(not world.replication.cluster.elr)
-    )
+    return SetFeatureStep(**_common_fields(random), feature=ELR_VERSION, level=int(not world.replication.cluster.elr))
 
 
-def _set_feature(world: World, step: StepSpec) -> float:
+def _set_feature(world: World, step: SetFeatureStep) -> float:
     protocol, on = world.replication.protocol, bool(step.level)
     world.replication.apply_to_all(lambda partition, cluster: protocol.set_elr_feature(partition, cluster, on))
     return 2.0
 
 
 def _propose_delete_topic(world: World, random: Random) -> StepSpec | None:
-    return (
-        msgspec.structs.replace(_optional_step("delete-topic", random), topic=SPARE_TOPIC)
-        if world.spare_topic
-        else None
-    )
+    return DeleteTopicStep(**_common_fields(random), topic=SPARE_TOPIC) if world.spare_topic else None
 
 
-def _delete_topic(world: World, step: StepSpec) -> float:
+def _delete_topic(world: World, _step: DeleteTopicStep) -> float:
     world.spare_topic = False
     return 2.0
 
 
 def _propose_unregister(world: World, random: Random) -> StepSpec | None:
     down = _unregistrable_brokers(world)
-    return (
-        msgspec.structs.replace(_optional_step("unregister", random), target=broker_role(random.choice(down)))
-        if down
-        else None
-    )
+    return UnregisterStep(**_common_fields(random), target=Role.of_broker(random.choice(down))) if down else None
 
 
 def _unregistrable_brokers(world: World) -> list[int]:
@@ -125,28 +125,28 @@ def _unregistrable_brokers(world: World) -> list[int]:
     return [one for one, state in world.brokers.items() if state.process == "down" and not state.sick]
 
 
-def _unregister(world: World, step: StepSpec) -> float:
+def _unregister(world: World, step: UnregisterStep) -> float:
     broker, protocol = world.id_of(step.target) or 0, world.replication.protocol
     world.brokers[broker].fencing = False
     world.replication.apply_to_all(lambda partition, cluster: protocol.unregister(partition, cluster, broker))
     return 2.0
 
 
-def _fit(allowed: Callable[[World, StepSpec], bool]) -> Fit:
+def _fit(allowed: Callable[[World, Any], bool]) -> Fit:
     def fit(world: World, step: StepSpec) -> StepSpec | None:
         if not allowed(world, step):
             return None
-        return msgspec.structs.replace(with_time_trigger(step), deadline_s=_DEADLINE_S, optional=True)
+        return with_time_trigger(step).replace(deadline_s=_DEADLINE_S, optional=True)
 
     return fit
 
 
-def _has_known_replicas(world: World, step: StepSpec) -> bool:
-    replicas = world.ids_of(step.replicas)
-    return step.partition in world.partitions and len(replicas) == len(step.replicas)
+def _has_known_replicas(world: World, step: ReassignStep | ElectStep) -> bool:
+    roles = step.replicas if isinstance(step, ReassignStep) else ()
+    return str(step.partition) in world.partitions and len(world.ids_of(roles)) == len(roles)
 
 
-def _switches_elr(world: World, step: StepSpec) -> bool:
+def _switches_elr(world: World, step: SetFeatureStep) -> bool:
     return world.replication.protocol.has_elr and step.level == int(not world.replication.cluster.elr)
 
 
@@ -154,11 +154,11 @@ def _is_always_valid(_world: World, _step: StepSpec) -> bool:
     return True
 
 
-def _elect(world: World, step: StepSpec) -> float:
+def _elect(world: World, step: ElectStep) -> float:
     protocol = world.replication.protocol
     election = Election.UNCLEAN if step.type == "unclean" else Election.PREFERRED
     world.replication.apply_to(
-        step.partition or "", lambda partition, cluster: protocol.elect(partition, cluster, election)
+        str(step.partition), lambda partition, cluster: protocol.elect(partition, cluster, election)
     )
     return 2.0
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
-import msgspec
-
-from ebbtide.scenario.model import StepSpec, Trigger
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.disk import MendDiskStep
+from ebbtide.scenario.steps.network import HealStep
+from ebbtide.scenario.steps.process import ResumeStep, StartStep
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import HEALERS, KINDS, StepKind
-from harness.random.kind import broker_role, waiting_s
+from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.scenario.steps.wire import ReleaseStep
+from ebbtide.scenario.triggers import AckedTrigger
+from harness.random.kind import waiting_s
 from harness.random.table import GENERATORS
 from harness.random.world import World
 
@@ -23,7 +28,7 @@ def build_steps(world: World, slots: Iterable[StepSpec | None], random: Random) 
 
     The schedule begins with a wait until clients are at work, and ends with everything healed. Changes `world`.
     """
-    steps = [StepSpec(step="wait", trigger=Trigger(acked=FIRST_ACKED), deadline_s=60.0)]
+    steps: list[StepSpec] = [WaitStep(trigger=AckedTrigger(records=FIRST_ACKED), deadline_s=60.0)]
     for slot in slots:
         if world.is_outage_long:
             _append(world, steps, _healing_steps(world)[:1])
@@ -37,7 +42,7 @@ def build_steps(world: World, slots: Iterable[StepSpec | None], random: Random) 
 
 def without_frame(steps: Iterable[StepSpec]) -> list[StepSpec]:
     """Return the steps without the first wait and without the healing steps at the end."""
-    slots = [step for step in steps if step.trigger is None or step.trigger.acked is None]
+    slots = [step for step in steps if not isinstance(step.trigger, AckedTrigger)]
     while slots and slots[-1].step in HEALERS:
         slots.pop()
     return slots
@@ -55,7 +60,7 @@ def _append(world: World, steps: list[StepSpec], taken: Iterable[StepSpec]) -> N
 def _fit(world: World, step: StepSpec) -> StepSpec | None:
     if step.step in world.without:
         return None
-    bare = msgspec.structs.replace(step, name=None) if step.name is not None else step
+    bare = step.replace(name=None) if step.name is not None else step
     return GENERATORS[step.step].fit(world, bare)
 
 
@@ -78,16 +83,16 @@ def _weight(world: World, kind: StepKind) -> float:
 
 def _healing_steps(world: World) -> list[StepSpec]:
     """Return the steps that heal everything, in order: connections before nodes, volumes before starts."""
-    steps = []
+    steps: list[StepSpec] = []
     if world.rules:
-        steps.append(StepSpec(step="release", optional=True))
+        steps.append(ReleaseStep(optional=True))
     if world.cut or world.slowed:
-        steps.append(StepSpec(step="heal"))
+        steps.append(HealStep())
     if world.controller != "up":
-        kind: StepKind = "resume" if world.controller == "paused" else "start"
-        steps.append(StepSpec(step=kind, target=f"step({world.controller_step})"))
+        kind = ResumeStep if world.controller == "paused" else StartStep
+        steps.append(kind(target=Role.of_step(str(world.controller_step))))
     brokers = world.brokers.items()
-    steps += [StepSpec(step="resume", target=broker_role(one)) for one, at in brokers if at.process == "paused"]
-    steps += [StepSpec(step="mend-disk", target=broker_role(one)) for one, at in brokers if at.sick]
-    steps += [StepSpec(step="start", target=broker_role(one)) for one, at in brokers if at.process == "down"]
+    steps += [ResumeStep(target=Role.of_broker(one)) for one, at in brokers if at.process == "paused"]
+    steps += [MendDiskStep(target=Role.of_broker(one)) for one, at in brokers if at.sick]
+    steps += [StartStep(target=Role.of_broker(one)) for one, at in brokers if at.process == "down"]
     return steps

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from random import Random
 
-import msgspec
-
-from ebbtide.scenario.model import StepSpec, Trigger
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.disk import MendDiskStep
+from ebbtide.scenario.steps.step import StepSpec, TargetStep
 from ebbtide.scenario.steps.table import DISK_TROUBLES, KINDS, StepKind
-from ebbtide.scenario.words import Duration
+from ebbtide.scenario.triggers import after
 from harness.random.kind import (
     Fit,
     Propose,
     StepGenerator,
-    broker_role,
     draw_broker,
     draw_delay,
     draw_durations,
+    step_on,
     with_time_trigger,
 )
 from harness.random.world import World
@@ -31,22 +31,22 @@ def _propose(kind: StepKind) -> Propose:
         broker = draw_broker(world, random, _healthy_brokers(world))
         if broker is None:
             return None
-        step = StepSpec(step=kind, target=broker_role(broker), trigger=draw_delay(random))
-        return msgspec.structs.replace(step, **draw_durations(kind, random))
+        trigger = draw_delay(random)
+        return step_on(kind, Role.of_broker(broker), trigger, **draw_durations(kind, random))
 
     return propose
 
 
-def _fit(world: World, step: StepSpec) -> StepSpec | None:
+def _fit(world: World, step: TargetStep) -> StepSpec | None:
     """Return the step; None if the volume's repair needs a start and starts are excluded."""
-    healable = KINDS[step.step].volume != "dead" or "start" not in world.without
+    healable = step.kind.volume != "dead" or "start" not in world.without
     return with_time_trigger(step) if healable and world.id_of(step.target) in _healthy_brokers(world) else None
 
 
-def _apply_trouble(world: World, step: StepSpec) -> float:
+def _apply_trouble(world: World, step: TargetStep) -> float:
     number = world.id_of(step.target) or 0
     broker = world.brokers[number]
-    broker.sick = KINDS[step.step].volume
+    broker.sick = step.kind.volume
     if broker.sick != "slow":
         world.replication.ended[number] = False
         broker.joined = broker.returning = False
@@ -61,17 +61,17 @@ def _propose_mend(world: World, random: Random) -> StepSpec | None:
     sick = _sick_brokers(world)
     if not sick:
         return None
-    return StepSpec(step="mend-disk", target=broker_role(random.choice(sick)), trigger=Trigger(after=Duration("3s")))
+    return MendDiskStep(target=Role.of_broker(random.choice(sick)), trigger=after("3s"))
 
 
-def _fit_mend(world: World, step: StepSpec) -> StepSpec | None:
+def _fit_mend(world: World, step: MendDiskStep) -> StepSpec | None:
     """Return the repair after a wait of 3 s: a broker that is about to end must end before its volume is repaired."""
     if world.id_of(step.target) not in _sick_brokers(world):
         return None
-    return msgspec.structs.replace(step, trigger=Trigger(after=Duration("3s")), deadline_s=30.0)
+    return step.replace(trigger=after("3s"), deadline_s=30.0)
 
 
-def _mend(world: World, step: StepSpec) -> float:
+def _mend(world: World, step: MendDiskStep) -> float:
     """Repair a volume: a broker on a dead volume is down then; after a full volume its state is not known."""
     broker = world.brokers[world.id_of(step.target) or 0]
     if broker.sick == "full":

@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from random import Random
 
-import msgspec
-
 from analysis.spec.partition import NO_LEADER
-from ebbtide.scenario.model import BrokerTrigger, HeldTrigger, IsrTrigger, MemberTrigger, StepSpec, Trigger
-from ebbtide.scenario.words import Duration
-from harness.random.kind import StepGenerator, broker_role
+from ebbtide.scenario.roles import Role, RoleOrNone
+from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.scenario.triggers import (
+    AfterTrigger,
+    BrokerTrigger,
+    ElrTrigger,
+    HeldTrigger,
+    IsrTrigger,
+    LeaderTrigger,
+    Trigger,
+    after,
+)
+from ebbtide.scenario.words import PartitionName
+from harness.random.kind import StepGenerator
 from harness.random.replication import final_replicas
 from harness.random.world import Broker, World
 
@@ -23,25 +33,22 @@ _HARD_S = 60.0
 
 def _expected_states(world: World) -> list[Trigger]:
     """Return triggers for the states that probably come about."""
-    found = []
-    for name, partition in sorted(world.partitions.items()):
+    found: list[Trigger] = []
+    for text, partition in sorted(world.partitions.items()):
+        name = PartitionName(text)
         if partition.leader == NO_LEADER:
-            found.append(Trigger(leader_is=MemberTrigger(partition=name, broker="none")))
+            found.append(LeaderTrigger(partition=name, broker=RoleOrNone("none")))
         elif partition.leader != partition.replicas[0]:
-            role = broker_role(partition.leader)
-            found.append(Trigger(leader_is=MemberTrigger(partition=name, broker=role)))
+            found.append(LeaderTrigger(partition=name, broker=RoleOrNone(f"broker({partition.leader})")))
         if len(partition.isr) < len(partition.replicas):
-            found.append(Trigger(isr=IsrTrigger(partition=name, size=len(partition.isr))))
-        found += [
-            Trigger(elr_contains=MemberTrigger(partition=name, broker=broker_role(one)))
-            for one in sorted(partition.elr)
-        ]
+            found.append(IsrTrigger(partition=name, size=len(partition.isr)))
+        found += [ElrTrigger(partition=name, broker=Role.of_broker(one)) for one in sorted(partition.elr)]
     for broker, state in world.brokers.items():
         if not world.is_alive(broker) and state.process != "unsure":
-            found.append(Trigger(broker_is=BrokerTrigger(broker=broker_role(broker), state="fenced")))
+            found.append(BrokerTrigger(broker=Role.of_broker(broker), state="fenced"))
     for at, api in world.rules:
         if at in world.brokers and not api.startswith("some "):
-            found.append(Trigger(held=HeldTrigger(node=broker_role(at), api=api)))
+            found.append(HeldTrigger(node=Role.of_broker(at), api=api))
     return found
 
 
@@ -60,10 +67,11 @@ def _propose(world: World, random: Random) -> StepSpec | None:
     expected = _expected_states(world)
     if expected and random.random() < 0.8:
         return _soft_wait(random.choice(expected))
-    whole = Trigger(isr=IsrTrigger(partitions=tuple(sorted(world.partitions)), at_least=_full_isr_size(world)))
+    names = tuple(map(PartitionName, sorted(world.partitions)))
+    whole = IsrTrigger(partitions=names, at_least=_full_isr_size(world))
     if world.is_calm and random.random() < 0.5:
         return _soft_wait(whole)
-    return StepSpec(step="wait", trigger=Trigger(after=Duration(random.choice(("500ms", "1s", "2s", "3s")))))
+    return WaitStep(trigger=after(random.choice(("500ms", "1s", "2s", "3s"))))
 
 
 def _full_isr_size(world: World) -> int:
@@ -71,50 +79,48 @@ def _full_isr_size(world: World) -> int:
 
 
 def _soft_wait(trigger: Trigger) -> StepSpec:
-    return StepSpec(step="wait", trigger=trigger, deadline_s=_SOFT_S, optional=True)
+    return WaitStep(trigger=trigger, deadline_s=_SOFT_S, optional=True)
 
 
 def _hard_wait(broker: int) -> StepSpec:
-    unfenced = BrokerTrigger(broker=broker_role(broker), state="unfenced")
-    return StepSpec(step="wait", trigger=Trigger(broker_is=unfenced), deadline_s=_HARD_S)
+    return WaitStep(trigger=BrokerTrigger(broker=Role.of_broker(broker), state="unfenced"), deadline_s=_HARD_S)
 
 
-def _fit(world: World, step: StepSpec) -> StepSpec | None:
+def _fit(world: World, step: WaitStep) -> StepSpec | None:
     trigger = step.trigger
-    if trigger is None:
-        return None
-    if trigger.after is not None:
+    if isinstance(trigger, AfterTrigger):
         return step
     if not _has_all_named(world, trigger):
         return None
     broker = _awaited_broker(world, step)
     if broker is not None and step.optional is None and _surely_returns(world, world.brokers[broker]):
         return _hard_wait(broker)
-    return msgspec.structs.replace(step, optional=True, deadline_s=_SOFT_S)
+    return step.replace(optional=True, deadline_s=_SOFT_S)
 
 
 def _has_all_named(world: World, trigger: Trigger) -> bool:
     """Whether every node, partition and wire rule that a trigger names exists."""
-    if trigger.held is not None:
-        return (world.id_of(trigger.held.node), trigger.held.api) in world.rules
-    if trigger.broker_is is not None:
-        return world.id_of(trigger.broker_is.broker) in world.brokers
-    for asked in (trigger.leader_is, trigger.elr_contains, trigger.isr):
-        if asked is None:
-            continue
-        if isinstance(asked, MemberTrigger) and asked.broker != "none" and world.id_of(asked.broker) is None:
+    match trigger:
+        case HeldTrigger(node=role, api=api):
+            return (world.id_of(role), api) in world.rules
+        case BrokerTrigger(broker=role):
+            return world.id_of(role) in world.brokers
+        case LeaderTrigger(broker=broker) if broker.role is not None and world.id_of(broker.role) is None:
             return False
-        return set(asked.asked) <= world.partitions.keys()
+        case ElrTrigger(broker=role) if world.id_of(role) is None:
+            return False
+        case LeaderTrigger() | ElrTrigger() | IsrTrigger():
+            return {str(name) for name in trigger.names} <= world.partitions.keys()
     return False
 
 
-def _awaited_broker(world: World, step: StepSpec) -> int | None:
+def _awaited_broker(world: World, step: WaitStep) -> int | None:
     """Return the broker that a wait expects to be unfenced, or None."""
-    asked = step.trigger.broker_is if step.trigger is not None else None
-    return world.id_of(asked.broker) if asked is not None and asked.state == "unfenced" else None
+    awaited = step.trigger
+    return world.id_of(awaited.broker) if isinstance(awaited, BrokerTrigger) and awaited.state == "unfenced" else None
 
 
-def _apply(world: World, step: StepSpec) -> float:
+def _apply(world: World, step: WaitStep) -> float:
     broker = _awaited_broker(world, step)
     if broker is not None and step.optional is None:
         world.brokers[broker].joined, world.brokers[broker].returning = True, False

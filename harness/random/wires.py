@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from random import Random
 
-import msgspec
-
-from ebbtide.scenario.model import StepSpec, Trigger
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import KINDS, WIRE_KINDS, StepKind
+from ebbtide.scenario.steps.wire import HoldRequestStep, ReleaseStep, RuleStep
+from ebbtide.scenario.triggers import after
 from ebbtide.scenario.words import Duration
-from harness.random.kind import Fit, Propose, StepGenerator, broker_role, draw_broker, draw_delay, with_time_trigger
+from harness.random.kind import Fit, Propose, StepGenerator, draw_broker, draw_delay, step_on, with_time_trigger
 from harness.random.world import CLIENTS, CONTROLLER, World
 
 _RULES_MAX = 2
 _OF_BROKERS = ("Fetch", "Fetch", "AlterPartition", "AlterPartition", "BrokerHeartbeat")
 _OF_CLIENTS = ("Produce", "Produce", "Metadata")
-_STOPS = frozenset({"hold-request"})
 
 
 def _propose(kind: StepKind) -> Propose:
@@ -29,58 +29,52 @@ def _propose(kind: StepKind) -> Propose:
         at_clients = random.random() < 0.15
         broker = draw_broker(world, random, running)
         assert broker is not None, "somebody runs"
-        step = StepSpec(
-            step=kind,
-            target="clients" if at_clients else broker_role(broker),
-            api=random.choice(_OF_CLIENTS if at_clients else _OF_BROKERS),
-            trigger=draw_delay(random),
-            optional=True,
-        )
+        target = Role("clients") if at_clients else Role.of_broker(broker)
+        api, trigger = random.choice(_OF_CLIENTS if at_clients else _OF_BROKERS), draw_delay(random)
+        keys: dict[str, object] = {}
         if kind != "duplicate-request" and random.random() < 0.3:
-            step = msgspec.structs.replace(step, direction="response")
-        if not at_clients and step.api == "Fetch" and random.random() < 0.7:
-            others = ["controllers", *(broker_role(one) for one in world.brokers if one != broker)]
-            step = msgspec.structs.replace(step, to=(random.choice(others),))
+            keys["direction"] = "response"
+        if not at_clients and api == "Fetch" and random.random() < 0.7:
+            others = [Role("controllers"), *(Role.of_broker(one) for one in world.brokers if one != broker)]
+            keys["to"] = (random.choice(others),)
         if kind == "delay-request":
-            step = msgspec.structs.replace(step, delay=Duration(random.choice(("200ms", "1s", "2500ms"))))
+            keys["delay"] = Duration(random.choice(("200ms", "1s", "2500ms")))
         if kind != "hold-request":
-            step = msgspec.structs.replace(step, times=random.randint(1, 5))
-        return step
+            keys["times"] = random.randint(1, 5)
+        return step_on(kind, target, trigger, api=api, optional=True, **keys)
 
     return propose
 
 
-def _fit(world: World, step: StepSpec) -> StepSpec | None:
+def _fit(world: World, step: RuleStep) -> StepSpec | None:
     who = world.id_of(step.target)
     known = all(world.id_of(role) is not None for role in step.to)
     if who is None or not known or len(world.rules) >= _RULES_MAX:
         return None
     if who not in (CLIENTS, CONTROLLER) and world.brokers[who].process != "up":
         return None
-    return msgspec.structs.replace(with_time_trigger(step), optional=True)
+    return with_time_trigger(step).replace(optional=True)
 
 
-def _arm(world: World, step: StepSpec) -> float:
+def _arm(world: World, step: RuleStep) -> float:
     who = world.id_of(step.target)
     # A rule that only delays or drops a few requests cuts no node off, but it can hold up the controller.
-    api = step.api or ""
-    world.rules.append((who if who is not None else CLIENTS, api if step.step in _STOPS else f"some {api}"))
+    api = step.api if isinstance(step, HoldRequestStep) else f"some {step.api}"
+    world.rules.append((who if who is not None else CLIENTS, api))
     return 0.5
 
 
 def _propose_release(world: World, random: Random) -> StepSpec | None:
     if not world.rules:
         return None
-    return StepSpec(
-        step="release", trigger=Trigger(after=Duration(random.choice(("500ms", "1s", "2s", "4s")))), optional=True
-    )
+    return ReleaseStep(trigger=after(random.choice(("500ms", "1s", "2s", "4s"))), optional=True)
 
 
-def _fit_release(world: World, step: StepSpec) -> StepSpec | None:
-    return msgspec.structs.replace(with_time_trigger(step), target=None, optional=True) if world.rules else None
+def _fit_release(world: World, step: ReleaseStep) -> StepSpec | None:
+    return with_time_trigger(step).replace(target=None, optional=True) if world.rules else None
 
 
-def _release(world: World, step: StepSpec) -> float:
+def _release(world: World, _step: ReleaseStep) -> float:
     world.rules.clear()
     return 2.0
 

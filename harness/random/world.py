@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from analysis.spec import Partition
-from ebbtide.scenario.roles import Role, parse_role
+from ebbtide.scenario.roles import Role
 from harness.random.replication import Replication
 
 CONTROLLER = 0
@@ -96,12 +96,11 @@ class World:
             and not held
         )
 
-    def id_of(self, role: str | None) -> int | None:
+    def id_of(self, role: Role | None) -> int | None:
         """Return the id of the node that a role names; None for all brokers and for unknown roles."""
-        parsed = parse_role(role) if role is not None else Role(kind="brokers")
-        match parsed.kind:
+        match role.kind if role is not None else "brokers":
             case "broker":
-                broker = int(str(parsed.argument))
+                broker = role.broker if role is not None else None
                 return broker if broker in self.brokers else None
             case "controller" | "controllers" | "step":
                 return CONTROLLER
@@ -109,7 +108,7 @@ class World:
                 return CLIENTS
         return None
 
-    def ids_of(self, roles: Iterable[str]) -> set[int]:
+    def ids_of(self, roles: Iterable[Role]) -> set[int]:
         """Return the ids of the nodes that roles name."""
         return {one for role in roles if (one := self.id_of(role)) is not None}
 

@@ -70,7 +70,9 @@ def with_recorded_power_loss(original: LoadedRun, wanted: Wanted) -> Wanted:
 def launch_differences(original: LoadedRun, launch: Launch) -> str | None:
     """Describe the settings in which the replays differ from the record; None if none do."""
     manifest, found = original.manifest, []
-    loses_power = not LOSES_POWER.isdisjoint({kind for one in original.scenario.steps for kind in (one.step, one.mode)})
+    loses_power = not LOSES_POWER.isdisjoint(
+        {kind for one in original.scenario.steps for kind in (one.step, getattr(one, "mode", None))}
+    )
     if loses_power and manifest.power_loss_method not in (None, launch.power_loss_method):
         found.append(f"power loss by {launch.power_loss_method}, recorded by {manifest.power_loss_method}")
     runtimes = sorted({choice.name for choice in launch.runtimes.values()} - {manifest.runtime})

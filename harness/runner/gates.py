@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 
 from ebbtide.kraft.image import describe
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.roles import CLIENTS
@@ -253,7 +254,7 @@ class GateWatch:
             yield f"not {gate.acked}"
 
     def _row(self, was: RecordedPartition) -> PartitionState | None:
-        return self._view.partition(was.partition)
+        return self._view.partition(TopicPartition.parse(was.partition))
 
 
 def _unlike(brokers: Sequence[int]) -> str:

@@ -12,9 +12,9 @@ from cluster.runtime.base import PowerLossMethod
 from cluster.runtime.choose import Asked, Choice, check_options, choose_runtime
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.releases.known import parse_version
-from ebbtide.scenario.feature_meaning import check_features
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.table import DISK_TROUBLES
+from ebbtide.scenario.validate_features import validate_features
 from harness.runner.gates import Gate
 from harness.runner.host import require_folder
 from harness.runner.run import RunRequest
@@ -85,7 +85,7 @@ def check(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> None:
     require_folder(wanted.runs)
     for release in releases:
         parse_version(release)
-        check_features(release, scenario.cluster)
+        validate_features(release, scenario.cluster)
     check_options(wanted.runtime, wanted.image, len(releases))
     # Before the host check: a host without volumes lacks only what these steps need.
     _refuse_without_volumes(wanted, scenario)

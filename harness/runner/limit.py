@@ -6,8 +6,10 @@ of it, so a run that reaches the limit waits for something that none of its dead
 
 from __future__ import annotations
 
-from ebbtide.scenario.model import StepSpec
-from ebbtide.scenario.steps.table import ADMIN_KINDS
+from ebbtide.scenario.steps.admin import RequestStep
+from ebbtide.scenario.steps.network import FlapStep
+from ebbtide.scenario.steps.process import RollingStep
+from ebbtide.scenario.steps.step import StepSpec
 from harness.runner.gates import Gate
 from harness.runner.run import RunRequest
 
@@ -32,12 +34,12 @@ def limit_s(request: RunRequest) -> float:
 
 def _step_s(step: StepSpec, brokers: int, gate: Gate | None) -> float:
     waits_s = step.deadline_s + (gate.patience_s if gate is not None else 0.0)
-    if step.step == "rolling":
+    if isinstance(step, RollingStep):
         # Each broker: down, up, ready, then the whole ISR.
         return waits_s + brokers * (_ACT_S + 2 * step.deadline_s)
-    if step.step in ADMIN_KINDS:
+    if isinstance(step, RequestStep):
         # The answer, then its record.
         return waits_s + 2 * step.deadline_s + _ACT_S
-    if step.step == "flap":
-        return waits_s + (step.times or 1) * (2 * (step.period.seconds if step.period is not None else 1.0) + _ACT_S)
+    if isinstance(step, FlapStep):
+        return waits_s + step.times * (2 * step.period.seconds + _ACT_S)
     return waits_s + _ACT_S

@@ -30,7 +30,7 @@ def properties_to_check(scenario: Scenario, nodes: Iterable[NodeInfo]) -> Proper
     first = {node.role: node for node in sorted(nodes, key=lambda node: node.id, reverse=True)}
     given = PropertyCheck(asked=[], unasked=[])
     for node, port in ((first["broker"], BROKER_PORT), (first["controller"], CONTROLLER_PORT)):
-        properties = cluster.given_to(node.role)
+        properties = cluster.properties_of(node.role)
         if not properties:
             continue
         unasked = f"the names in cluster.{node.role}_properties are not checked: "

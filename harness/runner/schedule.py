@@ -12,10 +12,11 @@ import msgspec
 from cluster.runtime.base import LogLoss, Runtime
 from ebbtide.errors import EbbtideError
 from ebbtide.record.steps import StepEntry, write_steps
-from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import ADMIN_KINDS, HEALED_BY, TAKES_DOWN, WIRE_KINDS, StepKind
-from ebbtide.scenario.write import given
+from ebbtide.scenario.triggers import Trigger
+from ebbtide.scenario.write import keys_set
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.admin import Administer
 from faults.base import Effect, Pending
@@ -315,14 +316,14 @@ def _planned_entry(index: int, step: StepSpec) -> StepEntry:
     return StepEntry(
         index=index,
         step=step.step,
-        trigger=given(step.trigger) if step.trigger else {},
+        trigger=keys_set(step.trigger) if step.trigger else {},
         parameters=_parameters(step),
     )
 
 
 def _parameters(step: StepSpec) -> dict[str, object]:
     """Return the step's own keys as in the scenario file; the entry has kind and trigger apart."""
-    return {key: value for key, value in given(step).items() if key not in ("step", "trigger") and value != []}
+    return {key: value for key, value in keys_set(step).items() if key not in ("step", "trigger") and value != []}
 
 
 def _with_losses(proof: dict[str, Any], node: int, lost: dict[str, LogLoss]) -> dict[str, Any]:

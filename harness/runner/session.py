@@ -19,8 +19,9 @@ from ebbtide.record.files import RAW_DIR, log_command, write_atomically
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.model import Scenario, StepSpec
+from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.write import SCENARIO, text_of
 from ebbtide.waiting import WaitExpired, wait_until

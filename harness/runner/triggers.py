@@ -12,11 +12,26 @@ from typing import Protocol
 import msgspec
 
 from ebbtide.kraft.image import describe
-from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionState
-from ebbtide.scenario.model import OfPartitions, Trigger
-from ebbtide.scenario.roles import parse_role
-from ebbtide.scenario.write import given
+from ebbtide.scenario.triggers import (
+    AckedTrigger,
+    AfterTrigger,
+    BrokerTrigger,
+    ConfigTrigger,
+    ElrTrigger,
+    EpochTrigger,
+    HeldTrigger,
+    IsrTrigger,
+    LeaderTrigger,
+    OffsetTrigger,
+    OfPartitions,
+    ReassignedTrigger,
+    RecoveryTrigger,
+    ReplicasTrigger,
+    Trigger,
+)
+from ebbtide.scenario.words import PartitionName
+from ebbtide.scenario.write import keys_set
 from harness.runner.view import ClusterView
 
 
@@ -54,74 +69,67 @@ class Watch:
     def look(self) -> Seen:
         """Ask once."""
         trigger = self._trigger
-        if trigger.acked is not None:
-            acked = self._counters.acked()
-            return Seen(fired=acked >= trigger.acked, what=f"{acked} acked")
-        if trigger.after is not None:
-            passed_s = time.monotonic() - self._since
-            return Seen(fired=passed_s >= trigger.after.seconds, what=f"{passed_s:.1f} s passed")
-        if trigger.config_is is not None:
-            resource = self._view.config_resource(trigger.config_is.resource)
-            value = self._view.image.configs.get((resource, trigger.config_is.config))
-            seen = "is not set" if value is None else f"= {value}"
-            return Seen(fired=value == trigger.config_is.value, what=f"{trigger.config_is.config} of {resource} {seen}")
-        if trigger.broker_is is not None:
-            events = self._view.image.brokers
-            states = {
-                broker: events[broker].event if broker in events else "not registered yet"
-                for broker in self._view.resolve(parse_role(trigger.broker_is.broker))
-            }
-            told = "; ".join(f"broker {broker} {state}" for broker, state in states.items())
-            return Seen(fired=set(states.values()) == {trigger.broker_is.state}, what=told)
-        if trigger.held is not None:
-            held = self._held(self._view.resolve(parse_role(trigger.held.node)), trigger.held.api)
-            return Seen(fired=held >= trigger.held.at_least, what=f"{held} {trigger.held.api} held")
-        looks = [self._look_at_partition(trigger, partition) for partition in _on(trigger).asked]
-        return Seen(fired=all(look.fired for look in looks), what="; ".join(look.what for look in looks))
+        match trigger:
+            case AckedTrigger(records=records):
+                acked = self._counters.acked()
+                return Seen(fired=acked >= records, what=f"{acked} acked")
+            case AfterTrigger():
+                passed_s = time.monotonic() - self._since
+                return Seen(fired=passed_s >= trigger.seconds, what=f"{passed_s:.1f} s passed")
+            case ConfigTrigger(config=config):
+                resource = self._view.config_resource(trigger.resource)
+                value = self._view.image.configs.get((resource, config))
+                seen = "is not set" if value is None else f"= {value}"
+                return Seen(fired=value == trigger.value, what=f"{config} of {resource} {seen}")
+            case BrokerTrigger(broker=role, state=state):
+                events = self._view.image.brokers
+                states = {
+                    broker: events[broker].event if broker in events else "not registered yet"
+                    for broker in self._view.resolve(role)
+                }
+                told = "; ".join(f"broker {broker} {event}" for broker, event in states.items())
+                return Seen(fired=set(states.values()) == {state}, what=told)
+            case HeldTrigger(node=role, api=api, at_least=at_least):
+                held = self._held(self._view.resolve(role), api)
+                return Seen(fired=held >= at_least, what=f"{held} {api} held")
+            case OfPartitions():
+                looks = [self._look_at_partition(trigger, partition) for partition in trigger.names]
+                return Seen(fired=all(look.fired for look in looks), what="; ".join(look.what for look in looks))
+        raise AssertionError(f"nobody looks for {trigger.key}")
 
-    def _look_at_partition(self, trigger: Trigger, partition: str) -> Seen:
-        if trigger.hw_at_least is not None:
-            high_watermark = self._counters.high_watermark(*TopicPartition.parse(partition))
-            fired = high_watermark is not None and high_watermark >= trigger.hw_at_least.offset
+    def _look_at_partition(self, trigger: OfPartitions, partition: PartitionName) -> Seen:
+        if isinstance(trigger, OffsetTrigger):
+            high_watermark = self._counters.high_watermark(*partition.at)
+            fired = high_watermark is not None and high_watermark >= trigger.offset
             return Seen(fired=fired, what=f"HW {high_watermark} of {partition}")
-        state = self._view.partition(partition)
+        state = self._view.partition(partition.at)
         if state is None:
             return Seen(fired=False, what=f"{partition} does not exist yet")
         return Seen(fired=self._holds(trigger, state), what=describe(state))
 
-    def _holds(self, trigger: Trigger, state: PartitionState) -> bool:
-        if trigger.isr is not None:
-            size = len(state.isr)
-            return size == trigger.isr.size if trigger.isr.size is not None else size >= (trigger.isr.at_least or 0)
-        if trigger.epoch_above is not None:
-            return state.leader_epoch > trigger.epoch_above.epoch
-        if trigger.elr_contains is not None:
-            return set(self._view.resolve(parse_role(trigger.elr_contains.broker))) <= set(state.elr)
-        if trigger.replicas is not None:
-            return set(self._view.resolve_all(trigger.replicas.are)) == set(state.replicas)
-        if trigger.reassigned is not None:
-            return not state.adding and not state.removing
-        if trigger.recovery_state is not None:
-            return bool(state.leader_recovery_state) == (trigger.recovery_state.state == "recovering")
-        assert trigger.leader_is is not None, "validation lets no trigger through that asks nothing"
-        if trigger.leader_is.broker == "none":
-            return state.leader < 0
-        return state.leader in self._view.resolve(parse_role(trigger.leader_is.broker))
-
-
-def _on(trigger: Trigger) -> OfPartitions:
-    asked = [
-        part
-        for field in msgspec.structs.fields(trigger)
-        if isinstance(part := getattr(trigger, field.name), OfPartitions)
-    ]
-    assert len(asked) == 1, "validation lets no trigger through that asks nothing, or two things"
-    return asked[0]
+    def _holds(self, trigger: OfPartitions, state: PartitionState) -> bool:
+        match trigger:
+            case IsrTrigger(size=size, at_least=at_least):
+                return len(state.isr) == size if size is not None else len(state.isr) >= (at_least or 0)
+            case EpochTrigger(epoch=epoch):
+                return state.leader_epoch > epoch
+            case ElrTrigger(broker=role):
+                return set(self._view.resolve(role)) <= set(state.elr)
+            case ReplicasTrigger(are=roles):
+                return set(self._view.resolve_all(roles)) == set(state.replicas)
+            case ReassignedTrigger():
+                return not state.adding and not state.removing
+            case RecoveryTrigger(state=awaited):
+                return bool(state.leader_recovery_state) == (awaited == "recovering")
+            case LeaderTrigger(broker=broker):
+                leads = broker.role is not None and state.leader in self._view.resolve(broker.role)
+                return state.leader < 0 if broker.role is None else leads
+        raise AssertionError(f"nobody looks for {trigger.key}")
 
 
 def text_of(trigger: Trigger) -> str:
     """The trigger as a person reads it: `acked 1000`, `isr of t-0: size 1`."""
-    ((key, value),) = given(trigger).items()
+    ((key, value),) = keys_set(trigger).items()
     if not isinstance(value, dict):
         return f"{key} {value}"
     of = [value["partition"]] if "partition" in value else value.get("partitions", [])

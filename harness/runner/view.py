@@ -13,7 +13,7 @@ from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.kraft.quorum import QuorumLogs
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionState
-from ebbtide.scenario.roles import CLIENTS, Role, parse_role
+from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
 
 
 class RoleUnresolved(HarnessError):
@@ -52,9 +52,9 @@ class ClusterView:
                 self._last_leader[partition] = row.leader
         return changed
 
-    def partition(self, name: str) -> PartitionState | None:
-        """The newest state of `topic-partition`; None before it exists."""
-        return self.image.partitions.get(TopicPartition.parse(name))
+    def partition(self, at: TopicPartition) -> PartitionState | None:
+        """The newest state of a partition; None before it exists."""
+        return self.image.partitions.get(at)
 
     def remember(self, step_name: str, nodes: tuple[int, ...]) -> None:
         """Keep whom a named step acted on, for `step(NAME)`."""
@@ -64,31 +64,28 @@ class ClusterView:
         """The node ids a role stands for now; raises `RoleUnresolved` when it is nobody."""
         nodes = self._nodes(role)
         if not nodes:
-            state = self.partition(role.argument) if role.argument and role.kind not in ("broker", "step") else None
+            state = self.partition(role.partition.at) if role.partition is not None else None
             seen = "no such partition yet" if state is None else describe(state)
             raise RoleUnresolved(f"the role {role} stands for nobody", got=seen)
         return tuple(sorted(nodes))
 
-    def resolve_all(self, roles: Iterable[str]) -> tuple[int, ...]:
+    def resolve_all(self, roles: Iterable[Role]) -> tuple[int, ...]:
         """The node ids of several roles in their order, each once; raises `RoleUnresolved` when one is nobody."""
-        return tuple(dict.fromkeys(node for role in roles for node in self.resolve(parse_role(role))))
+        return tuple(dict.fromkeys(node for role in roles for node in self.resolve(role)))
 
-    def resolve_one(self, role: str) -> int:
+    def resolve_one(self, role: Role) -> int:
         """The node id of a role; raises `RoleUnresolved` when it stands for nobody or for several."""
-        nodes = self.resolve(parse_role(role))
+        nodes = self.resolve(role)
         if len(nodes) != 1:
             raise RoleUnresolved(f"the role {role} stands for several nodes", got=", ".join(map(str, nodes)))
         return nodes[0]
 
-    def config_resource(self, text: str) -> str:
+    def config_resource(self, resource: ConfigResource) -> str:
         """A scenario's `topic:NAME`, `broker:ROLE` or `cluster` as the metadata log has it, roles resolved.
 
         Raises `RoleUnresolved` when the role stands for nobody or for several.
         """
-        kind, _, role = text.partition(":")
-        if kind != "broker":
-            return text
-        return f"broker:{self.resolve_one(role)}"
+        return str(resource) if resource.role is None else f"broker:{self.resolve_one(resource.role)}"
 
     def _nodes(self, role: Role) -> tuple[int, ...]:
         match role.kind:
@@ -105,8 +102,8 @@ class ClusterView:
                 return (int(str(role.argument)),)
             case "step":
                 return self._targets.get(str(role.argument), ())
-        state = self.partition(str(role.argument))
-        if state is None:
+        state = self.partition(role.partition.at) if role.partition is not None else None
+        if role.partition is None or state is None:
             return ()
         match role.kind:
             case "leader":
@@ -120,6 +117,6 @@ class ClusterView:
             case "replicas":
                 return tuple(state.replicas)
             case "last-known-leader":
-                last = self._last_leader.get(TopicPartition.parse(str(role.argument)))
+                last = self._last_leader.get(role.partition.at)
                 return () if last is None else (last,)
         raise ValueError(f"no rule for role {role}")

@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import NamedTuple
 
 from ebbtide.errors import HarnessError
-from ebbtide.scenario.meaning import meaning
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.references import nothing_wrong
+from ebbtide.scenario.parts import Parts
+from ebbtide.scenario.validate import validate
 from harness.shrink.journal import Decision, Journal
 
 Wanted = tuple[int, str, Scenario]
@@ -156,7 +156,7 @@ class CandidateAnswers:
 
     def _answer_without_run(self, candidate: Candidate, key: str) -> bool | None:
         """Return the answer if it is known already; None if it takes a run."""
-        if next(iter(meaning(candidate.scenario, nothing_wrong)), None) is not None:
+        if next(iter(validate(Parts.of(candidate.scenario))), None) is not None:
             return False
         if (why := self._refute(candidate.scenario)) is not None:
             self._note(f"no   {candidate.what}: {why}")

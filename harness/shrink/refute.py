@@ -16,8 +16,10 @@ from analysis.spec.model.bounds import MAX_BUDGET, Bounds
 from analysis.spec.variants import protocol_for
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import ELR_VERSION
-from ebbtide.scenario.model import Scenario, StepSpec
-from ebbtide.scenario.roles import parse_role
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.process import RollingStep
+from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import KINDS
 
 MAX_SEARCH_S = 4.0
@@ -77,16 +79,13 @@ def bounds_of(scenario: Scenario) -> Bounds | None:
 
 
 def _costs(step: StepSpec) -> tuple[str, ...] | None:
-    kind = (step.mode or "restart") if step.step == "rolling" else step.step
+    kind = step.mode if isinstance(step, RollingStep) else step.step
     return KINDS[kind].spends
 
 
 def _targets(step: StepSpec, scenario: Scenario) -> int:
     """Return how many brokers the step can hit at most."""
-    try:
-        role = parse_role(step.target or "brokers")
-    except UsageError:
-        return scenario.cluster.brokers
+    role = target_of(step) or Role("brokers")
     if role.kind == "step":
         earlier = [one for one in scenario.steps if one.name == role.argument]
         return _targets(earlier[0], scenario) if earlier and earlier[0] is not step else scenario.cluster.brokers

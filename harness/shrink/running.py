@@ -20,8 +20,11 @@ from ebbtide.record.steps import read_steps
 from ebbtide.record.sums import update_sums
 from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import Verdict
-from ebbtide.scenario.model import Scenario, StepSpec
-from ebbtide.scenario.steps.table import ADMIN_KINDS
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.steps.admin import RequestStep
+from ebbtide.scenario.steps.process import RollingStep
+from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger
 from ebbtide.scenario.write import SCENARIO, text_of
 from harness.replay.finding import finding
 from harness.runner.display import Display
@@ -165,19 +168,19 @@ def with_short_deadlines(scenario: Scenario) -> Scenario:
     rate = None if None in rates else sum(one or 0.0 for one in rates)
 
     def deadline_s(step: StepSpec) -> float:
-        if step.step == "rolling" or step.step in ADMIN_KINDS:
+        if isinstance(step, RollingStep | RequestStep):
             # The deadline of these steps bounds more than the wait for the trigger.
             return step.deadline_s
         trigger, most_s = step.trigger, state_s + _STATE_SLACK_S
-        if trigger is not None and trigger.after is not None:
-            most_s = max(most_s, trigger.after.seconds + _SLACK_S)
-        if trigger is not None and trigger.acked is not None and rate:
-            most_s = max(most_s, trigger.acked / rate + _SLACK_S)
+        if isinstance(trigger, AfterTrigger):
+            most_s = max(most_s, trigger.seconds + _SLACK_S)
+        if isinstance(trigger, AckedTrigger) and rate:
+            most_s = max(most_s, trigger.records / rate + _SLACK_S)
         return min(step.deadline_s, most_s)
 
     return msgspec.structs.replace(
         scenario,
-        steps=tuple(msgspec.structs.replace(step, deadline_s=deadline_s(step)) for step in scenario.steps),
+        steps=tuple(step.replace(deadline_s=deadline_s(step)) for step in scenario.steps),
         settle_s=min(scenario.settle_s, state_s + _SETTLE_SLACK_S),
     )
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from ebbtide.errors import EbbtideError, ExitCode
-from ebbtide.scenario.meaning import meaning
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.references import nothing_wrong
+from ebbtide.scenario.parts import Parts
+from ebbtide.scenario.validate import validate
 from harness.shrink.answers import Candidate, CandidateAnswers, Decide, OutOfBudget, Refute
 from harness.shrink.ddmin import Items, Subset, ddmin
 from harness.shrink.journal import Journal
@@ -260,6 +260,6 @@ def _apply_valid(scenario: Scenario, wanted: Sequence[Reduction]) -> Scenario:
     for one in wanted:
         smaller = one.apply(scenario)
         # Leave out a reduction that is invalid together with those before it.
-        if smaller is not None and next(iter(meaning(smaller, nothing_wrong)), None) is None:
+        if smaller is not None and next(iter(validate(Parts.of(smaller))), None) is None:
             scenario = smaller
     return scenario

@@ -12,8 +12,11 @@ import msgspec
 
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.model import BrokerTrigger, IsrTrigger, MemberTrigger, Scenario, Trigger
-from ebbtide.scenario.words import Duration
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.plain import from_plain
+from ebbtide.scenario.roles import RoleOrNone
+from ebbtide.scenario.triggers import AfterTrigger, BrokerTrigger, IsrTrigger, LeaderTrigger, Trigger
+from ebbtide.scenario.words import Duration, PartitionName
 from harness.replay.recorded import LoadedRun
 
 _AWAITABLE = ("fenced", "unfenced", "unregistered")
@@ -63,15 +66,15 @@ def with_state_triggers(
     entries = {entry.index: entry for entry in recorded.steps}
     for at in range(1, len(steps)):
         trigger, since, until = steps[at].trigger, was[at - 1].fired_ns, was[at].fired_ns
-        if trigger is None or trigger.after is None or since is None or until is None:
+        if not isinstance(trigger, AfterTrigger) or since is None or until is None:
             continue
         state = _awaited_state(recorded, blamed, since, until)
         if state is None:
             continue
         before = [entries[index] for index in range(at) if index in entries]
         needs = frozenset(entry.index for broker in state.of for entry in _last_step_on(broker, before))
-        was[at] = msgspec.structs.replace(was[at], after=trigger.after, needs=needs)
-        steps[at] = msgspec.structs.replace(steps[at], trigger=state.trigger)
+        was[at] = msgspec.structs.replace(was[at], after=trigger.time, needs=needs)
+        steps[at] = steps[at].replace(trigger=state.trigger)
     found = msgspec.structs.replace(scenario, steps=tuple(steps))
     return None if found == scenario else (found, tuple(was))
 
@@ -87,21 +90,21 @@ def _awaited_state(recorded: LoadedRun, blamed: str | None, since_ns: int, until
     changes = [one for one in pairs if (one[1].leader, set(one[1].isr)) != (one[2].leader, set(one[2].isr))]
     for name, before, after in changes:
         if after.leader < 0 <= before.leader:
-            none = MemberTrigger(partition=name, broker="none")
-            return _AwaitedState(trigger=Trigger(leader_is=none), of=_affected_brokers(before, after))
+            none = LeaderTrigger(partition=PartitionName(name), broker=RoleOrNone("none"))
+            return _AwaitedState(trigger=none, of=_affected_brokers(before, after))
     for name, before, after in changes:
         if len(before.isr) != len(after.isr):
-            size = IsrTrigger(partition=name, size=len(after.isr))
-            return _AwaitedState(trigger=Trigger(isr=size), of=_affected_brokers(before, after))
+            size = IsrTrigger(partition=PartitionName(name), size=len(after.isr))
+            return _AwaitedState(trigger=size, of=_affected_brokers(before, after))
     stood, stands = _newest_events(recorded, since_ns), _newest_events(recorded, until_ns)
     for broker, event in sorted(stands.items()):
         if event in _AWAITABLE and stood.get(broker) != event:
-            awaited = msgspec.convert({"broker": f"broker({broker})", "state": event}, BrokerTrigger)
-            return _AwaitedState(trigger=Trigger(broker_is=awaited), of=frozenset({broker}))
+            awaited = from_plain({"broker": f"broker({broker})", "state": event}, BrokerTrigger)
+            return _AwaitedState(trigger=awaited, of=frozenset({broker}))
     for name, before, after in changes:
         if after.leader != before.leader:
-            leads = MemberTrigger(partition=name, broker=f"broker({after.leader})")
-            return _AwaitedState(trigger=Trigger(leader_is=leads), of=_affected_brokers(before, after))
+            leads = LeaderTrigger(partition=PartitionName(name), broker=RoleOrNone(f"broker({after.leader})"))
+            return _AwaitedState(trigger=leads, of=_affected_brokers(before, after))
     return None
 
 

@@ -10,11 +10,12 @@ import msgspec
 
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Loss, Regression, Verdict
-from ebbtide.scenario.meaning import meaning
-from ebbtide.scenario.model import Scenario, StepSpec, Trigger
-from ebbtide.scenario.references import nothing_wrong
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.parts import Parts
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import OPTIONAL_KINDS
-from ebbtide.scenario.words import Duration
+from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger, OffsetTrigger, Trigger, after
+from ebbtide.scenario.validate import validate
 from harness.replay.recorded import LoadedRun
 from harness.shrink.states import RecordedStep
 
@@ -38,29 +39,27 @@ def with_steps(
     left = {was[at].index for at in kept} if was else set()
     for place, at in enumerate(kept[: len(was)] if was else ()):
         if not was[at].needs <= left:
-            after = was[at].after
-            steps[place] = _after(steps[place], 0.0 if after is None else after.seconds)
+            time = was[at].after
+            steps[place] = _after(steps[place], 0.0 if time is None else time.seconds)
         gap_s = was[at].since_s(was[kept[place - 1]]) if place else None
         trigger = steps[place].trigger
-        if patient and gap_s is not None and trigger is not None and trigger.after is not None:
-            steps[place] = _after(steps[place], max(gap_s, trigger.after.seconds))
+        if patient and gap_s is not None and isinstance(trigger, AfterTrigger):
+            steps[place] = _after(steps[place], max(gap_s, trigger.seconds))
     if steps and kept[0] != 0 and not _waits_for_records(steps[0].trigger):
-        steps[0] = msgspec.structs.replace(steps[0], trigger=Trigger(acked=acked))
+        steps[0] = steps[0].replace(trigger=AckedTrigger(records=acked))
     return msgspec.structs.replace(scenario, steps=tuple(steps))
 
 
 def _after(step: StepSpec, seconds: float) -> StepSpec:
     deadline_s = max(step.deadline_s, math.ceil(seconds) + _DEADLINE_SLACK_S)
-    return msgspec.structs.replace(
-        step, trigger=Trigger(after=Duration(f"{round(seconds * 1000)}ms")), deadline_s=deadline_s
-    )
+    return step.replace(trigger=after(f"{round(seconds * 1000)}ms"), deadline_s=deadline_s)
 
 
 def without_invalid_steps(scenario: Scenario, kept: Sequence[int], acked: int) -> tuple[int, ...]:
     """Return `kept` without invalid steps, such as a heal with nothing cut, or a role of a left-out step."""
     kept = tuple(kept)
     while True:
-        problems = list(meaning(with_steps(scenario, kept, acked), nothing_wrong))
+        problems = list(validate(Parts.of(with_steps(scenario, kept, acked))))
         found = {int(match[1]) for problem in problems if (match := _STEP.match(str(problem.where)))}
         if not found:
             return kept
@@ -104,7 +103,7 @@ def _took_effect(entry: StepEntry) -> bool:
 
 def _waits_for_records(trigger: Trigger | None) -> bool:
     """Whether the trigger waits for records by itself."""
-    return trigger is not None and (trigger.acked is not None or trigger.hw_at_least is not None)
+    return isinstance(trigger, AckedTrigger | OffsetTrigger)
 
 
 def _last_blamed_ns(recorded: LoadedRun) -> int | None:

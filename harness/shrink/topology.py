@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ebbtide.scenario.model import Acks, ClusterSpec, ProducerSpec, Scenario, StepSpec, TopicSpec
+from ebbtide.scenario.model import Acks, ClusterSpec, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.plain import from_plain, to_plain
-from ebbtide.scenario.write import given
+from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.triggers import AckedTrigger, OffsetTrigger
+from ebbtide.scenario.write import keys_set
 
 _BROKER = re.compile(r"\bbroker\((\d+)\)")
 _RECORDS = (20, 100, 500)
@@ -133,7 +135,7 @@ def without_spare_brokers(scenario: Scenario) -> Scenario | None:
     """Remove brokers that hold no replica and that no step names; renumber the others from 1."""
     if any(not topic.assignment for topic in scenario.topics.values()):
         return None
-    named = {int(id) for step in scenario.steps for id in _BROKER.findall(str(given(step)))}
+    named = {int(id) for step in scenario.steps for id in _BROKER.findall(str(keys_set(step)))}
     held = {broker for topic in scenario.topics.values() for replicas in topic.assignment for broker in replicas}
     kept = sorted(named | held)
     if len(kept) == scenario.cluster.brokers:
@@ -191,7 +193,7 @@ def without_wait(at: int) -> Callable[[Scenario], Scenario | None]:
         if wait.step != "wait" or not after:
             return None
         deadline_s = max(wait.deadline_s, after[0].deadline_s)
-        joined = msgspec.structs.replace(after[0], trigger=wait.trigger, deadline_s=deadline_s)
+        joined = after[0].replace(trigger=wait.trigger, deadline_s=deadline_s)
         return msgspec.structs.replace(scenario, steps=(*scenario.steps[:at], joined, *after[1:]))
 
     return apply
@@ -250,19 +252,16 @@ def _renumber(topic: TopicSpec, numbers: Mapping[int, int]) -> TopicSpec:
 
 
 def _scale_thresholds(step: StepSpec, scale: Callable[[int], int]) -> StepSpec:
-    trigger = step.trigger
-    if trigger is None:
-        return step
-    if trigger.acked is not None:
-        trigger = msgspec.structs.replace(trigger, acked=scale(trigger.acked))
-    if trigger.hw_at_least is not None:
-        low = msgspec.structs.replace(trigger.hw_at_least, offset=scale(trigger.hw_at_least.offset))
-        trigger = msgspec.structs.replace(trigger, hw_at_least=low)
-    return msgspec.structs.replace(step, trigger=trigger)
+    match step.trigger:
+        case AckedTrigger(records=records):
+            return step.replace(trigger=AckedTrigger(records=scale(records)))
+        case OffsetTrigger(offset=offset):
+            return step.replace(trigger=step.trigger.replace(offset=scale(offset)))
+    return step
 
 
 def _names_any(step: StepSpec, partitions: set[str]) -> bool:
-    text = str(given(step))
+    text = str(keys_set(step))
     return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) for name in partitions)
 
 

@@ -11,7 +11,8 @@ from cluster.runtime.base import NodeInfo
 from ebbtide.daemon.control import status_of
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.model import ClusterSpec, Scenario, StepSpec
+from ebbtide.scenario.model import ClusterSpec, Scenario
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import WIRE_KINDS, StepKind
 from ebbtide.waiting import wait_until
 from harness.daemon.plain_scenario import plain_scenario

@@ -25,8 +25,8 @@ from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Loss, RecordedElection, Verdict, write_verdict
-from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.parse import parse
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.waiting import WaitExpired
 
 LOST = Loss(

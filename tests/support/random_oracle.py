@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ebbtide.scenario.model import Scenario, StepSpec
-from ebbtide.scenario.roles import parse_role
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import DISK_TROUBLES, HEALED_BY, NETWORK_FAULTS, TAKES_DOWN
+from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger, BrokerTrigger
 
 NEEDS_A_RUNNING_NODE = TAKES_DOWN | {"pause", "restart"} | DISK_TROUBLES | {"slow-disk"}
 SOUND, DOWN, PAUSED, SICK, UNSURE = "sound", "down", "paused", "sick", "unsure"
@@ -26,7 +28,7 @@ class Oracle:
         self.returns: set[str] = set()
         for index, step in enumerate(scenario.steps):
             for problem in (*self._trigger(index, step), *self._step(step)):
-                self.wrong.append(f"step {index} ({step.step} {step.target}): {problem}")
+                self.wrong.append(f"step {index} ({step.step} {target_of(step)}): {problem}")
 
     def left_broken(self) -> list[str]:
         """What no step has healed; whether a node whose disk was full still runs, no schedule can tell."""
@@ -40,23 +42,23 @@ class Oracle:
 
     def _trigger(self, index: int, step: StepSpec) -> list[str]:
         trigger = step.trigger
-        if step.optional or trigger is None or trigger.after is not None:
+        if step.optional or trigger is None or isinstance(trigger, AfterTrigger):
             return []
-        if trigger.acked is not None:
+        if isinstance(trigger, AckedTrigger):
             return [] if index == 0 else ["acked may stand still"]
-        asked = trigger.broker_is
-        if asked is None:
+        if not isinstance(trigger, BrokerTrigger):
             return ["waits hard for a state"]
-        if asked.state == "fenced" and asked.broker in self.fenced and self._calm:
+        broker, state = str(trigger.broker), trigger.state
+        if state == "fenced" and broker in self.fenced and self._calm:
             return []
-        if asked.state == "unfenced" and asked.broker in self.returns and self._calm:
-            self.in_.add(asked.broker)
-            self.returns.discard(asked.broker)
+        if state == "unfenced" and broker in self.returns and self._calm:
+            self.in_.add(broker)
+            self.returns.discard(broker)
             return []
-        return [f"waits hard for {asked.broker} to be {asked.state}, which may never be"]
+        return [f"waits hard for {broker} to be {state}, which may never be"]
 
     def _step(self, step: StepSpec) -> list[str]:
-        kind = step.step
+        kind, target = step.step, target_of(step)
         if kind in NETWORK_FAULTS:
             self.links.add(kind)
         elif kind == "heal":
@@ -74,16 +76,16 @@ class Oracle:
         elif kind == "rolling":
             whole = self.in_ == set(self.node) and self._calm
             return [] if whole else ["not everything is whole"]
-        elif step.target is not None and kind != "unregister":
-            return self._node(step, step.target)
+        elif target is not None and kind != "unregister":
+            return self._node(step, str(target))
         elif kind == "unregister":
-            self.fenced.discard(step.target or "")
-            return [] if self.node[step.target or ""] == DOWN else ["it may run"]
+            self.fenced.discard(str(target))
+            return [] if self.node[str(target)] == DOWN else ["it may run"]
         return []
 
     def _node(self, step: StepSpec, target: str) -> list[str]:
         kind = step.step
-        if parse_role(target).kind in ("controller", "step"):
+        if Role(target).kind in ("controller", "step"):
             return self._controller(step)
         state = self.node[target]
         if kind in NEEDS_A_RUNNING_NODE:
@@ -101,7 +103,7 @@ class Oracle:
         self.node[target] = after_mend if kind == "mend-disk" else SOUND
         if kind == "start":
             self.fenced.discard(target)
-            if step.trigger is not None and step.trigger.broker_is is not None:
+            if isinstance(step.trigger, BrokerTrigger):
                 self.returns.add(target)
         return found
 

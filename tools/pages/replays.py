@@ -29,8 +29,8 @@ from ebbtide.record.files import write_atomically
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
 from ebbtide.scenario.catalogue import names
+from ebbtide.scenario.parts import MAX_BROKERS
 from ebbtide.scenario.recorded import spelled
-from ebbtide.scenario.references import MAX_BROKERS
 from harness.cli.judging import JudgeTogether, judging_together
 from harness.replay.compare import Repetition
 from harness.replay.finding import finding

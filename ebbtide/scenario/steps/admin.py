@@ -2,59 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
-from ebbtide.scenario.steps.kind import TARGET, Kind
+from ebbtide.scenario.roles import ConfigResource, Role
+from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.step import BaseStep
+from ebbtide.scenario.words import PartitionName
 
-AdminKind = Literal["reassign", "elect", "set-config", "set-feature", "delete-topic", "unregister"]
+_admin = partial(Kind, family="admin")
 
-_EXPECT = ("expect_error",)
-_admin = partial(Kind, family="admin", takes=_EXPECT)
 
-ADMIN: Mapping[AdminKind, Kind] = {
-    "reassign": _admin(
+class RequestStep(BaseStep, frozen=True, kw_only=True):
+    """A request to Kafka; `expect_error`: the refusal that is wanted."""
+
+    expect_error: str | None = None
+
+
+class ReassignStep(RequestStep, frozen=True, kw_only=True, tag="reassign"):
+    """Asks for other replicas of a partition, or for the end of such a request."""
+
+    kind = _admin(
         does="asks for other replicas (AlterPartitionReassignments)",
         proof="a newer partition record with these replicas (less those being removed); "
         "a cancelled one: with nothing to add or remove",
-        needs=("partition",),
-        takes=("replicas", "cancel", *_EXPECT),
         either=("replicas", "cancel"),
         weight=0.8,
-    ),
-    "elect": _admin(
+    )
+    partition: PartitionName
+    replicas: tuple[Role, ...] = ()
+    cancel: bool | None = None
+
+
+class ElectStep(RequestStep, frozen=True, kw_only=True, tag="elect"):
+    """Asks for an election."""
+
+    kind = _admin(
         does="asks for an election (ElectLeaders)",
         proof="Kafka's yes, and a newer partition record with a new leader epoch; "
         "preferred: with the first replica as leader",
-        needs=("partition", "type"),
         weight=0.6,
-    ),
-    "set-config": _admin(
+    )
+    partition: PartitionName
+    type: Literal["preferred", "unclean"]
+
+
+class SetConfigStep(RequestStep, frozen=True, kw_only=True, tag="set-config"):
+    """Changes a config, or takes it back to its default."""
+
+    kind = _admin(
         does="changes a config (IncrementalAlterConfigs)",
         proof="a newer config record with the value, or its deletion",
-        needs=("resource", "config"),
-        takes=("value", "delete", *_EXPECT),
         either=("value", "delete"),
         weight=0.8,
-    ),
-    "set-feature": _admin(
+    )
+    resource: ConfigResource
+    config: str
+    value: str | None = None
+    delete: bool | None = None
+
+
+class SetFeatureStep(RequestStep, frozen=True, kw_only=True, tag="set-feature"):
+    """Finalises a feature level."""
+
+    kind = _admin(
         does="finalises a feature level (UpdateFeatures)",
         proof="a newer feature level record",
-        needs=("feature", "level"),
         weight=0.3,
-    ),
-    "delete-topic": _admin(
+    )
+    feature: str
+    level: int
+
+
+class DeleteTopicStep(RequestStep, frozen=True, kw_only=True, tag="delete-topic"):
+    """Deletes a topic."""
+
+    kind = _admin(
         does="deletes a topic (DeleteTopics)",
         proof="the topic's partitions are gone from the metadata log",
-        needs=("topic",),
         weight=0.1,
-    ),
-    "unregister": _admin(
+    )
+    topic: str
+
+
+class UnregisterStep(RequestStep, frozen=True, kw_only=True, tag="unregister"):
+    """Ends a broker's registration."""
+
+    kind = _admin(
         does="ends a broker's registration (UnregisterBroker)",
         proof="a newer record that ends the registration",
-        needs=TARGET,
         only_brokers="only a broker can be unregistered",
         weight=0.3,
-    ),
-}
+    )
+    target: Role
+
+
+AdminStep = ReassignStep | ElectStep | SetConfigStep | SetFeatureStep | DeleteTopicStep | UnregisterStep

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Literal
 
-from ebbtide.scenario.steps.kind import TARGET, Kind
+from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.step import TargetStep
+from ebbtide.scenario.words import Duration
 
-DiskKind = Literal[
-    "power-loss", "torn-write", "wipe-disk", "fill-disk", "read-only", "fail-disk", "slow-disk", "mend-disk"
-]
-
-_disk = partial(Kind, family="disk", needs=TARGET)
+_disk = partial(Kind, family="disk")
 _trouble = partial(_disk, healed_by="mend-disk", host=("loop mounts",))
 
-DISK: Mapping[DiskKind, Kind] = {
-    "power-loss": _disk(
+
+class PowerLossStep(TargetStep, frozen=True, kw_only=True, tag="power-loss"):
+    """Ends a process and takes from its volume what was not fsynced."""
+
+    kind = _disk(
         does="SIGKILL, then everything that was not fsynced is gone",
         proof="the pid is gone, the volume refused a write, and a file that was there, not fsynced, did not come back",
         healed_by="start",
@@ -25,16 +24,26 @@ DISK: Mapping[DiskKind, Kind] = {
         spends=("power_losses",),
         weight=3.0,
         at_controllers=True,
-    ),
-    "torn-write": _disk(
+    )
+
+
+class TornWriteStep(TargetStep, frozen=True, kw_only=True, tag="torn-write"):
+    """A power loss in the middle of a write."""
+
+    kind = _disk(
         does="a power loss in the middle of a write: half of the first lost page of each log is there, then zeros",
         proof="that of a power loss, and a reader finds the damage at the end of each torn log",
         healed_by="start",
         loses="unflushed",
         counted=("writes-torn", "nodes that lost power in the middle of a write"),
         spends=("power_losses",),
-    ),
-    "wipe-disk": _disk(
+    )
+
+
+class WipeDiskStep(TargetStep, frozen=True, kw_only=True, tag="wipe-disk"):
+    """Replaces a node's disk by an empty one."""
+
+    kind = _disk(
         does="SIGKILL, then a new file system, formatted by Kafka's own tool for the same cluster: a replaced disk",
         proof="the pid is gone, no partition's folder is on the disk, its cluster id is the old one",
         healed_by="start",
@@ -43,16 +52,26 @@ DISK: Mapping[DiskKind, Kind] = {
         counted=("disks-replaced", "disks replaced by empty ones"),
         spends=("kills", "disks"),
         weight=0.7,
-    ),
-    "fill-disk": _trouble(
+    )
+
+
+class FillDiskStep(TargetStep, frozen=True, kw_only=True, tag="fill-disk"):
+    """Leaves no byte on a volume."""
+
+    kind = _trouble(
         does="takes the last byte of the node's volume",
         proof="a write is refused with ENOSPC",
         volume="full",
         changes_directory=True,
         counted=("disks-full", "disks filled"),
         weight=0.4,
-    ),
-    "read-only": _trouble(
+    )
+
+
+class ReadOnlyStep(TargetStep, frozen=True, kw_only=True, tag="read-only"):
+    """Lets a volume take no more writes."""
+
+    kind = _trouble(
         does="ends the file system's journal, as the kernel does after an I/O error",
         proof="a write is refused with EROFS",
         volume="dead",
@@ -60,8 +79,13 @@ DISK: Mapping[DiskKind, Kind] = {
         changes_directory=True,
         counted=("disks-read-only", "disks made read-only"),
         weight=0.4,
-    ),
-    "fail-disk": _trouble(
+    )
+
+
+class FailDiskStep(TargetStep, frozen=True, kw_only=True, tag="fail-disk"):
+    """Lets a volume die under its node."""
+
+    kind = _trouble(
         does="shuts the file system down under the running node",
         proof="a write is refused with EIO",
         volume="dead",
@@ -69,22 +93,44 @@ DISK: Mapping[DiskKind, Kind] = {
         changes_directory=True,
         counted=("disks-failed", "disks made to fail"),
         weight=0.6,
-    ),
-    "slow-disk": _trouble(
+    )
+
+
+class SlowDiskStep(TargetStep, frozen=True, kw_only=True, tag="slow-disk"):
+    """Freezes a volume for `delay` of every `period`."""
+
+    kind = _trouble(
         does="freezes the volume for `delay` of every `period`: writes wait",
         proof="the volume was frozen, and then a write with its fsync took `delay`",
-        needs=("target", "delay", "period"),
         volume="slow",
         host=("loop mounts", "slow volumes"),
         counted=("disks-slow", "disks slowed down"),
         weight=0.6,
         drawn={"delay": ("200ms", "500ms", "1500ms"), "period": ("2s",)},
-    ),
-    "mend-disk": _disk(
+    )
+    delay: Duration
+    period: Duration
+
+
+class MendDiskStep(TargetStep, frozen=True, kw_only=True, tag="mend-disk"):
+    """Makes a volume whole again."""
+
+    kind = _disk(
         does="frees, thaws or mounts the volume anew",
         proof="a write is taken",
         may_leave_down=True,
         changes_directory=True,
         weight=3.0,
-    ),
-}
+    )
+
+
+DiskStep = (
+    PowerLossStep
+    | TornWriteStep
+    | WipeDiskStep
+    | FillDiskStep
+    | ReadOnlyStep
+    | FailDiskStep
+    | SlowDiskStep
+    | MendDiskStep
+)

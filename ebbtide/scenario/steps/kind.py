@@ -1,4 +1,4 @@
-"""What is said of one kind of step. Every table about kinds derives from these fields."""
+"""What is said of one kind of step besides its fields. Every table about kinds derives from the two."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ Family = Literal["process", "disk", "network", "admin", "wire", "waiting"]
 Healer = Literal["start", "resume", "mend-disk", "heal", "release"]
 Budget = Literal["kills", "stops", "power_losses", "disks"]
 
-TARGET = ("target",)
-"""The keys of a step that acts on whom its target stands for, and takes no parameter."""
-
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of step: its words and keys, what it does to a node, and what that means to the rest of Ebbtide."""
+    """One kind of step: what it does to a node, and what that means to the rest of Ebbtide."""
 
     family: Family
     does: str
@@ -24,10 +21,6 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     proof: str
     """What is seen of the effect; without it the step proves nothing. Markdown."""
 
-    needs: tuple[str, ...] = ()
-    """Keys that a step of this kind must have."""
-    takes: tuple[str, ...] = ()
-    """Keys that it may have, besides those that every step may have."""
     either: tuple[str, str] | None = None
     """Two of its keys of which a step has exactly one."""
     only_brokers: str | None = None

@@ -2,58 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Literal
 
-from ebbtide.scenario.steps.kind import TARGET, Kind
+import msgspec
 
-NetworkKind = Literal["partition", "isolate", "flap", "limit-bandwidth", "heal"]
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.step import BaseStep, TargetStep
+from ebbtide.scenario.words import Duration, Rate
 
-_BETWEEN = ("groups", "from", "to")
 _network = partial(Kind, family="network")
 
-NETWORK: Mapping[NetworkKind, Kind] = {
-    "partition": _network(
+
+class BetweenStep(BaseStep, frozen=True, kw_only=True):
+    """A step between `groups`, in both directions, or one way: `from` some `to` others."""
+
+    groups: tuple[tuple[Role, ...], ...] = ()
+    from_: tuple[Role, ...] = msgspec.field(name="from", default=())
+    to: tuple[Role, ...] = ()
+
+
+class PartitionStep(BetweenStep, frozen=True, kw_only=True, tag="partition"):
+    """Cuts groups of nodes from each other."""
+
+    kind = _network(
         does="drops IP packets between groups, or one way",
         proof="a probe packet of each cut pair does not arrive, and one of every other pair does",
-        takes=_BETWEEN,
         healed_by="heal",
         spends=(),
         weight=1.5,
-    ),
-    "isolate": _network(
+    )
+
+
+class IsolateStep(TargetStep, frozen=True, kw_only=True, tag="isolate"):
+    """Cuts nodes from everyone, or from some."""
+
+    kind = _network(
         does="drops packets between a node and everyone, or those it is cut `from`",
         proof="as of a partition",
-        needs=TARGET,
-        takes=("from",),
         healed_by="heal",
         spends=(),
         weight=2.0,
-    ),
-    "flap": _network(
+    )
+    from_: tuple[Role, ...] = msgspec.field(name="from", default=())
+
+
+class FlapStep(BetweenStep, frozen=True, kw_only=True, tag="flap"):
+    """Cuts and heals so many `times`, half a `period` each."""
+
+    kind = _network(
         does="cuts and heals in turn",
         proof="those of each cut and each heal",
-        needs=("times", "period"),
-        takes=_BETWEEN,
         ends_itself=True,
         spends=(),
         weight=0.5,
-    ),
-    "limit-bandwidth": _network(
+    )
+    times: int
+    period: Duration
+
+
+class LimitBandwidthStep(BetweenStep, frozen=True, kw_only=True, tag="limit-bandwidth"):
+    """Lets no more than `rate` pass between nodes."""
+
+    kind = _network(
         does="a token bucket for each pair between groups, or one way",
         proof="a transfer over each pair takes as long as the rate says, and probe packets pass",
-        needs=("rate",),
-        takes=_BETWEEN,
         healed_by="heal",
         host=("bandwidth limits",),
         weight=0.5,
-    ),
-    "heal": _network(
+    )
+    rate: Rate
+
+
+class HealStep(BaseStep, frozen=True, kw_only=True, tag="heal"):
+    """Removes every cut and limit."""
+
+    kind = _network(
         does="removes every cut and limit",
         proof="a probe packet of every pair arrives, and the kernel knows no limit",
         nothing_to_end=("nothing to heal: no cut or limit is in force", "after a cut or a limit"),
         spends=(),
         weight=3.0,
-    ),
-}
+    )
+
+
+NetworkStep = PartitionStep | IsolateStep | FlapStep | LimitBandwidthStep | HealStep

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
-from ebbtide.scenario.steps.kind import TARGET, Kind
+from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.step import MaybeTargetStep, TargetStep
 
-ProcessKind = Literal["kill", "stop", "pause", "resume", "start", "restart", "rolling"]
+_process = partial(Kind, family="process")
 
-_process = partial(Kind, family="process", needs=TARGET)
 
-PROCESS: Mapping[ProcessKind, Kind] = {
-    "kill": _process(
+class KillStep(TargetStep, frozen=True, kw_only=True, tag="kill"):
+    """Ends a process at once."""
+
+    kind = _process(
         does="SIGKILL",
         proof="the pid is gone, and the kernel says that SIGKILL ended it (waitpid)",
         healed_by="start",
@@ -22,8 +23,13 @@ PROCESS: Mapping[ProcessKind, Kind] = {
         spends=("kills",),
         weight=3.0,
         at_controllers=True,
-    ),
-    "stop": _process(
+    )
+
+
+class StopStep(TargetStep, frozen=True, kw_only=True, tag="stop"):
+    """Ends a process by a controlled shutdown."""
+
+    kind = _process(
         does="SIGTERM: Kafka's controlled shutdown",
         proof="the pid is gone, exit code 143 or 0; a crash on the way or a forced end is no proof",
         healed_by="start",
@@ -34,8 +40,13 @@ PROCESS: Mapping[ProcessKind, Kind] = {
         spends=("stops",),
         weight=2.0,
         lasts_s=4.0,
-    ),
-    "pause": _process(
+    )
+
+
+class PauseStep(TargetStep, frozen=True, kw_only=True, tag="pause"):
+    """Freezes a process."""
+
+    kind = _process(
         does="SIGSTOP",
         proof="the process is in state T in /proc",
         healed_by="resume",
@@ -46,22 +57,37 @@ PROCESS: Mapping[ProcessKind, Kind] = {
         weight=1.5,
         at_controllers=True,
         lasts_s=0.5,
-    ),
-    "resume": _process(
+    )
+
+
+class ResumeStep(TargetStep, frozen=True, kw_only=True, tag="resume"):
+    """Thaws a process."""
+
+    kind = _process(
         does="SIGCONT",
         proof="it was in state T, left it, and its threads had CPU time again",
         needs_process=True,
         spends=(),
         weight=2.0,
         lasts_s=0.5,
-    ),
-    "start": _process(
+    )
+
+
+class StartStep(TargetStep, frozen=True, kw_only=True, tag="start"):
+    """Starts a process."""
+
+    kind = _process(
         does="starts the process",
         proof="it was down, and runs; whether it is ready is asked of the metadata log",
         spends=(),
         weight=5.0,
-    ),
-    "restart": _process(
+    )
+
+
+class RestartStep(TargetStep, frozen=True, kw_only=True, tag="restart"):
+    """Stops nodes cleanly and starts them, one after the other."""
+
+    kind = _process(
         does="a stop, then a start",
         proof="those of the stop and of the start",
         ends_itself=True,
@@ -71,15 +97,21 @@ PROCESS: Mapping[ProcessKind, Kind] = {
         spends=("stops",),
         weight=0.7,
         lasts_s=5.0,
-    ),
-    "rolling": _process(
+    )
+
+
+class RollingStep(MaybeTargetStep, frozen=True, kw_only=True, tag="rolling"):
+    """Takes nodes down and up, one after the other; without a target, all brokers."""
+
+    kind = _process(
         does="a stop, kill or power-loss and a start, one broker after the other; "
         "goes on once the ISR of every partition is whole again",
         proof="those of every part, and the whole ISR within `deadline_s`",
-        needs=("mode",),
-        takes=TARGET,
         ends_itself=True,
         weight=0.4,
         lasts_s=15.0,
-    ),
-}
+    )
+    mode: Literal["restart", "kill", "power-loss"]
+
+
+ProcessStep = KillStep | StopStep | PauseStep | ResumeStep | StartStep | RestartStep | RollingStep

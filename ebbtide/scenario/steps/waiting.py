@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
-
 from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.step import BaseStep
+from ebbtide.scenario.triggers import Trigger
 
-WaitingKind = Literal["wait"]
 
-WAITING: Mapping[WaitingKind, Kind] = {
-    "wait": Kind(
+class WaitStep(BaseStep, frozen=True, kw_only=True, tag="wait"):
+    """Waits for its trigger."""
+
+    kind = Kind(
         family="waiting",
         does="waits for its trigger",
         proof="the trigger fired",
-        needs=("trigger",),
         spends=(),
         weight=6.0,
-    ),
-}
+    )
+    trigger: Trigger
+
+
+WaitingStep = WaitStep

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 from unittest.mock import Mock
 
 import pytest
 
-from ebbtide.scenario.steps.table import KINDS, StepKind
+from ebbtide.scenario.steps.table import KINDS, STEP_TYPES, StepKind
 from faults.families import Faults
 
 
-@pytest.mark.parametrize("kind", get_args(StepKind))
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_is_carried_out_by_its_own_family(kind: StepKind, tmp_path: Path) -> None:
     faults = Faults(Mock(), Mock(), Mock(), lambda: None, tmp_path)
-    carried_out = faults._plans.get(kind) or faults._on_a_node[kind]
+    carried_out = faults._plans.get(STEP_TYPES[kind]) or faults._on_a_node[kind]
     module = getattr(carried_out, "func", carried_out).__module__
     assert module == f"faults.{KINDS[kind].family}"

@@ -11,10 +11,10 @@ import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import get_args
 
 import evidence_builders as build
 import pytest
+from plain_steps import step_of
 from schedule_bench import Counters, Notes
 
 from analysis.judge.outcome.deciding import unproven_reasons
@@ -25,8 +25,8 @@ from cluster.runtime.base import DiskReplacement, LogLoss, NodeInfo, PowerLoss
 from cluster.wire.messages import Arm, Command, WireEvent
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import read_steps
-from ebbtide.scenario.model import StepSpec
-from ebbtide.scenario.steps.table import WIRE_KINDS, StepKind
+from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.steps.table import KINDS, WIRE_KINDS, StepKind
 from ebbtide.scenario.words import Duration, Rate
 from ebbtide.waiting import wait_until
 from faults import admin, disk, process, wire
@@ -141,32 +141,32 @@ def accepted(request: AdminRequest, timeout_s: float) -> AdminAnswer:
 
 
 ONE = ("broker(1)",)
-HOLD = StepSpec(step="hold-request", target="broker(1)", api="Fetch")
+HOLD = step_of("hold-request", target="broker(1)", api="Fetch")
 INEFFECTIVE: dict[StepKind, tuple[StepSpec, ...]] = {
-    "start": (StepSpec(step="start", target="broker(2)"),),
-    "rolling": (StepSpec(step="rolling", mode="power-loss", target="broker(1)", deadline_s=0.1),),
-    "slow-disk": (StepSpec(step="slow-disk", target="broker(1)", delay=Duration("200ms"), period=Duration("250ms")),),
-    "mend-disk": (StepSpec(step="fill-disk", target="broker(3)"), StepSpec(step="mend-disk", target="broker(3)")),
-    "partition": (StepSpec(step="partition", groups=(ONE, ("clients",))),),
-    "flap": (StepSpec(step="flap", groups=(ONE, ("clients",)), times=1, period=Duration("20ms")),),
-    "limit-bandwidth": (StepSpec(step="limit-bandwidth", from_=ONE, to=("clients",), rate=Rate("256kbit")),),
-    "heal": (StepSpec(step="heal"),),
-    "reassign": (StepSpec(step="reassign", partition="t-0", replicas=("broker(3)",), deadline_s=0.1),),
-    "elect": (StepSpec(step="elect", partition="t-0", type="unclean", deadline_s=0.1),),
-    "set-config": (StepSpec(step="set-config", resource="topic:t", config="x", value="1", deadline_s=0.1),),
-    "set-feature": (StepSpec(step="set-feature", feature="group.version", level=1, deadline_s=0.1),),
-    "delete-topic": (StepSpec(step="delete-topic", topic="t", deadline_s=0.1),),
-    "unregister": (StepSpec(step="unregister", target="broker(1)", deadline_s=0.1),),
+    "start": (step_of("start", target="broker(2)"),),
+    "rolling": (step_of("rolling", mode="power-loss", target="broker(1)", deadline_s=0.1),),
+    "slow-disk": (step_of("slow-disk", target="broker(1)", delay=Duration("200ms"), period=Duration("250ms")),),
+    "mend-disk": (step_of("fill-disk", target="broker(3)"), step_of("mend-disk", target="broker(3)")),
+    "partition": (step_of("partition", groups=(ONE, ("clients",))),),
+    "flap": (step_of("flap", groups=(ONE, ("clients",)), times=1, period=Duration("20ms")),),
+    "limit-bandwidth": (step_of("limit-bandwidth", from_=ONE, to=("clients",), rate=Rate("256kbit")),),
+    "heal": (step_of("heal"),),
+    "reassign": (step_of("reassign", partition="t-0", replicas=("broker(3)",), deadline_s=0.1),),
+    "elect": (step_of("elect", partition="t-0", type="unclean", deadline_s=0.1),),
+    "set-config": (step_of("set-config", resource="topic:t", config="x", value="1", deadline_s=0.1),),
+    "set-feature": (step_of("set-feature", feature="group.version", level=1, deadline_s=0.1),),
+    "delete-topic": (step_of("delete-topic", topic="t", deadline_s=0.1),),
+    "unregister": (step_of("unregister", target="broker(1)", deadline_s=0.1),),
     "hold-request": (HOLD,),
-    "delay-request": (StepSpec(step="delay-request", target="broker(1)", api="Fetch", delay=Duration("1ms")),),
-    "drop-request": (StepSpec(step="drop-request", target="broker(1)", api="Fetch"),),
-    "duplicate-request": (StepSpec(step="duplicate-request", target="broker(1)", api="Fetch"),),
-    "release": (HOLD, StepSpec(step="release")),
+    "delay-request": (step_of("delay-request", target="broker(1)", api="Fetch", delay=Duration("1ms")),),
+    "drop-request": (step_of("drop-request", target="broker(1)", api="Fetch"),),
+    "duplicate-request": (step_of("duplicate-request", target="broker(1)", api="Fetch"),),
+    "release": (HOLD, step_of("release")),
 }
 
 
 def steps_of(kind: StepKind) -> tuple[StepSpec, ...]:
-    return INEFFECTIVE.get(kind, (StepSpec(step=kind, target="broker(1)"),))
+    return INEFFECTIVE[kind] if kind in INEFFECTIVE else (step_of(kind, target="broker(1)"),)
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         popen.kill()
 
 
-@pytest.mark.parametrize("kind", [kind for kind in get_args(StepKind) if kind != "wait"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "wait"])
 def test_a_step_that_did_nothing_proves_nothing_and_says_why(kind: StepKind, tmp_path: Path, idle: int) -> None:
     log = tmp_path / "log"
     records = (build.topic("t", "T"), build.partition("T", 0, (1, 2, 3), 1), build.register(1, 3, "I"))

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plain_steps import step_of
 
 from cluster.runtime.base import NodeInfo
 from cluster.wire import tap
 from cluster.wire.messages import Action, Arm, Command, Direction, Rule, What, WireEvent
 from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
-from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.waiting import WaitExpired
 from faults import wire
@@ -210,15 +210,15 @@ def test_a_proxy_is_put_before_every_node_that_a_role_may_stand_for(
     runtime: FakeRuntime, target: str, expected: set[int]
 ) -> None:
     steps = [
-        StepSpec(step="kill", name="first", target="broker(2)"),
-        StepSpec(step="hold-request", target=target, api="Fetch"),
-        StepSpec(step="release"),
+        step_of("kill", name="first", target="broker(2)"),
+        step_of("hold-request", target=target, api="Fetch"),
+        step_of("release"),
     ]
     assert tapped(steps, runtime.nodes).keys() == expected
 
 
 def test_a_schedule_without_wire_steps_needs_no_proxy(runtime: FakeRuntime) -> None:
-    assert tapped([StepSpec(step="kill", target="leader(t-0)"), StepSpec(step="heal")], runtime.nodes) == {}
+    assert tapped([step_of("kill", target="leader(t-0)"), step_of("heal")], runtime.nodes) == {}
 
 
 def test_every_api_key_has_a_name_that_leads_back() -> None:

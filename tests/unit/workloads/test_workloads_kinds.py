@@ -15,9 +15,9 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from ebbtide.errors import Problems
 from ebbtide.journal.payload import encode, value_of
 from ebbtide.scenario import catalogue
-from ebbtide.scenario.client_meaning import PAYLOAD_BYTES_MAX
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from ebbtide.scenario.parse import parse
+from ebbtide.scenario.validate_clients import PAYLOAD_BYTES_MAX
 from workloads.config import ConsumerConfig, Endpoints, ProducerConfig
 from workloads.group import Workload
 from workloads.producer import _send_order

@@ -7,12 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 from judge_records import Story
+from plain_steps import step_of, trigger_of
 from scenario_problems import problems
 from schedule_bench import Bench
 
-from ebbtide.scenario.model import IsrTrigger, StepSpec, Trigger
-
-NEVER = Trigger(isr=IsrTrigger(partition="t-0", size=1))
+NEVER = trigger_of(isr={"partition": "t-0", "size": 1})
 
 
 @pytest.fixture
@@ -22,8 +21,8 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 def test_the_schedule_goes_on_past_an_optional_step_whose_trigger_does_not_come(bench: Bench) -> None:
     _, finished = bench.run(
-        StepSpec(step="wait", trigger=NEVER, deadline_s=0.05, optional=True),
-        StepSpec(step="kill", target="broker(1)"),
+        step_of("wait", trigger=NEVER, deadline_s=0.05, optional=True),
+        step_of("kill", target="broker(1)"),
     )
     assert finished
     waited, killed = bench.entries()
@@ -33,7 +32,7 @@ def test_the_schedule_goes_on_past_an_optional_step_whose_trigger_does_not_come(
 
 
 def test_the_schedule_goes_on_past_an_optional_step_whose_role_stands_for_nobody(bench: Bench) -> None:
-    _, finished = bench.run(StepSpec(step="release", target="elr(t-0)", optional=True), StepSpec(step="heal"))
+    _, finished = bench.run(step_of("release", target="elr(t-0)", optional=True), step_of("heal"))
     assert finished
     released, healed = bench.entries()
     assert (released.fired_ns, healed.effect_ns is not None) == (None, True)

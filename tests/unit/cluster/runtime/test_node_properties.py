@@ -12,10 +12,9 @@ from cluster.runtime.storage import cluster_id, format_arguments
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import levels_of
 from ebbtide.releases.known import KNOWN, KnownRelease
-from ebbtide.scenario.admin_meaning import FEATURES
-from ebbtide.scenario.feature_meaning import check_features
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.validate_features import FEATURES, validate_features
 from harness.daemon.plain_scenario import plain_scenario
 from harness.runner.property_check import PropertyCheck, properties_to_check
 
@@ -181,7 +180,7 @@ def test_a_level_that_a_release_cannot_be_formatted_with_is_refused(
     kafka: str, feature: str, level: int, allowed: str
 ) -> None:
     with pytest.raises(UsageError, match=f"Kafka {kafka} cannot be formatted") as caught:
-        check_features(kafka, ClusterSpec(features={feature: level}))
+        validate_features(kafka, ClusterSpec(features={feature: level}))
     assert allowed in str(caught.value.allowed)
 
 
@@ -189,14 +188,14 @@ def test_a_level_that_a_release_cannot_be_formatted_with_is_refused(
 def test_every_known_release_says_which_levels_it_has(known: KnownRelease) -> None:
     levels = levels_of(known.version)
     assert levels is not None
-    check_features(known.version, ClusterSpec(features={name: of[-1] for name, of in levels.items()}))
+    validate_features(known.version, ClusterSpec(features={name: of[-1] for name, of in levels.items()}))
     assert set(levels) <= set(FEATURES)
 
 
 def test_levels_for_which_nobody_can_tell_are_left_to_kafka() -> None:
-    check_features("9.9.9", ClusterSpec(features={"eligible.leader.replicas.version": 7}))
+    validate_features("9.9.9", ClusterSpec(features={"eligible.leader.replicas.version": 7}))
     unstable = {"unstable.feature.versions.enable": "true"}
-    check_features("4.1.2", ClusterSpec(features={"streams.version": 1}, controller_properties=unstable))
+    validate_features("4.1.2", ClusterSpec(features={"streams.version": 1}, controller_properties=unstable))
 
 
 def test_a_cluster_id_is_never_taken_for_an_option() -> None:

@@ -27,7 +27,7 @@ from ebbtide.releases.known import KNOWN
 from ebbtide.scenario.model import NodeRole, Scenario, TopicSpec
 from ebbtide.scenario.parse import load, parse
 from ebbtide.scenario.safety import refuse_unsafe
-from ebbtide.scenario.write import given
+from ebbtide.scenario.write import keys_set
 from harness.cli.main import main
 from harness.nightly.followup import follow_up
 from harness.nightly.job import ReleaseTarget
@@ -80,7 +80,7 @@ def hostile(properties: dict[str, str], role: NodeRole = "broker") -> Scenario:
 
 
 def text(scenario: Scenario) -> str:
-    return tomli_w.dumps(given(scenario))
+    return tomli_w.dumps(keys_set(scenario))
 
 
 @pytest.fixture

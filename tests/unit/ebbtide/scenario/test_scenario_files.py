@@ -7,13 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 from checkout import ROOT
+from plain_steps import step_of
 
 from ebbtide.errors import ExitCode, Problems, UsageError
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load, parse
-from ebbtide.scenario.roles import Role, parse_role
-from ebbtide.scenario.words import Duration
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.words import Duration, PartitionName
 from ebbtide.scenario.write import text_of
 from harness.cli.main import main
 from harness.runner.draws import draw
@@ -325,7 +326,7 @@ def test_groups_that_share_a_node_are_refused_with_the_two_roles(one: str, other
     ],
 )
 def test_groups_that_may_be_apart_are_accepted(one: str, other: str) -> None:
-    assert parse(cutting(one, other), file="x.toml").steps[0].groups == ((one,), (other,))
+    assert parse(cutting(one, other), file="x.toml").steps[0] == step_of("partition", groups=[[one], [other]])
 
 
 def test_the_steps_shown_in_the_documentation_are_valid() -> None:
@@ -348,21 +349,23 @@ def test_a_scenario_written_out_with_its_defaults_reads_back_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "role"),
+    ("text", "parts"),
     [
-        ("leader(t-0)", Role(kind="leader", argument="t-0")),
-        ("broker(2)", Role(kind="broker", argument="2")),
-        ("clients", Role(kind="clients")),
+        ("leader(t-0)", ("leader", "t-0", None, PartitionName("t-0"))),
+        ("broker(2)", ("broker", "2", 2, None)),
+        ("clients", ("clients", None, None, None)),
     ],
 )
-def test_roles_are_parsed(text: str, role: Role) -> None:
-    assert parse_role(text) == role
+def test_roles_are_parsed(text: str, parts: tuple[object, ...]) -> None:
+    role = Role(text)
+    assert (role.kind, role.argument, role.broker, role.partition) == parts
+    assert str(role) == text
 
 
 @pytest.mark.parametrize("text", ["leader", "broker(x)", "clients(t-0)", "", "leader(t-0", "chief(t-0)"])
 def test_what_is_no_role_is_refused_with_the_forms(text: str) -> None:
     with pytest.raises(UsageError, match="leader\\(TOPIC-PARTITION\\)"):
-        parse_role(text)
+        Role(text)
 
 
 def test_durations_need_their_unit() -> None:

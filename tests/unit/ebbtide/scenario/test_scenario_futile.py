@@ -12,7 +12,7 @@ from ebbtide.errors import ExitCode, Problems
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import Prediction
 from ebbtide.scenario.parse import load, parse
-from ebbtide.scenario.prediction_meaning import _always_before, _breaks, _held
+from ebbtide.scenario.validate_predictions import _always_before, _breaks, _held
 from harness.cli.main import main
 
 ELR = "eligible.leader.replicas.version"

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from daemon_up import Notes, Up
+from plain_steps import step_of, trigger_of
 
 from ebbtide.daemon import control, starting
 from ebbtide.daemon.control import (
@@ -22,7 +23,8 @@ from ebbtide.daemon.control import (
 )
 from ebbtide.daemon.messages import AskStatus, Fire
 from ebbtide.errors import ExitCode, HarnessError, UsageError
-from ebbtide.scenario.model import StepSpec, TopicSpec, Trigger
+from ebbtide.scenario.model import TopicSpec
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.words import Duration
 from harness.cli.main import main
 from harness.daemon import serving
@@ -42,7 +44,7 @@ def test_a_status_says_how_the_nodes_and_partitions_are(up: Up) -> None:
 
 
 def test_a_step_is_carried_out_and_its_entry_comes_back(up: Up) -> None:
-    reply = ask("one", Fire(step=StepSpec(step="stop", target="leader(t-0)")))
+    reply = ask("one", Fire(step=step_of("stop", target="leader(t-0)")))
     assert reply.step is not None
     assert (reply.step.step, reply.step.effect_ns) == ("stop", 2)
     assert find_cluster("one").steps == 1
@@ -51,11 +53,9 @@ def test_a_step_is_carried_out_and_its_entry_comes_back(up: Up) -> None:
 @pytest.mark.parametrize(
     ("step", "says"),
     [
-        (StepSpec(step="kill"), "no target"),
-        (StepSpec(step="kill", target="leader(nope-0)"), "unknown partition"),
-        (StepSpec(step="kill", target="broker(9)"), "out of range"),
-        (StepSpec(step="hold-request", target="broker(1)", api="Fetch"), "has no wire proxies"),
-        (StepSpec(step="elect", partition="t-0"), "no type"),
+        (step_of("kill", target="leader(nope-0)"), "unknown partition"),
+        (step_of("kill", target="broker(9)"), "out of range"),
+        (step_of("hold-request", target="broker(1)", api="Fetch"), "has no wire proxies"),
     ],
 )
 def test_a_step_that_makes_no_sense_touches_nothing(up: Up, step: StepSpec, says: str) -> None:
@@ -66,7 +66,7 @@ def test_a_step_that_makes_no_sense_touches_nothing(up: Up, step: StepSpec, says
 
 def test_a_step_that_cannot_be_injected_says_why_and_the_cluster_stays(up: Up) -> None:
     with pytest.raises(HarnessError, match="no volume") as caught:
-        ask("one", Fire(step=StepSpec(step="power-loss", target="broker(1)")))
+        ask("one", Fire(step=step_of("power-loss", target="broker(1)")))
     assert caught.value.where == "broker-1"
     assert find_cluster("one").name == "one"
 
@@ -187,12 +187,12 @@ def test_the_keys_of_a_step_are_options(up: Up, monkeypatch: pytest.MonkeyPatch)
     assert main(["fault", "set-config", "--resource", "topic:t", "--config", "x", "--value", "1"]) == 0
     assert main(["fault", "set-config", "--resource", "topic:t", "--config", "x", "--delete"]) == 0
     assert main(["fault", "wait", "--trigger", "after = '1s'", "--deadline-s", "2"]) == 0
-    assert [step.groups or (step.from_, step.to) for step in taken[:2]] == [
-        (("broker(1)",), ("broker(2)", "clients")),
-        (("broker(1)",), ("broker(2)", "clients")),
+    assert taken[:2] == [
+        step_of("partition", groups=[["broker(1)"], ["broker(2)", "clients"]]),
+        step_of("partition", from_=["broker(1)"], to=["broker(2)", "clients"]),
     ]
     assert [(step.value, step.delete) for step in taken[2:4]] == [("1", None), (None, True)]
-    assert (taken[4].trigger, taken[4].deadline_s) == (Trigger(after=Duration("1s")), 2)
+    assert (taken[4].trigger, taken[4].deadline_s) == (trigger_of(after=Duration("1s")), 2)
 
 
 @pytest.mark.parametrize(

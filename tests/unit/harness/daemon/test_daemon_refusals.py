@@ -7,12 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 from daemon_up import Up
+from plain_steps import step_of, trigger_of
 from schedule_bench import Bench
 
 from ebbtide.daemon.control import ask, end, find_cluster
 from ebbtide.daemon.messages import CreateTopic, Fire
 from ebbtide.errors import ExitCode, UsageError
-from ebbtide.scenario.model import StepSpec, TopicSpec, Trigger
+from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.words import Duration
@@ -41,7 +42,7 @@ def test_a_step_that_could_do_nothing_now_touches_nothing(
 ) -> None:
     up.session.in_force = in_force
     with pytest.raises(UsageError, match=says) as caught:
-        ask("one", Fire(step=StepSpec(step=kind, target="broker(1)")))
+        ask("one", Fire(step=step_of(kind, target="broker(1)")))
     assert "broker-1, running, unfenced" in str(caught.value)
     assert up.session.entries == []
 
@@ -61,7 +62,7 @@ def test_a_step_that_has_something_to_do_is_carried_out(
     up: Up, kind: StepKind, in_force: list[tuple[StepKind, int]]
 ) -> None:
     up.session.in_force = in_force
-    ask("one", Fire(step=StepSpec(step=kind, target="broker(1)")))
+    ask("one", Fire(step=step_of(kind, target="broker(1)")))
     assert [entry.step for entry in up.session.entries] == [kind]
 
 
@@ -87,14 +88,14 @@ def test_a_rule_on_the_wire_is_armed_until_something_comes_by(
 
 
 def test_what_waits_for_a_trigger_may_have_something_to_do_by_then(up: Up) -> None:
-    ask("one", Fire(step=StepSpec(step="start", target="broker(1)", trigger=Trigger(after=Duration("1s")))))
+    ask("one", Fire(step=step_of("start", target="broker(1)", trigger=trigger_of(after=Duration("1s")))))
     assert [entry.step for entry in up.session.entries] == ["start"]
 
 
 def test_a_volume_cannot_be_in_trouble_where_there_is_none(up: Up) -> None:
     up.session.runtime.power_loss_method = "truncate"
     with pytest.raises(UsageError, match="needs nodes with their own volumes"):
-        ask("one", Fire(step=StepSpec(step="fill-disk", target="broker(1)")))
+        ask("one", Fire(step=step_of("fill-disk", target="broker(1)")))
     assert up.session.entries == []
 
 
@@ -132,11 +133,11 @@ def test_what_lasts_is_known_node_by_node(tmp_path: Path, monkeypatch: pytest.Mo
     bench = Bench(tmp_path, monkeypatch)
     monkeypatch.setattr(bench.runtime, "pid", lambda node: None if node == 1 else 7)
     schedule, _ = bench.run(
-        StepSpec(step="partition", groups=(("broker(1)",), ("broker(2)", "clients"))),
-        StepSpec(step="power-loss", target="broker(1)"),
-        StepSpec(step="pause", target="broker(2)"),
-        StepSpec(step="fill-disk", target="broker(3)"),
-        StepSpec(step="hold-request", target="broker(2)", api="Fetch"),
+        step_of("partition", groups=(("broker(1)",), ("broker(2)", "clients"))),
+        step_of("power-loss", target="broker(1)"),
+        step_of("pause", target="broker(2)"),
+        step_of("fill-disk", target="broker(3)"),
+        step_of("hold-request", target="broker(2)", api="Fetch"),
     )
     lasting = {("partition", CLIENTS), ("power-loss", 1), ("pause", 2), ("fail-disk", 3), ("hold-request", 2)}
     assert set(schedule.in_force) == lasting

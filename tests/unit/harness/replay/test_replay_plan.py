@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from plain_steps import step_of, trigger_of
 from replay_records import LOST, SAVED, Rows, changed
 
 from ebbtide.errors import UsageError
 from ebbtide.record.steps import read_steps, write_steps
-from ebbtide.scenario.model import IsrTrigger, StepSpec, Trigger
 from harness.replay.plan import plan
 from harness.replay.recorded import LoadedRun, load_run
 from harness.runner.gates import RecordedPartition
@@ -36,7 +36,7 @@ def test_what_stayed_as_it_was_is_waited_for_only_where_the_step_speaks_of_it(tm
     recorded = changed(LOST, tmp_path / "run", partitions=with_another)
     awaited = [[was.partition for was in gate.partitions] for gate in plan(recorded).gates.values()]
     assert awaited == [["t-0", "t-1"], ["t-0"], ["t-0"], ["t-0"]]
-    spoken = StepSpec(step="heal", trigger=Trigger(isr=IsrTrigger(partition="t-1", size=3)))
+    spoken = step_of("heal", trigger=trigger_of(isr={"partition": "t-1", "size": 3}))
     steps = (*recorded.scenario.steps[:3], spoken)
     named = msgspec.structs.replace(recorded, scenario=msgspec.structs.replace(recorded.scenario, steps=steps))
     assert [was.partition for was in plan(named).gates[3].partitions] == ["t-0", "t-1"]
@@ -126,14 +126,14 @@ def test_a_time_in_which_nothing_happened_stays_a_time(copy: Path) -> None:
 
 def test_a_seed_renames_the_brokers_everywhere_alike() -> None:
     recorded = load_run(LOST)
-    step = StepSpec(step="isolate", target="broker(2)", from_=("broker(3)", "controllers"))
+    step = step_of("isolate", target="broker(2)", from_=("broker(3)", "controllers"))
     scenario = msgspec.structs.replace(recorded.scenario, steps=(step,))
     drawn = plan(msgspec.structs.replace(recorded, scenario=scenario), seed=3)
     naming = drawn.naming
     assert naming != {1: 1, 2: 2, 3: 3}
     assert drawn.scenario.topics["t"].assignment == ((naming[2], naming[3], naming[1]),)
-    assert drawn.scenario.steps[0].target == f"broker({naming[2]})"
-    assert drawn.scenario.steps[0].from_ == (f"broker({naming[3]})", "controllers")
+    renamed = step_of("isolate", target=f"broker({naming[2]})", from_=(f"broker({naming[3]})", "controllers"))
+    assert drawn.scenario.steps[0] == renamed
     assert drawn.gates[1].partitions[0].isr == (naming[2],)
     assert drawn.gates[1].standings[naming[2]] == "unfenced"
 

@@ -6,17 +6,10 @@ from pathlib import Path
 
 import evidence_builders as build
 import pytest
+from plain_steps import trigger_of
 
 from ebbtide.kraft.image import describe
-from ebbtide.scenario.model import (
-    BrokerTrigger,
-    EpochTrigger,
-    IsrTrigger,
-    MemberTrigger,
-    OffsetTrigger,
-    Trigger,
-)
-from ebbtide.scenario.roles import CLIENTS, parse_role
+from ebbtide.scenario.roles import CLIENTS, Role
 from harness.runner.triggers import Watch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved
 
@@ -60,7 +53,7 @@ def view(log: Log, tmp_path: Path) -> ClusterView:
 
 
 def nodes(view: ClusterView, role: str) -> tuple[int, ...]:
-    return view.resolve(parse_role(role))
+    return view.resolve(Role(role))
 
 
 def _none_held(nodes: tuple[int, ...], api: str) -> int:
@@ -68,7 +61,7 @@ def _none_held(nodes: tuple[int, ...], api: str) -> int:
 
 
 def fired(view: ClusterView, **asked: object) -> bool:
-    return Watch(Trigger(**asked), view, Counters(), _none_held).look().fired  # type: ignore[arg-type]
+    return Watch(trigger_of(**asked), view, Counters(), _none_held).look().fired  # type: ignore[arg-type]
 
 
 def test_roles_follow_the_newest_state(view: ClusterView, log: Log) -> None:
@@ -115,32 +108,32 @@ def test_a_poll_tells_which_partitions_changed_once(view: ClusterView, log: Log)
 
 
 def test_partition_triggers_fire_on_the_state_they_ask_for(view: ClusterView, log: Log) -> None:
-    assert not fired(view, isr=IsrTrigger(partition="t-0", size=1))
-    assert fired(view, isr=IsrTrigger(partition="t-0", at_least=3))
-    assert fired(view, leader_is=MemberTrigger(partition="t-0", broker="broker(2)"))
-    assert not fired(view, epoch_above=EpochTrigger(partition="t-0", epoch=0))
+    assert not fired(view, isr={"partition": "t-0", "size": 1})
+    assert fired(view, isr={"partition": "t-0", "at_least": 3})
+    assert fired(view, leader_is={"partition": "t-0", "broker": "broker(2)"})
+    assert not fired(view, epoch_above={"partition": "t-0", "epoch": 0})
     log.append(build.change("T", 0, leader=-1, isr=(), elr=(1,)))
     view.poll()
-    assert fired(view, leader_is=MemberTrigger(partition="t-0", broker="none"))
-    assert fired(view, epoch_above=EpochTrigger(partition="t-0", epoch=0))
-    assert fired(view, elr_contains=MemberTrigger(partition="t-0", broker="broker(1)"))
-    assert not fired(view, elr_contains=MemberTrigger(partition="t-0", broker="broker(3)"))
+    assert fired(view, leader_is={"partition": "t-0", "broker": "none"})
+    assert fired(view, epoch_above={"partition": "t-0", "epoch": 0})
+    assert fired(view, elr_contains={"partition": "t-0", "broker": "broker(1)"})
+    assert not fired(view, elr_contains={"partition": "t-0", "broker": "broker(3)"})
 
 
 def test_a_partition_that_does_not_exist_yet_fires_nothing(view: ClusterView) -> None:
-    seen = Watch(Trigger(isr=IsrTrigger(partition="u-0", size=1)), view, Counters(), _none_held).look()
+    seen = Watch(trigger_of(isr={"partition": "u-0", "size": 1}), view, Counters(), _none_held).look()
     assert (seen.fired, seen.what) == (False, "u-0 does not exist yet")
 
 
 def test_client_triggers_ask_the_counters(view: ClusterView) -> None:
     assert fired(view, acked=10)
     assert not fired(view, acked=11)
-    assert fired(view, hw_at_least=OffsetTrigger(partition="t-0", offset=7))
-    assert not fired(view, hw_at_least=OffsetTrigger(partition="t-0", offset=8))
+    assert fired(view, hw_at_least={"partition": "t-0", "offset": 7})
+    assert not fired(view, hw_at_least={"partition": "t-0", "offset": 8})
 
 
 def test_a_broker_trigger_asks_for_the_newest_registration_event(view: ClusterView, log: Log) -> None:
-    trigger = BrokerTrigger(broker="broker(1)", state="unfenced")
+    trigger = {"broker": "broker(1)", "state": "unfenced"}
     assert not fired(view, broker_is=trigger)
     log.append(build.register(1, 5, "I"))
     log.append(build.registration_change(1, 5, fenced=-1))
@@ -149,10 +142,10 @@ def test_a_broker_trigger_asks_for_the_newest_registration_event(view: ClusterVi
 
 
 def test_a_broker_trigger_on_several_brokers_waits_for_the_last_of_them(view: ClusterView, log: Log) -> None:
-    trigger = BrokerTrigger(broker="followers(t-0)", state="registered")
+    trigger = {"broker": "followers(t-0)", "state": "registered"}
     log.append(build.register(1, 5, "I"))
     view.poll()
-    seen = Watch(Trigger(broker_is=trigger), view, Counters(), _none_held).look()
+    seen = Watch(trigger_of(broker_is=trigger), view, Counters(), _none_held).look()
     assert (seen.fired, seen.what) == (False, "broker 1 registered; broker 3 not registered yet")
     log.append(build.register(3, 6, "I"))
     view.poll()
@@ -160,8 +153,8 @@ def test_a_broker_trigger_on_several_brokers_waits_for_the_last_of_them(view: Cl
 
 
 def test_triggers_read_as_a_person_would_say_them() -> None:
-    assert text_of(Trigger(acked=1000)) == "acked 1000"
-    assert text_of(Trigger(isr=IsrTrigger(partition="t-0", size=1))) == "isr of t-0: size 1"
-    assert text_of(Trigger(broker_is=BrokerTrigger(broker="broker(1)", state="fenced"))) == (
+    assert text_of(trigger_of(acked=1000)) == "acked 1000"
+    assert text_of(trigger_of(isr={"partition": "t-0", "size": 1})) == "isr of t-0: size 1"
+    assert text_of(trigger_of(broker_is={"broker": "broker(1)", "state": "fenced"})) == (
         "broker_is: broker broker(1), state fenced"
     )

@@ -8,10 +8,11 @@ from pathlib import Path
 import evidence_builders as build
 import msgspec
 import pytest
+from plain_steps import step_of, trigger_of
 from schedule_bench import Bench
 
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.model import StepSpec, Trigger
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.words import Duration
 from harness.runner.gates import Gate, GateWatch, RecordedPartition
 from harness.runner.schedule import Schedule
@@ -106,8 +107,8 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gated:
 
 
 def test_a_state_that_does_not_come_about_is_a_departure_and_the_step_fires_all_the_same(bench: Gated) -> None:
-    kill = StepSpec(step="kill", target="broker(1)")
-    stop = StepSpec(step="stop", target="broker(3)")
+    kill = step_of("kill", target="broker(1)")
+    stop = step_of("stop", target="broker(3)")
     hopeless = Gate(partitions=(NEVER,), patience_s=0.05)
     first, second = bench.run_gated({0: hopeless, 1: hopeless}, kill, stop)
     assert first.state["reached"] is False
@@ -120,13 +121,13 @@ def test_a_state_that_does_not_come_about_is_a_departure_and_the_step_fires_all_
 
 
 def test_a_state_stands_in_for_a_time(bench: Gated) -> None:
-    step = StepSpec(step="kill", target="broker(1)", trigger=Trigger(after=Duration("10m")), deadline_s=0.1)
+    step = step_of("kill", target="broker(1)", trigger=trigger_of(after=Duration("10m")), deadline_s=0.1)
     (entry,) = bench.run_gated({0: Gate(partitions=(AS_NOW,), instead_of_trigger=True)}, step)
     assert entry.fired_ns is not None
     assert entry.state["reached"] is True
 
 
 def test_a_gate_does_not_replace_the_trigger_otherwise(bench: Gated) -> None:
-    step = StepSpec(step="kill", target="broker(1)", trigger=Trigger(acked=5), deadline_s=0.05)
+    step = step_of("kill", target="broker(1)", trigger=trigger_of(acked=5), deadline_s=0.05)
     (entry,) = bench.run_gated({0: Gate(partitions=(AS_NOW,))}, step)
     assert entry.fired_ns is None

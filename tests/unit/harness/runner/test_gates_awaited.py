@@ -8,12 +8,12 @@ from pathlib import Path
 import evidence_builders as build
 import msgspec
 import pytest
+from plain_steps import step_of, trigger_of
 from test_cluster_view import Log
 from test_gates import Counters, Gated
 from test_gates import bench as bench
 
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.model import StepSpec, Trigger
 from ebbtide.scenario.words import Duration
 from harness.runner.gates import _STALLED_S, Gate, GateWatch, RecordedPartition, sides_of
 from harness.runner.view import ClusterView
@@ -217,7 +217,7 @@ def test_what_came_about_while_the_trigger_was_awaited_has_come_about(
 
     monkeypatch.setattr(bench, "poll_cluster", grow)
     gate = Gate(partitions=(RecordedPartition(partition="t-0", leader=2, isr=(2,)),), patience_s=0.05)
-    step = StepSpec(step="kill", target="broker(1)", trigger=Trigger(after=Duration("100ms")))
+    step = step_of("kill", target="broker(1)", trigger=trigger_of(after=Duration("100ms")))
     (entry,) = bench.run_gated({0: gate}, step)
     assert not to_come
     assert entry.state["reached"] is True

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_steps import step_of
 from test_gates import Counters, Gated
 from test_gates import bench as bench
 from test_gates_awaited import EVERYBODY, T_ALONE, U_ALONE, Live, _fired
 from test_gates_awaited import live as live
 
 from ebbtide.record.rows import PartitionState
-from ebbtide.scenario.model import StepSpec
 from harness.runner.gates import Gate, GateWatch, RecordedPartition
 from harness.runner.view import ClusterView
 
@@ -176,7 +176,7 @@ def _row(leader: int, isr: tuple[int, ...], elr: tuple[int, ...]) -> PartitionSt
 
 
 def test_a_step_after_a_departure_fires_without_waiting_in_vain_and_the_record_says_why(bench: Gated) -> None:
-    steps = [StepSpec(step="kill", target="leader(t-0)")] * 3
+    steps = [step_of("kill", target="leader(t-0)")] * 3
     acted = {0: (frozenset({2}),), 1: (frozenset({1}),)}
     gate = Gate(partitions=(BY_THE_FIRST,), acted=acted, alike=EVERYBODY, patience_s=5.0)
     *_, last = bench.run_gated({2: gate}, *steps)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from plain_steps import step_of, trigger_of
 from schedule_bench import Bench
 
 from cluster.kafka_api.admin_requests import Reassign
-from ebbtide.scenario.model import IsrTrigger, StepSpec, Trigger
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.words import Rate
 
 
@@ -19,10 +20,10 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def test_a_trigger_that_never_fires_ends_the_schedule_and_says_what_was_seen(bench: Bench) -> None:
-    trigger = Trigger(isr=IsrTrigger(partition="t-0", size=1))
+    trigger = trigger_of(isr={"partition": "t-0", "size": 1})
     _, finished = bench.run(
-        StepSpec(step="kill", target="broker(1)", trigger=trigger, deadline_s=0.05),
-        StepSpec(step="start", target="broker(1)"),
+        step_of("kill", target="broker(1)", trigger=trigger, deadline_s=0.05),
+        step_of("start", target="broker(1)"),
     )
     assert not finished
     first, second = bench.entries()
@@ -34,7 +35,7 @@ def test_a_trigger_that_never_fires_ends_the_schedule_and_says_what_was_seen(ben
 
 
 def test_a_role_that_stands_for_nobody_ends_the_schedule(bench: Bench) -> None:
-    _, finished = bench.run(StepSpec(step="kill", target="elr(t-0)"))
+    _, finished = bench.run(step_of("kill", target="elr(t-0)"))
     assert not finished
     (entry,) = bench.entries()
     assert "elr(t-0) stands for nobody" in str(entry.why)
@@ -42,8 +43,8 @@ def test_a_role_that_stands_for_nobody_ends_the_schedule(bench: Bench) -> None:
 
 def test_targets_are_recorded_as_resolved_and_named_steps_can_be_referred_to(bench: Bench) -> None:
     bench.run(
-        StepSpec(step="power-loss", name="dark", target="leader(t-0)"),
-        StepSpec(step="start", target="step(dark)"),
+        step_of("power-loss", name="dark", target="leader(t-0)"),
+        step_of("start", target="step(dark)"),
     )
     assert bench.done == [("power-loss", 2), ("start", 2)]
     loss, start = bench.entries()
@@ -53,9 +54,9 @@ def test_targets_are_recorded_as_resolved_and_named_steps_can_be_referred_to(ben
 
 def test_what_ends_a_fault_marks_it_healed(bench: Bench) -> None:
     bench.run(
-        StepSpec(step="kill", target="broker(1)"),
-        StepSpec(step="kill", target="broker(2)"),
-        StepSpec(step="start", target="broker(1)"),
+        step_of("kill", target="broker(1)"),
+        step_of("kill", target="broker(2)"),
+        step_of("start", target="broker(1)"),
     )
     first, second, _ = bench.entries()
     assert first.healed_ns is not None
@@ -63,19 +64,19 @@ def test_what_ends_a_fault_marks_it_healed(bench: Bench) -> None:
 
 
 def test_a_fault_of_several_nodes_is_healed_with_the_last_of_them(bench: Bench) -> None:
-    bench.run(StepSpec(step="kill", target="followers(t-0)"), StepSpec(step="start", target="broker(1)"))
+    bench.run(step_of("kill", target="followers(t-0)"), step_of("start", target="broker(1)"))
     assert bench.entries()[0].healed_ns is None
     bench.run(
-        StepSpec(step="kill", target="followers(t-0)"),
-        StepSpec(step="start", target="broker(1)"),
-        StepSpec(step="start", target="broker(3)"),
+        step_of("kill", target="followers(t-0)"),
+        step_of("start", target="broker(1)"),
+        step_of("start", target="broker(3)"),
     )
     assert bench.entries()[0].healed_ns is not None
 
 
 def test_a_fault_without_proof_is_recorded_as_such_and_the_run_goes_on(bench: Bench) -> None:
     bench.fails.add("power-loss")
-    _, finished = bench.run(StepSpec(step="power-loss", target="broker(1)"), StepSpec(step="start", target="broker(1)"))
+    _, finished = bench.run(step_of("power-loss", target="broker(1)"), step_of("start", target="broker(1)"))
     assert finished
     loss, start = bench.entries()
     assert (loss.effect_ns, loss.why) == (None, "it did not")
@@ -85,12 +86,12 @@ def test_a_fault_without_proof_is_recorded_as_such_and_the_run_goes_on(bench: Be
 
 def test_an_optional_step_without_proof_which_leaves_no_run_inconclusive_is_told_as_such(bench: Bench) -> None:
     bench.fails.add("power-loss")
-    bench.run(StepSpec(step="power-loss", target="broker(1)", optional=True))
+    bench.run(step_of("power-loss", target="broker(1)", optional=True))
     assert "power-loss broker-1: NO PROOF that it took effect (optional): it did not" in bench.display.notes
 
 
 def test_a_step_on_several_nodes_is_proven_only_if_each_is_and_adds_up_what_they_lost(bench: Bench) -> None:
-    bench.run(StepSpec(step="power-loss", target="followers(t-0)"))
+    bench.run(step_of("power-loss", target="followers(t-0)"))
     (entry,) = bench.entries()
     assert entry.nodes == (1, 3)
     assert entry.proof["lost_bytes"] == 10
@@ -99,8 +100,8 @@ def test_a_step_on_several_nodes_is_proven_only_if_each_is_and_adds_up_what_they
 
 def test_groups_are_cut_both_ways_and_one_way_cuts_one_way(bench: Bench) -> None:
     bench.run(
-        StepSpec(step="partition", groups=(("broker(1)",), ("leader(t-0)", "clients"))),
-        StepSpec(step="partition", from_=("broker(1)",), to=("broker(3)",)),
+        step_of("partition", groups=(("broker(1)",), ("leader(t-0)", "clients"))),
+        step_of("partition", from_=("broker(1)",), to=("broker(3)",)),
     )
     both_ways = {(1, 2), (2, 1), (1, CLIENTS), (CLIENTS, 1)}
     assert [cuts for kind, cuts in (one for one in bench.done if len(one) == 2)] == [both_ways, {(1, 3)}]  # type: ignore[misc, arg-type]
@@ -108,9 +109,9 @@ def test_groups_are_cut_both_ways_and_one_way_cuts_one_way(bench: Bench) -> None
 
 def test_restoring_heals_resumes_and_starts_what_the_steps_left_broken(bench: Bench) -> None:
     schedule, _ = bench.run(
-        StepSpec(step="partition", groups=(("broker(1)",), ("broker(2)",))),
-        StepSpec(step="pause", target="broker(1)"),
-        StepSpec(step="kill", target="broker(3)"),
+        step_of("partition", groups=(("broker(1)",), ("broker(2)",))),
+        step_of("pause", target="broker(1)"),
+        step_of("kill", target="broker(3)"),
     )
     schedule.restore()
     assert ("start", 3) in bench.done
@@ -122,12 +123,12 @@ def test_restoring_heals_resumes_and_starts_what_the_steps_left_broken(bench: Be
 
 def test_faults_on_top_of_each_other_are_undone_from_the_wire_down_to_the_processes(bench: Bench) -> None:
     schedule, _ = bench.run(
-        StepSpec(step="hold-request", target="broker(1)", api="Fetch"),
-        StepSpec(step="power-loss", target="broker(3)"),
-        StepSpec(step="partition", groups=(("broker(1)",), ("broker(2)",))),
-        StepSpec(step="limit-bandwidth", from_=("broker(1)",), to=("broker(3)",), rate=Rate("1mbit")),
-        StepSpec(step="pause", target="broker(1)"),
-        StepSpec(step="fail-disk", target="broker(2)"),
+        step_of("hold-request", target="broker(1)", api="Fetch"),
+        step_of("power-loss", target="broker(3)"),
+        step_of("partition", groups=(("broker(1)",), ("broker(2)",))),
+        step_of("limit-bandwidth", from_=("broker(1)",), to=("broker(3)",), rate=Rate("1mbit")),
+        step_of("pause", target="broker(1)"),
+        step_of("fail-disk", target="broker(2)"),
     )
     bench.done.clear()
     schedule.restore()
@@ -145,7 +146,7 @@ def test_faults_on_top_of_each_other_are_undone_from_the_wire_down_to_the_proces
 
 
 def test_a_paused_node_that_was_killed_is_started_and_not_resumed(bench: Bench) -> None:
-    schedule, _ = bench.run(StepSpec(step="pause", target="broker(1)"), StepSpec(step="kill", target="broker(1)"))
+    schedule, _ = bench.run(step_of("pause", target="broker(1)"), step_of("kill", target="broker(1)"))
     assert schedule.paused == set()
     bench.done.clear()
     schedule.restore()
@@ -153,14 +154,14 @@ def test_a_paused_node_that_was_killed_is_started_and_not_resumed(bench: Bench) 
 
 
 def test_restoring_does_nothing_where_nothing_is_broken(bench: Bench) -> None:
-    schedule, _ = bench.run(StepSpec(step="kill", target="broker(3)"), StepSpec(step="start", target="broker(3)"))
+    schedule, _ = bench.run(step_of("kill", target="broker(3)"), step_of("start", target="broker(3)"))
     bench.done.clear()
     schedule.restore()
     assert bench.done == []
 
 
 def test_an_administrative_step_that_kafka_refuses_is_not_proven(bench: Bench) -> None:
-    bench.run(StepSpec(step="reassign", partition="t-0", replicas=("broker(3)", "leader(t-0)")))
+    bench.run(step_of("reassign", partition="t-0", replicas=("broker(3)", "leader(t-0)")))
     (entry,) = bench.entries()
     assert bench.done == [Reassign(topic="t", partition=0, replicas=(3, 2))]
     assert (entry.nodes, entry.effect_ns) == ((3, 2), None)
@@ -170,8 +171,8 @@ def test_an_administrative_step_that_kafka_refuses_is_not_proven(bench: Bench) -
 @pytest.mark.parametrize(
     "step",
     [
-        StepSpec(step="unregister", target="followers(t-0)"),
-        StepSpec(step="set-config", resource="broker:followers(t-0)", config="x", value="1"),
+        step_of("unregister", target="followers(t-0)"),
+        step_of("set-config", resource="broker:followers(t-0)", config="x", value="1"),
     ],
 )
 def test_a_request_about_one_broker_does_not_fire_where_its_role_stands_for_several(
@@ -185,8 +186,8 @@ def test_a_request_about_one_broker_does_not_fire_where_its_role_stands_for_seve
 
 def test_an_isolation_cuts_a_node_from_everyone_or_from_some(bench: Bench) -> None:
     bench.run(
-        StepSpec(step="isolate", target="broker(1)"),
-        StepSpec(step="isolate", target="leader(t-0)", from_=("broker(3)", "clients")),
+        step_of("isolate", target="broker(1)"),
+        step_of("isolate", target="leader(t-0)", from_=("broker(3)", "clients")),
     )
     everyone = {(1, CLIENTS), (CLIENTS, 1), (1, 2), (2, 1), (1, 3), (3, 1)}
     cuts = [cuts for kind, cuts in (one for one in bench.done if len(one) == 2)]  # type: ignore[misc, arg-type]
@@ -195,15 +196,15 @@ def test_an_isolation_cuts_a_node_from_everyone_or_from_some(bench: Bench) -> No
 
 def test_an_isolated_node_is_whom_its_step_stands_for_and_not_those_it_was_cut_off_from(bench: Bench) -> None:
     bench.run(
-        StepSpec(name="dark", step="isolate", target="leader(t-0)", from_=("broker(3)",)),
-        StepSpec(step="kill", target="step(dark)"),
+        step_of("isolate", name="dark", target="leader(t-0)", from_=("broker(3)",)),
+        step_of("kill", target="step(dark)"),
     )
     isolation, kill = bench.entries()
     assert (isolation.nodes, kill.nodes) == ((2, 3), (2,))
 
 
 def test_a_rolling_step_takes_one_broker_after_the_other_and_waits_for_the_whole_isr(bench: Bench) -> None:
-    schedule, _ = bench.run(StepSpec(step="rolling", mode="kill"))
+    schedule, _ = bench.run(step_of("rolling", mode="kill"))
     order = [("kill", 1), ("start", 1), ("kill", 2), ("start", 2), ("kill", 3), ("start", 3)]
     assert bench.done == order
     (entry,) = bench.entries()
@@ -214,7 +215,7 @@ def test_a_rolling_step_takes_one_broker_after_the_other_and_waits_for_the_whole
 
 def test_a_rolling_step_ends_unproven_at_the_first_broker_that_is_not_back_in_full(bench: Bench) -> None:
     bench.runtime.ready = False
-    bench.run(StepSpec(step="rolling", mode="power-loss", deadline_s=0.05))
+    bench.run(step_of("rolling", mode="power-loss", deadline_s=0.05))
     assert bench.done == [("power-loss", 1), ("start", 1)]
     (entry,) = bench.entries()
     assert entry.effect_ns is None
@@ -223,9 +224,9 @@ def test_a_rolling_step_ends_unproven_at_the_first_broker_that_is_not_back_in_fu
 
 def test_what_a_volume_lost_is_noted_in_the_fault_once_it_is_mended(bench: Bench) -> None:
     schedule, _ = bench.run(
-        StepSpec(step="fail-disk", target="followers(t-0)"),
-        StepSpec(step="mend-disk", target="broker(1)"),
-        StepSpec(step="start", target="broker(1)"),
+        step_of("fail-disk", target="followers(t-0)"),
+        step_of("mend-disk", target="broker(1)"),
+        step_of("start", target="broker(1)"),
     )
     fault = bench.entries()[0]
     assert (fault.proof["lost_bytes"], fault.proof["nodes"]["1"]["logs"]["t-0"]["leo_after"]) == (9, 0)
@@ -239,10 +240,10 @@ def test_what_a_volume_lost_is_noted_in_the_fault_once_it_is_mended(bench: Bench
 
 def test_a_volume_in_trouble_takes_no_second_one_and_a_sound_one_is_not_mended(bench: Bench) -> None:
     bench.run(
-        StepSpec(step="fill-disk", target="broker(1)"),
-        StepSpec(step="power-loss", target="leader(t-0)"),
-        StepSpec(step="power-loss", target="broker(1)"),
-        StepSpec(step="mend-disk", target="broker(3)"),
+        step_of("fill-disk", target="broker(1)"),
+        step_of("power-loss", target="leader(t-0)"),
+        step_of("power-loss", target="broker(1)"),
+        step_of("mend-disk", target="broker(3)"),
     )
     why = [entry.why for entry in bench.entries()]
     assert why[:2] == [None, None]

@@ -8,10 +8,10 @@ from pathlib import Path
 import evidence_builders as build
 import msgspec
 import pytest
+from plain_steps import step_of, trigger_of
 from schedule_bench import Bench
 
 from ebbtide.errors import HarnessError, StepImpossible
-from ebbtide.scenario.model import BrokerTrigger, StepSpec, Trigger
 from faults import process
 from faults.base import Effect
 from harness.runner.view import ClusterView
@@ -31,7 +31,7 @@ def test_a_step_that_could_not_be_injected_is_named_in_the_error_and_says_why_in
 
     monkeypatch.setitem(process.INJECT, "kill", kill)
     with pytest.raises(HarnessError) as caught:
-        bench.run(StepSpec(step="heal"), StepSpec(step="kill", target="broker(1)"))
+        bench.run(step_of("heal"), step_of("kill", target="broker(1)"))
     assert caught.value.where == told
     assert str(caught.value) == f"broker-1 is down\n  where:   {told}"
     heal, failed = bench.entries()
@@ -47,13 +47,13 @@ def test_a_start_on_a_volume_in_trouble_is_impossible_and_on_any_other_a_failure
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setitem(process.INJECT, "start", start)
-    before = StepSpec(step="read-only" if in_trouble else "kill", target="broker(1)")
+    before = step_of("read-only" if in_trouble else "kill", target="broker(1)")
     with pytest.raises(StepImpossible if in_trouble else OSError, match="Read-only file system"):
-        bench.run(before, StepSpec(step="start", target="broker(1)"))
+        bench.run(before, step_of("start", target="broker(1)"))
 
 
-OF_THE_LEADER = StepSpec(
-    step="wait", trigger=Trigger(broker_is=BrokerTrigger(broker="leader(t-0)", state="registered")), deadline_s=0.5
+OF_THE_LEADER = step_of(
+    "wait", trigger=trigger_of(broker_is={"broker": "leader(t-0)", "state": "registered"}), deadline_s=0.5
 )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from plain_steps import step_of
 from schedule_bench import Bench, MendOnce
 
-from ebbtide.scenario.model import StepSpec
 from faults import process
 from faults.base import Effect, proven, unproven
 
@@ -19,9 +19,9 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 def test_a_paused_node_that_died_to_have_its_volume_mended_is_started_and_not_resumed(bench: Bench) -> None:
     schedule, _ = bench.run(
-        StepSpec(step="pause", target="broker(1)"),
-        StepSpec(step="read-only", target="broker(1)"),
-        StepSpec(step="mend-disk", target="broker(1)"),
+        step_of("pause", target="broker(1)"),
+        step_of("read-only", target="broker(1)"),
+        step_of("mend-disk", target="broker(1)"),
     )
     assert schedule.paused == set()
     bench.done.clear()
@@ -30,9 +30,7 @@ def test_a_paused_node_that_died_to_have_its_volume_mended_is_started_and_not_re
 
 
 def test_the_death_of_a_node_that_was_restarted_on_a_volume_in_trouble_is_still_expected(bench: Bench) -> None:
-    schedule, _ = bench.run(
-        StepSpec(step="fill-disk", target="broker(1)"), StepSpec(step="restart", target="followers(t-0)")
-    )
+    schedule, _ = bench.run(step_of("fill-disk", target="broker(1)"), step_of("restart", target="followers(t-0)"))
     restart = bench.entries()[1]
     assert [(one["step"], *one["nodes"]) for one in restart.proof["parts"]] == bench.done
     assert bench.done == [("stop", 1), ("start", 1), ("stop", 3), ("start", 3)]
@@ -41,7 +39,7 @@ def test_the_death_of_a_node_that_was_restarted_on_a_volume_in_trouble_is_still_
 
 def test_a_node_whose_stop_was_not_clean_is_not_started_by_its_restart(bench: Bench) -> None:
     bench.fails.add("stop")
-    schedule, _ = bench.run(StepSpec(step="restart", target="broker(1)"))
+    schedule, _ = bench.run(step_of("restart", target="broker(1)"))
     assert (bench.done, schedule.down) == ([("stop", 1)], {1})
     assert bench.entries()[0].why == "it did not"
 
@@ -50,10 +48,10 @@ def test_what_the_end_of_a_schedule_could_not_heal_is_not_recorded_as_healed_and
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule, _ = bench.run(
-        StepSpec(step="partition", groups=(("broker(1)",), ("broker(2)",))),
-        StepSpec(step="pause", target="broker(1)"),
-        StepSpec(step="fail-disk", target="broker(2)"),
-        StepSpec(step="kill", target="broker(3)"),
+        step_of("partition", groups=(("broker(1)",), ("broker(2)",))),
+        step_of("pause", target="broker(1)"),
+        step_of("fail-disk", target="broker(2)"),
+        step_of("kill", target="broker(3)"),
     )
     monkeypatch.setattr(MendOnce, "mend", lambda _trouble: (unproven("it refuses a write"), {}))
     bench.fails |= {"heal", "resume", "start"}
@@ -74,15 +72,15 @@ def test_a_pause_ends_with_its_process_whatever_ended_it(bench: Bench, monkeypat
         return effect
 
     bench.runtime.pids = {1: 11}
-    pause = StepSpec(step="pause", target="broker(1)")
-    bench.run(pause, StepSpec(step="isolate", target="broker(1)"))
+    pause = step_of("pause", target="broker(1)")
+    bench.run(pause, step_of("isolate", target="broker(1)"))
     assert bench.entries()[0].healed_ns is None
     monkeypatch.setitem(process.INJECT, "kill", lambda _runtime, _node: ends(proven()))
-    bench.run(pause, StepSpec(step="kill", target="broker(1)"))
+    bench.run(pause, step_of("kill", target="broker(1)"))
     assert bench.entries()[0].healed_ns is not None
     bench.runtime.pids = {1: 12}
     monkeypatch.setattr(MendOnce, "mend", lambda _trouble: (ends(unproven("it refuses a write")), {}))
-    bench.run(pause, StepSpec(step="read-only", target="broker(1)"), StepSpec(step="mend-disk", target="broker(1)"))
+    bench.run(pause, step_of("read-only", target="broker(1)"), step_of("mend-disk", target="broker(1)"))
     assert [entry.healed_ns is not None for entry in bench.entries()] == [True, False, False]
 
 
@@ -95,9 +93,9 @@ def test_a_heal_of_several_nodes_counts_on_those_where_it_has_a_proof(
         return unproven("it runs already") if runs[node] else proven()
 
     monkeypatch.setitem(process.INJECT, "start", start)
-    schedule, _ = bench.run(StepSpec(step="kill", target="followers(t-0)"))
-    schedule.add(StepSpec(step="start", target="followers(t-0)"))
+    schedule, _ = bench.run(step_of("kill", target="followers(t-0)"))
+    schedule.add(step_of("start", target="followers(t-0)"))
     assert schedule.entries[0].healed_ns is None
     runs[3] = False
-    schedule.add(StepSpec(step="start", target="broker(3)"))
+    schedule.add(step_of("start", target="broker(3)"))
     assert schedule.entries[0].healed_ns is not None

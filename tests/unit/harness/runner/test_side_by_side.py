@@ -15,11 +15,11 @@ from unittest.mock import Mock
 
 import msgspec
 import pytest
+from plain_steps import step_of
 
 from cluster.clean import CleanOutcome
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
 from ebbtide.scenario import catalogue
-from ebbtide.scenario.model import StepSpec
 from ebbtide.scenario.words import Duration
 from ebbtide.waiting import WaitExpired, wait_until
 from harness.runner import side_by_side
@@ -214,10 +214,10 @@ def test_every_wait_of_a_run_fits_into_its_limit(tmp_path: Path) -> None:
     none = msgspec.structs.replace(healthy, steps=())
     limits = []
     for step in (
-        StepSpec(step="kill", target="broker(1)", deadline_s=4000.0),
-        StepSpec(step="rolling", mode="kill", deadline_s=1000.0),
-        StepSpec(step="delete-topic", topic="t", deadline_s=1000.0),
-        StepSpec(step="flap", target="broker(1)", times=50, period=Duration("40s")),
+        step_of("kill", target="broker(1)", deadline_s=4000.0),
+        step_of("rolling", mode="kill", deadline_s=1000.0),
+        step_of("delete-topic", topic="t", deadline_s=1000.0),
+        step_of("flap", groups=[["broker(1)"], ["clients"]], times=50, period=Duration("40s")),
     ):
         scenario = msgspec.structs.replace(none, steps=(step,))
         limits.append(limit_s(RunRequest(scenario=scenario, kafka="4.3.1", seed=1, runs=tmp_path)))

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import evidence_builders as build
 import pytest
+from plain_steps import step_of, trigger_of
 
 from cluster.runtime.base import NodeInfo
 from cluster.wire.messages import Arm, Command, Release, WireEvent
 from ebbtide.errors import Problems
 from ebbtide.record.steps import read_steps
 from ebbtide.scenario import catalogue
-from ebbtide.scenario.model import HeldTrigger, StepSpec, Trigger
 from ebbtide.scenario.parse import parse
+from ebbtide.scenario.steps.step import StepSpec
 from harness.runner.display import RunState
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
@@ -129,8 +130,8 @@ class Bench:
         return schedule
 
 
-HOLD = StepSpec(step="hold-request", name="hold", target="leader(t-0)", api="AlterPartition")
-HELD = StepSpec(step="wait", trigger=Trigger(held=HeldTrigger(node="step(hold)", api="AlterPartition")), deadline_s=0.2)
+HOLD = step_of("hold-request", name="hold", target="leader(t-0)", api="AlterPartition")
+HELD = step_of("wait", trigger=trigger_of(held={"node": "step(hold)", "api": "AlterPartition"}), deadline_s=0.2)
 
 
 @pytest.fixture
@@ -171,7 +172,7 @@ def test_what_a_schedule_leaves_held_is_released_at_its_end(bench: Bench) -> Non
 
 
 def test_a_release_ends_the_hold(bench: Bench) -> None:
-    schedule = bench.schedule(HOLD, HELD, StepSpec(step="release", target="step(hold)"))
+    schedule = bench.schedule(HOLD, HELD, step_of("release", target="step(hold)"))
     bench.wire.todo += [(2, WireEvent(event="forwarded", at_ns=6, rule=1, api=ALTER_PARTITION, size_bytes=9))]
     bench.wire.todo += [(2, WireEvent(event="answered", at_ns=7, rule=1, api=ALTER_PARTITION))]
     assert schedule.run()
@@ -183,16 +184,16 @@ def test_a_release_ends_the_hold(bench: Bench) -> None:
 
 def test_a_hold_ends_with_its_release_also_where_the_release_has_no_proof(bench: Bench) -> None:
     bench.comes = False
-    assert bench.schedule(HOLD, StepSpec(step="release")).run()
+    assert bench.schedule(HOLD, step_of("release")).run()
     hold, release = read_steps(bench.record) or []
     assert (release.effect_ns, release.why) == (None, "nothing was held")
     assert hold.healed_ns is not None
 
 
 def test_a_release_ends_the_rules_that_it_is_about_and_no_other_at_the_same_nodes(bench: Bench) -> None:
-    both = StepSpec(step="drop-request", target="followers(t-0)", api="Fetch")
-    one = StepSpec(step="drop-request", target="broker(3)", api="Produce")
-    schedule = bench.schedule(both, one, StepSpec(step="release", target="broker(1)"))
+    both = step_of("drop-request", target="followers(t-0)", api="Fetch")
+    one = step_of("drop-request", target="broker(3)", api="Produce")
+    schedule = bench.schedule(both, one, step_of("release", target="broker(1)"))
     assert schedule.run()
     assert [entry.healed_ns is not None for entry in schedule.entries] == [True, False, False]
     schedule.restore()

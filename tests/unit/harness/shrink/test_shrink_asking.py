@@ -7,10 +7,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from plain_steps import step_of, trigger_of
 from test_shrink_search import GOAL, NEEDED, RECORDED, Runs, in_turn, names, noisy, search, two_at_once
 
 from ebbtide.errors import HarnessError
-from ebbtide.scenario.model import ProducerSpec, Scenario, StepSpec, Trigger
+from ebbtide.scenario.model import ProducerSpec, Scenario
 from ebbtide.scenario.words import Duration
 from harness.shrink.answers import Candidate, CandidateAnswers
 from harness.shrink.file import file_text
@@ -123,7 +124,7 @@ def test_a_step_whose_leaving_out_was_missed_once_is_left_out_in_the_end(tmp_pat
 
 def test_states_for_times_are_tried_first_and_left_where_they_do_not_show(tmp_path: Path) -> None:
     by_state = noisy()
-    waits = msgspec.structs.replace(by_state.steps[5], trigger=Trigger(after=Duration("9s")))
+    waits = msgspec.structs.replace(by_state.steps[5], trigger=trigger_of(after=Duration("9s")))
     by_clock = msgspec.structs.replace(by_state, steps=(*by_state.steps[:5], waits, *by_state.steps[6:]))
 
     def carried_out(folder: Path, runs: Runs) -> SmallerScenario:
@@ -136,7 +137,7 @@ def test_states_for_times_are_tried_first_and_left_where_they_do_not_show(tmp_pa
         ).carry_out([Start(scenario=by_state), Start(scenario=by_clock)], (), LostPartition("t-1"), 3)
 
     def waits_for_time(scenario: Scenario) -> bool:
-        return any(step.trigger == Trigger(after=Duration("9s")) for step in scenario.steps)
+        return any(step.trigger == trigger_of(after=Duration("9s")) for step in scenario.steps)
 
     assert not waits_for_time(carried_out(tmp_path / "state", Runs()).scenario)
     assert waits_for_time(carried_out(tmp_path / "clock", Runs(needs=waits_for_time)).scenario)
@@ -171,9 +172,9 @@ def test_any_replica_but_the_preferred_leader_can_be_left_out() -> None:
 
 
 def test_a_wait_can_be_joined_with_the_step_after_it() -> None:
-    wait = StepSpec(step="wait", trigger=Trigger(acked=7), deadline_s=60.0)
-    kill = StepSpec(step="kill", target="leader(t-1)")
+    wait = step_of("wait", trigger=trigger_of(acked=7), deadline_s=60.0)
+    kill = step_of("kill", target="leader(t-1)")
     [reduction] = wait_reductions(msgspec.structs.replace(noisy(), steps=(wait, kill)))
     joined = reduction.apply(msgspec.structs.replace(noisy(), steps=(wait, kill)))
     assert joined is not None
-    assert joined.steps == (msgspec.structs.replace(kill, trigger=Trigger(acked=7), deadline_s=60.0),)
+    assert joined.steps == (msgspec.structs.replace(kill, trigger=trigger_of(acked=7), deadline_s=60.0),)

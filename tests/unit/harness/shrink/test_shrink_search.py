@@ -7,12 +7,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from plain_steps import step_of, trigger_of
 from replay_records import LOST
 
 from ebbtide.errors import ExitCode, HarnessError
-from ebbtide.scenario.model import IsrTrigger, ProducerSpec, Scenario, StepSpec, Trigger
+from ebbtide.scenario.model import ProducerSpec, Scenario
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.plain import from_plain, to_plain
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.words import Duration
 from ebbtide.scenario.write import text_of
 from harness.replay.plan import plan
@@ -30,10 +33,10 @@ GOAL = goal_from_record(RECORDED)
 NEEDED = {"cut-followers", "leader-loses-power", "back"}
 
 NOISE = (
-    StepSpec(step="pause", name="nap", target="broker(1)", trigger=Trigger(acked=100)),
-    StepSpec(step="resume", target="step(nap)", trigger=Trigger(after=Duration("1s"))),
-    StepSpec(step="isolate", target="broker(3)"),
-    StepSpec(step="heal", trigger=Trigger(after=Duration("1s"))),
+    step_of("pause", name="nap", target="broker(1)", trigger=trigger_of(acked=100)),
+    step_of("resume", target="step(nap)", trigger=trigger_of(after=Duration("1s"))),
+    step_of("isolate", target="broker(3)"),
+    step_of("heal", trigger=trigger_of(after=Duration("1s"))),
 )
 
 
@@ -132,7 +135,7 @@ def test_steps_brokers_partitions_producers_consumers_and_records_are_left_out(t
     assert (left.topics["t"].partitions, left.topics["t"].assignment) == (1, ((1, 2),))
     assert [(one.id, one.count) for one in left.producers] == [(1, 20)]
     assert left.consumers == ()
-    assert left.steps[1].target == "leader(t-0)"
+    assert target_of(left.steps[1]) == Role("leader(t-0)")
     assert (smaller.shown, smaller.times, smaller.finished) == (3, 3, True)
 
 
@@ -145,10 +148,10 @@ def test_what_the_finding_needs_of_the_cluster_stays(tmp_path: Path) -> None:
 
 def test_a_schedule_that_lost_its_beginning_waits_for_records_first() -> None:
     scenario = noisy()
-    whole_again = Trigger(isr=IsrTrigger(partition="t-1", at_least=3))
+    whole_again = trigger_of(isr={"partition": "t-1", "at_least": 3})
     steps = (*scenario.steps[:4], msgspec.structs.replace(scenario.steps[4], trigger=whole_again), *scenario.steps[5:])
     scenario = msgspec.structs.replace(scenario, steps=steps)
-    assert with_steps(scenario, (4, 5, 6), 500).steps[0].trigger == Trigger(acked=500)
+    assert with_steps(scenario, (4, 5, 6), 500).steps[0].trigger == trigger_of(acked=500)
     assert with_steps(scenario, (0, 4, 5, 6), 500).steps[1].trigger == whole_again
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from plain_steps import trigger_of
 from replay_records import LOST
 
 from ebbtide.record.verdict import PropertyResult
-from ebbtide.scenario.meaning import meaning
-from ebbtide.scenario.model import IsrTrigger, MemberTrigger, Scenario, Trigger
-from ebbtide.scenario.references import nothing_wrong
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.parts import Parts
+from ebbtide.scenario.triggers import BrokerTrigger, IsrTrigger, LeaderTrigger
+from ebbtide.scenario.validate import validate
 from ebbtide.scenario.words import Duration
 from harness.replay.recorded import LoadedRun, load_run
 from harness.shrink.states import RecordedStep, recorded_steps, with_state_triggers
@@ -23,7 +25,7 @@ def by_clock() -> LoadedRun:
     """Last replica standing, whose steps wait for times: a cut, a power loss, a start, a heal."""
     recorded = load_run(LOST)
     first, *rest = recorded.scenario.steps
-    steps = (first, *(msgspec.structs.replace(step, trigger=Trigger(after=Duration("3s"))) for step in rest))
+    steps = (first, *(msgspec.structs.replace(step, trigger=trigger_of(after=Duration("3s"))) for step in rest))
     return msgspec.structs.replace(recorded, scenario=msgspec.structs.replace(recorded.scenario, steps=steps))
 
 
@@ -36,18 +38,18 @@ def rewritten(recorded: LoadedRun, blamed: str | None) -> tuple[Scenario, tuple[
 def test_a_time_gives_way_to_the_state_that_came_about_in_it() -> None:
     scenario, was = rewritten(by_clock(), "t-0")
     assert [step.trigger for step in scenario.steps[1:3]] == [
-        Trigger(isr=IsrTrigger(partition="t-0", size=1)),
-        Trigger(leader_is=MemberTrigger(partition="t-0", broker="none")),
+        trigger_of(isr={"partition": "t-0", "size": 1}),
+        trigger_of(leader_is={"partition": "t-0", "broker": "none"}),
     ]
     assert [one.after for one in was[:3]] == [None, Duration("3s"), Duration("3s")]
-    assert list(meaning(scenario, nothing_wrong)) == []
+    assert list(validate(Parts.of(scenario))) == []
 
 
 def test_a_state_of_another_partition_than_the_one_that_lost_is_not_waited_for() -> None:
     scenario, _ = rewritten(by_clock(), "other-0")
     waited = [step.trigger for step in scenario.steps if step.trigger is not None]
-    assert all(trigger.isr is None and trigger.leader_is is None for trigger in waited)
-    assert any(trigger.broker_is is not None for trigger in waited)
+    assert not any(isinstance(trigger, IsrTrigger | LeaderTrigger) for trigger in waited)
+    assert any(isinstance(trigger, BrokerTrigger) for trigger in waited)
 
 
 def test_a_time_in_which_nothing_changed_stays() -> None:
@@ -62,7 +64,7 @@ def test_a_state_whose_cause_is_left_out_gives_way_to_its_time() -> None:
     assert was[1].needs == {0}
     assert with_steps(scenario, (0, 1), 500, was=was).steps[1] == scenario.steps[1]
     # The leader is none because of the cut and the power loss.
-    assert with_steps(scenario, (0, 2), 500, was=was).steps[1].trigger == Trigger(after=Duration("3000ms"))
+    assert with_steps(scenario, (0, 2), 500, was=was).steps[1].trigger == trigger_of(after=Duration("3000ms"))
 
 
 def test_a_patient_schedule_waits_as_long_as_the_steps_that_are_gone_took() -> None:
@@ -73,8 +75,8 @@ def test_a_patient_schedule_waits_as_long_as_the_steps_that_are_gone_took() -> N
     )
     hasty = with_steps(recorded.scenario, (0, 3), 500, was=was).steps[1]
     patient = with_steps(recorded.scenario, (0, 3), 500, was=was, patient=True).steps[1]
-    assert hasty.trigger == Trigger(after=Duration("3s"))
-    assert patient.trigger == Trigger(after=Duration("180000ms"))
+    assert hasty.trigger == trigger_of(after=Duration("3s"))
+    assert patient.trigger == trigger_of(after=Duration("180000ms"))
     assert patient.deadline_s > 180
 
 

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import msgspec
 import pytest
+from plain_steps import step_of, trigger_of
 from real_records import unpacked
 from replay_records import LOST, SAVED
 
@@ -21,8 +22,10 @@ from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import Verdict
-from ebbtide.scenario.model import IsrTrigger, ProducerSpec, Scenario, StepSpec, Trigger
+from ebbtide.scenario.model import ProducerSpec, Scenario
 from ebbtide.scenario.parse import load
+from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.triggers import Trigger
 from ebbtide.scenario.words import Duration
 from ebbtide.scenario.write import text_of
 from ebbtide.waiting import WaitExpired
@@ -44,17 +47,17 @@ def with_steps(*steps: StepSpec) -> Scenario:
     return msgspec.structs.replace(SCENARIO, steps=steps)
 
 
-POWER_LOSS = StepSpec(step="power-loss", name="loss", target="leader(t-0)")
-KILL = StepSpec(step="kill", name="kill", target="leader(t-0)")
+POWER_LOSS = step_of("power-loss", name="loss", target="leader(t-0)")
+KILL = step_of("kill", name="kill", target="leader(t-0)")
 
 
 def test_a_schedule_is_read_as_what_it_can_do_at_most() -> None:
     steps = (
         POWER_LOSS,
         KILL,
-        StepSpec(step="wipe-disk", target="step(kill)"),
-        StepSpec(step="rolling", mode="restart"),
-        StepSpec(step="pause", target="broker(1)"),
+        step_of("wipe-disk", target="step(kill)"),
+        step_of("rolling", mode="restart"),
+        step_of("pause", target="broker(1)"),
     )
     assert bounds_of(with_steps(*steps)) == Bounds(rf=3, min_isr=2, power_losses=1, kills=2, disks=1, stops=3)
 
@@ -62,10 +65,10 @@ def test_a_schedule_is_read_as_what_it_can_do_at_most() -> None:
 @pytest.mark.parametrize(
     "step",
     [
-        StepSpec(step="set-config", resource="topic:t", config="min.insync.replicas", value="1"),
-        StepSpec(step="hold-request", target="broker(1)", api="AlterPartition"),
-        StepSpec(step="elect", partition="t-0", type="unclean"),
-        StepSpec(step="fail-disk", target="broker(1)"),
+        step_of("set-config", resource="topic:t", config="min.insync.replicas", value="1"),
+        step_of("hold-request", target="broker(1)", api="AlterPartition"),
+        step_of("elect", partition="t-0", type="unclean"),
+        step_of("fail-disk", target="broker(1)"),
     ],
 )
 def test_what_no_budget_counts_is_left_to_a_run(step: StepSpec) -> None:
@@ -262,11 +265,11 @@ def test_a_second_cause_beside_the_one_to_keep_does_no_harm(tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("session_s", "lag_s", "trigger", "at_least_s", "at_most_s"),
     [
-        (3.0, 4.0, Trigger(isr=IsrTrigger(partition="t-0", size=1)), 15, 15),
-        (2.0, 2.0, Trigger(isr=IsrTrigger(partition="t-0", size=1)), 12, 12),
-        (20.0, 4.0, Trigger(isr=IsrTrigger(partition="t-0", size=1)), 28, 40),
-        (3.0, 4.0, Trigger(after=Duration("20s")), 21, 30),
-        (3.0, 4.0, Trigger(acked=3000), 30, 40),
+        (3.0, 4.0, trigger_of(isr={"partition": "t-0", "size": 1}), 15, 15),
+        (2.0, 2.0, trigger_of(isr={"partition": "t-0", "size": 1}), 12, 12),
+        (20.0, 4.0, trigger_of(isr={"partition": "t-0", "size": 1}), 28, 40),
+        (3.0, 4.0, trigger_of(after=Duration("20s")), 21, 30),
+        (3.0, 4.0, trigger_of(acked=3000), 30, 40),
     ],
 )
 def test_a_hurried_step_still_has_the_time_that_it_waits_for(

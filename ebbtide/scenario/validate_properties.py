@@ -13,15 +13,15 @@ from ebbtide.scenario.owned_properties import HARNESS_OWNED, leads_out
 _NAME = re.compile(r"[^\s=:#!\\]+")
 
 
-def property_meaning(cluster: ClusterSpec) -> Iterator[UsageError]:
+def validate_properties(cluster: ClusterSpec) -> Iterator[UsageError]:
     """Properties that are no single property, or that tie a node to its place.
 
     The scenario of a record is held to this too, also when it is judged: what Kafka read is known of single properties
-    only. `outward_properties` are refused besides where a cluster is started.
+    only. `validate_outward_properties` are refused besides where a cluster is started.
     """
     for role in NODE_ROLES:
         where = f"cluster.{role}_properties"
-        properties = cluster.given_to(role)
+        properties = cluster.properties_of(role)
         owned = sorted(HARNESS_OWNED & properties.keys())
         if owned:
             yield UsageError(
@@ -39,14 +39,14 @@ def property_meaning(cluster: ClusterSpec) -> Iterator[UsageError]:
                 yield UsageError("not a property's value", where=f"{where}.{name}", got=repr(value), allowed=allowed)
 
 
-def outward_properties(cluster: ClusterSpec) -> Iterator[UsageError]:
+def validate_outward_properties(cluster: ClusterSpec) -> Iterator[UsageError]:
     """Properties by which Kafka writes or runs files outside of the run's folder.
 
     Whatever starts Kafka refuses them, also from a record: whoever made it may have written anything into it. Judging
     a finished record starts nothing, and takes them.
     """
     for role in NODE_ROLES:
-        for name in cluster.given_to(role):
+        for name in cluster.properties_of(role):
             if leads_out(name):
                 yield UsageError(
                     "a property by which Kafka writes or runs files outside of the run's folder",

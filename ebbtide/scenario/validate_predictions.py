@@ -2,51 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from ebbtide.errors import UsageError
 from ebbtide.releases.known import KNOWN, OLDEST
-from ebbtide.scenario.admin_meaning import feature_known, has_level
-from ebbtide.scenario.check import suggestion
-from ebbtide.scenario.model import Prediction, Scenario
-from ebbtide.scenario.references import Wrong, limit
+from ebbtide.scenario.model import Prediction
+from ebbtide.scenario.parts import Parts, as_far_as_read
+from ebbtide.scenario.references import limit
+from ebbtide.scenario.validate_features import has_level, validate_feature_name
+from ebbtide.scenario.words import suggestion
 
 
-def prediction_meaning(scenario: Scenario, wrong: Wrong) -> Iterator[UsageError]:
+def validate_predictions(parts: Parts) -> Iterator[UsageError]:
     """Facts and features that there are not, and predictions that no run can be held against, or can meet."""
     earlier: list[tuple[int, Prediction]] = []
-    for index, prediction in enumerate(scenario.predictions):
-        where = f"predictions[{index}]"
-        for key, facts in (("exercised", prediction.exercised), ("never", prediction.never)):
-            for at, fact in enumerate(facts):
-                yield from _fact_known(fact, f"{where}.{key}[{at}]")
-        yield from _loss(prediction, f"{where}.loss")
-        versions = None if wrong(f"{where}.kafka") else _range_of(prediction.kafka)
-        yield from _features(scenario, prediction, versions, f"{where}.features", wrong)
-        if versions is None:
-            continue
-        if not _held(versions, _breaks(prediction.kafka)):
-            yield UsageError(
-                "holds no Kafka release",
-                where=f"{where}.kafka",
-                got=repr(prediction.kafka),
-                allowed=f"a range that holds one from {OLDEST} on, e.g. '>=3.7,<4.1'",
-            )
-            continue
-        if any(wrong(f"{where}.{key}") for key in ("features", *(f"features.{name}" for name in prediction.features))):
-            continue
-        first = next((at for at, one in earlier if _always_before(one, prediction)), None)
-        if first is not None:
-            yield UsageError(
-                f"never comes into play: predictions[{first}] fits every run that this one fits, and the first counts",
-                where=where,
-                got=_fits_what(prediction),
-                allowed="the narrower prediction first",
-            )
-        earlier.append((index, prediction))
+    for index, prediction in enumerate(parts.predictions or ()):
+        if prediction is not None:
+            where = f"predictions[{index}]"
+            for key in ("exercised", "never"):
+                for at, fact in enumerate(getattr(prediction, key, ())):
+                    yield from _fact_known(fact, f"{where}.{key}[{at}]")
+            yield from as_far_as_read(_loss(prediction, f"{where}.loss"))
+            yield from as_far_as_read(_features(parts, prediction, f"{where}.features"))
+            yield from as_far_as_read(_place(prediction, earlier, where))
+            earlier.append((index, prediction))
+
+
+def _place(prediction: Prediction, earlier: Iterable[tuple[int, Prediction]], where: str) -> Iterator[UsageError]:
+    """A range without releases, and one whose runs all fit an earlier prediction."""
+    versions = _range_of(prediction.kafka)
+    if versions is None:
+        return
+    if not _held(versions, _breaks(prediction.kafka)):
+        yield UsageError(
+            "holds no Kafka release",
+            where=f"{where}.kafka",
+            got=repr(prediction.kafka),
+            allowed=f"a range that holds one from {OLDEST} on, e.g. '>=3.7,<4.1'",
+        )
+        return
+    first = next((at for at, one in earlier if _has_range(one) and _always_before(one, prediction)), None)
+    if first is not None:
+        yield UsageError(
+            f"never comes into play: predictions[{first}] fits every run that this one fits, and the first counts",
+            where=where,
+            got=_fits_what(prediction),
+            allowed="the narrower prediction first",
+        )
+
+
+def _has_range(prediction: Prediction) -> bool:
+    """Whether it says releases, and all levels that it asks for were read."""
+    text = getattr(prediction, "kafka", None)
+    versions = None if text is None else _range_of(text)
+    return versions is not None and bool(_held(versions, _breaks(str(text)))) and hasattr(prediction, "features")
 
 
 def _fact_known(name: str, where: str) -> Iterator[UsageError]:
@@ -77,20 +89,20 @@ def _loss(prediction: Prediction, where: str) -> Iterator[UsageError]:
                 )
 
 
-def _features(
-    scenario: Scenario, prediction: Prediction, versions: SpecifierSet | None, where: str, wrong: Wrong
-) -> Iterator[UsageError]:
+def _features(parts: Parts, prediction: Prediction, where: str) -> Iterator[UsageError]:
     """Features that there are not, and levels that no release has which is in the range and known."""
-    named = [*(one.version for one in KNOWN), *scenario.kafka]
-    known = [] if versions is None or wrong("kafka") else [one for one in named if versions.contains(one)]
+    text = getattr(prediction, "kafka", None)
+    versions = None if text is None else _range_of(text)
+    named = [*(one.version for one in KNOWN), *(parts.kafka or ())]
+    known = [] if versions is None or parts.kafka is None else [one for one in named if versions.contains(one)]
     for name, level in prediction.features.items():
         at = f"{where}.{name}"
-        unknown = list(feature_known(name, at))
+        unknown = list(validate_feature_name(name, at))
         yield from unknown
         yield from limit(at, level, 0)
-        if unknown or level < 0 or not known or wrong("cluster"):
+        if unknown or level < 0 or not known or parts.cluster is None:
             continue
-        if not any(has_level(release, name, level, scenario.cluster) for release in known):
+        if not any(has_level(release, name, level, parts.cluster) for release in known):
             yield UsageError(
                 "no known release in this range has this level",
                 where=at,

@@ -7,14 +7,14 @@ that is surely down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.model import StepSpec
-from ebbtide.scenario.roles import Role, parse_role
 from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import (
     CUT_KINDS,
     DISK_TROUBLES,
@@ -31,35 +31,41 @@ _FIXED = ("broker", "controllers")
 """Roles that stand for the same nodes at each step. The active controller is another one once it was killed."""
 
 
+class _Who(NamedTuple):
+    """A role of a certain node, or `argument` at a certain step."""
+
+    kind: str
+    argument: str | None = None
+
+
+_CLIENTS = _Who("clients")
+
+
 class _Fault(msgspec.Struct, frozen=True, kw_only=True):
     """A fault in force. `who`: what its target surely is: a broker's role, or the step that first resolved it."""
 
     kind: StepKind
-    who: Role
+    who: _Who
 
 
-def order(
-    steps: Sequence[StepSpec], told_wrong: Callable[[int], bool], *, one_controller: bool
-) -> Iterator[UsageError]:
-    """What the order of the steps makes impossible; nothing from the first step on whose kind or target is wrong.
+def validate_order(steps: Sequence[StepSpec], *, one_controller: bool) -> Iterator[UsageError]:
+    """What the order of the steps makes impossible.
 
     `one_controller`: there is surely no more than one, so that `controller` is the same node at each step.
     """
     fixed = (*_FIXED, "controller") if one_controller else _FIXED
     open_: list[_Fault] = []
-    named: dict[str, Role] = {}
+    named: dict[str, _Who] = {}
     for index, step in enumerate(steps):
-        if told_wrong(index):
-            return
         who = _who(step, index, named, fixed)
         yield from _impossible(step, who, open_, f"steps[{index}]")
         if step.name is not None and who is not None:
             named[step.name] = who
         open_ = [fault for fault in open_ if not _ends(step, who, fault) and not _cuts_short(step, who, fault)]
         # A node whose volume was mended may have ended before.
-        leaves_broken = step.step in HEALED_BY or KINDS[step.step].may_leave_down
+        leaves_broken = step.step in HEALED_BY or step.kind.may_leave_down
         if leaves_broken and (who is not None or step.step in NETWORK_FAULTS):
-            open_.append(_Fault(kind=step.step, who=who or Role(kind="clients")))
+            open_.append(_Fault(kind=step.step, who=who or _CLIENTS))
 
 
 def impossible_now(step: StepSpec, node: int | None, in_force: Iterable[tuple[StepKind, int]]) -> Iterator[UsageError]:
@@ -71,18 +77,18 @@ def impossible_now(step: StepSpec, node: int | None, in_force: Iterable[tuple[St
     yield from _impossible(step, None if node is None else _node(node), open_, "step")
 
 
-def _node(node: int) -> Role:
+def _node(node: int) -> _Who:
     """A node for certain, whatever it is."""
-    return Role(kind="broker", argument=str(node))
+    return _Who("broker", str(node))
 
 
-def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where: str) -> Iterator[UsageError]:
-    kind = KINDS[step.step]
+def _impossible(step: StepSpec, who: _Who | None, open_: Sequence[_Fault], where: str) -> Iterator[UsageError]:
+    kind, target = step.kind, target_of(step)
     healed: set[str] = {fault for fault, healer in HEALED_BY.items() if healer == step.step}
     if step.step == "start":
         healed |= DISK_TROUBLES | {one for one, of in KINDS.items() if of.may_leave_down}
     candidates = [fault for fault in open_ if fault.kind in healed]
-    if kind.nothing_to_end is not None and step.target is None and not candidates:
+    if kind.nothing_to_end is not None and target is None and not candidates:
         nothing, allowed = kind.nothing_to_end
         yield UsageError(nothing, where=f"{where}.step", got=step.step, allowed=allowed)
     elif healed and who is not None and not any(_may_be(who, fault.who) for fault in candidates):
@@ -90,35 +96,35 @@ def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where
         yield UsageError(
             f"nothing to {step.step}: no earlier step left this node so",
             where=f"{where}.target",
-            got=repr(step.target),
+            got=repr(target),
             allowed=f"a node after {after}",
         )
     if kind.needs_process and any(fault.kind in TAKES_DOWN and fault.who == who for fault in open_):
         yield UsageError(
             f"a {step.step} of a node that is down",
             where=f"{where}.target",
-            got=repr(step.target),
+            got=repr(target),
             allowed="start it first",
         )
     if kind.needs_awake and any(fault.kind == "pause" and fault.who == who for fault in open_):
         yield UsageError(
             f"a {step.step} of a node that is paused",
             where=f"{where}.target",
-            got=repr(step.target),
+            got=repr(target),
             allowed="resume it first, or kill it",
         )
     if kind.takes_down and any(_took_as_much(kind, KINDS[fault.kind]) and fault.who == who for fault in open_):
         yield UsageError(
             f"a {step.step} of a volume with nothing left to lose",
             where=f"{where}.target",
-            got=repr(step.target),
+            got=repr(target),
             allowed="start it first",
         )
     if step.step in NEEDS_A_SOUND_VOLUME and any(fault.kind in DISK_TROUBLES and fault.who == who for fault in open_):
         yield UsageError(
             f"a {step.step} of a volume that is in trouble already",
             where=f"{where}.target",
-            got=repr(step.target),
+            got=repr(target),
             allowed="mend-disk first",
         )
     if step.step in CUT_KINDS and kind.ends_itself and any(fault.kind in NETWORK_FAULTS for fault in open_):
@@ -130,30 +136,27 @@ def _impossible(step: StepSpec, who: Role | None, open_: Sequence[_Fault], where
         )
 
 
-def _who(step: StepSpec, index: int, named: dict[str, Role], fixed: Collection[str]) -> Role | None:
+def _who(step: StepSpec, index: int, named: dict[str, _Who], fixed: Collection[str]) -> _Who | None:
     """A role of a `fixed` kind is itself; any other is whoever it was at this step, and `step(NAME)` the same again."""
-    if step.target is None:
-        return None
-    try:
-        role = parse_role(step.target)
-    except UsageError:
+    role = target_of(step)
+    if role is None:
         return None
     if role.kind == "step":
         return named.get(str(role.argument))
     if role.kind in fixed:
-        return role
-    return Role(kind=role.kind, argument=f"{role.argument} at step {index}")
+        return _Who(role.kind, role.argument)
+    return _Who(role.kind, f"{role.argument} at step {index}")
 
 
-def _cuts_short(step: StepSpec, who: Role | None, fault: _Fault) -> bool:
+def _cuts_short(step: StepSpec, who: _Who | None, fault: _Fault) -> bool:
     """A process that ends is not paused any more."""
     return fault.kind == "pause" and step.step in TAKES_DOWN and fault.who == who
 
 
-def _ends(step: StepSpec, who: Role | None, fault: _Fault) -> bool:
+def _ends(step: StepSpec, who: _Who | None, fault: _Fault) -> bool:
     if HEALED_BY.get(fault.kind, "start") != step.step:
         return False
-    return step.target is None or who == fault.who
+    return target_of(step) is None or who == fault.who
 
 
 def _took_as_much(kind: Kind, earlier: Kind) -> bool:
@@ -161,7 +164,7 @@ def _took_as_much(kind: Kind, earlier: Kind) -> bool:
     return kind.loses is not None and earlier.takes_down and earlier.loses in (kind.loses, "all")
 
 
-def _may_be(one: Role, other: Role) -> bool:
+def _may_be(one: _Who, other: _Who) -> bool:
     if one.kind == other.kind == "broker":
         return one == other
     return (one.kind in _NOT_BROKERS) == (other.kind in _NOT_BROKERS)

@@ -1,0 +1,227 @@
+"""Where decoded TOML does not fit a scenario's types: every place, not only the first.
+
+`msgspec.convert` stops at its first error; a person who made ten mistakes wants to see ten. This walker follows the
+same types, so that the vocabulary is written down once, in `ebbtide.scenario.model` and in the steps and triggers.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import math
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, cast
+
+import msgspec
+from msgspec import inspect
+
+from ebbtide.errors import UsageError
+from ebbtide.scenario.steps.keys import SHOWN, keys_of
+from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.steps.table import STEP_TYPES
+from ebbtide.scenario.triggers import TRIGGERS, Trigger
+from ebbtide.scenario.words import suggestion
+
+
+def mismatches(value: Any, kind: type, where: str = "") -> list[UsageError]:
+    """Every place where `value`, which stands at `where` in its file, does not fit `kind`; empty: it can be read."""
+    return list(_walk(value, _type_info(kind), where))
+
+
+def is_within(where: str, parent: str) -> bool:
+    """Whether a place in a file is this one, or inside it."""
+    return where == parent or where.startswith((parent + ".", parent + "["))
+
+
+def field_types(kind: Any) -> Mapping[str, Any]:
+    """The keys of a table with their types; of a step, those of all kinds."""
+    kinds = STEP_TYPES.values() if kind is StepSpec else (kind,)
+    return {one.encode_name: one.type for each in kinds for one in msgspec.structs.fields(cast(Any, each))}
+
+
+def meant_keys(value: Collection[str], known: Collection[str]) -> set[str]:
+    """The keys that were probably meant by those which are not known."""
+    return {near for key in value if key not in known for near in _nearest(key, known)}
+
+
+_type_info = functools.cache(inspect.type_info)
+
+
+def _walk(value: Any, kind: inspect.Type, where: str) -> Iterator[UsageError]:
+    kind = _bare(kind)
+    match kind:
+        case inspect.StructType() if isinstance(value, dict):
+            yield from _struct(value, kind, where)
+        case inspect.VarTupleType(item_type=item) if isinstance(value, list):
+            for index, element in enumerate(value):
+                yield from _walk(element, item, f"{where}[{index}]")
+        case inspect.DictType(value_type=item) if isinstance(value, dict):
+            for key, element in value.items():
+                yield from _walk(element, item, f"{where}.{key}")
+        case inspect.CustomType(cls=cls) if cls is StepSpec and isinstance(value, dict):
+            yield from _step(value, where)
+        case inspect.CustomType(cls=cls) if cls is Trigger and isinstance(value, dict):
+            yield from _trigger(value, where)
+        case inspect.CustomType(cls=cls) if cls not in (StepSpec, Trigger) and isinstance(value, str):
+            yield from _text(value, cls, where)
+        case _ if not _fits(value, kind):
+            yield UsageError(
+                "wrong value", where=where, got=_shown(value), allowed=_describe(kind) + _hint(value, kind, where)
+            )
+
+
+def _struct(value: Mapping[str, Any], kind: inspect.StructType, where: str) -> Iterator[UsageError]:
+    fields = {field.encode_name: field for field in kind.fields}
+    for key, element in value.items():
+        if key in fields:
+            yield from _walk(element, fields[key].type, _at(where, key))
+        else:
+            yield _unknown(key, where, fields)
+    for name, field in fields.items():
+        if field.required and name not in value:
+            yield UsageError("missing key", where=_at(where, name), allowed=_describe(_bare(field.type)))
+
+
+def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
+    """The keys of its kind; where the kind is not known, those of any kind."""
+    word = str(value.get("step"))
+    known = word in STEP_TYPES
+    if "step" not in value:
+        yield UsageError("missing key", where=_at(where, "step"), allowed=" | ".join(STEP_TYPES))
+    elif not known:
+        allowed = " | ".join(STEP_TYPES) + suggestion(word, list(STEP_TYPES))
+        yield UsageError("wrong value", where=_at(where, "step"), got=_shown(value["step"]), allowed=allowed)
+    fields = {**_every_field(), **(_fields_of(STEP_TYPES[word]) if known else {})}
+    needed, possible = keys_of(word) if known else ((), tuple(fields))
+    own = {*needed, *possible}
+    for key, element in value.items():
+        if key == "step":
+            continue
+        if key not in fields:
+            yield _unknown(key, where, ("step", *fields))
+        elif key in own:
+            yield from _walk(element, fields[key].type, _at(where, key))
+        elif element is not False and element != []:
+            yield UsageError(f"{word} has no {key}", where=_at(where, key), allowed=", ".join(sorted(own)))
+    meant = meant_keys([key for key in value if key != "step"], fields)
+    for key in needed:
+        if key not in value and key not in meant:
+            yield UsageError(f"no {key}", where=_at(where, key), allowed=SHOWN[key])
+
+
+def _trigger(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
+    for key, element in value.items():
+        if key not in TRIGGERS:
+            yield _unknown(key, where, TRIGGERS)
+            continue
+        kind = TRIGGERS[key]
+        bare = _fields_of(kind)[kind.bare].type if kind.bare else _type_info(cast(Any, kind))
+        yield from _walk(element, bare, _at(where, key))
+    told = [key for key in value if key in TRIGGERS]
+    meant = meant_keys(value, TRIGGERS)
+    if len({*told, *meant}) != 1:
+        allowed = "exactly one of " + ", ".join(TRIGGERS)
+        yield UsageError("a trigger asks one thing", where=where, got=", ".join(told) or "none", allowed=allowed)
+
+
+def _text(value: str, kind: type, where: str) -> Iterator[UsageError]:
+    try:
+        kind(value)
+    except UsageError as error:
+        yield UsageError(error.what, where=where, got=error.got, allowed=error.allowed)
+
+
+def _fields_of(kind: Any) -> Mapping[str, inspect.Field]:
+    info = _type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    return {field.encode_name: field for field in info.fields}
+
+
+@functools.cache
+def _every_field() -> Mapping[str, inspect.Field]:
+    """The keys of all kinds of step."""
+    return {key: field for kind in STEP_TYPES.values() for key, field in _fields_of(kind).items()}
+
+
+def _at(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
+
+
+def _unknown(key: str, where: str, known: Collection[str]) -> UsageError:
+    names = sorted(known)
+    return UsageError("unknown key", where=_at(where, key), allowed=", ".join(names) + suggestion(key, names))
+
+
+def _nearest(key: str, known: Collection[str]) -> list[str]:
+    """The key that was probably meant, if any."""
+    return difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.6)
+
+
+def _bare(kind: inspect.Type) -> inspect.Type:
+    """`X` of `X | None`; a scenario file has no other unions."""
+    if isinstance(kind, inspect.UnionType):
+        return next(one for one in kind.types if not isinstance(one, inspect.NoneType))
+    return kind
+
+
+def _fits(value: Any, kind: inspect.Type) -> bool:
+    match kind:
+        case inspect.LiteralType(values=values):
+            return value in values
+        case inspect.IntType() | inspect.FloatType() if isinstance(value, int):
+            return not isinstance(value, bool) and _is_64_bits(value)
+        case inspect.FloatType():
+            return isinstance(value, float) and math.isfinite(value)
+        case inspect.BoolType():
+            return isinstance(value, bool)
+        case inspect.StrType():
+            return isinstance(value, str)
+    return False
+
+
+def _is_64_bits(value: int) -> bool:
+    """As a whole number of TOML is; its decoder takes longer ones."""
+    return -(2**63) <= value < 2**63
+
+
+def _shown(value: Any) -> str:
+    """As it stands in the file, or nearly."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "more than 64 bits" if isinstance(value, int) and not _is_64_bits(value) else repr(value)
+
+
+def _hint(value: Any, kind: inspect.Type, where: str) -> str:
+    """What was probably meant, in brackets, or nothing."""
+    if isinstance(kind, inspect.LiteralType):
+        return suggestion(str(value), [str(word) for word in kind.values])
+    if isinstance(kind, inspect.StrType) and isinstance(value, dict):
+        return f' (dots make tables: a name with dots is quoted, "{_dotted(where.rpartition(".")[2], value)}")'
+    return ""
+
+
+def _dotted(name: str, value: Any) -> str:
+    """The name that TOML took apart."""
+    while isinstance(value, dict) and value:
+        key, value = next(iter(value.items()))
+        name = f"{name}.{key}"
+    return name
+
+
+def _describe(kind: inspect.Type) -> str:
+    match kind:
+        case inspect.LiteralType(values=values):
+            return " | ".join(str(word) for word in values)
+        case inspect.CustomType(cls=cls) if cls in (StepSpec, Trigger):
+            return "a table"
+        case inspect.StrType() | inspect.CustomType():
+            return "a string in quotes"
+        case inspect.IntType():
+            return "a whole number"
+        case inspect.FloatType():
+            return "a finite number"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.VarTupleType():
+            return "a list"
+    return "a table"

@@ -1,0 +1,66 @@
+"""The struct that every kind of step builds on, and what several kinds share."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self, cast
+
+import msgspec
+
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.triggers import Trigger, tag_of
+
+
+class StepSpec:
+    """One step of the schedule: a struct of its kind. `ebbtide.scenario.plain` reads and writes all of them.
+
+    `deadline_s` bounds the wait for the trigger; in a rolling step also the wait for the whole ISR after each broker,
+    in an administrative step the wait for the answer and its record. `name` lets a later role refer to whom this step
+    acted on: `step(NAME)`. `optional`: the schedule does not depend on this step; where it cannot fire, or takes no
+    effect, the run goes on and is none the worse for it.
+    """
+
+    __slots__ = ()
+
+    kind: ClassVar[Kind]
+    """What is true of every step of this kind."""
+
+    name: str | None
+    trigger: Trigger | None
+    deadline_s: float
+    optional: bool | None
+
+    @property
+    def step(self) -> str:
+        """The kind's word."""
+        return tag_of(type(self))
+
+    def replace(self, **changes: object) -> Self:
+        """The same step but for these fields."""
+        return cast(Self, msgspec.structs.replace(cast(Any, self), **changes))
+
+
+class BaseStep(StepSpec, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="step"):
+    """The fields of every kind."""
+
+    name: str | None = None
+    trigger: Trigger | None = None
+    deadline_s: float = 30.0
+    optional: bool | None = None
+
+
+class TargetStep(BaseStep, frozen=True, kw_only=True):
+    """A step that acts on whom a role stands for."""
+
+    target: Role
+
+
+class MaybeTargetStep(BaseStep, frozen=True, kw_only=True):
+    """A step that acts on whom a role stands for, and without one on all."""
+
+    target: Role | None = None
+
+
+def target_of(step: StepSpec) -> Role | None:
+    """The role that the step acts on; None: it has none."""
+    return cast(Role | None, getattr(step, "target", None))

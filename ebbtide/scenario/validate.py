@@ -1,0 +1,167 @@
+"""What the types of a scenario file cannot say of cluster, topics, clients, predictions, and the steps as a whole."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from functools import partial
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from ebbtide.errors import UsageError
+from ebbtide.releases.known import parse_version
+from ebbtide.scenario.model import ClusterSpec, TopicSpec
+from ebbtide.scenario.parts import MAX_BROKERS, Parts, as_far_as_read
+from ebbtide.scenario.references import limit, limit_field, put_at
+from ebbtide.scenario.safety import check_name, validate_topic_name
+from ebbtide.scenario.triggers import HeldTrigger
+from ebbtide.scenario.validate_clients import validate_clients
+from ebbtide.scenario.validate_features import validate_feature_name, validate_features
+from ebbtide.scenario.validate_order import validate_order
+from ebbtide.scenario.validate_properties import validate_properties
+from ebbtide.scenario.validate_steps import validate_step
+from ebbtide.scenario.validate_triggers import validate_held
+
+
+def validate(parts: Parts) -> Iterator[UsageError]:
+    """What the types cannot say: references, ranges, exclusive keys; each problem at the key that it is about.
+
+    A check ends where it would read what does not fit its type.
+    """
+    yield from _header(parts)
+    if parts.cluster is not None:
+        yield from _cluster(parts.cluster, parts.kafka or ())
+    if parts.settle_s is not None:
+        yield from limit("settle_s", parts.settle_s, 1)
+    yield from _topics(parts)
+    yield from validate_clients(parts)
+    yield from _steps(parts)
+    yield from _predictions(parts)
+
+
+def _header(parts: Parts) -> Iterator[UsageError]:
+    if parts.name is not None:
+        yield from put_at("name", partial(check_name, parts.name))
+    if parts.kafka == ():
+        yield UsageError("no release to run", where="kafka", got="[]", allowed="at least one, e.g. ['3.9.1']")
+    for index, text in enumerate(parts.kafka or ()):
+        yield from put_at(f"kafka[{index}]", partial(parse_version, text))
+
+
+def _cluster(cluster: ClusterSpec, releases: tuple[str, ...]) -> Iterator[UsageError]:
+    yield from as_far_as_read(_quorum(cluster))
+    yield from as_far_as_read(validate_properties(cluster))
+    yield from as_far_as_read(_levels(cluster, releases))
+    yield from limit_field("cluster", cluster, "brokers", 1, MAX_BROKERS)
+    yield from limit_field("cluster", cluster, "session_timeout_s", 1, 60)
+    yield from limit_field("cluster", cluster, "replica_lag_max_s", 1, 60)
+
+
+def _quorum(cluster: ClusterSpec) -> Iterator[UsageError]:
+    if cluster.controllers not in (1, 3):
+        yield UsageError(
+            "not a quorum size", where="cluster.controllers", got=str(cluster.controllers), allowed="1 or 3"
+        )
+
+
+def _levels(cluster: ClusterSpec, releases: tuple[str, ...]) -> Iterator[UsageError]:
+    for name, level in cluster.features.items():
+        yield from validate_feature_name(name, f"cluster.features.{name}")
+        yield from limit(f"cluster.features.{name}", level, 0)
+    if all(level >= 0 for level in cluster.features.values()):
+        for text in releases:
+            yield from _features(text, cluster)
+
+
+def _features(kafka: str, cluster: ClusterSpec) -> Iterator[UsageError]:
+    with contextlib.suppress(UsageError):
+        parse_version(kafka)
+        yield from put_at("cluster.features", partial(validate_features, kafka, cluster))
+
+
+def _topics(parts: Parts) -> Iterator[UsageError]:
+    if parts.topics == {}:
+        yield UsageError("no topic", where="topics", allowed="at least one [topics.NAME]")
+    for name, topic in (parts.topics or {}).items():
+        if topic is not None:
+            yield from validate_topic(name, topic, f"topics.{name}", parts.brokers)
+
+
+def validate_topic(name: str, topic: TopicSpec, where: str, brokers: int) -> Iterator[UsageError]:
+    """What cannot be of one topic on a cluster of so many brokers."""
+    yield from validate_topic_name(name, where)
+    yield from limit_field(where, topic, "partitions", 1, 100)
+    yield from limit_field(where, topic, "replication_factor", 1, brokers)
+    yield from limit_field(where, topic, "min_isr", 1)
+    yield from as_far_as_read(_assignment(topic, f"{where}.assignment", brokers))
+    if "min.insync.replicas" in getattr(topic, "config", ()):
+        yield UsageError(
+            "a config that has a key of its own",
+            where=f"{where}.config",
+            got="min.insync.replicas",
+            allowed="min_isr in the topic, and any other config here",
+        )
+
+
+def _assignment(topic: TopicSpec, where: str, brokers: int) -> Iterator[UsageError]:
+    if not topic.assignment:
+        return
+    wanted = f"{topic.partitions} lists of {topic.replication_factor} different broker ids from 1 to {brokers}"
+    fits = len(topic.assignment) == topic.partitions and all(
+        len(replicas) == len(set(replicas)) == topic.replication_factor and set(replicas) <= set(range(1, brokers + 1))
+        for replicas in topic.assignment
+    )
+    if not fits:
+        got = str([list(replicas) for replicas in topic.assignment])
+        yield UsageError("not an assignment of this topic", where=where, got=got, allowed=wanted)
+
+
+def _steps(parts: Parts) -> Iterator[UsageError]:
+    names: set[str] = set()
+    steps = parts.steps or ()
+    for index, step in enumerate(steps):
+        where = f"steps[{index}]"
+        yield from validate_step(parts, step, where, names)
+        for trigger in step.triggers:
+            if isinstance(trigger, HeldTrigger):
+                yield from as_far_as_read(validate_held(trigger, steps[:index], f"{where}.trigger.held"))
+        if step.name in names:
+            got = repr(step.name)
+            yield UsageError("name taken by an earlier step", where=f"{where}.name", got=got, allowed="another")
+        if step.name is not None:
+            names.add(step.name)
+    one_controller = parts.cluster is not None and getattr(parts.cluster, "controllers", None) == 1
+    sure = itertools.takewhile(lambda one: one.unread.isdisjoint({"step", "target"}), steps)
+    known = itertools.takewhile(lambda one: one is not None, (one.step for one in sure))
+    yield from as_far_as_read(validate_order([one for one in known if one is not None], one_controller=one_controller))
+
+
+def _predictions(parts: Parts) -> Iterator[UsageError]:
+    ranges = []
+    predictions = parts.predictions or ()
+    for index, prediction in enumerate(predictions):
+        text = getattr(prediction, "kafka", None)
+        try:
+            ranges += [] if text is None else [SpecifierSet(text)]
+        except InvalidSpecifier:
+            where = f"predictions[{index}].kafka"
+            yield UsageError("not a version range", where=where, got=repr(text), allowed="e.g. '>=3.7,<4.1'")
+    if parts.predictions is None or len(ranges) < len(predictions):
+        return
+    for index, text in enumerate(parts.kafka or ()):
+        if not any(_fits(text, one) for one in ranges):
+            yield UsageError(
+                "no prediction for this release",
+                where=f"kafka[{index}]",
+                got=repr(text),
+                allowed="a [[predictions]] entry whose kafka range holds it",
+            )
+
+
+def _fits(text: str, versions: SpecifierSet) -> bool:
+    """Whether the range holds the release; one that is no release has had its own complaint."""
+    try:
+        return versions.contains(parse_version(text), prereleases=True)
+    except UsageError:
+        return True

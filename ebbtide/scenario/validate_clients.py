@@ -1,0 +1,123 @@
+"""What the types of a scenario file cannot say of its producers and consumers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ebbtide.errors import UsageError
+from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
+from ebbtide.scenario.parts import Parts, as_far_as_read
+from ebbtide.scenario.references import limit, limit_field, validate_topic_exists
+
+PAYLOAD_BYTES_MAX = 1_048_000
+"""With its key and the batch around it, the largest record that brokers take by default (max.message.bytes)."""
+
+_GROUP = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_RANGES_OF_PRODUCERS = (
+    ("count", 1, None),
+    ("rate_per_s", 0.1, None),
+    ("payload_bytes", 64, PAYLOAD_BYTES_MAX),
+    ("linger_ms", 0, 10_000),
+    ("keys", 1, 1_000_000),
+    ("txn_records", 1, 10_000),
+    ("abort_every", 1, None),
+    ("fence_every", 1, None),
+)
+_OF_TRANSACTIONS = ("txn_records", "abort_every", "fence_every")
+
+
+def validate_clients(parts: Parts) -> Iterator[UsageError]:
+    """Ids, topics, ranges, and keys that need or exclude each other."""
+    producers, consumers = parts.producers or (), parts.consumers or ()
+    yield from _ids("producers", producers)
+    yield from _ids("consumers", consumers)
+    for index, producer in enumerate(producers):
+        if producer is not None:
+            where = f"producers[{index}]"
+            yield from as_far_as_read(_topic(parts, producer, f"{where}.topic"))
+            yield from as_far_as_read(_sending(producer, where))
+            yield from as_far_as_read(_guarantees(producer, where))
+            yield from as_far_as_read(_transactions(producer, where))
+            for name, low, high in _RANGES_OF_PRODUCERS:
+                yield from limit_field(where, producer, name, low, high)
+    for index, consumer in enumerate(consumers):
+        if consumer is not None:
+            where = f"consumers[{index}]"
+            yield from as_far_as_read(_topics(parts, consumer, where))
+            yield from as_far_as_read(_group(consumer, where))
+            yield from as_far_as_read(_leaving(consumer, where))
+            yield from limit_field(where, consumer, "leave_every", 1)
+            yield from limit_field(where, consumer, "max_rate_per_s", 1)
+
+
+def _topic(parts: Parts, producer: ProducerSpec, where: str) -> Iterator[UsageError]:
+    yield from validate_topic_exists(parts, producer.topic, where)
+
+
+def _topics(parts: Parts, consumer: ConsumerSpec, where: str) -> Iterator[UsageError]:
+    for at, topic in enumerate(consumer.topics):
+        yield from validate_topic_exists(parts, topic, f"{where}.topics[{at}]")
+
+
+def _sending(producer: ProducerSpec, where: str) -> Iterator[UsageError]:
+    if producer.count is None and producer.rate_per_s is None:
+        yield UsageError("neither count nor rate", where=f"{where}.count", allowed="count, rate_per_s, or both")
+
+
+def _guarantees(producer: ProducerSpec, where: str) -> Iterator[UsageError]:
+    if (producer.idempotent or producer.transactional) and producer.acks != "all":
+        yield UsageError(
+            "an idempotent or transactional producer needs every in-sync replica",
+            where=f"{where}.acks",
+            got=repr(producer.acks),
+            allowed="'all'",
+        )
+    if producer.transactional and producer.txn_records is None:
+        yield UsageError(
+            "missing key", where=f"{where}.txn_records", allowed="how many records a transaction has, e.g. 50"
+        )
+
+
+def _transactions(producer: ProducerSpec, where: str) -> Iterator[UsageError]:
+    for key in _OF_TRANSACTIONS:
+        records = getattr(producer, key, None)
+        if records is not None and not producer.transactional:
+            yield UsageError(
+                "only a transactional producer has transactions",
+                where=f"{where}.{key}",
+                got=str(records),
+                allowed="transactional = true beside it",
+            )
+
+
+def _group(consumer: ConsumerSpec, where: str) -> Iterator[UsageError]:
+    if consumer.group is not None and not _GROUP.fullmatch(consumer.group):
+        yield UsageError(
+            "not a group name",
+            where=f"{where}.group",
+            got=repr(consumer.group),
+            allowed="1 to 64 of A-Z a-z 0-9 . _ -",
+        )
+
+
+def _leaving(consumer: ConsumerSpec, where: str) -> Iterator[UsageError]:
+    if consumer.leave_every is not None and consumer.group is None:
+        yield UsageError(
+            "only a member of a group can leave it",
+            where=f"{where}.leave_every",
+            got=str(consumer.leave_every),
+            allowed="group = 'NAME' beside it",
+        )
+
+
+def _ids(kind: str, clients: Sequence[ProducerSpec | ConsumerSpec | None]) -> Iterator[UsageError]:
+    taken = set()
+    for index, client in enumerate(clients):
+        one = getattr(client, "id", None)
+        if one is None:
+            continue
+        yield from limit(f"{kind}[{index}].id", one, 1, 1_000_000)
+        if one in taken:
+            yield UsageError("id taken", where=f"{kind}[{index}].id", got=str(one), allowed="one of its own")
+        taken.add(one)

@@ -1,0 +1,82 @@
+"""The features of Kafka, and whether a release can be formatted with the feature levels of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ebbtide.errors import UsageError
+from ebbtide.releases.feature_levels import (
+    ELR_VERSION,
+    METADATA_VERSION,
+    levels_of,
+    metadata_version_name,
+    uses_metadata_version_name,
+)
+from ebbtide.scenario.model import ClusterSpec
+from ebbtide.scenario.words import suggestion
+
+FEATURES = (
+    METADATA_VERSION,
+    ELR_VERSION,
+    "kraft.version",
+    "transaction.version",
+    "group.version",
+    "share.version",
+    "streams.version",
+)
+"""The features that Kafka finalises, from its `Feature` enum, `MetadataVersion` and `KRaftVersion`."""
+
+_UPGRADED_ONLY = "kraft.version"
+"""A cluster with a static quorum is formatted with level 0 of it, and may be brought to others afterwards."""
+
+_UNSTABLE = "unstable.feature.versions.enable"
+_ABSENT = range(1)
+"""Level 0 of a feature that a release does not have says what is so anyway."""
+
+
+def validate_feature_name(name: str, where: str) -> Iterator[UsageError]:
+    """A feature that no release has."""
+    if name not in FEATURES:
+        allowed = ", ".join(FEATURES) + suggestion(name, list(FEATURES))
+        yield UsageError("unknown feature", where=where, got=repr(name), allowed=allowed)
+
+
+def has_level(kafka: str, name: str, level: int, cluster: ClusterSpec) -> bool:
+    """Whether a cluster of release `kafka`, set up like this one, can come to this level, as far as is known."""
+    if name == _UPGRADED_ONLY:
+        return True
+    try:
+        validate_features(kafka, msgspec.structs.replace(cluster, features={name: level}))
+    except UsageError:
+        return False
+    return True
+
+
+def validate_features(kafka: str, cluster: ClusterSpec, *, where: str = "cluster.features, or --feature") -> None:
+    """Raises `UsageError` when release `kafka` cannot be formatted with the cluster's levels, as far as is known.
+
+    `where`: where the levels were named.
+    """
+    known = levels_of(kafka)
+    properties = (cluster.controller_properties, cluster.broker_properties)
+    if known is not None and not any(one.get(_UNSTABLE) == "true" for one in properties):
+        refused = {name: level for name, level in cluster.features.items() if level not in known.get(name, _ABSENT)}
+        if refused:
+            raise UsageError(
+                f"Kafka {kafka} cannot be formatted with {'this level' if len(refused) == 1 else 'these levels'}",
+                where=where,
+                got=", ".join(f"{name} = {level}" for name, level in refused.items()),
+                allowed="; ".join(_allowed(name, known.get(name)) for name in refused),
+                next="ebbtide kafka list",
+            )
+    level = cluster.features.get(METADATA_VERSION)
+    if level is not None and uses_metadata_version_name(kafka):
+        metadata_version_name(level, kafka)
+
+
+def _allowed(name: str, levels: range | None) -> str:
+    if levels is None:
+        return f"no {name}, which this release does not have"
+    return f"{name} {levels[0]}" + (f" to {levels[-1]}" if len(levels) > 1 else "")

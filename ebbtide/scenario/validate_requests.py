@@ -1,0 +1,55 @@
+"""What the types of administrative steps cannot say: replicas, topics and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from ebbtide.errors import UsageError
+from ebbtide.scenario.parts import Parts
+from ebbtide.scenario.roles import overlap
+from ebbtide.scenario.steps.admin import ReassignStep
+from ebbtide.scenario.words import suggestion
+
+_NO_REPLICAS = ("controller", "controllers", "clients")
+
+
+def validate_replicas(step: ReassignStep, where: str, brokers: int) -> Iterator[UsageError]:
+    """Replicas that are no brokers, that stand twice, or that are more than there are brokers."""
+    for role in step.replicas:
+        if role.kind in _NO_REPLICAS:
+            yield UsageError("no replica can be there", where=where, got=repr(role), allowed="roles of brokers")
+    for one, other in combinations(step.replicas, 2):
+        if overlap(one, other):
+            got = f"{one!r} and {other!r}"
+            yield UsageError("a broker holds a replica once", where=where, got=got, allowed="each broker once")
+    if len(step.replicas) > brokers:
+        got, allowed = str(len(step.replicas)), f"up to {brokers} (cluster.brokers)"
+        yield UsageError("more replicas than brokers", where=where, got=got, allowed=allowed)
+
+
+def validate_error_name(name: str, where: str) -> Iterator[UsageError]:
+    """An error that Kafka does not have."""
+    # Imported here: few scenarios expect an error.
+    from kafka import errors
+
+    kinds = [one for one in vars(errors).values() if isinstance(one, type)]
+    names = sorted({str(vars(one)["message"]) for one in kinds if _is_answer(one, errors.BrokerResponseError)})
+    if name not in names:
+        allowed = "an error of Kafka's protocol, e.g. ELECTION_NOT_NEEDED" + suggestion(name, names)
+        yield UsageError("unknown error", where=where, got=repr(name), allowed=allowed)
+
+
+def validate_deleted_topic(parts: Parts, topic: str, where: str) -> Iterator[UsageError]:
+    """A topic that clients use: what of its records is lost could not be judged."""
+    read = {name for consumer in parts.consumers or () if consumer is not None for name in consumer.topics}
+    written = {producer.topic for producer in parts.producers or () if producer is not None}
+    if topic in read | written:
+        yield UsageError(
+            "a topic that clients use", where=where, got=repr(topic), allowed="one without producers and consumers"
+        )
+
+
+def _is_answer(kind: type, base: type) -> bool:
+    """Whether it stands for an error code of the protocol."""
+    return issubclass(kind, base) and (vars(kind).get("errno") or -1) > 0

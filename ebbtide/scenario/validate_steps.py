@@ -1,0 +1,103 @@
+"""What the types of a step cannot say: names that there are not, numbers out of range, keys that exclude each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from ebbtide.errors import UsageError
+from ebbtide.scenario.parts import Parts, StepPart, as_far_as_read
+from ebbtide.scenario.references import (
+    limit_field,
+    validate_partition,
+    validate_resource,
+    validate_role,
+    validate_topic_exists,
+)
+from ebbtide.scenario.roles import ConfigResource, Role
+from ebbtide.scenario.steps.admin import ReassignStep
+from ebbtide.scenario.steps.disk import SlowDiskStep
+from ebbtide.scenario.steps.network import BetweenStep, IsolateStep
+from ebbtide.scenario.steps.step import StepSpec, target_of
+from ebbtide.scenario.validate_faults import (
+    validate_broker,
+    validate_either,
+    validate_not_itself,
+    validate_sides,
+    validate_slowness,
+)
+from ebbtide.scenario.validate_features import validate_feature_name
+from ebbtide.scenario.validate_requests import validate_deleted_topic, validate_error_name, validate_replicas
+from ebbtide.scenario.validate_triggers import validate_api, validate_trigger
+from ebbtide.scenario.words import PartitionName
+
+
+def validate_step(parts: Parts, part: StepPart, where: str, names: Collection[str]) -> Iterator[UsageError]:
+    """What is wrong with one step; `names` are those of earlier steps."""
+    step = part.step
+    yield from _references(parts, part, where, names)
+    for trigger in part.triggers:
+        yield from validate_trigger(parts, trigger, f"{where}.trigger", names)
+    if step is not None:
+        yield from limit_field(where, step, "deadline_s", 0.1)
+        yield from limit_field(where, step, "times", 1, 1_000)
+        yield from limit_field(where, step, "level", 0)
+        for check in (validate_either, _only_brokers, _own_rules):
+            yield from as_far_as_read(check(parts, step, where))
+
+
+def _references(parts: Parts, part: StepPart, where: str, names: Collection[str]) -> Iterator[UsageError]:
+    """Whom and what the step names in keys of its own."""
+    for key, value in part.values.items():
+        clients = key != "target" or part.step is None or part.step.kind.family == "wire"
+        for at, one in _each(f"{where}.{key}", value):
+            match one:
+                case Role():
+                    yield from validate_role(parts, one, at, names, clients=clients)
+                case PartitionName():
+                    yield from validate_partition(parts, one, at)
+                case ConfigResource():
+                    yield from validate_resource(parts, one, at, names)
+                case str() if key in _TEXTS:
+                    yield from _TEXTS[key](parts, one, at)
+
+
+def _each(where: str, value: object) -> Iterator[tuple[str, object]]:
+    """Each value by its place; those of lists by theirs, as in `groups[0][1]`."""
+    if not isinstance(value, tuple):
+        yield where, value
+        return
+    for at, one in enumerate(value):
+        yield from _each(f"{where}[{at}]", one)
+
+
+def _deleted(parts: Parts, topic: str, where: str) -> Iterator[UsageError]:
+    yield from validate_topic_exists(parts, topic, where)
+    yield from validate_deleted_topic(parts, topic, where)
+
+
+_TEXTS: Mapping[str, Callable[[Parts, str, str], Iterator[UsageError]]] = {
+    "topic": _deleted,
+    "feature": lambda _parts, name, where: validate_feature_name(name, where),
+    "expect_error": lambda _parts, name, where: validate_error_name(name, where),
+    "api": lambda _parts, name, where: validate_api(name, where),
+}
+"""Texts of steps that name something of Kafka's."""
+
+
+def _only_brokers(_parts: Parts, step: StepSpec, where: str) -> Iterator[UsageError]:
+    target = target_of(step)
+    if step.kind.only_brokers is not None and target is not None:
+        yield from validate_broker(target, f"{where}.target", step.kind.only_brokers)
+
+
+def _own_rules(parts: Parts, step: StepSpec, where: str) -> Iterator[UsageError]:
+    """What is true of some kinds only."""
+    match step:
+        case BetweenStep():
+            yield from validate_sides(step, where)
+        case IsolateStep():
+            yield from validate_not_itself(step.from_, (step.target,), where)
+        case SlowDiskStep():
+            yield from validate_slowness(step, where)
+        case ReassignStep():
+            yield from validate_replicas(step, f"{where}.replicas", parts.brokers)
