@@ -32,6 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return OrdinaryUser.at(tmp_path_factory.mktemp("rootless") / "home", "3.9.1", "4.3.1").home
 
 
+@pytest.mark.slow
 def test_the_demo_comes_to_the_same_verdicts_by_truncate(home: Path) -> None:
     before = HostState.now()
     user = OrdinaryUser(home=home)
