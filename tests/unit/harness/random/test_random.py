@@ -212,7 +212,7 @@ def test_the_command_writes_a_file_that_can_be_run(tmp_path: Path, capsys: pytes
     assert f"ebbtide run {out}" in told
     steps = len(draw(5, kafka=KNOWN[-1].version).steps)
     assert steps > STEPS
-    assert f"seed 5: {steps} steps, those that wait for clients and heal included" in told
+    assert f"seed 5: {steps} steps, including waits and heals" in told
 
 
 def test_the_help_says_how_many_steps_are_drawn(capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,10 +226,10 @@ def test_the_command_overwrites_no_file(
 ) -> None:
     out = tmp_path / "mine.toml"
     out.write_text("mine")
-    monkeypatch.setattr(random, "_drawn", lambda _: pytest.fail("drawn before"))
+    monkeypatch.setattr(random, "_draw_scenario", lambda _: pytest.fail("drawn before"))
     assert main(["random", "--seed", "5", "--out", str(out)]) == 4
     assert out.read_text() == "mine"
-    assert "there is a file already" in capsys.readouterr().err
+    assert "the file exists" in capsys.readouterr().err
 
 
 def test_the_command_leaves_out_the_kinds_that_it_is_told_to(capsys: pytest.CaptureFixture[str]) -> None:

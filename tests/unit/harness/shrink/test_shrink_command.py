@@ -244,7 +244,7 @@ def test_a_file_of_anybody_else_is_refused_before_the_search_and_an_earlier_resu
     write_manifest(other, msgspec.structs.replace(read_manifest(other), run_id=read_manifest(LOST).run_id[:-1]))
     before = command.out.read_text()
     assert command(other) == ExitCode.USAGE
-    assert "there is a file already" in capsys.readouterr().err
+    assert "the file exists" in capsys.readouterr().err
     command.out.write_text("mine")
     assert command(LOST) == ExitCode.USAGE
     assert (command.out.read_text(), command.searches) == ("mine", 2)
