@@ -1,1 +1,4 @@
-"""The daemon: a process that owns a cluster by hand; other commands reach it over a socket."""
+"""The daemon: a process that owns a cluster by hand.
+
+Other commands reach it over a socket.
+"""

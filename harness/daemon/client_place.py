@@ -43,7 +43,10 @@ def client_environment(status: ClusterStatus) -> dict[str, str]:
 
 
 def _class_path(kafka: str) -> str | None:
-    """Return the jars of the release; None if it was not fetched, because containers bring their own."""
+    """Return the jars of the release.
+
+    Returns None if it was not fetched, because containers bring their own.
+    """
     from cluster.jars.releases import jars_of
 
     try:

@@ -21,7 +21,9 @@ KEPT_DIR = "kept"
 def own_cluster(
     request: RunRequest, display: Display, *, name: str, tap_all: bool, tied_to: int | None, keep: bool = False
 ) -> Path:
-    """Bring up the scenario's cluster, topics and clients, and own them until the end; returns the record.
+    """Bring up the scenario's cluster, topics and clients, and own them until the end.
+
+    Returns the record.
 
     A scenario with topics then ends like any run: it settles, and a final consumer reads everything. With `keep` the
     cluster stays up after that until it is told to end again. Without topics there is nothing to judge, and a signal
@@ -65,7 +67,10 @@ def own_cluster(
 
 
 class KeptCluster:
-    """Owns a cluster after its run is over, as the `hold` of `run_scenario`; calls `first` with the record before."""
+    """Owns a cluster after its run is over, as the `hold` of `run_scenario`.
+
+    Calls `first` with the record before.
+    """
 
     def __init__(self, kafka: str, display: Display, first: Callable[[Path], None], *, name: str) -> None:
         self._kafka = kafka
@@ -75,7 +80,10 @@ class KeptCluster:
         self._owner: ClusterDaemon | None = None
 
     def __call__(self, standing: ClusterAfterRun) -> None:
-        """Serve the cluster until it is told to end. Raises `UsageError` if its name is taken."""
+        """Serve the cluster until it is told to end.
+
+        Raises `UsageError` if its name is taken.
+        """
         self._first(standing.record)
         folder = standing.record / KEPT_DIR
         folder.mkdir()

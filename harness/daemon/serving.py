@@ -55,7 +55,10 @@ class ClusterDaemon:
     """Serves one cluster over its control socket; `display` shows the requests."""
 
     def __init__(self, cluster: OwnedCluster, display: Display, tied_to: int | None = None) -> None:
-        """`tied_to`: a file descriptor; its end of file ends the daemon, because the process that wants it is gone."""
+        """`tied_to`: a file descriptor.
+
+        Its end of file ends the daemon, because the process that wants it is gone.
+        """
         self._cluster = cluster
         self._display = display
         self._tied_to = tied_to

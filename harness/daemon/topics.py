@@ -35,7 +35,9 @@ def refuse_topic(runtime: Runtime, image: MetadataImage, name: str, spec: TopicS
 
 
 def create_topic(runtime: Runtime, folder: Path, name: str, spec: TopicSpec) -> None:
-    """Create a topic with its leaders spread over the brokers; returns when every partition has its full ISR.
+    """Create a topic with its leaders spread over the brokers.
+
+    Returns when every partition has its full ISR.
 
     The client writes its files into `folder`. Raises `HarnessError` with the last answer of the cluster.
     """
@@ -61,7 +63,10 @@ def _broker_ids(runtime: Runtime) -> list[int]:
 
 
 def _spread_replicas(brokers: list[int], spec: TopicSpec) -> tuple[tuple[int, ...], ...]:
-    """Return each partition's replicas; its first replica is one broker on from that of the partition before."""
+    """Return each partition's replicas.
+
+    Its first replica is one broker on from that of the partition before.
+    """
     count = len(brokers)
     return tuple(
         tuple(brokers[(partition + replica) % count] for replica in range(spec.replication_factor))

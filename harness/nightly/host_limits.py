@@ -1,4 +1,7 @@
-"""Finds the scenarios that this host cannot run; the night skips them and lists them in the summary."""
+"""Finds the scenarios that this host cannot run.
+
+The night skips them and lists them in the summary.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,10 @@ class ReleaseTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_target(text: str) -> ReleaseTarget:
-    """Parse `RELEASE` or `RELEASE:FEATURE=LEVEL+...`; raises `UsageError` for anything else."""
+    """Parse `RELEASE` or `RELEASE:FEATURE=LEVEL+...`.
+
+    Raises `UsageError` for anything else.
+    """
     kafka, _, levels = text.partition(":")
     parse_version(kafka)
     features = {}
@@ -47,7 +50,10 @@ def parse_target(text: str) -> ReleaseTarget:
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One run to do. `number` counts repetitions; for a random schedule it is the seed."""
+    """One run to do. `number` counts repetitions.
+
+    For a random schedule it is the seed.
+    """
 
     scenario: str
     target: ReleaseTarget
@@ -89,7 +95,9 @@ def catalogue_jobs(
 
 
 def oldest_runs_first(jobs: Iterable[Job], ran: Sequence[str]) -> list[Job]:
-    """Sort jobs by round; in a round, groups that never ran come first, then those that ran longest ago.
+    """Sort jobs by round.
+
+    In a round, groups that never ran come first, then those that ran longest ago.
 
     `ran`: the groups of earlier runs, oldest run first.
     """

@@ -42,7 +42,10 @@ class RepeatedFailures(HarnessError):
 
 
 def exit_code(finished: Sequence[FinishedJob]) -> ExitCode:
-    """Return the exit code of the worst run that is not expected; a night without runs is inconclusive."""
+    """Return the exit code of the worst run that is not expected.
+
+    A night without runs is inconclusive.
+    """
     if not finished:
         return ExitCode.INCONCLUSIVE
     ends = [one.ended for one in finished if not one.is_expected]
@@ -77,7 +80,9 @@ class Night:
     def run(
         self, jobs: Iterable[Job], *, until_s: float | None = None, after_batch: Callable[[], None] = lambda: None
     ) -> list[FinishedJob]:
-        """Run the jobs that this night has not done yet, while there is time; return those that ran.
+        """Run the jobs that this night has not done yet, while there is time.
+
+        Return those that ran.
 
         `until_s`: the latest time to start a run, in seconds since the Unix epoch; at most the end of the budget.
         `after_batch` is called after each full batch has been judged. Raises `RepeatedFailures` when the harness

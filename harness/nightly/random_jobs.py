@@ -41,12 +41,18 @@ class RandomJobs:
         return self._drawn[job.key]
 
     def learn(self, finished: Iterable[FinishedJob]) -> None:
-        """Add jobs that ran to the corpus; a failed job adds its schedule without coverage."""
+        """Add jobs that ran to the corpus.
+
+        A failed job adds its schedule without coverage.
+        """
         for done in finished:
             self._guide(done.job.target).add(self._drawn.pop(done.job.key), done.coverage)
 
     def catch_up(self, finished: Iterable[FinishedJob], runs: Path) -> None:
-        """Add the random jobs of a killed night that the corpus lacks; `runs` holds their records."""
+        """Add the random jobs of a killed night that the corpus lacks.
+
+        `runs` holds their records.
+        """
         for done in finished:
             if (
                 done.job.origin != "random"

@@ -1,4 +1,7 @@
-"""Finds the records that a store no longer needs; a night leaves some hundred MB behind."""
+"""Finds the records that a store no longer needs.
+
+A night leaves some hundred MB behind.
+"""
 
 from __future__ import annotations
 

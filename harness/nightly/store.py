@@ -76,7 +76,9 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Followup(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of following up one contradiction. `same` of `times` replays ended as the record did.
+    """The result of following up one contradiction.
+
+    `same` of `times` replays ended as the record did.
 
     `smaller` is the scenario file that shrinking wrote; it has `steps` steps, the record has `steps_before`.
     `failure` says why there is no such file. `settled` is false if the host failed or the time ended: the next night
@@ -106,7 +108,10 @@ class Followup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Store:
-    """A store on disk; made if it is missing. Raises `UsageError` if it cannot be made."""
+    """A store on disk; made if it is missing.
+
+    Raises `UsageError` if it cannot be made.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -125,7 +130,9 @@ class Store:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the store for this process. Raises `UsageError` if another night holds the lock.
+        """Lock the store for this process.
+
+        Raises `UsageError` if another night holds the lock.
 
         The kernel releases the lock when the process ends, in whatever way.
         """

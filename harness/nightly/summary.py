@@ -15,7 +15,10 @@ _SHORT = {"as-predicted": "ok", "contradicted": "**CONTRADICTED**", "inconclusiv
 def summary_page(
     plan: NightPlan, finished: Sequence[FinishedJob], changes: Trend, runs: str, followups: Sequence[Followup] = ()
 ) -> str:
-    """Return the summary page of a night as Markdown; `runs` is the folder of the records."""
+    """Return the summary page of a night as Markdown.
+
+    `runs` is the folder of the records.
+    """
     return "\n".join(_lines(plan, finished, changes, runs, {one.run_id: one for one in followups})) + "\n"
 
 

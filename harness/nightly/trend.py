@@ -30,7 +30,10 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trend(history: Sequence[FinishedJob], night: str) -> Trend:
-    """Compare `night` with the nights before it. Random schedules are left out: each runs once."""
+    """Compare `night` with the nights before it.
+
+    Random schedules are left out: each runs once.
+    """
     by_group: dict[str, dict[str, set[_End]]] = defaultdict(lambda: defaultdict(set))
     for done in history:
         if done.job.origin == "catalogue" and done.night <= night:

@@ -73,7 +73,10 @@ def committed_lost(run: LoadedRun) -> int:
 
 
 def why_inconclusive(run: LoadedRun) -> str | None:
-    """Say why a run without a known loss does not prove that nothing was lost; None if it does."""
+    """Say why a run without a known loss does not prove that nothing was lost.
+
+    Returns None if it does.
+    """
     if run.verdict is None:
         return "it was not judged"
     open_ = unproven_reasons(run.manifest, run.scenario, run.steps)
@@ -85,7 +88,9 @@ def why_inconclusive(run: LoadedRun) -> str | None:
 
 
 def _why_not_comparable(run: LoadedRun) -> str | None:
-    """Say why a run that lost nothing is not comparable with the record; None if it is.
+    """Say why a run that lost nothing is not comparable with the record.
+
+    Returns None if it is.
 
     Its faults met a cluster in another state, or no record was acked.
     """

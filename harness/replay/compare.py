@@ -20,7 +20,9 @@ from harness.runner.gates import sides_of
 
 
 class Departure(msgspec.Struct, frozen=True, kw_only=True):
-    """The first place where the second run differs; `at_ns` and `after_step` are of the first run.
+    """The first place where the second run differs.
+
+    `at_ns` and `after_step` are of the first run.
 
     `what` is `states of t-0`, `step 3` or `verdict`. `after_step` is None before the first step.
     """
@@ -59,7 +61,10 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(one: LoadedRun, other: LoadedRun, planned: Mapping[int, int] | None = None) -> Repetition:
-    """Compare `other` with `one`; `planned` is the renaming of brokers that `other` was run with."""
+    """Compare `other` with `one`.
+
+    `planned` is the renaming of brokers that `other` was run with.
+    """
     topics = tuple(one.scenario.topics)
     recorded, replayed = sequences_of(one.timeline, topics), sequences_of(other.timeline, topics)
     brokers = one.manifest.topology.brokers
@@ -126,7 +131,10 @@ def _describe_step(entry: StepEntry | None, naming: Mapping[int, int], beside: S
 
 
 def _sides(entry: StepEntry, naming: Mapping[int, int]) -> str | None:
-    """Return the sides of a cut, sorted unless the cut is one way; None for a step that is not a cut."""
+    """Return the sides of a cut, sorted unless the cut is one way.
+
+    None for a step that is not a cut.
+    """
     if entry.step not in CUT_KINDS:
         return None
     sides = [str(sorted(naming.get(node, node) for node in side)) for side in sides_of(entry)]

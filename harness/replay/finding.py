@@ -29,7 +29,10 @@ class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
     facts: tuple[str, ...]
 
     def describe(self) -> str:
-        """Describe the finding in one line; an inconclusive run does not prove that nothing was lost."""
+        """Describe the finding in one line.
+
+        An inconclusive run does not prove that nothing was lost.
+        """
         nothing = "nothing found" if self.outcome == "inconclusive" else "nothing lost"
         return f"{self.outcome}, {', '.join(self.facts) or nothing}"
 
@@ -44,7 +47,10 @@ class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def finding(verdict: Verdict) -> RunFinding:
-    """Return the gravest facts: violations and committed losses; else uncommitted losses; else other anomalies."""
+    """Return the gravest facts: violations and committed losses.
+
+    Else uncommitted losses; else other anomalies.
+    """
     losses = {_loss(one.committed, one.cause) for one in verdict.losses if one.committed}
     violated = {f"violated {one.name}" for one in verdict.properties if one.status == "violated"}
     uncommitted = {_loss(one.committed, one.cause) for one in verdict.losses if not one.committed}

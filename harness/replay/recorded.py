@@ -46,7 +46,10 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def _is_deleted(self, states: list[PartitionState], at_ns: int) -> bool:
-        """Whether a step had deleted the partition with these states; the timeline has no row for a deletion."""
+        """Whether a step had deleted the partition with these states.
+
+        The timeline has no row for a deletion.
+        """
         topic = states[0].topic
         deletions = [
             step.fired_ns

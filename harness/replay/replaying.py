@@ -35,7 +35,10 @@ JudgeAll = Callable[[Sequence[Path]], Mapping[Path, Verdict | EbbtideError]]
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """One replay, judged and compared with its record; without `run`, `failure` says what prevented that."""
+    """One replay, judged and compared with its record.
+
+    Without `run`, `failure` says what prevented that.
+    """
 
     kafka: str
     run: LoadedRun | None = None
@@ -49,7 +52,10 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnjudgedReplay(msgspec.Struct, frozen=True, kw_only=True):
-    """One replay that was run and not yet judged; without `record`, `failure` says why it could not run."""
+    """One replay that was run and not yet judged.
+
+    Without `record`, `failure` says why it could not run.
+    """
 
     kafka: str
     plan: ReplayPlan
@@ -68,7 +74,10 @@ def with_recorded_power_loss(original: LoadedRun, wanted: Wanted) -> Wanted:
 
 
 def launch_differences(original: LoadedRun, launch: Launch) -> str | None:
-    """Describe the settings in which the replays differ from the record; None if none do."""
+    """Describe the settings in which the replays differ from the record.
+
+    Returns None if none do.
+    """
     manifest, found = original.manifest, []
     loses_power = not LOSES_POWER.isdisjoint(
         {kind for one in original.scenario.steps for kind in (one.step, getattr(one, "mode", None))}
@@ -140,7 +149,10 @@ def run_replays(
 
 
 def judge_replay(original: LoadedRun, ran: UnjudgedReplay, judge: Judge) -> Replay:
-    """Judge a replay and compare it with the record; a replay that cannot be judged has failed."""
+    """Judge a replay and compare it with the record.
+
+    A replay that cannot be judged has failed.
+    """
     if ran.record is None:
         return Replay(kafka=ran.kafka, failure=ran.failure)
     try:
@@ -161,7 +173,9 @@ def judge_replays(
     *,
     anew: bool = True,
 ) -> tuple[LoadedRun, list[Replay]]:
-    """Judge replays and compare them with the record; with `anew`, judge the record again by the same rules.
+    """Judge replays and compare them with the record.
+
+    With `anew`, judge the record again by the same rules.
 
     A record that cannot be judged again keeps its stored verdict, and `note` gets the reason. Raises `EbbtideError` if
     such a record has no stored verdict.
@@ -211,7 +225,10 @@ def missed_gate(run: LoadedRun) -> str | None:
 
 
 class ReplaySummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of all replays on one release; `same` of `times` have the record's outcome and finding."""
+    """The result of all replays on one release.
+
+    `same` of `times` have the record's outcome and finding.
+    """
 
     kafka: str
     times: int
@@ -250,7 +267,10 @@ def _summary(original: LoadedRun, kafka: str, replays: Sequence[Replay]) -> Repl
 
 
 def _exit_code(replay: Replay, *, elsewhere: bool) -> ExitCode:
-    """Return 0 or 1 for the record's own release, as the finding came again; for another, the run's own code."""
+    """Return 0 or 1 for the record's own release, as the finding came again.
+
+    For another, the run's own code.
+    """
     if replay.run is None or replay.run.verdict is None:
         return ExitCode.HARNESS_FAILED
     outcome = replay.run.verdict.outcome
@@ -261,7 +281,10 @@ def _exit_code(replay: Replay, *, elsewhere: bool) -> ExitCode:
 
 @contextmanager
 def verdict_backup(record: Path) -> Iterator[Callable[[], None]]:
-    """Keep copies of the record's verdict, report and anomalies; yields a function that restores them."""
+    """Keep copies of the record's verdict, report and anomalies.
+
+    Yields a function that restores them.
+    """
     scratch = ScratchFolder()
     try:
         for name in (VERDICT, REPORT):

@@ -17,7 +17,10 @@ from ebbtide.record.rows import PartitionState
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """The compared part of a partition state; leader -1 is none, `preferred` is the first of the replicas."""
+    """The compared part of a partition state.
+
+    Leader -1 is none, `preferred` is the first of the replicas.
+    """
 
     leader: int
     preferred: int

@@ -23,7 +23,10 @@ _BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, "meta.properties")
 
 
 def collect_raw(runtime: Runtime, topics: Iterable[str], record: Path) -> tuple[str, ...]:
-    """Copy metadata logs, replica segments and checkpoints; returns the `broker-N/topic-P` left out as too large."""
+    """Copy metadata logs, replica segments and checkpoints.
+
+    Returns the `broker-N/topic-P` left out as too large.
+    """
     raw = record / RAW_DIR
     wanted = set(topics)
     omitted = []
@@ -52,7 +55,10 @@ def _copy(source: Path, target: Path, patterns: tuple[str, ...]) -> None:
 
 
 def write_tables(record: Path, run_id: str) -> int:
-    """Make the record's tables from journals and raw evidence; returns the bytes of torn journal ends left out."""
+    """Make the record's tables from journals and raw evidence.
+
+    Returns the bytes of torn journal ends left out.
+    """
     torn_bytes = convert_journals(record)
     write_timeline(record)
     write_replicas(record, value_of(run_id))

@@ -14,7 +14,10 @@ from ebbtide.scenario.model import Scenario
 
 
 class Draws(msgspec.Struct, frozen=True, kw_only=True):
-    """The drawn values. `assignments`: for each topic the replicas of each partition, preferred leader first."""
+    """The drawn values.
+
+    `assignments`: for each topic the replicas of each partition, preferred leader first.
+    """
 
     assignments: Mapping[str, tuple[tuple[int, ...], ...]]
 
@@ -28,7 +31,10 @@ class Draws(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw(scenario: Scenario, seed: int) -> Draws:
-    """Draw what the scenario leaves open; the same seed draws the same values for the same scenario."""
+    """Draw what the scenario leaves open.
+
+    The same seed draws the same values for the same scenario.
+    """
     random = Random(seed)
     brokers = range(1, scenario.cluster.brokers + 1)
     return Draws(

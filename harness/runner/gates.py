@@ -96,7 +96,10 @@ class RecordedPartition(msgspec.Struct, frozen=True, kw_only=True):
         yield self.elr or ()
 
     def shape_of(self, row: PartitionState | None, mark: Mark) -> Hashable:
-        """Return the compared part of the partition's present state; None if the partition does not exist."""
+        """Return the compared part of the partition's present state.
+
+        Returns None if the partition does not exist.
+        """
         if row is None:
             return None
         return _shape(row, mark, with_elr=self.elr is not None)
@@ -181,11 +184,17 @@ class GateWatch:
 
     @property
     def has_departed(self) -> bool:
-        """Whether part of the state cannot come in this run; `look` does not wait for that part."""
+        """Whether part of the state cannot come in this run.
+
+        `look` does not wait for that part.
+        """
         return bool(self._never or self._unlike)
 
     def look(self) -> Seen:
-        """Check the gate once; the text names only what has not come yet or cannot, and what was recorded."""
+        """Check the gate once.
+
+        The text names only what has not come yet or cannot, and what was recorded.
+        """
         seen = self._look()
         return Seen(fired=seen.fired, what="; ".join([*self._describe_impossible(), seen.what]))
 

@@ -36,7 +36,10 @@ def client_versions() -> dict[str, str]:
 
 
 def host_facts() -> dict[str, str]:
-    """Kernel, cores, memory and whose powers the harness had; no names or addresses of the machine."""
+    """Kernel, cores, memory and whose powers the harness had.
+
+    No names or addresses of the machine.
+    """
     return {
         "kernel": platform.release(),
         "system": platform.system(),
@@ -47,7 +50,10 @@ def host_facts() -> dict[str, str]:
 
 
 def require_folder(folder: Path) -> Path:
-    """Return `folder`, or its nearest parent that exists. Raises `UsageError` if no record can be made in it."""
+    """Return `folder`, or its nearest parent that exists.
+
+    Raises `UsageError` if no record can be made in it.
+    """
     _check_path(folder.absolute())
     existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if os.path.exists(one))
     with _record_errors(existing):
@@ -67,7 +73,10 @@ def _check_path(folder: Path) -> None:
 
 
 def make_record(record: Path) -> None:
-    """Make the folder of a record. Raises `UsageError` if it cannot be made, `HarnessError` if space is short."""
+    """Make the folder of a record.
+
+    Raises `UsageError` if it cannot be made, `HarnessError` if space is short.
+    """
     _require_space(record.parent)
     with _record_errors(record.parent):
         record.mkdir(parents=True)

@@ -21,7 +21,10 @@ from harness.runner.run import RunRequest
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of the command line on how to run; `image` is a reference of a Docker image."""
+    """The options of the command line on how to run.
+
+    `image` is a reference of a Docker image.
+    """
 
     runs: Path = Path("runs")
     runtime: Asked = "auto"
@@ -39,7 +42,9 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     hold_write_back: bool
 
     def describe_way(self, kafka: str) -> str:
-        """Describe how runs of a release are made; runs of different ways are different experiments.
+        """Describe how runs of a release are made.
+
+        Runs of different ways are different experiments.
 
         The journals of shrinks keep this text: other words here make a shrink of before begin anew.
         """
@@ -60,7 +65,10 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         as_it_is: bool = False,
         gates: Mapping[int, Gate] | None = None,
     ) -> RunRequest:
-        """Return the request of a run on `kafka`, for which this launch was prepared; see `RunRequest`."""
+        """Return the request of a run on `kafka`, for which this launch was prepared.
+
+        See `RunRequest`.
+        """
         return RunRequest(
             scenario=scenario,
             kafka=kafka,
@@ -93,7 +101,10 @@ def check(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> None:
 
 
 def prepare(wanted: Wanted, releases: Iterable[str], note: Callable[[str], None]) -> Launch:
-    """Choose a runtime for each release and fetch what is missing; reports both to `note`. Raises `EbbtideError`."""
+    """Choose a runtime for each release and fetch what is missing.
+
+    Reports both to `note`. Raises `EbbtideError`.
+    """
     from cluster.jars.releases import ensure
 
     method, why_not = _power_loss_method(wanted.power_loss)
@@ -126,7 +137,10 @@ def _refuse_without_volumes(wanted: Wanted, scenario: Scenario) -> None:
 
 
 def _power_loss_method(asked: str) -> tuple[PowerLossMethod, str | None]:
-    """Return the power-loss method, and why the host cannot do a real power loss. Raises `HarnessError`."""
+    """Return the power-loss method, and why the host cannot do a real power loss.
+
+    Raises `HarnessError`.
+    """
     from cluster.doctor import why_no_volumes
 
     if asked == "truncate":

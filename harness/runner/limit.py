@@ -1,4 +1,6 @@
-"""Computes how long a run can take; a run that takes longer hangs, and can be ended.
+"""Computes how long a run can take.
+
+A run that takes longer hangs, and can be ended.
 
 The limit is the sum of all deadlines of the run's waits, and time for what has no deadline. A run needs a small part
 of it, so a run that reaches the limit waits for something that none of its deadlines ends.

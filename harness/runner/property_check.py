@@ -25,7 +25,10 @@ class PropertyCheck(NamedTuple):
 
 
 def properties_to_check(scenario: Scenario, nodes: Iterable[NodeInfo]) -> PropertyCheck:
-    """Return the properties of each role with the node to ask; `scenario` names only the release that runs."""
+    """Return the properties of each role with the node to ask.
+
+    `scenario` names only the release that runs.
+    """
     cluster, kafka = scenario.cluster, Version(scenario.kafka[0])
     first = {node.role: node for node in sorted(nodes, key=lambda node: node.id, reverse=True)}
     given = PropertyCheck(asked=[], unasked=[])
@@ -47,7 +50,10 @@ def properties_to_check(scenario: Scenario, nodes: Iterable[NodeInfo]) -> Proper
 
 
 def unknown_properties_error(unknown: Sequence[UnknownProperty]) -> UsageError:
-    """Return the error for properties that Kafka does not know; `unknown` has at least one."""
+    """Return the error for properties that Kafka does not know.
+
+    `unknown` has at least one.
+    """
     names = ", ".join(one.name for one in unknown)
     near = ", ".join(one.near for one in unknown if one.near)
     return UsageError(
@@ -59,7 +65,10 @@ def unknown_properties_error(unknown: Sequence[UnknownProperty]) -> UsageError:
 
 
 def _plug_in_class(properties: Mapping[str, str]) -> str:
-    """Return the first class in the properties that is not Kafka's own; empty if there is none."""
+    """Return the first class in the properties that is not Kafka's own.
+
+    Empty if there is none.
+    """
     for name, value in properties.items():
         if ".class" in name or name.endswith("reporters"):
             for one in map(str.strip, value.split(",")):

@@ -29,7 +29,10 @@ from harness.runner.view import ClusterView, RoleUnresolved
 
 
 class Schedule:
-    """The steps of one run; `entries` are their results so far, written to steps.jsonl at each change."""
+    """The steps of one run.
+
+    `entries` are their results so far, written to steps.jsonl at each change.
+    """
 
     def __init__(
         self,
@@ -64,7 +67,9 @@ class Schedule:
         self._write()
 
     def run(self) -> bool:
-        """Carry out the steps in order; returns false if a step that is not optional never fired, which ends them.
+        """Carry out the steps in order.
+
+        Returns false if a step that is not optional never fired, which ends them.
 
         Raises `EbbtideError` if a step could not be injected; its entry then says why, too.
         """
@@ -98,7 +103,9 @@ class Schedule:
 
     @property
     def in_force(self) -> list[tuple[StepKind, int]]:
-        """The faults in force, each with a node that it is on; a node that died by itself counts as killed.
+        """The faults in force, each with a node that it is on.
+
+        A node that died by itself counts as killed.
 
         Kinds that allow the same next steps are represented by one of them.
         """
@@ -194,7 +201,10 @@ class Schedule:
             self._await_state(index, gate, watch)
 
     def _await_state(self, index: int, gate: Gate, watch: GateWatch) -> None:
-        """Wait for the recorded state; if it does not come, the step fires anyway, and later gates still wait."""
+        """Wait for the recorded state.
+
+        If it does not come, the step fires anyway, and later gates still wait.
+        """
         began = time.monotonic()
 
         def is_reached() -> bool:
@@ -308,7 +318,10 @@ def _effect_text(step: StepSpec, whom: str, effect: Effect) -> str:
 
 
 def _no_proof_text(what: str, effect: Effect, *, optional: bool = False) -> str:
-    """Say that a step has no proof; an optional step does not make the run inconclusive."""
+    """Say that a step has no proof.
+
+    An optional step does not make the run inconclusive.
+    """
     return f"{what}: NO PROOF that it took effect{' (optional)' if optional else ''}: {effect.why}"
 
 
@@ -322,7 +335,10 @@ def _planned_entry(index: int, step: StepSpec) -> StepEntry:
 
 
 def _parameters(step: StepSpec) -> dict[str, object]:
-    """Return the step's own keys as in the scenario file; the entry has kind and trigger apart."""
+    """Return the step's own keys as in the scenario file.
+
+    The entry has kind and trigger apart.
+    """
     return {key: value for key, value in keys_set(step).items() if key not in ("step", "trigger") and value != []}
 
 

@@ -148,7 +148,9 @@ class Session:
         self.finish()
 
     def run_steps(self) -> bool:
-        """Carry out the scenario's own steps; returns false if a step never fired, which ends the schedule.
+        """Carry out the scenario's own steps.
+
+        Returns false if a step never fired, which ends the schedule.
 
         Raises as `carry_out` does.
         """
@@ -156,7 +158,9 @@ class Session:
             return self._schedule.run()
 
     def open(self, *, tap_all: bool = False) -> None:
-        """Start the cluster and its clients; `tap_all` gives every node a wire proxy, whatever the steps.
+        """Start the cluster and its clients.
+
+        `tap_all` gives every node a wire proxy, whatever the steps.
 
         Raises `HarnessError`, or `UsageError` for a property that Kafka refuses.
         """
@@ -171,7 +175,9 @@ class Session:
         self.join()
 
     def join(self) -> None:
-        """Start the clients on a cluster that is up; `ignored` then names the properties that Kafka ignores.
+        """Start the clients on a cluster that is up.
+
+        `ignored` then names the properties that Kafka ignores.
 
         Raises as `open` does.
         """
@@ -197,7 +203,10 @@ class Session:
         return self._schedule.add(step)
 
     def finish(self) -> None:
-        """Heal, settle and read everything; `end` then has the result. Raises as `carry_out` does."""
+        """Heal, settle and read everything; `end` then has the result.
+
+        Raises as `carry_out` does.
+        """
         with self.timed("settle"):
             self._schedule.restore()
             why = self._settle()
@@ -212,7 +221,10 @@ class Session:
             self._await_checkpoints(self.end)
 
     def close(self, *, leave_nodes: bool = False) -> None:
-        """End the clients, then the nodes; controllers first, so that they do not record the deaths of brokers."""
+        """End the clients, then the nodes.
+
+        Controllers first, so that they do not record the deaths of brokers.
+        """
         with self.timed("stop"):
             self._workload.stop()
             self._workload.close()
@@ -259,7 +271,10 @@ class Session:
                 )
 
     def _settle(self) -> str | None:
-        """Wait until each partition has a leader and its full ISR; returns the reason if that does not come."""
+        """Wait until each partition has a leader and its full ISR.
+
+        Returns the reason if that does not come.
+        """
 
         def unsettled_partitions() -> list[str]:
             partitions = self._view.image.partitions.values()
@@ -305,7 +320,9 @@ class Session:
             return End(why_no_final_read=f"the final read failed: {error}")
 
     def _await_checkpoints(self, end: End) -> None:
-        """Wait until every replica has checkpointed its final HW; brokers do that every 5 s.
+        """Wait until every replica has checkpointed its final HW.
+
+        Brokers do that every 5 s.
 
         Replicas are compared only below their own checkpointed HW. If a checkpoint takes too long the run continues,
         and the records above it are not compared.

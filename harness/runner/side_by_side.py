@@ -1,4 +1,6 @@
-"""Runs several runs at once, each in its own process; a run mostly waits, so two share two cores well.
+"""Runs several runs at once, each in its own process.
+
+A run mostly waits, so two share two cores well.
 
 It ends a run that takes longer than its limit, and kills a process that does not clean up in time.
 """
@@ -105,7 +107,10 @@ def run_in_turn(
 
 
 def _take_ended(running: dict[Connection, _Running[Key]], log: Path) -> Iterator[tuple[Key, Path | EbbtideError]]:
-    """Wait for at least one run to end, or end one that hangs; remove it from `running` and yield its result."""
+    """Wait for at least one run to end, or end one that hangs.
+
+    Remove it from `running` and yield its result.
+    """
     next_late = min(running, key=lambda ours: running[ours].until_s)
     left_s = max(0.0, running[next_late].until_s - time.monotonic())
     ready = [one for one in wait(list(running), timeout=left_s) if isinstance(one, Connection)]
@@ -141,7 +146,10 @@ def _last_line(process: SpawnProcess, log: Path) -> str:
 
 
 def _end_processes(processes: Sequence[SpawnProcess], log: Path) -> None:
-    """End processes; kill those that do not clean up in time, and undo what these left on the host."""
+    """End processes.
+
+    Kill those that do not clean up in time, and undo what these left on the host.
+    """
     for process in processes:
         process.terminate()
     until_s = time.monotonic() + _CLEANS_UP_WITHIN_S
@@ -158,7 +166,10 @@ def _end_processes(processes: Sequence[SpawnProcess], log: Path) -> None:
 
 
 def _undo_leftovers(killed: Sequence[SpawnProcess]) -> Iterator[str]:
-    """Clean up after killed processes by their ledgers, as `ebbtide clean` does; yields what was done."""
+    """Clean up after killed processes by their ledgers, as `ebbtide clean` does.
+
+    Yields what was done.
+    """
     for process in killed:
         state = " and is not gone" if process.is_alive() else ""
         yield f"process {process.pid} did not clean up in {_CLEANS_UP_WITHIN_S:g} s: killed{state}"
@@ -175,7 +186,10 @@ def _run_name(request: RunRequest) -> str:
 
 
 def _line_mark(pid: int | None) -> str:
-    """Return the mark in each line of a run in the log; it distinguishes runs of the same scenario."""
+    """Return the mark in each line of a run in the log.
+
+    It distinguishes runs of the same scenario.
+    """
     return f" (process {pid}): "
 
 

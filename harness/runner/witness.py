@@ -17,7 +17,10 @@ WITNESS_TIMEOUT_S = 180.0
 
 
 def with_witness(jars: Sequence[Path]) -> Callable[[Session], None]:
-    """Return `Session.carry_out` followed by the witness; if the witness fails, the record says why."""
+    """Return `Session.carry_out` followed by the witness.
+
+    If the witness fails, the record says why.
+    """
 
     def drive(session: Session) -> None:
         session.carry_out()

@@ -34,7 +34,10 @@ class OutOfBudget(Exception):
 
 
 class Candidate(NamedTuple):
-    """A scenario that may show the finding; `time` counts repetitions of the same scenario."""
+    """A scenario that may show the finding.
+
+    `time` counts repetitions of the same scenario.
+    """
 
     what: str
     scenario: Scenario
@@ -68,7 +71,9 @@ class CandidateAnswers:
         return sum(count >= _TRIES for count in self._failed.values())
 
     def first(self, candidates: Iterable[Candidate], *, reserve_s: Callable[[float], float]) -> Candidate | None:
-        """Return the first candidate that shows the finding, in their order; None if none does.
+        """Return the first candidate that shows the finding, in their order.
+
+        Returns None if none does.
 
         Running several at once does not change which one is first. `reserve_s` returns how many seconds to keep in
         reserve, given how long a run takes. Raises `OutOfBudget`, and `HarnessError` if the harness failed repeatedly.
@@ -80,7 +85,10 @@ class CandidateAnswers:
         return asked[min(at for at, shows in answers.items() if shows)] if any(answers.values()) else None
 
     def rate(self, candidates: Iterable[Candidate]) -> list[bool]:
-        """Return the answer to each candidate; to fewer if the time runs out, but at least to one."""
+        """Return the answer to each candidate.
+
+        To fewer if the time runs out, but at least to one.
+        """
         asked: list[Candidate] = []
         answers: dict[int, bool] = {}
 

@@ -10,7 +10,10 @@ Items = tuple[int, ...]
 
 
 class Subset(NamedTuple):
-    """A subset of the items to test; `time` counts the earlier refusals of it, or of another without the same item."""
+    """A subset of the items to test.
+
+    `time` counts the earlier refusals of it, or of another without the same item.
+    """
 
     kept: Items
     time: int = 0
@@ -44,7 +47,9 @@ class _Search:
         self._refused: Counter[Items] = Counter()
 
     def without_chunks(self, items: Items, size: int) -> Items:
-        """Leave out chunks in one pass from the end; after a success, continue at the same place.
+        """Leave out chunks in one pass from the end.
+
+        After a success, continue at the same place.
 
         Unlike the original algorithm this does not test single chunks: the steps that cause a loss are scattered over
         a schedule.

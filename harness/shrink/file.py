@@ -37,7 +37,10 @@ def start_scenario(pinned: Scenario, recorded: LoadedRun, goal: Goal) -> Scenari
 
 
 def file_text(smaller: SmallerScenario, recorded: LoadedRun, goal: Goal) -> str:
-    """Return the TOML file with comments at its head; parsing it gives the scenario again."""
+    """Return the TOML file with comments at its head.
+
+    Parsing it gives the scenario again.
+    """
     scenario, before = smaller.scenario, recorded.scenario
     lines = [
         f"Shows: {', '.join(goal.facts)}, on Kafka {recorded.manifest.kafka}, "

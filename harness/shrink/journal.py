@@ -90,7 +90,10 @@ class Journal:
         return self._known.get(key)
 
     def put(self, key: str, what: str, decision: Decision) -> None:
-        """Write a decision; it is synced when this returns. Raises `HarnessError` if it cannot be written."""
+        """Write a decision; it is synced when this returns.
+
+        Raises `HarnessError` if it cannot be written.
+        """
         self._known[key] = decision
         line = msgspec.json.encode(_Line(key=key, what=what, decision=decision, way=self.way)) + b"\n"
         try:

@@ -28,7 +28,10 @@ _SINGLE = ("leader", "last-known-leader", "broker", "controller")
 
 
 class Refuter:
-    """Asks the model of one release; keeps its answers, because many candidates have the same budget."""
+    """Asks the model of one release.
+
+    Keeps its answers, because many candidates have the same budget.
+    """
 
     def __init__(self, kafka: str, features: Mapping[str, int]) -> None:
         self._known: dict[Bounds, str | None] = {}
@@ -55,7 +58,10 @@ class Refuter:
 
 
 def bounds_of(scenario: Scenario) -> Bounds | None:
-    """Return the most that the schedule can do to a partition; None if the model's budgets cannot express it."""
+    """Return the most that the schedule can do to a partition.
+
+    Returns None if the model's budgets cannot express it.
+    """
     if scenario.cluster.broker_properties or scenario.cluster.controller_properties:
         return None
     if any(topic.config for topic in scenario.topics.values()):

@@ -45,7 +45,9 @@ LOG = "runs.log"
 
 
 class CandidateRunner:
-    """Runs candidates of one finding on one release, `jobs` at once; keeps the records of those that show it.
+    """Runs candidates of one finding on one release, `jobs` at once.
+
+    Keeps the records of those that show it.
 
     Each run has its own folder in `launch.runs`. With several jobs, or `apart`, each run also has its own process, and
     writes its output to a file beside the folders.
@@ -131,7 +133,10 @@ class CandidateRunner:
 
 
 def carry_out_or_stop(request: RunRequest, display: Display) -> Path:
-    """Run a candidate; if a step never fired, skip the settling and the final read, which would only take time."""
+    """Run a candidate.
+
+    If a step never fired, skip the settling and the final read, which would only take time.
+    """
 
     def drive(session: Session) -> None:
         session.open()
@@ -142,7 +147,10 @@ def carry_out_or_stop(request: RunRequest, display: Display) -> Path:
 
 
 def is_any_acked_record_missing(record: Path) -> bool:
-    """Whether the final read lacks an acked record; true if that is unknown. Without one, nothing can be lost."""
+    """Whether the final read lacks an acked record; true if that is unknown.
+
+    Without one, nothing can be lost.
+    """
     final = read_manifest(record).final_consumer
     sends, polls = table_files(record, "sends"), table_files(record, "polls")
     if final is None or not sends or not polls:

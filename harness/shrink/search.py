@@ -44,7 +44,10 @@ class SmallerScenario(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule to shrink, and its steps in the record; `was` is empty, or as long as the steps."""
+    """A schedule to shrink, and its steps in the record.
+
+    `was` is empty, or as long as the steps.
+    """
 
     scenario: Scenario
     was: tuple[RecordedStep, ...] = ()
@@ -60,7 +63,10 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Search:
-    """One search; `found` are the scenarios that showed the finding, each smaller than the last."""
+    """One search.
+
+    `found` are the scenarios that showed the finding, each smaller than the last.
+    """
 
     def __init__(
         self,
@@ -109,7 +115,10 @@ class Search:
         return self._confirm(times, finished)
 
     def _begin(self, starts: Sequence[Start], guesses: Sequence[Sequence[int]]) -> Start:
-        """Return the first guess that shows the finding, or the whole schedule; raises `NotReproduced`."""
+        """Return the first guess that shows the finding, or the whole schedule.
+
+        Raises `NotReproduced`.
+        """
         parts: list[tuple[Candidate, Start]] = []
         for guess in guesses:
             for start in starts:

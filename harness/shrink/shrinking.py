@@ -33,7 +33,10 @@ STATE_DIR = ".shrink"
 
 
 class ShrinkResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a shrink. `runs` and `took_s` count real runs, including those of earlier starts."""
+    """The result of a shrink.
+
+    `runs` and `took_s` count real runs, including those of earlier starts.
+    """
 
     smaller: SmallerScenario
     goal: Goal
@@ -54,7 +57,9 @@ def shrink(
     apart: bool = False,
     keep_all: bool = False,
 ) -> ShrinkResult:
-    """Shrink a record; continues an earlier call for the same record, launch and folder of records.
+    """Shrink a record.
+
+    Continues an earlier call for the same record, launch and folder of records.
 
     - `keep_all` keeps every fact of the finding, not only the gravest.
     - `apart` runs each candidate in its own process, even with one job, and ends it if it hangs.
@@ -132,7 +137,10 @@ def _without_ignored(smaller: SmallerScenario, records: Iterable[Path]) -> Small
 
 
 def _blamed_partition(recorded: LoadedRun, goal: Goal) -> LostPartition | None:
-    """Return the partition that lost the most by the goal's causes; else one that shows another of its facts."""
+    """Return the partition that lost the most by the goal's causes.
+
+    Else one that shows another of its facts.
+    """
     verdict = recorded.verdict
     if verdict is None:
         return None

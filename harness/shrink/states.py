@@ -35,14 +35,20 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
     needs: frozenset[int] = frozenset()
 
     def since_s(self, before: RecordedStep) -> float | None:
-        """Return how many seconds after another step this one fired; None if one of them did not fire."""
+        """Return how many seconds after another step this one fired.
+
+        Returns None if one of them did not fire.
+        """
         if self.fired_ns is None or before.fired_ns is None:
             return None
         return (self.fired_ns - before.fired_ns) / 1e9
 
 
 class _AwaitedState(msgspec.Struct, frozen=True, kw_only=True):
-    """A trigger on a state; `of` are the brokers that changed, and those outside the ISR."""
+    """A trigger on a state.
+
+    `of` are the brokers that changed, and those outside the ISR.
+    """
 
     trigger: Trigger
     of: frozenset[int]
@@ -80,7 +86,9 @@ def with_state_triggers(
 
 
 def _awaited_state(recorded: LoadedRun, blamed: str | None, since_ns: int, until_ns: int) -> _AwaitedState | None:
-    """Return the rarest state that is true at the end and was not at the start; None if there is none.
+    """Return the rarest state that is true at the end and was not at the start.
+
+    Returns None if there is none.
 
     From rarest: a partition without a leader, a change of its ISR, of a broker, of its leader.
     """
@@ -120,6 +128,9 @@ def _affected_brokers(before: PartitionState, after: PartitionState) -> frozense
 
 
 def _last_step_on(broker: int, entries: Sequence[StepEntry]) -> list[StepEntry]:
-    """Return the last step that acted on the broker, if any; a heal or release acts on all brokers."""
+    """Return the last step that acted on the broker, if any.
+
+    A heal or release acts on all brokers.
+    """
     fired = [entry for entry in entries if entry.fired_ns is not None]
     return [entry for entry in fired if entry.step in ("heal", "release") or broker in entry.nodes][-1:]

@@ -1,4 +1,6 @@
-"""Reduces cluster and workload of a scenario; each reduction returns a smaller scenario, or None.
+"""Reduces cluster and workload of a scenario.
+
+Each reduction returns a smaller scenario, or None.
 
 Reductions rewrite the plain form of steps, so that they find every key that names a partition or a broker.
 """
@@ -25,7 +27,10 @@ _SCHEDULE_S = 30.0
 
 
 class Reduction(NamedTuple):
-    """One way to make a scenario smaller; `what` is left out, `gentle`: this does not touch the partition that lost."""
+    """One way to make a scenario smaller.
+
+    `what` is left out, `gentle`: this does not touch the partition that lost.
+    """
 
     what: str
     apply: Callable[[Scenario], Scenario | None]
@@ -132,7 +137,10 @@ def fewer_replicas(place: int) -> Callable[[Scenario], Scenario | None]:
 
 
 def without_spare_brokers(scenario: Scenario) -> Scenario | None:
-    """Remove brokers that hold no replica and that no step names; renumber the others from 1."""
+    """Remove brokers that hold no replica and that no step names.
+
+    Renumber the others from 1.
+    """
     if any(not topic.assignment for topic in scenario.topics.values()):
         return None
     named = {int(id) for step in scenario.steps for id in _BROKER.findall(str(keys_set(step)))}
@@ -200,7 +208,10 @@ def without_wait(at: int) -> Callable[[Scenario], Scenario | None]:
 
 
 def wait_reductions(scenario: Scenario) -> list[Reduction]:
-    """Return a reduction for each wait before another step; the last first, so that indexes stay valid."""
+    """Return a reduction for each wait before another step.
+
+    The last first, so that indexes stay valid.
+    """
     waits = [at for at, step in enumerate(scenario.steps[:-1]) if step.step == "wait"]
     return [Reduction(f"the wait of step {at}", without_wait(at)) for at in reversed(waits)]
 
