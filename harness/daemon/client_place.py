@@ -1,4 +1,4 @@
-"""Runs a command in the place of a cluster's clients: their network namespace and environment."""
+"""Runs a command in the network namespace and environment of a cluster's clients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ebbtide.namespaces import netns_prefix
 
 
 def namespace_prefix(status: ClusterStatus) -> list[str]:
-    """Return the words before a command that make it run in the clients' network namespace, and in no other.
+    """Return the words that run a command in the clients' network namespace only.
 
     A daemon in a user namespace has its own /run and namespaces, which its user can enter.
     """
@@ -26,7 +26,7 @@ def namespace_prefix(status: ClusterStatus) -> list[str]:
 
 
 def client_environment(status: ClusterStatus) -> dict[str, str]:
-    """Return this process's environment with EBBTIDE_BOOTSTRAP, PATH and CLASSPATH for the cluster's clients.
+    """Return this environment with EBBTIDE_BOOTSTRAP, PATH and CLASSPATH set.
 
     PATH begins with the folder of this Python; CLASSPATH begins with the jars of the cluster's release.
     """

@@ -1,4 +1,4 @@
-"""Runs a cluster until it is told to end: for experiments by hand, or kept up after its run."""
+"""Runs a cluster by hand, or keeps it up after its run, until it is told to end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEPT_DIR = "kept"
 def own_cluster(
     request: RunRequest, display: Display, *, name: str, tap_all: bool, tied_to: int | None, keep: bool = False
 ) -> Path:
-    """Bring up the scenario's cluster, topics and clients, and own them until the end.
+    """Bring up the scenario's cluster and clients, and own them until the end.
 
     Returns the record.
 

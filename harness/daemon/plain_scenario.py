@@ -1,4 +1,4 @@
-"""The scenario of a plain cluster: nodes without topics, clients or anything to judge."""
+"""The scenario of a plain cluster: nodes without topics and clients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ebbtide.scenario.model import ClusterSpec, Scenario
 
 
 def plain_scenario(kafka: str, cluster: ClusterSpec) -> Scenario:
-    """Return the scenario of a cluster of release `kafka` without topics, clients or steps."""
+    """Return the scenario of a plain cluster of release `kafka`."""
     return Scenario(
         name=PLAIN_CLUSTER,
         title="A cluster for experiments by hand",

@@ -1,4 +1,4 @@
-"""Serves a cluster: polls it, and carries out the requests of the control socket until it is told to end.
+"""Serves a cluster: polls it, and carries out the requests of its control socket.
 
 One thread does everything, so that a fault and a poll of the cluster never run at once. Ctrl-C and SIGTERM raise
 through `serve`, and the caller handles them.
@@ -65,7 +65,7 @@ class ClusterDaemon:
         self._enders: list[socket.socket] = []
 
     def serve(self) -> None:
-        """Serve until a caller sends `Down`, or until the process that the daemon is tied to is gone.
+        """Serve until a caller sends `Down`, or the tied process is gone.
 
         Raises `HarnessError` if a run that is judged failed, and `UsageError` if the name is taken.
         """

@@ -1,4 +1,4 @@
-"""Refuses a step that is invalid or can have no effect, before it touches the cluster."""
+"""Refuses a step that is invalid or can have no effect, before it is carried out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.runner.view import RoleUnresolved
 
 
 def refuse_invalid(scenario: Scenario, step: StepSpec, image: MetadataImage) -> None:
-    """Raise `Problems` with all that is wrong with `step` as the next step of `scenario`.
+    """Raise `Problems` if `step` is invalid as the next step of `scenario`.
 
     In a scenario with topics the step must be valid as the next step of its file, because the run is judged by it. On
     a plain cluster, the topics are those that it has now, and any order of steps is valid.

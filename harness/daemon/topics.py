@@ -17,7 +17,7 @@ TIMEOUT_S = 30.0
 
 
 def refuse_topic(runtime: Runtime, image: MetadataImage, name: str, spec: TopicSpec) -> None:
-    """Raise `Problems` for a topic that exists already, or that this cluster cannot have."""
+    """Raise `Problems` for a topic that exists or that this cluster cannot have."""
     problems: list[EbbtideError] = []
     there = [row for partition, row in image.partitions.items() if partition.topic == name]
     if there:

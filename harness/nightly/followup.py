@@ -38,7 +38,7 @@ def pending_contradictions(
     tried: Collection[str],
     has_record: Callable[[str], bool],
 ) -> list[FinishedJob]:
-    """Return the contradictions to follow up: those of `night` first, then the newest first.
+    """Return the contradictions to follow up, those of `night` first, then the newest.
 
     Each group has at most one: the oldest whose record still exists, among those since the group's last night as
     predicted. A contradiction that every night shows is therefore followed up once. `settled` are the ids of runs
@@ -63,7 +63,7 @@ def pending_contradictions(
 
 
 def _unresolved(nights: dict[str, list[FinishedJob]]) -> list[FinishedJob]:
-    """Return the contradictions of a group since its last night as predicted, oldest first."""
+    """Return a group's contradictions since its last night as predicted, oldest first."""
     found: list[FinishedJob] = []
     fresh = True
     for night in sorted(nights):
@@ -81,7 +81,7 @@ def _unresolved(nights: dict[str, list[FinishedJob]]) -> list[FinishedJob]:
 
 
 def pending_followups(store: Store, night: str, *, tried: Collection[str] = ()) -> list[FinishedJob]:
-    """Return the contradictions of a store to follow up, in order, without the runs `tried`."""
+    """Return a store's contradictions to follow up, in order, without runs `tried`."""
     return pending_contradictions(
         store.history(),
         night,
@@ -92,7 +92,7 @@ def pending_followups(store: Store, night: str, *, tried: Collection[str] = ()) 
 
 
 class FollowupRunner:
-    """Follows contradictions up, one after another, within a share of the night's budget."""
+    """Follows contradictions up in turn, within a share of the night's budget."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class FollowupRunner:
         report: Callable[[str], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`carry_out` follows one contradiction up until a time, in seconds since the Unix epoch."""
+        """`carry_out` follows up one contradiction until a time, in seconds since 1970."""
         self._store = store
         self._night = night_plan.night
         self._carry_out = carry_out
@@ -113,7 +113,7 @@ class FollowupRunner:
         self._clock = clock
 
     def run(self, *, until_s: float, share: float = SHARE) -> None:
-        """Follow up pending contradictions until `until_s`, in seconds since the Unix epoch.
+        """Follow up pending contradictions until `until_s`, in seconds since 1970.
 
         No follow-up starts after those of this night have used `share` of the budget.
         """

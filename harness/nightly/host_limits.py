@@ -16,7 +16,7 @@ from harness.nightly.store import SkippedJob
 
 
 def unavailable_kinds(checks: Iterable[Check]) -> dict[str, str]:
-    """Return the kinds of step that the host cannot carry out, each with what the host lacks."""
+    """Return the kinds of step that the host cannot carry out, and what it lacks."""
     found: dict[str, str] = {}
     for check in checks:
         if check.status != "ok":

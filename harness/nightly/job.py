@@ -18,13 +18,13 @@ Origin = Literal["catalogue", "random"]
 
 
 class ReleaseTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A Kafka release and the feature levels to format with, besides the scenario's own."""
+    """A Kafka release, and feature levels besides the scenario's own."""
 
     kafka: str
     features: dict[str, int] = {}
 
     def __str__(self) -> str:
-        """Write the target as the user types it: `4.0.2:eligible.leader.replicas.version=1`."""
+        """Write the target as typed: `4.0.2:eligible.leader.replicas.version=1`."""
         return spelled(self.kafka, self.features)
 
 
@@ -80,7 +80,7 @@ def random_job(target: ReleaseTarget, runtime: Runtime, seed: int) -> Job:
 def catalogue_jobs(
     scenarios: Sequence[Scenario], targets: Sequence[ReleaseTarget] | None, runtime: Runtime, times: int
 ) -> Iterator[Job]:
-    """Yield `times` rounds of jobs: in each round, every scenario on every release that it names.
+    """Yield `times` rounds of jobs: every scenario on every release that it names.
 
     With `targets`, only on those of its releases. A target that sets a feature level which the scenario fixes itself
     is left out: it would make a different scenario.

@@ -54,7 +54,7 @@ def exit_code(finished: Sequence[FinishedJob]) -> ExitCode:
 
 
 class Night:
-    """Carries out the plan of one night, and adds each job to the store's history as it is judged."""
+    """Carries out the plan of one night, and adds each judged job to the history."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Night:
         return self._clock() >= self.until_s
 
     def judge_unjudged(self, jobs: Collection[Job] | None = None) -> None:
-        """Judge the complete runs that a killed night had not judged, so that they do not run again.
+        """Judge the complete runs of a killed night, so that they do not run again.
 
         With `jobs`, only the catalogue runs of these jobs; random schedules always.
         """

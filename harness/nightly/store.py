@@ -1,4 +1,4 @@
-"""The store: the folder that nights share, with their records and one line for each judged run.
+"""The store: a folder that nights share, with their records and history.
 
 DIR/runs/RUN_ID/                  run records
 DIR/history.jsonl                 one `FinishedJob` a line, in the order in which they were judged
@@ -71,7 +71,7 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_expected(self) -> bool:
-        """Whether the run ended as predicted, or contradicted by a known bug: nobody has to look at it."""
+        """Whether the run ended as predicted, or contradicted by a known bug."""
         return self.ended == "as-predicted" or self.known_bug is not None
 
 
@@ -149,7 +149,7 @@ class Store:
         return self.folder / "nights" / night
 
     def corpora_folder(self) -> Path:
-        """Return the folder of the random corpora: `random`, or `chance` in a store that an older version made."""
+        """Return the folder of the corpora: `random`, or `chance` in an older store."""
         before = self.folder / "chance"
         return before if before.is_dir() else self.folder / "random"
 

@@ -17,7 +17,7 @@ _CONCLUSIVE: frozenset[_End] = frozenset({"contradicted", "known-bug", "as-predi
 
 
 class Trend(msgspec.Struct, frozen=True, kw_only=True):
-    """Groups (scenario, target and runtime) whose outcome changed since the last conclusive night.
+    """Groups of runs whose outcome changed since the last conclusive night.
 
     - `new`: contradicted now and not then; a contradiction by a known bug does not count.
     - `gone`: contradicted then, by a known bug or not, and as predicted now.
@@ -50,6 +50,6 @@ def trend(history: Sequence[FinishedJob], night: str) -> Trend:
 
 
 def _last_conclusive(nights: Mapping[str, set[_End]], *, before: str) -> set[_End]:
-    """Return the conclusive ends of a group in the last conclusive night before `before`."""
+    """Return a group's conclusive ends in the last conclusive night before `before`."""
     conclusive = [night for night, ended in nights.items() if night < before and ended & _CONCLUSIVE]
     return nights[max(conclusive)] & _CONCLUSIVE if conclusive else set()
