@@ -56,11 +56,11 @@ class Watched:
         """What it has said so far."""
         return self._output.read_text(errors="replace")
 
-    def signal_once_it_says(self, words: str, number: signal.Signals, timeout_s: float = 90.0) -> int:
+    def signal_once_it_says(self, words: str, number: signal.Signals, timeout_s: float = 300.0) -> int:
         """Send a signal when `words` stand in the output; returns the exit status."""
         return self.once_it_says(words, lambda: self.process.send_signal(number), timeout_s)
 
-    def once_it_says(self, words: str, act: Callable[[], None], timeout_s: float = 90.0) -> int:
+    def once_it_says(self, words: str, act: Callable[[], None], timeout_s: float = 300.0) -> int:
         """Do something when `words` stand in the output; returns the exit status."""
 
         def said() -> bool:
@@ -70,7 +70,7 @@ class Watched:
         try:
             wait_until(said, awaited=f"{words!r}", timeout_s=timeout_s, last_seen=self.text)
             act()
-            return self.process.wait(60)
+            return self.process.wait(180)
         finally:
             if self.process.poll() is None:
                 self.process.kill()
