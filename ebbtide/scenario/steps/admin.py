@@ -79,7 +79,7 @@ class DeleteTopicStep(RequestStep, frozen=True, kw_only=True, tag="delete-topic"
 
     kind = _admin(
         does="deletes a topic (DeleteTopics)",
-        proof="the topic's partitions are gone from the metadata log",
+        proof="the metadata log no longer has the topic's partitions",
         weight=0.1,
     )
     topic: str

@@ -16,8 +16,8 @@ class PowerLossStep(TargetStep, frozen=True, kw_only=True, tag="power-loss"):
     """Ends a process and takes from its volume what was not fsynced."""
 
     kind = _disk(
-        does="SIGKILL, then everything that was not fsynced is gone",
-        proof="the pid is gone, the volume refused a write, and a file that was there, not fsynced, did not come back",
+        does="SIGKILL, then everything that was not fsynced is lost",
+        proof="the pid no longer exists, the volume refused a write, and a file without fsync did not come back",
         healed_by="start",
         loses="unflushed",
         counted=("power-losses", "nodes that lost power"),
@@ -45,7 +45,7 @@ class WipeDiskStep(TargetStep, frozen=True, kw_only=True, tag="wipe-disk"):
 
     kind = _disk(
         does="SIGKILL, then a new file system, formatted by Kafka's own tool for the same cluster: a replaced disk",
-        proof="the pid is gone, no partition's folder is on the disk, its cluster id is the old one",
+        proof="the pid no longer exists, no partition's folder is on the disk, its cluster id is the old one",
         healed_by="start",
         loses="all",
         changes_directory=True,

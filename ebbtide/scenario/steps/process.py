@@ -16,7 +16,7 @@ class KillStep(TargetStep, frozen=True, kw_only=True, tag="kill"):
 
     kind = _process(
         does="SIGKILL",
-        proof="the pid is gone, and the kernel says that SIGKILL ended it (waitpid)",
+        proof="the pid no longer exists, and the kernel says that SIGKILL ended it (waitpid)",
         healed_by="start",
         needs_process=True,
         counted=("kills", "nodes killed"),
@@ -31,7 +31,7 @@ class StopStep(TargetStep, frozen=True, kw_only=True, tag="stop"):
 
     kind = _process(
         does="SIGTERM: Kafka's controlled shutdown",
-        proof="the pid is gone, exit code 143 or 0; a crash on the way or a forced end is no proof",
+        proof="the pid no longer exists, exit code 143 or 0; a crash or a forced end is no proof",
         healed_by="start",
         needs_process=True,
         needs_awake=True,
