@@ -2,8 +2,7 @@
 
 Reports sentences of more than 25 words, and the words that tools/prose/words.toml replaces. It reads README.md,
 CHANGELOG.md, docs/, the help of every verb, and the titles, descriptions and clauses of the scenarios. PATH is a file
-or a folder, and every finding there fails. Without PATH it checks everything, and findings in the files that
-tools/prose/unfinished.txt lists are only counted.
+or a folder. Without PATH it checks everything.
 """
 
 from __future__ import annotations
@@ -17,11 +16,9 @@ from pathlib import Path
 from tools.prose.findings import findings, read_words
 from tools.prose.sources import ROOT, passages
 
-UNFINISHED = Path(__file__).with_name("unfinished.txt")
-
 
 def main(argv: Sequence[str]) -> int:
-    """Print the findings; 1 if there are any that fail."""
+    """Print the findings; 1 if there are any."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.prose", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -42,15 +39,10 @@ def main(argv: Sequence[str]) -> int:
             print(f"{count:5} {path}")
         print(f"{len(found):5} in {len(checked)} files")
         return 0
-    later = set() if wanted else set(UNFINISHED.read_text().split())
-    failing = [one for one in found if one.path not in later]
-    for one in sorted(failing, key=lambda one: (one.path, one.line)):
+    for one in sorted(found, key=lambda one: (one.path, one.line)):
         print(one)
-    print(f"prose: {len(failing)} findings in {len(checked - later)} files", end="")
-    print(f"; {len(found) - len(failing)} in {len(later)} files still to be rewritten" if later else "")
-    if done := sorted(later - {one.path for one in found}):
-        print(f"prose: clean, so take it out of {UNFINISHED.relative_to(ROOT)}: {', '.join(done)}")
-    return 1 if failing else 0
+    print(f"prose: {len(found)} findings in {len(checked)} files")
+    return 1 if found else 0
 
 
 def _is_in(path: str, wanted: Sequence[Path]) -> bool:
