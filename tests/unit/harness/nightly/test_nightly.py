@@ -255,14 +255,14 @@ def test_junit_counts_contradictions_as_failures_and_what_proved_nothing_as_erro
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--budget", "0h"], "not a budget of time"),
+        (["--budget", "0h"], "not a time budget"),
         (["--times", "0"], "--times"),
         (["--jobs", "0"], "1 or more"),
         (["--scenarios", "helthy"], "did you mean"),
-        (["--scenarios", "tests/live/every_step.toml"], "not in the catalogue"),
+        (["--scenarios", "tests/live/every_step.toml"], "not a scenario of the catalogue"),
         (["--kafka", "newest"], "newest"),
-        (["--scenarios", ","], "an empty word in a list"),
-        (["--scenarios", ""], "nothing is named"),
+        (["--scenarios", ","], "the list has an empty word"),
+        (["--scenarios", ""], "the list is empty"),
         (["--kafka", "4.3.1,", "--budget", "2x", "--keep", "-1"], "3 problems"),
     ],
 )
