@@ -1,1 +1,1 @@
-"""Faults, one module per family: each injects, proves that it took effect, and heals."""
+"""Faults, one module for each family: each injects, proves its effect, and heals."""

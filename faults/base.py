@@ -1,4 +1,4 @@
-"""What a fault leaves behind: the proof that it took effect."""
+"""The outcome of a fault: the proof that it took effect."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from ebbtide.scenario.steps.table import StepKind
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one injected fault.
 
-    `effect_ns` is when the probe saw the effect; None: the probe did not see it, and the run proves
-    nothing (inconclusive), with the reason in `why`. `proof` carries `"probe": "ok"` or `"failed"` and the
-    figures that were measured.
+    `effect_ns` is when the probe saw the effect. None: the probe did not see it, and the run is inconclusive, with
+    the reason in `why`. `proof` has `"probe": "ok"` or `"failed"` and the measured figures.
     """
 
     effect_ns: int | None
@@ -25,26 +24,29 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pending(Protocol):
-    """A fault that is in force, and takes effect when something comes by that it is about."""
+    """A fault in force that takes effect when a matching request comes by."""
 
     in_force: bool
 
     def effect(self) -> Effect:
-        """What it did so far."""
+        """Return what it has done so far."""
 
 
-def proven(**figures: Any) -> Effect:
-    """The probe saw the effect just now."""
+def proven_effect(**figures: Any) -> Effect:
+    """Return an effect that the probe saw just now."""
     return Effect(effect_ns=time.time_ns(), proof={"probe": "ok", **figures})
 
 
-def unproven(why: str, **figures: Any) -> Effect:
-    """The probe did not see the effect, because of `why`."""
+def unproven_effect(why: str, **figures: Any) -> Effect:
+    """Return an effect that the probe did not see, because of `why`."""
     return Effect(effect_ns=None, proof={"probe": "failed", **figures}, why=why)
 
 
-def merged(nodes: Sequence[int], effects: Sequence[Effect]) -> Effect:
-    """The effect on several nodes: proven only if each is; figures that add up are added up."""
+def merge_effects(nodes: Sequence[int], effects: Sequence[Effect]) -> Effect:
+    """Return the effect on several nodes: proven only if it is proven on each.
+
+    Figures that can be added are added.
+    """
     if len(effects) == 1:
         return effects[0]
     reasons = [effect.why or "no reason given" for effect in effects if effect.effect_ns is None]
@@ -57,7 +59,7 @@ def merged(nodes: Sequence[int], effects: Sequence[Effect]) -> Effect:
 
 
 class Part(NamedTuple):
-    """One fault or heal inside a composite step: its kind, nodes, when it fired, and its effect."""
+    """One fault or heal inside a composite step: its kind, nodes, time and effect."""
 
     kind: StepKind
     nodes: tuple[int, ...]
@@ -65,15 +67,15 @@ class Part(NamedTuple):
     effect: Effect
 
 
-def part(kind: StepKind, nodes: tuple[int, ...], act: Callable[[], Effect]) -> Part:
+def carry_out_part(kind: StepKind, nodes: tuple[int, ...], act: Callable[[], Effect]) -> Part:
     """Carry out one part now."""
     return Part(kind, nodes, time.time_ns(), act())
 
 
-def composed(parts: Sequence[Part], why: str | None = None) -> Effect:
-    """The effect of a step made of `parts`, each in `proof["parts"]` as a step of its own.
+def compose_effect(parts: Sequence[Part], why: str | None = None) -> Effect:
+    """Return the effect of a step made of `parts`, listed in `proof["parts"]`.
 
-    Proven only if every part is, and nothing else (`why`) speaks against it.
+    It is proven only if every part is, and no other reason (`why`) says otherwise.
     """
     reasons = [one.effect.why or "no reason given" for one in parts if one.effect.effect_ns is None]
     reasons += [why] if why is not None else []

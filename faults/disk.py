@@ -1,7 +1,7 @@
-"""Disk faults: a replaced disk, a full, a read-only and a slow one, and one that dies under a running node.
+"""Disk faults: replaced, full, read-only, slow and failing disks.
 
-Each is proven on the volume itself, not by what the broker makes of it: by what did not come back, by the
-error with which a write is refused, or by how long it takes.
+Each is proven on the volume itself, not by the broker's reaction: by what did not come back, by the error of a
+refused write, or by how long a write takes.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from cluster.runtime.base import LogLoss, Runtime
 from cluster.runtime.log_losses import LogCopies
 from ebbtide.scenario.steps.disk import SlowDiskStep
 from ebbtide.scenario.steps.table import StepKind
-from faults.base import Effect, merged, proven, unproven
+from faults.base import Effect, merge_effects, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan
 from faults.power import power_loss
 from faults.torn_write import torn_write
 
 _PULSES_START_S = 10.0
-"""For the process that freezes the volume to start."""
+"""How long (s) the process that freezes the volume may take to start."""
 
 _WRITE_TIMEOUT_S = 5.0
 _TOLERANCE = 0.9
@@ -35,10 +35,11 @@ _TOLERANCE = 0.9
 
 
 def wipe_disk(runtime: Runtime, node_id: int) -> Effect:
-    """SIGKILL, and the disk is replaced by an empty one, formatted for the same cluster; the node stays down.
+    """Kill the node and replace its disk by an empty one; the node stays down.
 
-    Healed by `start`. Proven when the process is gone, no partition's folder is on the new disk, and it belongs to
-    the same cluster: a broker of another one would not join, which is a different experiment.
+    The disk is formatted for the same cluster. Healed by `start`. Proven when the process is gone, no partition's
+    folder is on the new disk, and it belongs to the same cluster: a broker of another cluster would not join, which
+    is a different experiment.
     """
     pid = runtime.pid(node_id)
     new = runtime.replace_disk(node_id)
@@ -50,16 +51,19 @@ def wipe_disk(runtime: Runtime, node_id: int) -> Effect:
         "logs": msgspec.to_builtins(new.logs),
     }
     if pid is not None and Path(f"/proc/{pid}").exists():
-        return unproven(f"pid {pid} is still there", **figures)
+        return unproven_effect(f"pid {pid} is still there", **figures)
     if new.left:
-        return unproven(f"the new disk is not empty: {', '.join(new.left)}", **figures)
+        return unproven_effect(f"the new disk is not empty: {', '.join(new.left)}", **figures)
     if new.cluster_id is None or new.cluster_id != new.cluster_id_before:
-        return unproven(f"the disk is of cluster {new.cluster_id}, not {new.cluster_id_before}", **figures)
-    return proven(**figures)
+        return unproven_effect(f"the disk belongs to cluster {new.cluster_id}, not {new.cluster_id_before}", **figures)
+    return proven_effect(**figures)
 
 
 class Trouble:
-    """A fault of one node's volume while the node may go on running. Healed by `mend`, which is done once."""
+    """A fault of one node's volume; the node may continue to run.
+
+    Healed by `mend`, which is called once.
+    """
 
     def __init__(self, runtime: Runtime, node_id: int) -> None:
         self._runtime = runtime
@@ -69,25 +73,28 @@ class Trouble:
         self._pulses: Pulses | None = None
 
     def fill(self) -> Effect:
-        """No byte is left. Proven when a write is refused with ENOSPC."""
+        """Fill the volume. Proven when a write is refused with ENOSPC."""
         ballast_bytes = self._volume.fill()
         refused = self._volume.write_error()
-        return _refused(refused, (errno.ENOSPC,), ballast_bytes=ballast_bytes)
+        return _refusal_effect(refused, (errno.ENOSPC,), ballast_bytes=ballast_bytes)
 
     def set_read_only(self) -> Effect:
-        """Files take no more writes. Proven when a write is refused with EROFS, and reads go on."""
+        """Make the volume read-only. Proven when a write is refused with EROFS.
+
+        Reads go on.
+        """
         self._keep_logs(self._volume.set_read_only)
-        return _refused(self._volume.write_error(), (errno.EROFS,))
+        return _refusal_effect(self._volume.write_error(), (errno.EROFS,))
 
     def fail(self) -> Effect:
-        """The volume dies: nothing can be written or read. Proven when a write is refused with EIO."""
+        """Make the volume fail. Proven when a write is refused with EIO."""
         self._keep_logs(self._volume.shut_down)
-        return _refused(self._volume.write_error(), (errno.EIO, errno.ESHUTDOWN))
+        return _refusal_effect(self._volume.write_error(), (errno.EIO, errno.ESHUTDOWN))
 
     def slow(self, delay_s: float, period_s: float) -> Effect:
-        """Writes wait up to `delay_s` once in every `period_s`.
+        """Make writes wait up to `delay_s` once in every `period_s`.
 
-        Proven when the volume was frozen and an fsynced write that began later took that long: an ordinary one may
+        Proven when the volume was frozen and an fsynced write that began later took that long. An ordinary write may
         take as long on a busy host, and is no proof.
         """
         self._pulses = self._runtime.slow_down(self._node_id, delay_s, period_s)
@@ -103,43 +110,46 @@ class Trouble:
             try:
                 longest_s = max(longest_s, timed_write(Path(self._volume.folder), delay_s + _WRITE_TIMEOUT_S))
             except TimeoutError:
-                return unproven(f"a write was not done after {delay_s + _WRITE_TIMEOUT_S:g} s")
+                return unproven_effect(f"a write did not end within {delay_s + _WRITE_TIMEOUT_S:g} s")
             writes += 1
         figures = {"writes": writes, "longest_write_ms": round(longest_s * 1000, 1)}
         if (status := self._pulses.end_status()) is not None:
-            return unproven(f"the volume cannot be frozen: the process for it ended with status {status}", **figures)
+            return unproven_effect(
+                f"the volume cannot be frozen: the process for it ended with status {status}", **figures
+            )
         if not frozen:
-            return unproven(f"the volume was not frozen within {_PULSES_START_S:g} s", **figures)
+            return unproven_effect(f"the volume was not frozen within {_PULSES_START_S:g} s", **figures)
         if longest_s < delay_s * _TOLERANCE:
-            return unproven(f"no write took {delay_s:g} s", **figures)
-        return proven(**figures)
+            return unproven_effect(f"no write took {delay_s:g} s", **figures)
+        return proven_effect(**figures)
 
     def mend(self) -> tuple[Effect, dict[str, LogLoss]]:
-        """The volume is whole again; a node that still runs on one that died is killed first.
+        """Make the volume whole again; returns the effect, and what each log lost.
 
-        Returns the effect, proven when a write is taken, and what each log lost (nothing where the volume was only
-        full). A volume that was read-only or dead is mounted anew and holds what had been fsynced.
+        A node that still runs on a failed volume is killed first. Proven when a write is accepted. The logs lost
+        nothing where the volume was only full. A volume that was read-only or failed is mounted anew and holds what
+        had been fsynced.
         """
         if self._pulses is not None:
             self._pulses.end()
-            return self._mended(), {}
+            return self._check_mended(), {}
         if self._before is None:
             self._volume.free()
-            return self._mended(), {}
+            return self._check_mended(), {}
         try:
             if self._runtime.pid(self._node_id) is not None:
                 self._runtime.kill(self._node_id)
             self._volume.unmount()
             self._volume.mount()
-            return self._mended(), self._before.compare()
+            return self._check_mended(), self._before.compare()
         finally:
             self._before.release()
 
     def _keep_logs(self, act: Callable[[], object]) -> None:
-        """Copy the logs aside as they stand, while the node is held still, then let the fault come."""
+        """Copy the logs while the node is paused, then let the fault happen."""
         pid = self._runtime.pid(self._node_id)
         if pid is not None and state_of(pid) == "T":
-            pid = None  # a step paused it, and it stays so
+            pid = None  # a step paused the node, and it stays paused
         if pid is not None:
             self._runtime.pause(self._node_id)
         try:
@@ -150,9 +160,11 @@ class Trouble:
             if pid is not None:
                 self._runtime.resume(self._node_id)
 
-    def _mended(self) -> Effect:
+    def _check_mended(self) -> Effect:
         error = self._volume.write_error()
-        return proven() if error is None else unproven(f"the volume refuses a write: {os.strerror(error)}")
+        return (
+            proven_effect() if error is None else unproven_effect(f"the volume refuses a write: {os.strerror(error)}")
+        )
 
 
 INJECT: dict[StepKind, Callable[[Runtime, int], Effect]] = {
@@ -160,17 +172,17 @@ INJECT: dict[StepKind, Callable[[Runtime, int], Effect]] = {
     "torn-write": torn_write,
     "wipe-disk": wipe_disk,
 }
-"""What is done to one node, which is down afterwards."""
+"""The acts on one node, which is down afterwards."""
 TROUBLES: dict[StepKind, Callable[[Trouble], Effect]] = {
     "fill-disk": Trouble.fill,
     "read-only": Trouble.set_read_only,
     "fail-disk": Trouble.fail,
 }
-"""What is done to the volume of one node, which may go on running."""
+"""The acts on the volume of one node, which may continue to run."""
 
 
 class DiskFaults:
-    """The steps of this family in one run, and which volumes are in trouble."""
+    """The disk steps of one run, and the volumes that are in trouble."""
 
     def __init__(self, injector: Injector) -> None:
         self._injector = injector
@@ -183,18 +195,18 @@ class DiskFaults:
         """How each kind is carried out."""
         return Family(
             on_a_node={
-                **{kind: partial(self._do, kind) for kind in INJECT},
+                **{kind: partial(self._inject, kind) for kind in INJECT},
                 **{kind: partial(self._make_trouble, kind) for kind in TROUBLES},
                 "mend-disk": self._mend,
             },
             plans={SlowDiskStep: self._plan_slow},
         )
 
-    def lost(self, node: int) -> dict[str, LogLoss]:
-        """What each log of the node had lost when its volume was mended last."""
+    def log_losses(self, node: int) -> dict[str, LogLoss]:
+        """Return what each log of the node had lost when its volume was last mended."""
         return self._lost.get(node, {})
 
-    def _do(self, kind: StepKind, node: int) -> Effect:
+    def _inject(self, kind: StepKind, node: int) -> Effect:
         return INJECT[kind](self._runtime, node)
 
     def _make_trouble(self, kind: StepKind, node: int) -> Effect:
@@ -210,29 +222,29 @@ class DiskFaults:
         act = partial(Trouble.slow, delay_s=step.delay.seconds, period_s=step.period.seconds)
 
         def slow(nodes: tuple[int, ...]) -> Effect:
-            done = [self._injector.in_trouble(node) or self._trouble(node, act) for node in nodes]
-            return merged(nodes, done)
+            done = [self._injector.refuse_if_troubled(node) or self._trouble(node, act) for node in nodes]
+            return merge_effects(nodes, done)
 
-        return self._injector.on_target(step, slow)
+        return self._injector.plan_on_target(step, slow)
 
     def _mend(self, node: int) -> Effect:
         trouble = self._troubles.pop(node, None)
         if trouble is None:
-            return unproven(f"nothing is wrong with the volume of {self._injector.names([node])}")
+            return unproven_effect(f"nothing is wrong with the volume of {self._injector.node_names([node])}")
         self._injector.troubled.discard(node)
         effect, self._lost[node] = trouble.mend()
         if self._runtime.pid(node) is not None:
             self._injector.down.discard(node)
         else:
-            # A frozen one was killed to mount its volume anew.
+            # A paused node was killed to mount its volume anew.
             self._injector.paused.discard(node)
         return effect
 
 
-def _refused(error: int | None, expected: tuple[int, ...], **figures: int) -> Effect:
+def _refusal_effect(error: int | None, expected: tuple[int, ...], **figures: int) -> Effect:
     if error is None:
-        return unproven("the volume still takes writes", **figures)
+        return unproven_effect("the volume still takes writes", **figures)
     name = errno.errorcode.get(error, str(error))
     if error not in expected:
-        return unproven(f"the volume refuses writes with {name}", refused=name, **figures)
-    return proven(refused=name, **figures)
+        return unproven_effect(f"the volume refuses writes with {name}", refused=name, **figures)
+    return proven_effect(refused=name, **figures)

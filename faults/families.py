@@ -1,4 +1,4 @@
-"""Every family of faults, at work on the cluster of one run."""
+"""Every family of faults, for the cluster of one run."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from faults.wire import WireFaults
 
 
 class Faults(Injector):
-    """The injector with all families; the state of each is its own."""
+    """The injector with all families; each family keeps its own state."""
 
     def __init__(
-        self, runtime: Runtime, view: View, administer: Administer, pump: Callable[[], None], record: Path
+        self, runtime: Runtime, view: View, administer: Administer, poll: Callable[[], None], record: Path
     ) -> None:
-        """`record`: the folder in which the wire proxies' journal is kept. `pump`: see `Injector`."""
-        super().__init__(runtime, view, pump)
+        """`record`: the folder for the wire proxies' journal. `poll`: see `Injector`."""
+        super().__init__(runtime, view, poll)
         self.network = NetworkFaults(self)
         self.disk = DiskFaults(self)
         self.admin = AdminFaults(self, administer)

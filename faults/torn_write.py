@@ -1,9 +1,9 @@
-"""A torn write: power goes while the kernel writes logs back, and half of the page that is being written arrives.
+"""A torn write: half of a page arrives when power goes during write-back.
 
 A plain power loss leaves each log as the last flush left it. Here each log that lost records gets half of its first
 lost page back, and zeros for the other half. A broker that starts on it must find the batch that is not whole, by its
-length or its checksum, and cut the log there (Kafka's log recovery after an unclean shutdown). The metadata log is left
-alone: a controller fsyncs it before it answers.
+length or its checksum, and cut the log there (Kafka's log recovery after an unclean shutdown). The metadata log is
+left alone: a controller fsyncs it before it answers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from cluster.runtime.base import Runtime
 from cluster.runtime.log_losses import LogCopies, common_prefix
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import METADATA_FOLDER, partition_folders, segment_files
-from faults.base import Effect, unproven
+from faults.base import Effect, unproven_effect
 from faults.power import proof_of_power_loss
 
 PAGE_BYTES = 4096
 
 
 class TornPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one log's first lost page; `damage`: what a reader finds there, None: nothing wrong."""
+    """The first lost page of a log after the tear.
+
+    `damage`: what a reader finds there; None: nothing wrong.
+    """
 
     segment: str
     position: int
@@ -34,16 +37,16 @@ class TornPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def torn_write(runtime: Runtime, node_id: int) -> Effect:
-    """SIGKILL and a power loss, then half of the first lost page of each log is there; the node stays down.
+    """Kill the node, lose power, and restore half of each log's first lost page.
 
-    Healed by `start`. Proven as a power loss is, and when a reader of each torn log finds the damage at its end. A
-    node whose logs lost nothing has no page to tear, which proves nothing.
+    The node stays down. Healed by `start`. Proven as a power loss is, and when a reader of each torn log finds the
+    damage at its end. A node whose logs lost nothing has no page to tear, so that the effect is not proven.
     """
     pid = runtime.pid(node_id)
     if pid is not None:
         runtime.kill(node_id)
     data = runtime.data_dir(node_id)
-    # Beside the volume: what is on it goes.
+    # Beside the volume: files on the volume would be lost.
     aside = data.parent.with_name(f"{data.parent.name}.torn")
     before = LogCopies(data, aside)
     try:
@@ -57,9 +60,9 @@ def torn_write(runtime: Runtime, node_id: int) -> Effect:
     figures = {**lost.proof, "torn": msgspec.to_builtins(torn)}
     whole = [name for name, page in torn.items() if page.damage is None]
     if lost.effect_ns is not None and not torn:
-        return unproven("no log had a page to tear: nothing was lost", **_measured(figures))
+        return unproven_effect("no log had a page to tear, because nothing was lost", **_measured(figures))
     if lost.effect_ns is not None and whole:
-        return unproven(f"nothing is wrong with the end of {', '.join(whole)}", **_measured(figures))
+        return unproven_effect(f"a reader finds no damage at the end of {', '.join(whole)}", **_measured(figures))
     return msgspec.structs.replace(lost, proof=figures)
 
 
@@ -68,7 +71,10 @@ def _measured(figures: dict[str, object]) -> dict[str, object]:
 
 
 def _tear_each(before: Path, data: Path) -> dict[str, TornPage]:
-    """Tear every log of `data` that has less than the copy in `before`, keyed `topic-partition`."""
+    """Tear every log of `data` that is shorter than its copy in `before`.
+
+    Keyed `topic-partition`.
+    """
     torn = {}
     for partition, kept in partition_folders(before).items():
         page = _tear(kept, data / kept.name) if kept.name != METADATA_FOLDER else None
@@ -78,7 +84,7 @@ def _tear_each(before: Path, data: Path) -> dict[str, TornPage]:
 
 
 def _tear(before: Path, now: Path) -> TornPage | None:
-    """None where nothing was lost, or the file itself that was being written."""
+    """Tear one log; None where nothing, or the whole file, was lost."""
     segments = segment_files(now)
     for base, kept in segment_files(before).items():
         segment, size_bytes = segments.get(base), kept.stat().st_size
@@ -92,7 +98,7 @@ def _tear(before: Path, now: Path) -> TornPage | None:
 
 
 def _tear_page(kept: Path, segment: Path, start: int, end: int) -> TornPage:
-    """Half of the bytes from `start` to `end` arrive, and zeros for the rest; durably, as on a real disk."""
+    """Write half of the bytes from `start` to `end`, and zeros for the rest; fsync."""
     half = start + (end - start + 1) // 2
     with kept.open("rb") as source, segment.open("r+b") as target:
         source.seek(start)

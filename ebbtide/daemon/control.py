@@ -1,6 +1,6 @@
-"""The control sockets of the clusters that are up, by name: listening at one, finding them, asking.
+"""The control sockets of the clusters that are up: opened, found and used by name.
 
-They lie in the per-user state folder. A socket that refuses a connection was left by an owner that is dead.
+They are in the per-user state folder. A socket that refuses a connection was left by a daemon that is dead.
 """
 
 from __future__ import annotations
@@ -28,18 +28,24 @@ NONE_UP = "ebbtide cluster up"
 
 
 def sockets_dir() -> Path:
-    """The folder of control sockets, and of the owners' logs. Not created here."""
+    """Return the folder of control sockets and of the daemons' logs.
+
+    Does not create it.
+    """
     return state_dir() / "clusters"
 
 
 def log_of(name: str) -> Path:
-    """Where the owner of the cluster `name` tells what happens."""
+    """Return the log of the daemon of the cluster `name`."""
     return sockets_dir() / f"{name}.log"
 
 
 @contextlib.contextmanager
 def open_control_socket(name: str) -> Iterator[socket.socket]:
-    """The control socket of a new cluster, gone on leaving. Raises `UsageError` when the name is taken."""
+    """Yield the control socket of a new cluster, which is removed at the end.
+
+    Raises `UsageError` when the name is taken.
+    """
     folder = sockets_dir()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"{name}{_SUFFIX}"
@@ -52,7 +58,7 @@ def open_control_socket(name: str) -> Iterator[socket.socket]:
         finally:
             os.umask(mask)
         if current_privileges() == "helper container":
-            # Root made it for the user whose folder it is in.
+            # Root made the socket for the user who owns its folder.
             owner = folder.stat()
             os.chown(path, owner.st_uid, owner.st_gid)
         server.listen()
@@ -63,26 +69,29 @@ def open_control_socket(name: str) -> Iterator[socket.socket]:
 
 
 def cluster_names() -> list[str]:
-    """The clusters that have a socket, dead owners' among them."""
+    """Return the names of clusters with a socket, including those of dead daemons."""
     return sorted(path.name.removesuffix(_SUFFIX) for path in sockets_dir().glob(f"*{_SUFFIX}"))
 
 
 def free_name() -> str:
-    """The first of `cluster-1`, `cluster-2`, ... that nobody has."""
+    """Return the first of `cluster-1`, `cluster-2`, ... that is free."""
     taken = set(cluster_names())
     return next(name for number in range(1, len(taken) + 2) if (name := f"cluster-{number}") not in taken)
 
 
 def choose_name(wanted: str | None) -> str:
-    """What a new cluster is to be called: as wanted, or a free name.
+    """Return the name of a new cluster: the wanted name, or a free one.
 
-    Raises `UsageError` for what is no name, or that of a cluster that is up.
+    Raises `UsageError` for an invalid name, or the name of a cluster that is up.
     """
     if wanted is None:
         return free_name()
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", wanted) is None:
         raise UsageError(
-            "not a name for a cluster", where="--name", got=repr(wanted), allowed="letters, digits, `.`, `_` and `-`"
+            "a cluster cannot have this name",
+            where="--name",
+            got=repr(wanted),
+            allowed="letters, digits, `.`, `_` and `-`",
         )
     _check_name_free(wanted)
     return wanted
@@ -94,7 +103,7 @@ def _check_name_free(name: str) -> None:
 
 
 def cluster_statuses() -> list[ClusterStatus]:
-    """Every cluster that answers; sockets of dead owners are removed."""
+    """Return the status of each cluster that answers; removes sockets of dead daemons."""
     found = []
     for name in cluster_names():
         status = status_of(name)
@@ -106,14 +115,17 @@ def cluster_statuses() -> list[ClusterStatus]:
 
 
 def status_of(name: str) -> ClusterStatus | None:
-    """The cluster's status; None when nobody answers at its socket."""
+    """Return the cluster's status; None when no daemon answers at its socket."""
     with contextlib.suppress(ConnectionError, FileNotFoundError):
         return _ask(name, AskStatus()).status
     return None
 
 
 def find_cluster(name: str | None) -> ClusterStatus:
-    """The cluster `name`, or the only one that is up. Raises `UsageError` when there is none, or the name is needed."""
+    """Return the cluster `name`, or without a name the only cluster that is up.
+
+    Raises `UsageError` when there is none, or the name is needed.
+    """
     up = cluster_statuses()
     if name is None and len(up) == 1:
         return up[0]
@@ -124,7 +136,7 @@ def find_cluster(name: str | None) -> ClusterStatus:
         raise UsageError("no cluster is up", got=name, next=NONE_UP)
     known = [one.name for one in up]
     raise UsageError(
-        "several clusters are up: say which" if name is None else "no cluster of this name is up",
+        "several clusters are up, so that one has to be named" if name is None else "no cluster of this name is up",
         got=name,
         allowed=", ".join(known) + (suggestion(name, known) if name is not None else ""),
         next="ebbtide cluster status",
@@ -132,14 +144,17 @@ def find_cluster(name: str | None) -> ClusterStatus:
 
 
 def ask(name: str, request: Request) -> Reply:
-    """The owner's reply. Raises what it refused with, or `HarnessError` when it ended instead of answering."""
-    # A test that fires a step sees where it asked for it.
+    """Send a request to the daemon and return its reply.
+
+    Raises the error with which the daemon refused, or `HarnessError` when it ended instead of answering.
+    """
+    # A failing test shows the line that fired the step, and not this one.
     __tracebackhide__ = True
     try:
         reply = _ask(name, request)
     except (ConnectionError, FileNotFoundError):
         raise HarnessError(
-            f"the owner of {name} ended instead of answering", where=str(log_of(name)), next="ebbtide clean"
+            f"the daemon of {name} ended instead of answering", where=str(log_of(name)), next="ebbtide clean"
         ) from None
     if reply.refusal is not None:
         raise reply.refusal.error()
@@ -147,7 +162,10 @@ def ask(name: str, request: Request) -> Reply:
 
 
 def end(name: str) -> None:
-    """Have the cluster end, and wait until nothing is left of it. Raises `HarnessError` when nobody answers."""
+    """End the cluster, and wait until nothing is left of it.
+
+    Raises `HarnessError` when no daemon answers.
+    """
     with _open_connection(name) as connection:
         connection.sendall(msgspec.json.encode(Down()) + b"\n")
         with contextlib.suppress(ConnectionError):
@@ -155,7 +173,10 @@ def end(name: str) -> None:
 
 
 def daemon_pid(name: str) -> int:
-    """The pid of the owner as this process sees it, whatever pid namespace it is in. Raises as `end` does."""
+    """Return the daemon's pid as this process sees it, in any pid namespace.
+
+    Raises as `end` does.
+    """
     with _open_connection(name) as connection:
         pid, _, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     return int(pid)
@@ -176,7 +197,7 @@ def _open_connection(name: str) -> Iterator[socket.socket]:
     try:
         connection = _connect(name)
     except (ConnectionError, FileNotFoundError):
-        raise HarnessError(f"nobody answers for {name}", next="ebbtide cluster status") from None
+        raise HarnessError(f"no daemon answers for {name}", next="ebbtide cluster status") from None
     with connection:
         yield connection
 
@@ -194,7 +215,7 @@ def _connect(name: str) -> socket.socket:
 
 @contextlib.contextmanager
 def _short_path(path: Path) -> Iterator[str]:
-    """The same socket under a path of few characters: the kernel takes no more than 107."""
+    """Yield a short path of the same socket: the kernel allows 107 characters."""
     handle = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{handle}/{path.name}"

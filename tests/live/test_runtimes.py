@@ -192,14 +192,14 @@ def test_a_cut_is_one_way_and_outlasts_a_restart_of_the_node(runtime: Runtime) -
 
 
 def test_a_partition_holds_and_heals(runtime: Runtime) -> None:
-    _proven(network.partition(runtime, network.between([[1], [2, CONTROLLER, CLIENTS]])))
+    _proven(network.partition(runtime, network.cuts_between([[1], [2, CONTROLLER, CLIENTS]])))
     _proven(network.heal(runtime))
     runtime.wait_ready([1, 2], READY_S)
 
 
 def test_a_cut_that_is_not_applied_is_not_proven(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime.network, "cut", lambda cuts: None)
-    effect = network.partition(runtime, network.one_way([1], [2]))
+    effect = network.partition(runtime, network.one_way_cuts([1], [2]))
     assert effect.effect_ns is None
     assert effect.why == "packets still pass 1>2"
 

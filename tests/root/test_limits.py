@@ -15,7 +15,7 @@ from cluster.host.namespaces import Namespace
 from cluster.runtime.base import NodeInfo
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.waiting import wait_until
-from faults.network import between, heal, limit, one_way, partition
+from faults.network import cuts_between, heal, limit, one_way_cuts, partition
 
 pytestmark = pytest.mark.root
 
@@ -71,7 +71,7 @@ def test_a_limited_direction_is_slow_and_every_other_is_not(cluster: Cluster) ->
 
 
 def test_a_limit_is_proven_healed_and_gone(cluster: Cluster) -> None:
-    effect = limit(cluster, between([[1], [2, CLIENTS]]), RATE_BYTES_S)  # type: ignore[arg-type]
+    effect = limit(cluster, cuts_between([[1], [2, CLIENTS]]), RATE_BYTES_S)  # type: ignore[arg-type]
     assert effect.why is None
     assert set(effect.proof["transfers"]) == {"1>2", "2>1", "1>0", "0>1"}
     healed = heal(cluster)  # type: ignore[arg-type]
@@ -85,14 +85,14 @@ def test_a_limit_of_which_the_kernel_knows_nothing_is_not_proven(
 ) -> None:
     monkeypatch.setattr(cluster.network, "limit", lambda _pairs, _rate: None)
     for rate_bytes_s in (1_000, 12_500_000):
-        effect = limit(cluster, one_way([1], [2]), rate_bytes_s)  # type: ignore[arg-type]
-        assert "more passes than the rate allows 1>2" in (effect.why or "")
+        effect = limit(cluster, one_way_cuts([1], [2]), rate_bytes_s)  # type: ignore[arg-type]
+        assert "more than the rate allows passes 1>2" in (effect.why or "")
 
 
 def test_cuts_and_limits_stand_side_by_side(cluster: Cluster) -> None:
-    assert partition(cluster, one_way([1], [2])).why is None  # type: ignore[arg-type]
-    assert limit(cluster, between([[1], [2]]), RATE_BYTES_S).why is None  # type: ignore[arg-type]
-    assert partition(cluster, one_way([CLIENTS], [2])).why is None  # type: ignore[arg-type]
+    assert partition(cluster, one_way_cuts([1], [2])).why is None  # type: ignore[arg-type]
+    assert limit(cluster, cuts_between([[1], [2]]), RATE_BYTES_S).why is None  # type: ignore[arg-type]
+    assert partition(cluster, one_way_cuts([CLIENTS], [2])).why is None  # type: ignore[arg-type]
     assert heal(cluster).why is None  # type: ignore[arg-type]
 
 
@@ -105,12 +105,12 @@ def test_a_node_that_is_plugged_in_again_is_as_slow_as_before(cluster: Cluster, 
 
 
 SHAPES = {
-    "every broker for itself": between([[1], [2]]),
-    "brokers without the controller": between([[1, 2], [100]]),
-    "clients without brokers": between([[CLIENTS], [1, 2]]),
-    "a bridge": between([[1, CLIENTS], [100]]),
-    "a node alone": between([[1], [2, 100, CLIENTS]]),
-    "answers only": one_way([1], [2]),
+    "every broker for itself": cuts_between([[1], [2]]),
+    "brokers without the controller": cuts_between([[1, 2], [100]]),
+    "clients without brokers": cuts_between([[CLIENTS], [1, 2]]),
+    "a bridge": cuts_between([[1, CLIENTS], [100]]),
+    "a node alone": cuts_between([[1], [2, 100, CLIENTS]]),
+    "answers only": one_way_cuts([1], [2]),
 }
 
 

@@ -8,14 +8,14 @@ from cluster.host.links import Cut
 from ebbtide.errors import UsageError
 from ebbtide.record.steps import StepEntry, split_composed_steps
 from faults import network
-from faults.base import Effect, Part, composed, proven, unproven
+from faults.base import Effect, Part, compose_effect, proven_effect, unproven_effect
 from faults.network import flap
 
 CUT = Cut(source=1, target=2)
 
 
 def a_part(kind: str, *nodes: int, fired_ns: int = 1, effect: Effect | None = None) -> Part:
-    return Part(kind, nodes, fired_ns, effect or proven())  # type: ignore[arg-type]
+    return Part(kind, nodes, fired_ns, effect or proven_effect())  # type: ignore[arg-type]
 
 
 def entry(effect: Effect, step: str = "rolling") -> StepEntry:
@@ -25,19 +25,19 @@ def entry(effect: Effect, step: str = "rolling") -> StepEntry:
 
 
 def test_a_composed_step_is_proven_if_every_part_is() -> None:
-    assert composed([a_part("stop", 1), a_part("start", 1)]).effect_ns is not None
-    effect = composed([a_part("stop", 1), a_part("start", 1, effect=unproven("it did not"))])
+    assert compose_effect([a_part("stop", 1), a_part("start", 1)]).effect_ns is not None
+    effect = compose_effect([a_part("stop", 1), a_part("start", 1, effect=unproven_effect("it did not"))])
     assert (effect.effect_ns, effect.why) == (None, "it did not")
-    assert composed([a_part("stop", 1)], why="no whole ISR").why == "no whole ISR"
-    assert composed([]).effect_ns is None
+    assert compose_effect([a_part("stop", 1)], why="no whole ISR").why == "no whole ISR"
+    assert compose_effect([]).effect_ns is None
 
 
 def test_the_parts_are_steps_of_their_own_with_their_own_proof_and_end() -> None:
-    effect = composed(
+    effect = compose_effect(
         [
-            a_part("power-loss", 1, fired_ns=5, effect=proven(lost_bytes=7)),
+            a_part("power-loss", 1, fired_ns=5, effect=proven_effect(lost_bytes=7)),
             a_part("start", 1, fired_ns=6),
-            a_part("power-loss", 2, fired_ns=8, effect=proven(lost_bytes=2)),
+            a_part("power-loss", 2, fired_ns=8, effect=proven_effect(lost_bytes=2)),
             a_part("start", 2, fired_ns=9),
         ]
     )
@@ -69,8 +69,8 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         done.append(what)
         return effect
 
-    monkeypatch.setattr(network, "partition", lambda _runtime, _cuts: act("cut", proven()))
-    monkeypatch.setattr(network, "heal", lambda _runtime: act("heal", proven()))
+    monkeypatch.setattr(network, "partition", lambda _runtime, _cuts: act("cut", proven_effect()))
+    monkeypatch.setattr(network, "heal", lambda _runtime: act("heal", proven_effect()))
     return done
 
 
@@ -83,7 +83,7 @@ def test_a_flap_cuts_and_heals_in_turn_for_half_a_period_each(done: list[str]) -
 
 
 def test_a_flap_ends_healed_at_the_first_cut_that_cut_nothing(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "partition", lambda _runtime, _cuts: unproven("packets still pass"))
-    effect = composed(flap(None, [CUT], 5, 0.0, lambda _seconds: None))  # type: ignore[arg-type]
+    monkeypatch.setattr(network, "partition", lambda _runtime, _cuts: unproven_effect("packets still pass"))
+    effect = compose_effect(flap(None, [CUT], 5, 0.0, lambda _seconds: None))  # type: ignore[arg-type]
     assert (effect.effect_ns, effect.why) == (None, "packets still pass")
     assert done == ["heal"]

@@ -159,53 +159,53 @@ def test_a_power_loss_that_left_the_process_is_not_proven(runtime: FakeRuntime) 
 
 
 def test_groups_are_cut_from_each_other_in_both_directions_and_not_within() -> None:
-    cuts = network.between([[1, 2], [3, CLIENTS]])
+    cuts = network.cuts_between([[1, 2], [3, CLIENTS]])
     assert {(cut.source, cut.target) for cut in cuts} == {
         (1, 3), (3, 1), (2, 3), (3, 2), (1, 0), (0, 1), (2, 0), (0, 2),
     }  # fmt: skip
 
 
 def test_three_groups_are_cut_pairwise() -> None:
-    assert len(network.between([[1], [2], [3]])) == 6
+    assert len(network.cuts_between([[1], [2], [3]])) == 6
 
 
 def test_one_way_cuts_one_way() -> None:
-    assert network.one_way([1], [1, 2]) == {Cut(source=1, target=2)}
+    assert network.one_way_cuts([1], [1, 2]) == {Cut(source=1, target=2)}
 
 
 def test_a_partition_is_proven_by_what_passes_and_what_does_not(runtime: FakeRuntime) -> None:
-    effect = network.partition(runtime, network.one_way([1], [2]))
+    effect = network.partition(runtime, network.one_way_cuts([1], [2]))
     assert _proven(effect)
     assert effect.proof["cuts"] == ["1>2"]
     assert _proven(network.heal(runtime))
 
 
 def test_a_second_partition_does_not_expect_the_first_to_pass(runtime: FakeRuntime) -> None:
-    assert _proven(network.partition(runtime, network.between([[1], [2]])))
-    assert _proven(network.partition(runtime, network.between([[2], [3]])))
+    assert _proven(network.partition(runtime, network.cuts_between([[1], [2]])))
+    assert _proven(network.partition(runtime, network.cuts_between([[2], [3]])))
 
 
 def test_a_cut_that_was_not_applied_is_not_proven(runtime: FakeRuntime) -> None:
     runtime.network.works = False
-    effect = network.partition(runtime, network.one_way([1], [2]))
+    effect = network.partition(runtime, network.one_way_cuts([1], [2]))
     assert not _proven(effect)
     assert "packets still pass 1>2" in (effect.why or "")
 
 
 def test_a_cut_that_cut_too_much_is_not_proven(runtime: FakeRuntime) -> None:
     runtime.network.deaf = {3}
-    effect = network.partition(runtime, network.one_way([1], [2]))
+    effect = network.partition(runtime, network.one_way_cuts([1], [2]))
     assert not _proven(effect)
     assert "1>3" in (effect.why or "")
 
 
 def test_a_partition_that_parts_nothing_is_not_proven(runtime: FakeRuntime) -> None:
-    assert not _proven(network.partition(runtime, network.between([[1]])))
+    assert not _proven(network.partition(runtime, network.cuts_between([[1]])))
 
 
 @pytest.mark.parametrize("rate_bytes_s", [1_000, 32_000, 12_500_000])
 def test_a_limit_is_proven_by_what_arrives_when(runtime: FakeRuntime, rate_bytes_s: int) -> None:
-    effect = network.limit(runtime, network.between([[1], [2]]), rate_bytes_s)
+    effect = network.limit(runtime, network.cuts_between([[1], [2]]), rate_bytes_s)
     assert _proven(effect)
     assert set(effect.proof["transfers"]) == {"1>2", "2>1"}
     healed = network.heal(runtime)
@@ -218,7 +218,7 @@ def test_a_limited_link_over_which_nothing_arrives_is_not_proven(
 ) -> None:
     lost = Transfer(sent_bytes=9000, arrived_bytes=0, took_s=1.0)
     monkeypatch.setattr(runtime.network, "transfer", lambda pairs, *_: dict.fromkeys(pairs, lost))
-    effect = network.limit(runtime, network.one_way([1], [2]), 32_000)
+    effect = network.limit(runtime, network.one_way_cuts([1], [2]), 32_000)
     assert not _proven(effect)
     assert effect.why == "nothing arrived over 1>2"
 
@@ -226,30 +226,30 @@ def test_a_limited_link_over_which_nothing_arrives_is_not_proven(
 @pytest.mark.parametrize("rate_bytes_s", [1_000, 32_000, 12_500_000])
 def test_a_limit_that_limits_nothing_is_not_proven(runtime: FakeRuntime, rate_bytes_s: int) -> None:
     runtime.network.works = False
-    assert "more passes than the rate allows 1>2" in (
-        network.limit(runtime, network.one_way([1], [2]), rate_bytes_s).why or ""
+    assert "more than the rate allows passes 1>2" in (
+        network.limit(runtime, network.one_way_cuts([1], [2]), rate_bytes_s).why or ""
     )
 
 
 def test_a_limit_that_cut_a_connection_is_not_proven(runtime: FakeRuntime) -> None:
     runtime.network.deaf = {2}
-    assert "do not pass" in (network.limit(runtime, network.one_way([1], [2]), 32_000).why or "")
+    assert "do not pass" in (network.limit(runtime, network.one_way_cuts([1], [2]), 32_000).why or "")
 
 
 def test_a_limit_on_what_is_cut_is_not_proven_and_one_beside_a_cut_is(runtime: FakeRuntime) -> None:
-    network.partition(runtime, network.one_way([1], [2]))
-    assert not _proven(network.limit(runtime, network.one_way([1], [2]), 32_000))
-    assert _proven(network.limit(runtime, network.one_way([1], [2, 3]), 32_000))
+    network.partition(runtime, network.one_way_cuts([1], [2]))
+    assert not _proven(network.limit(runtime, network.one_way_cuts([1], [2]), 32_000))
+    assert _proven(network.limit(runtime, network.one_way_cuts([1], [2, 3]), 32_000))
 
 
 def test_a_limit_that_is_left_was_not_healed(runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-    network.limit(runtime, network.one_way([1], [2]), 32_000)
+    network.limit(runtime, network.one_way_cuts([1], [2]), 32_000)
     monkeypatch.setattr(runtime.network, "heal", lambda: None)
     assert "still limited: 1>2" in (network.heal(runtime).why or "")
 
 
 def test_a_heal_that_healed_nothing_is_not_proven(runtime: FakeRuntime) -> None:
-    network.partition(runtime, network.one_way([1], [2]))
+    network.partition(runtime, network.one_way_cuts([1], [2]))
     runtime.network.heals = False
     assert not _proven(network.heal(runtime))
 

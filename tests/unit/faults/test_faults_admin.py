@@ -124,7 +124,7 @@ def test_a_refusal_is_no_effect_unless_it_is_the_one_that_was_wanted(kafka: Kafk
     kafka.error = "ELECTION_NOT_NEEDED"
     assert "Kafka refused: ELECTION_NOT_NEEDED" in str(carry_out(kafka, PREFERRED).why)
     assert carry_out(kafka, PREFERRED, "ELECTION_NOT_NEEDED").effect_ns is not None
-    assert "not the PREFERRED_LEADER_NOT_AVAILABLE" in str(
+    assert "instead of the expected PREFERRED_LEADER_NOT_AVAILABLE" in str(
         carry_out(kafka, PREFERRED, "PREFERRED_LEADER_NOT_AVAILABLE").why
     )
 

@@ -73,4 +73,4 @@ def test_a_power_loss_that_took_nothing_has_no_page_to_tear(runtime: Torn) -> No
 
 def test_where_power_was_not_lost_that_is_said_and_not_the_tear(runtime: Torn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lossy, "shut_down", lambda _volume: False)
-    assert "still took writes" in str(torn_write.torn_write(runtime, 1).why)
+    assert "still accepted writes" in str(torn_write.torn_write(runtime, 1).why)

@@ -229,7 +229,7 @@ def test_a_step_that_became_impossible_is_an_answer(tmp_path: Path, monkeypatch:
     [decision] = tried(tmp_path)
     assert isinstance(decision, Decision)
     assert not decision.shows
-    assert decision.why == "step 3 (kill) could not be carried out: broker-1 is down, so this step cannot be done to it"
+    assert decision.why == "step 3 (kill) could not be carried out: broker-1 is down, so that this step is impossible"
 
 
 @pytest.mark.parametrize(
