@@ -120,7 +120,7 @@ class Schedule:
                 found.append((ended_by.get(node, "kill"), node))
         found += [("pause", node) for node in faults.paused]
         found += [("fail-disk", node) for node in sorted(faults.troubled)]
-        found += [("hold-request", node) for rule in faults.wire.in_force() for node in rule.matter.nodes]
+        found += [("hold-request", node) for rule in faults.wire.rules_in_force() for node in rule.wire_rule.nodes]
         return found
 
     @property
@@ -135,7 +135,7 @@ class Schedule:
         it may have to end.
         """
         faults = self._faults
-        rules = faults.wire.in_force()
+        rules = faults.wire.rules_in_force()
         if rules:
             self._display.note("releasing the wire rules that are left")
             faults.wire.release(rules)
@@ -150,9 +150,9 @@ class Schedule:
         for kind, nodes in left_broken:
             for node in nodes:
                 self._note_undone(kind, node, faults.inject(kind, node))
-        left = faults.to_start()
+        left = faults.nodes_to_start()
         if left:
-            self._display.note(f"starting the nodes that are still down: {faults.names(left)}")
+            self._display.note(f"starting the nodes that are still down: {faults.node_names(left)}")
             for node in left:
                 self._note_undone("start", node, faults.inject("start", node))
         faults.down.clear()
@@ -223,7 +223,7 @@ class Schedule:
             self._display.note(f"departed before step {index} ({kind}): the recorded state did not come: {seen}")
 
     def _await_trigger(self, step: StepSpec, trigger: Trigger, gate: GateWatch | None) -> None:
-        watch = Watch(trigger, self._view, self._counters, self._faults.wire.held)
+        watch = Watch(trigger, self._view, self._counters, self._faults.wire.held_count)
 
         def look() -> Seen:
             try:
@@ -247,7 +247,7 @@ class Schedule:
 
     def _fire(self, index: int, step: StepSpec, plan: Plan) -> None:
         fired_ns = time.time_ns()
-        self._change(index, nodes=plan.nodes, whom=plan.told or None, fired_ns=fired_ns)
+        self._change(index, nodes=plan.nodes, whom=plan.description or None, fired_ns=fired_ns)
         # `look_at_wire` sees when a wire rule ends; the first release at its nodes does not end it.
         if step.step in HEALED_BY and step.step not in WIRE_KINDS:
             self._broken[index] = set(plan.nodes)
@@ -268,9 +268,9 @@ class Schedule:
             self._view.remember(step.name, plan.nodes if plan.target is None else plan.target)
         if not isinstance(done, Effect):
             self._armed[index] = done
-            self._display.note(f"{step.step} {plan.told}: armed")
+            self._display.note(f"{step.step} {plan.description}: armed")
         else:
-            self._display.note(_effect_text(step, plan.told, effect))
+            self._display.note(_effect_text(step, plan.description, effect))
         self.look_at_wire()
 
     def _note_undone(self, healer: StepKind, node: int | None, effect: Effect) -> None:
@@ -278,7 +278,7 @@ class Schedule:
         if effect.effect_ns is not None:
             self._mark_healed(healer, node)
         else:
-            whom = "" if node is None else self._faults.names([node])
+            whom = "" if node is None else self._faults.node_names([node])
             self._display.note(_no_proof_text(f"{healer} {whom}".rstrip(), effect))
 
     def _mark_healed(self, healer: StepKind, node: int | None) -> None:
@@ -289,7 +289,7 @@ class Schedule:
             if HEALED_BY[entry.step] != healer or (node is not None and node not in broken):
                 continue
             if healer == "mend-disk" and node is not None:
-                self._change(index, proof=_with_losses(entry.proof, node, self._faults.disk.lost(node)))
+                self._change(index, proof=_with_losses(entry.proof, node, self._faults.disk.log_losses(node)))
             self._broken[index] = broken = set() if node is None else broken - {node}
             if not broken:
                 del self._broken[index]

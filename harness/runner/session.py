@@ -25,7 +25,7 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.write import SCENARIO, text_of
 from ebbtide.waiting import WaitExpired, wait_until
-from faults.wire import tapped
+from faults.wire import nodes_to_intercept
 from harness.runner.display import Display, RunState
 from harness.runner.draws import Draws
 from harness.runner.gates import Gate
@@ -167,7 +167,7 @@ class Session:
         with self.timed("prepare"):
             nodes = self.runtime.nodes
             everyone = {CLIENTS: "clients", **{node.id: node.name for node in nodes.values()}}
-            self.runtime.wire.intercept(everyone if tap_all else tapped(self._scenario.steps, nodes))
+            self.runtime.wire.intercept(everyone if tap_all else nodes_to_intercept(self._scenario.steps, nodes))
             self.runtime.prepare()
         with self.timed("start cluster"):
             self.runtime.start(tuple(self.runtime.nodes))

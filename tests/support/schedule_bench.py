@@ -16,7 +16,7 @@ from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.scenario.model import StepSpec
 from ebbtide.waiting import WaitExpired
 from faults import disk, network, process
-from faults.base import Effect, proven, unproven
+from faults.base import Effect, proven_effect, unproven_effect
 from harness.runner.display import RunState
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
@@ -97,7 +97,7 @@ class MendOnce:
 
     def mend(self) -> tuple[Effect, dict[str, LogLoss]]:
         self._done.append("mend")
-        return proven(), {"t-0": LogLoss(bytes_before=9, bytes_after=0, lost_bytes=9, leo_before=1, leo_after=0)}
+        return proven_effect(), {"t-0": LogLoss(bytes_before=9, bytes_after=0, lost_bytes=9, leo_before=1, leo_after=0)}
 
 
 class Bench:
@@ -119,7 +119,7 @@ class Bench:
                 monkeypatch.setitem(family.INJECT, kind, self._inject(kind))
         monkeypatch.setattr(disk, "Trouble", lambda _runtime, _node: MendOnce(self.done))
         for kind in disk.TROUBLES:
-            monkeypatch.setitem(disk.TROUBLES, kind, lambda _trouble: proven())
+            monkeypatch.setitem(disk.TROUBLES, kind, lambda _trouble: proven_effect())
         monkeypatch.setattr(network, "partition", self._partition)
         monkeypatch.setattr(network, "limit", lambda _runtime, _pairs, _rate: self._effect("limit"))
         monkeypatch.setattr(network, "heal", lambda _runtime: self._effect("heal"))
@@ -154,4 +154,4 @@ class Bench:
     def _effect(self, *what: object) -> Effect:
         self.done.append(what)
         lost = {"lost_bytes": 5} if what[0] == "power-loss" else {}
-        return unproven("it did not", **lost) if what[0] in self.fails else proven(**lost)
+        return unproven_effect("it did not", **lost) if what[0] in self.fails else proven_effect(**lost)
