@@ -1,7 +1,8 @@
-"""Administrative steps: proven by the record that each leaves in the metadata log, never by Kafka's word alone.
+"""Administrative steps: proven by the record that each leaves in the metadata log.
 
-Kafka's answer may come while nothing was written, and be missing although everything was. So the log is read
-until the record is there. Where a scenario expects a refusal, the answer is the proof: a refusal leaves no record.
+Kafka's answer alone proves nothing: it may come while nothing was written, and be missing although everything was.
+The log is therefore read until the record is there. Where a scenario expects a refusal, the answer is the proof: a
+refusal leaves no record.
 """
 
 from __future__ import annotations
@@ -35,25 +36,28 @@ from ebbtide.scenario.steps.admin import (
 )
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.waiting import WaitExpired, wait_until
-from faults.base import Effect, proven, unproven
+from faults.base import Effect, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan, View
 
 _ACCEPTED = "NONE"
 _UNANSWERED_WAIT_S = 2.0
-"""How long the record of a request without an answer is waited for: it was written long ago, or never."""
+"""How long (s) to wait for the record of a request without an answer: it was written long ago, or never."""
 
 _RECORD_WAIT_MIN_S = 1.0
 
 
 class Administer(Protocol):
-    """The shape of `Workload.administer`."""
+    """The type of `Workload.administer`."""
 
     def __call__(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
-        """Kafka's answer; raises `HarnessError` when there is none."""
+        """Return Kafka's answer; raises `HarnessError` when there is none."""
 
 
 class AdminFaults:
-    """The steps of this family in one run; `deleted_topics`: those that a step asked to delete."""
+    """The administrative steps of one run.
+
+    `deleted_topics`: the topics that a step asked to delete.
+    """
 
     def __init__(self, injector: Injector, administer: Administer) -> None:
         self._injector = injector
@@ -74,15 +78,15 @@ class AdminFaults:
             return carry_out(
                 request,
                 ask=self._administer,
-                look=self._look,
+                look=self._read_image,
                 expect_error=step.expect_error,
                 timeout_s=step.deadline_s,
             )
 
-        return Plan(nodes=nodes, told=told(request), act=act)
+        return Plan(nodes=nodes, description=describe_request(request), act=act)
 
-    def _look(self) -> MetadataImage:
-        self._injector.pump()
+    def _read_image(self) -> MetadataImage:
+        self._injector.poll()
         return self._injector.view.image
 
 
@@ -94,7 +98,10 @@ def carry_out(
     expect_error: str | None,
     timeout_s: float,
 ) -> Effect:
-    """Put `request` with `ask` (raises `HarnessError` when there is no answer); `look` reads the metadata log."""
+    """Send `request` and prove it by the metadata log.
+
+    `ask` sends it, and raises `HarnessError` when there is no answer. `look` reads the metadata log.
+    """
     began = time.monotonic()
     before = _Before(request, look())
     answer: AdminAnswer | None = None
@@ -103,33 +110,33 @@ def carry_out(
         answer = ask(request, timeout_s)
     except HarnessError as error:
         no_answer = f"Kafka did not answer: {error.render()}"
-    figures: dict[str, Any] = {"request": before.told}
+    figures: dict[str, Any] = {"request": before.description}
     if answer is not None:
         figures |= {"answer": answer.error, **({"message": answer.message} if answer.message else {})}
     if expect_error is not None:
         if answer is None:
-            return unproven(no_answer, **figures)
+            return unproven_effect(no_answer, **figures)
         if answer.error != expect_error:
-            return unproven(f"Kafka answered {answer.error}, not the {expect_error} that was expected", **figures)
-        return proven(**figures)
+            return unproven_effect(f"Kafka answered {answer.error} instead of the expected {expect_error}", **figures)
+        return proven_effect(**figures)
     if answer is not None and answer.error != _ACCEPTED:
-        return unproven(f"Kafka refused: {answer.error} {answer.message}".rstrip(), **figures)
+        return unproven_effect(f"Kafka refused: {answer.error} {answer.message}".rstrip(), **figures)
     if answer is None and (isinstance(request, Elect) or (isinstance(request, Reassign) and request.replicas is None)):
-        # A new epoch without an answer may be another election's, and a move may have ended by itself.
-        return unproven(no_answer, **figures)
+        # Without an answer a new epoch may be from another election, and a reassignment may have ended by itself.
+        return unproven_effect(no_answer, **figures)
     left_s = _UNANSWERED_WAIT_S if answer is None else max(_RECORD_WAIT_MIN_S, timeout_s - (time.monotonic() - began))
     try:
         record = wait_until(lambda: before.record(look()), awaited="the record in the metadata log", timeout_s=left_s)
     except WaitExpired as expired:
-        return unproven(no_answer or f"Kafka accepted, but {expired}", **figures)
-    return proven(**figures, record=record)
+        return unproven_effect(no_answer or f"Kafka accepted, but {expired}", **figures)
+    return proven_effect(**figures, record=record)
 
 
 class _Before:
-    """The metadata before a request, and the record in which the request shows afterwards."""
+    """The metadata before a request, and the record that proves the request."""
 
     def __init__(self, request: AdminRequest, image: MetadataImage) -> None:
-        self.told = told(request)
+        self.description = describe_request(request)
         self._request = request
         self._since = image.next_offset
         self._was_set = isinstance(request, SetConfig) and (request.resource, request.config) in image.configs
@@ -140,7 +147,7 @@ class _Before:
         self._existed = isinstance(request, DeleteTopic) and any(one.topic == request.topic for one in image.partitions)
 
     def record(self, image: MetadataImage) -> dict[str, Any] | None:
-        """What the request changed, from records newer than the request; None while there is none."""
+        """Return what the request changed, from newer records; None while there is none."""
         match self._request:
             case Reassign() | Elect():
                 return self._partition(image, self._request)
@@ -170,7 +177,7 @@ class _Before:
         elif request.replicas is None:
             shown = self._moving and not row.adding and not row.removing
         else:
-            # While it goes on, those that will be removed stand behind the new ones.
+            # During the reassignment, replicas that will be removed are listed after the new ones.
             shown = tuple(one for one in row.replicas if one not in row.removing) == request.replicas
         if not shown:
             return None
@@ -190,8 +197,8 @@ class _Before:
         return {"metadata_offset": row.metadata_offset, "value": row.value}
 
 
-def told(request: AdminRequest) -> str:
-    """The request in words."""
+def describe_request(request: AdminRequest) -> str:
+    """Return the request in words."""
     match request:
         case Reassign(topic=topic, partition=partition, replicas=None):
             return f"cancel the reassignment of {topic}-{partition}"
@@ -212,7 +219,10 @@ def told(request: AdminRequest) -> str:
 
 
 def request_of(step: StepSpec, view: View) -> tuple[AdminRequest, tuple[int, ...]]:
-    """The request of an administrative step, and the nodes that it is about. Raises `RoleUnresolved`."""
+    """Return the request of a step of `ADMIN_KINDS`, and the nodes that it concerns.
+
+    Raises `RoleUnresolved`.
+    """
     match step:
         case ReassignStep():
             topic, number = step.partition.at

@@ -1,6 +1,7 @@
-"""Carries the steps of one run out: finds the family of a step's kind, and remembers which nodes are broken.
+"""Carries out the steps of one run, and remembers which nodes are broken.
 
-`plan` resolves everything before anything is touched; a step whose roles stand for nobody never fires.
+It finds the family of a step's kind. `plan` resolves everything before anything is touched; a step whose roles
+resolve to no node never fires.
 """
 
 from __future__ import annotations
@@ -17,59 +18,66 @@ from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import KINDS, NEEDS_A_SOUND_VOLUME, StepKind
 from ebbtide.waiting import wait_until
-from faults.base import Effect, Pending, merged, unproven
+from faults.base import Effect, Pending, merge_effects, unproven_effect
 
 
 class View(Protocol):
-    """What families ask of the cluster's metadata. Each method raises when a role stands for nobody."""
+    """What families ask of the cluster's metadata.
+
+    Each method raises when a role resolves to no node.
+    """
 
     @property
     def image(self) -> MetadataImage:
         """The newest metadata."""
 
     def resolve(self, role: Role) -> tuple[int, ...]:
-        """The nodes that a role stands for now."""
+        """Return the nodes that a role resolves to now."""
 
     def resolve_all(self, roles: Iterable[Role]) -> tuple[int, ...]:
-        """The nodes of several roles, each once."""
+        """Return the nodes of several roles, each once."""
 
     def resolve_one(self, role: Role) -> int:
-        """The one node of a role."""
+        """Return the only node of a role."""
 
     def config_resource(self, resource: ConfigResource) -> str:
-        """A config resource, its role resolved."""
+        """Return a config resource, its role resolved."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One step about to fire: the nodes that it acts on, what to say of it, and the act itself."""
+    """One step about to fire: the nodes that it acts on, a description, and the act."""
 
     nodes: tuple[int, ...]
-    told: str
+    description: str
     act: Callable[[], Effect | Pending]
-    """What it did; or what it armed, which takes effect later."""
+    """Returns the effect, or what it armed, which takes effect later."""
     target: tuple[int, ...] | None = None
-    """Whom `step(NAME)` stands for, where the step acts on others too; None: on no others."""
+    """The nodes that `step(NAME)` resolves to, where the step also acts on other nodes; None: it does not."""
 
 
 class Family(NamedTuple):
-    """How a family carries its kinds of step out: node by node, or by a plan of its own."""
+    """How a family carries out its kinds of step: node by node, or by its own plan."""
 
     on_a_node: Mapping[Any, Callable[[int], Effect]] = {}
     plans: Mapping[type[StepSpec], Callable[[Any], Plan]] = {}
 
 
 class Injector:
-    """The books that all families of one run share, and the way from a kind of step to its family.
+    """The state that all families of one run share, and each step's family.
 
-    `down`: nodes that a step stopped or whose death it may cause; `paused`; `troubled`: nodes whose volume is in
-    trouble.
+    - `down`: nodes that a step stopped, or whose death it may cause.
+    - `paused`: nodes that a step paused.
+    - `troubled`: nodes whose volume is in trouble.
     """
 
-    def __init__(self, runtime: Runtime, view: View, pump: Callable[[], None]) -> None:
-        """`pump` is called at every look of a wait: it reads what is new and raises when a process died unasked."""
+    def __init__(self, runtime: Runtime, view: View, poll: Callable[[], None]) -> None:
+        """`poll` is called repeatedly in each wait.
+
+        It reads what is new and raises when a process died unasked.
+        """
         self.runtime = runtime
         self.view = view
-        self.pump = pump
+        self.poll = poll
         self.down: set[int] = set()
         self.paused: set[int] = set()
         self.troubled: set[int] = set()
@@ -77,7 +85,7 @@ class Injector:
         self._plans: dict[type[StepSpec], Callable[[Any], Plan]] = {}
 
     def add(self, family: Family) -> None:
-        """Have a family carry out its kinds of step."""
+        """Let a family carry out its kinds of step."""
         self._on_a_node |= family.on_a_node
         self._plans |= family.plans
 
@@ -86,49 +94,52 @@ class Injector:
         return self._plans.get(type(step), self._plan_on_each)(step)
 
     def inject(self, kind: StepKind, node: int) -> Effect:
-        """Act on one node, and keep the books on what is broken."""
-        if kind in NEEDS_A_SOUND_VOLUME and (already := self.in_trouble(node)):
+        """Act on one node, and remember what is broken."""
+        if kind in NEEDS_A_SOUND_VOLUME and (already := self.refuse_if_troubled(node)):
             return already
         one = KINDS[kind]
-        # Noted before the fault, so that a watcher never takes the death for an unasked one.
+        # Noted before the fault, so that a watcher does not report the death as unasked.
         if one.takes_down or one.volume is not None:
             self.down.add(node)
         if one.takes_down:
             self.paused.discard(node)
         return self._on_a_node[kind](node)
 
-    def on_each(self, kind: StepKind, nodes: tuple[int, ...]) -> Effect:
+    def inject_each(self, kind: StepKind, nodes: tuple[int, ...]) -> Effect:
         """Act on several nodes, one after the other."""
-        return merged(nodes, [self.inject(kind, node) for node in nodes])
+        return merge_effects(nodes, [self.inject(kind, node) for node in nodes])
 
-    def on_target(self, step: StepSpec, act: Callable[[tuple[int, ...]], Effect]) -> Plan:
-        """A plan that does `act` to the nodes of the step's target; without one, to all brokers."""
+    def plan_on_target(self, step: StepSpec, act: Callable[[tuple[int, ...]], Effect]) -> Plan:
+        """Return a plan that does `act` to the nodes of the step's target.
+
+        Without a target it acts on all brokers.
+        """
         nodes = self.view.resolve(target_of(step) or Role("brokers"))
-        return Plan(nodes=nodes, told=self.names(nodes), act=lambda: act(nodes))
+        return Plan(nodes=nodes, description=self.node_names(nodes), act=lambda: act(nodes))
 
-    def in_trouble(self, node: int) -> Effect | None:
-        """Why nothing more is done to the node's volume; None: it is sound."""
+    def refuse_if_troubled(self, node: int) -> Effect | None:
+        """Return the refusal to touch a volume in trouble; None if the volume is sound."""
         if node not in self.troubled:
             return None
-        return unproven(f"the volume of {self.names([node])} is in trouble already: mend it first")
+        return unproven_effect(f"the volume of {self.node_names([node])} is in trouble already: use mend-disk first")
 
-    def to_start(self) -> tuple[int, ...]:
-        """Nodes that a step left down."""
+    def nodes_to_start(self) -> tuple[int, ...]:
+        """Return the nodes that a step left down."""
         return tuple(node for node in sorted(self.down) if self.runtime.pid(node) is None)
 
-    def names(self, nodes: Sequence[int]) -> str:
-        """The nodes by name."""
+    def node_names(self, nodes: Sequence[int]) -> str:
+        """Return the nodes' names, separated by commas."""
         return ", ".join("clients" if node == CLIENTS else self.runtime.nodes[node].name for node in nodes)
 
     def wait(self, seconds: float) -> None:
-        """Let so much time pass, and follow the cluster meanwhile."""
+        """Let `seconds` pass, and follow the cluster meanwhile."""
         ends = time.monotonic() + seconds
 
         def over() -> bool:
-            self.pump()
+            self.poll()
             return time.monotonic() >= ends
 
         wait_until(over, awaited="the period to pass", timeout_s=seconds + 5.0)
 
     def _plan_on_each(self, step: StepSpec) -> Plan:
-        return self.on_target(step, lambda nodes: self.on_each(step.step, nodes))
+        return self.plan_on_target(step, lambda nodes: self.inject_each(step.step, nodes))

@@ -1,7 +1,7 @@
-"""Network faults: groups, one-way cuts, flapping and slow links, proven by the packets that pass and those that do not.
+"""Network faults: partitions, one-way cuts, flapping and slow links.
 
-A partition that also broke what it was to leave whole would make a run mean something else than its schedule
-says. So every pair is probed: a cut pair must not pass, every other pair must.
+Every pair of nodes is probed: a cut pair must not pass, every other pair must. A partition that also broke another
+connection would make a run mean something else than its schedule says.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from ebbtide.scenario.steps.network import (
     LimitBandwidthStep,
     PartitionStep,
 )
-from faults.base import Effect, Part, composed, part, proven, unproven
+from faults.base import Effect, Part, carry_out_part, compose_effect, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan
 
 CUT_PROBE_S = 0.3
-"""A packet between namespaces of one host takes under a millisecond; a lost one is sent again six times."""
+"""A packet between namespaces of one host takes under a millisecond; a lost packet is sent again six times."""
 
 PASS_PROBE_S = 2.0
 
 _TRANSFER_S = 2.0
 _TRANSFER_BYTES_MAX = 256 << 10
 _TOLERANCE = 1.1
-"""The kernel counts frames, the probe what is in them; a bucket is filled in steps."""
+"""The kernel counts frames, the probe counts their payload; a bucket is filled in steps."""
 
 
-def between(groups: Sequence[Collection[int]]) -> frozenset[Cut]:
-    """The cuts that part `groups` (node ids, CLIENTS for the clients) from each other, in both directions.
+def cuts_between(groups: Sequence[Collection[int]]) -> frozenset[Cut]:
+    """Return the cuts that separate `groups` from each other, in both directions.
 
-    Nodes in no group keep their connections to all.
+    A group holds node ids, CLIENTS for the clients. Nodes in no group keep all their connections.
     """
     return frozenset(
         Cut(source=source, target=target)
@@ -51,44 +51,48 @@ def between(groups: Sequence[Collection[int]]) -> frozenset[Cut]:
     )
 
 
-def one_way(sources: Collection[int], targets: Collection[int]) -> frozenset[Cut]:
-    """The cuts that drop packets from `sources` to `targets`; the answers' direction stays whole."""
+def one_way_cuts(sources: Collection[int], targets: Collection[int]) -> frozenset[Cut]:
+    """Return the cuts that drop packets from `sources` to `targets`.
+
+    The other direction stays whole.
+    """
     return frozenset(Cut(source=source, target=target) for source in sources for target in targets if source != target)
 
 
 def partition(runtime: Runtime, cuts: Collection[Cut]) -> Effect:
-    """Add `cuts` to those in force. Healed by `heal`."""
+    """Add `cuts` to the cuts in force. Healed by `heal`."""
     if not cuts:
-        return unproven("the groups part nothing from each other")
+        return unproven_effect("the groups have no connection to cut")
     before = frozenset(runtime.network.dropped_packets())
     runtime.network.cut(cuts)
     in_force = before | frozenset(cuts)
     leaking = runtime.network.passing_pairs(cuts, CUT_PROBE_S)
-    broken = _broken(runtime, _pairs(runtime) - in_force)
+    broken = _blocked_pairs(runtime, _pairs(runtime) - in_force)
     dropped = {_arrow(cut): count for cut, count in sorted(runtime.network.dropped_packets().items())}
     figures = {"cuts": _arrows(cuts), "dropped": dropped}
     if leaking:
-        return unproven(f"packets still pass {', '.join(_arrows(leaking))}", **figures)
+        return unproven_effect(f"packets still pass {', '.join(_arrows(leaking))}", **figures)
     if broken:
-        return unproven(f"packets that no cut concerns do not pass {', '.join(_arrows(broken))}", **figures)
-    return proven(**figures)
+        return unproven_effect(f"packets do not pass pairs that are not cut: {', '.join(_arrows(broken))}", **figures)
+    return proven_effect(**figures)
 
 
 def limit(runtime: Runtime, pairs: Collection[Cut], rate_bytes_s: int) -> Effect:
-    """Let no more than `rate_bytes_s` pass each of `pairs`. Healed by `heal`.
+    """Limit each of `pairs` to `rate_bytes_s`. Healed by `heal`.
 
-    Proven by a transfer over each: of more than passes at once, some arrived, and no more than the rate allows in the
-    time that it took. What is cut already is not measured; what is neither must pass.
+    Proven by a transfer over each pair. More bytes are sent than may pass at once. Some must arrive, and no more than
+    the rate allows in the time that it took. Pairs that are cut are not measured; pairs that are neither cut nor
+    limited must pass.
     """
     cut = frozenset(runtime.network.dropped_packets())
     measured = frozenset(pairs) - cut
     if not measured:
-        return unproven("the groups have no connection with each other to limit")
+        return unproven_effect("the groups have no connection to limit")
     runtime.network.limit(pairs, rate_bytes_s)
     burst = burst_bytes(rate_bytes_s)
     size_bytes = 2 * burst + min(rate_bytes_s // 4, _TRANSFER_BYTES_MAX)
     seen = runtime.network.transfer(measured, size_bytes, _TRANSFER_S)
-    broken = _broken(runtime, _pairs(runtime) - cut)
+    broken = _blocked_pairs(runtime, _pairs(runtime) - cut)
     figures = {
         "rate_bytes_s": rate_bytes_s,
         "burst_bytes": burst,
@@ -97,30 +101,30 @@ def limit(runtime: Runtime, pairs: Collection[Cut], rate_bytes_s: int) -> Effect
             for pair, one in sorted(seen.items())
         },
     }
-    fast = [pair for pair, one in seen.items() if _above(one, rate_bytes_s, burst)]
+    fast = [pair for pair, one in seen.items() if _exceeds_rate(one, rate_bytes_s, burst)]
     silent = measured - {pair for pair, one in seen.items() if one.arrived_bytes}
     if silent:
-        return unproven(f"nothing arrived over {', '.join(_arrows(silent))}", **figures)
+        return unproven_effect(f"nothing arrived over {', '.join(_arrows(silent))}", **figures)
     if fast:
-        return unproven(f"more passes than the rate allows {', '.join(_arrows(fast))}", **figures)
+        return unproven_effect(f"more than the rate allows passes {', '.join(_arrows(fast))}", **figures)
     if broken:
-        return unproven(f"packets do not pass {', '.join(_arrows(broken))}", **figures)
-    return proven(**figures)
+        return unproven_effect(f"packets do not pass {', '.join(_arrows(broken))}", **figures)
+    return proven_effect(**figures)
 
 
 def flap(
     runtime: Runtime, cuts: Collection[Cut], times: int, period_s: float, pause: Callable[[float], None]
 ) -> list[Part]:
-    """Add and remove `cuts` in turn, each for half of `period_s`; nothing is cut at the end.
+    """Add and remove `cuts` in turn, each for half of `period_s`.
 
-    `pause` waits that long. Ends at the first cut or heal that shows no effect.
+    Nothing is cut at the end. `pause` waits that long. Ends at the first cut or heal that shows no effect.
     """
-    nodes = _ends(cuts)
+    nodes = _nodes_of(cuts)
     parts: list[Part] = []
     for _ in range(times):
-        parts.append(part("partition", nodes, lambda: partition(runtime, cuts)))
+        parts.append(carry_out_part("partition", nodes, lambda: partition(runtime, cuts)))
         pause(period_s / 2)
-        parts.append(part("heal", (), lambda: heal(runtime)))
+        parts.append(carry_out_part("heal", (), lambda: heal(runtime)))
         if any(one.effect.effect_ns is None for one in parts[-2:]):
             break
         pause(period_s / 2)
@@ -128,7 +132,10 @@ def flap(
 
 
 def heal(runtime: Runtime) -> Effect:
-    """Remove every cut and limit. Proven when packets pass between all nodes and the clients, and no limit is left."""
+    """Remove every cut and limit.
+
+    Proven when packets pass between all nodes and the clients, and no limit is left.
+    """
     figures: dict[str, object] = {
         "dropped": {_arrow(cut): count for cut, count in sorted(runtime.network.dropped_packets().items())}
     }
@@ -136,16 +143,16 @@ def heal(runtime: Runtime) -> Effect:
     if limited:
         figures["limited"] = {_arrow(pair): msgspec.to_builtins(counts) for pair, counts in sorted(limited.items())}
     runtime.network.heal()
-    broken = _broken(runtime, _pairs(runtime))
+    broken = _blocked_pairs(runtime, _pairs(runtime))
     if broken:
-        return unproven(f"packets still do not pass {', '.join(_arrows(broken))}", **figures)
+        return unproven_effect(f"packets still do not pass {', '.join(_arrows(broken))}", **figures)
     if left := runtime.network.limit_counts():
-        return unproven(f"still limited: {', '.join(_arrows(left))}", **figures)
-    return proven(**figures)
+        return unproven_effect(f"still limited: {', '.join(_arrows(left))}", **figures)
+    return proven_effect(**figures)
 
 
 class NetworkFaults:
-    """The steps of this family in one run; `cut`: whether any cut or limit is in force."""
+    """The network steps of one run; `cut`: whether any cut or limit is in force."""
 
     def __init__(self, injector: Injector) -> None:
         self._injector = injector
@@ -161,32 +168,34 @@ class NetworkFaults:
                 IsolateStep: self._plan_isolate,
                 FlapStep: self._plan_flap,
                 LimitBandwidthStep: self._plan_limit,
-                HealStep: lambda _step: Plan(nodes=(), told="", act=self.heal),
+                HealStep: lambda _step: Plan(nodes=(), description="", act=self.heal),
             }
         )
 
     def heal(self) -> Effect:
-        """Remove every cut."""
+        """Remove every cut and limit."""
         self.cut = False
         return heal(self._runtime)
 
     def _plan_partition(self, step: PartitionStep) -> Plan:
-        cuts, told = self._cuts(step)
-        return Plan(nodes=_ends(cuts), told=told, act=lambda: self._partition(cuts))
+        cuts, description = self._cuts(step)
+        return Plan(nodes=_nodes_of(cuts), description=description, act=lambda: self._partition(cuts))
 
     def _plan_isolate(self, step: IsolateStep) -> Plan:
         target = self._injector.view.resolve(step.target)
         others = self._ids(step.from_) if step.from_ else (CLIENTS, *self._runtime.nodes)
-        cuts, told = self._parted([target, tuple(sorted(set(others) - set(target)))])
-        return Plan(nodes=_ends(cuts), told=told, act=lambda: self._partition(cuts), target=target)
+        cuts, description = self._cuts_and_description([target, tuple(sorted(set(others) - set(target)))])
+        return Plan(nodes=_nodes_of(cuts), description=description, act=lambda: self._partition(cuts), target=target)
 
     def _plan_flap(self, step: FlapStep) -> Plan:
-        cuts, told = self._cuts(step)
-        return Plan(nodes=_ends(cuts), told=told, act=lambda: self._flap(step, cuts))
+        cuts, description = self._cuts(step)
+        return Plan(nodes=_nodes_of(cuts), description=description, act=lambda: self._flap(step, cuts))
 
     def _plan_limit(self, step: LimitBandwidthStep) -> Plan:
-        pairs, told = self._cuts(step)
-        return Plan(nodes=_ends(pairs), told=f"{step.rate} {told}", act=lambda: self._limit(step, pairs))
+        pairs, description = self._cuts(step)
+        return Plan(
+            nodes=_nodes_of(pairs), description=f"{step.rate} {description}", act=lambda: self._limit(step, pairs)
+        )
 
     def _partition(self, cuts: Sequence[Cut]) -> Effect:
         self.cut = True
@@ -200,29 +209,32 @@ class NetworkFaults:
         self.cut = True
         parts = flap(self._runtime, cuts, step.times, step.period.seconds, self._injector.wait)
         self.cut = False
-        return composed(parts)
+        return compose_effect(parts)
 
     def _cuts(self, step: BetweenStep) -> tuple[list[Cut], str]:
-        """The cuts between groups, or from one side to the other, and who is cut from whom in words."""
-        if step.groups:
-            return self._parted([self._ids(group) for group in step.groups])
-        sources, targets = self._ids(step.from_), self._ids(step.to)
-        told = f"{self._injector.names(sources)} > {self._injector.names(targets)}"
-        return sorted(one_way(sources, targets)), told
+        """Return the cuts of a step, and a description of who is cut from whom.
 
-    def _parted(self, groups: Sequence[tuple[int, ...]]) -> tuple[list[Cut], str]:
-        return sorted(between(groups)), " | ".join(map(self._injector.names, groups))
+        They are between groups, or from one side to the other.
+        """
+        if step.groups:
+            return self._cuts_and_description([self._ids(group) for group in step.groups])
+        sources, targets = self._ids(step.from_), self._ids(step.to)
+        description = f"{self._injector.node_names(sources)} > {self._injector.node_names(targets)}"
+        return sorted(one_way_cuts(sources, targets)), description
+
+    def _cuts_and_description(self, groups: Sequence[tuple[int, ...]]) -> tuple[list[Cut], str]:
+        return sorted(cuts_between(groups)), " | ".join(map(self._injector.node_names, groups))
 
     def _ids(self, roles: tuple[Role, ...]) -> tuple[int, ...]:
         return tuple(sorted(self._injector.view.resolve_all(roles)))
 
 
-def _ends(cuts: Collection[Cut]) -> tuple[int, ...]:
-    """The nodes at either end."""
+def _nodes_of(cuts: Collection[Cut]) -> tuple[int, ...]:
+    """Return the nodes at either end of the cuts."""
     return tuple(sorted({end for cut in cuts for end in (cut.source, cut.target)}))
 
 
-def _above(seen: Transfer, rate_bytes_s: int, burst: int) -> bool:
+def _exceeds_rate(seen: Transfer, rate_bytes_s: int, burst: int) -> bool:
     return seen.arrived_bytes > burst + rate_bytes_s * seen.took_s * _TOLERANCE
 
 
@@ -231,7 +243,7 @@ def _pairs(runtime: Runtime) -> frozenset[Cut]:
     return frozenset(Cut(source=source, target=target) for source, target in permutations(ids, 2))
 
 
-def _broken(runtime: Runtime, pairs: frozenset[Cut]) -> frozenset[Cut]:
+def _blocked_pairs(runtime: Runtime, pairs: frozenset[Cut]) -> frozenset[Cut]:
     return pairs - runtime.network.passing_pairs(pairs, PASS_PROBE_S)
 
 

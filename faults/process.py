@@ -1,7 +1,7 @@
-"""Process faults: kill, clean stop, pause, resume, start; proven by /proc and by how the process ended.
+"""Process faults: kill, clean stop, pause, resume and start.
 
-A SIGKILL loses nothing that the broker has written (the page cache stays), yet is an *unclean shutdown* to
-the controller; losing data takes a power loss (`faults.disk`).
+They are proven by /proc and by how the process ended. A SIGKILL loses nothing that the broker has written (the page
+cache stays), but is an *unclean shutdown* to the controller. Losing data needs a power loss (`faults.disk`).
 """
 
 from __future__ import annotations
@@ -18,49 +18,55 @@ from ebbtide.kraft.image import describe
 from ebbtide.scenario.steps.process import RestartStep, RollingStep
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.waiting import WaitExpired, wait_until
-from faults.base import Effect, Part, composed, part, proven, unproven
+from faults.base import Effect, Part, carry_out_part, compose_effect, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan
 
 PROBE_TIMEOUT_S = 5.0
 
 CLEAN_EXIT_CODES = (0, 128 + signal.SIGTERM)
-"""What a JVM ends with after SIGTERM: 143 once its shutdown hooks have run."""
+"""The exit codes of a JVM after SIGTERM: 143 once its shutdown hooks have run."""
 
 
 def kill(runtime: Runtime, node_id: int) -> Effect:
-    """SIGKILL. Proven when the pid is gone and the kernel says that SIGKILL ended it. Healed by `start`."""
-    pid = _pid(runtime, node_id)
+    """Send SIGKILL. Proven when SIGKILL ended the pid. Healed by `start`."""
+    pid = _running_pid(runtime, node_id)
     runtime.kill(node_id)
-    return _gone(runtime, node_id, pid, by_sigkill=True)
+    return _end_effect(runtime, node_id, pid, by_sigkill=True)
 
 
 def stop(runtime: Runtime, node_id: int, timeout_s: float = 30.0) -> Effect:
-    """Controlled shutdown. Proven when the process ended by itself, not by force. Healed by `start`."""
-    pid = _pid(runtime, node_id)
+    """Stop the node by a controlled shutdown. Healed by `start`.
+
+    Proven when the process ended by itself, not by force.
+    """
+    pid = _running_pid(runtime, node_id)
     try:
         runtime.stop(node_id, timeout_s)
     except WaitExpired as expired:
-        return unproven(str(expired), pid=pid, state=state_of(pid))
-    return _gone(runtime, node_id, pid, by_sigkill=False)
+        return unproven_effect(str(expired), pid=pid, state=state_of(pid))
+    return _end_effect(runtime, node_id, pid, by_sigkill=False)
 
 
 def pause(runtime: Runtime, node_id: int) -> Effect:
-    """SIGSTOP. Proven when the kernel shows the process stopped (state T). Healed by `resume`."""
-    pid = _pid(runtime, node_id)
+    """Send SIGSTOP. Proven when the process is stopped (state T). Healed by `resume`."""
+    pid = _running_pid(runtime, node_id)
     runtime.pause(node_id)
     try:
         wait_until(lambda: state_of(pid) == "T", awaited=f"pid {pid} in state T", timeout_s=PROBE_TIMEOUT_S)
     except WaitExpired:
-        return unproven(f"pid {pid} is in state {state_of(pid)}, not stopped", pid=pid, state=state_of(pid))
-    return proven(pid=pid, state="T")
+        return unproven_effect(f"pid {pid} is in state {state_of(pid)}, not stopped", pid=pid, state=state_of(pid))
+    return proven_effect(pid=pid, state="T")
 
 
 def resume(runtime: Runtime, node_id: int) -> Effect:
-    """SIGCONT. Proven when the process was in state T, has left it, and its threads had the CPU again."""
-    pid = _pid(runtime, node_id)
+    """Send SIGCONT to a stopped process.
+
+    Proven when the process was in state T, has left it, and its threads had the CPU again.
+    """
+    pid = _running_pid(runtime, node_id)
     state = state_of(pid)
     if state != "T":
-        return unproven(f"pid {pid} was not stopped, its state was {state}", pid=pid, state=state)
+        return unproven_effect(f"pid {pid} was not stopped, its state was {state}", pid=pid, state=state)
     before = thread_cpu_ns(pid)
     runtime.resume(node_id)
     try:
@@ -70,20 +76,23 @@ def resume(runtime: Runtime, node_id: int) -> Effect:
             timeout_s=PROBE_TIMEOUT_S,
         )
     except WaitExpired:
-        return unproven(f"pid {pid} does not run, its state is {state_of(pid)}", pid=pid, state=state_of(pid))
-    return proven(pid=pid, state=state_of(pid), ran_ns=cpu_ns_since(pid, before))
+        return unproven_effect(f"pid {pid} does not run, its state is {state_of(pid)}", pid=pid, state=state_of(pid))
+    return proven_effect(pid=pid, state=state_of(pid), ran_ns=cpu_ns_since(pid, before))
 
 
 def start(runtime: Runtime, node_id: int) -> Effect:
-    """Start a node. Proven when it was down and its process runs; whether it is ready is another question."""
+    """Start a node. Proven when it was down and its process runs.
+
+    Whether it is ready is not checked.
+    """
     pid = runtime.pid(node_id)
     if pid is not None:
-        return unproven(f"{runtime.nodes[node_id].name} runs already", pid=pid, state=state_of(pid))
+        return unproven_effect(f"{runtime.nodes[node_id].name} runs already", pid=pid, state=state_of(pid))
     runtime.start([node_id])
     pid = runtime.pid(node_id)
     if pid is None:
-        return unproven(f"the process ended at once with status {runtime.exit_status(node_id)}")
-    return proven(pid=pid, state=state_of(pid))
+        return unproven_effect(f"the process ended at once with status {runtime.exit_status(node_id)}")
+    return proven_effect(pid=pid, state=state_of(pid))
 
 
 INJECT: dict[StepKind, Callable[[Runtime, int], Effect]] = {
@@ -93,11 +102,11 @@ INJECT: dict[StepKind, Callable[[Runtime, int], Effect]] = {
     "resume": resume,
     "start": start,
 }
-"""What is done to one node."""
+"""The acts on one node."""
 
 
 class ProcessFaults:
-    """The steps of this family in one run."""
+    """The process steps of one run."""
 
     def __init__(self, injector: Injector) -> None:
         self._injector = injector
@@ -108,8 +117,8 @@ class ProcessFaults:
         """How each kind is carried out."""
         return Family(
             on_a_node={
-                "kill": partial(self._do, "kill"),
-                "stop": partial(self._do, "stop"),
+                "kill": partial(self._inject, "kill"),
+                "stop": partial(self._inject, "stop"),
                 "pause": self._pause,
                 "resume": self._resume,
                 "start": self._start,
@@ -117,28 +126,28 @@ class ProcessFaults:
             plans={RestartStep: self._plan_restart, RollingStep: self._plan_rolling},
         )
 
-    def _do(self, kind: StepKind, node: int) -> Effect:
+    def _inject(self, kind: StepKind, node: int) -> Effect:
         return INJECT[kind](self._runtime, node)
 
     def _pause(self, node: int) -> Effect:
         self._injector.paused.add(node)
-        return self._do("pause", node)
+        return self._inject("pause", node)
 
     def _resume(self, node: int) -> Effect:
-        effect = self._do("resume", node)
+        effect = self._inject("resume", node)
         self._injector.paused.discard(node)
         return effect
 
     def _start(self, node: int) -> Effect:
         sound = node not in self._injector.troubled
         try:
-            effect = self._do("start", node)
+            effect = self._inject("start", node)
         except OSError as error:
             if sound:
                 raise
-            # Before a node starts, a file is written to its volume.
+            # A file is written to the volume before its node starts.
             raise StepImpossible(
-                f"the volume of {self._injector.names([node])} is in trouble, so it cannot be started: mend it first",
+                f"the volume of {self._injector.node_names([node])} is in trouble: use mend-disk before start",
                 got=str(error),
             ) from None
         # A node on a volume in trouble may die again.
@@ -147,22 +156,25 @@ class ProcessFaults:
         return effect
 
     def _plan_restart(self, step: RestartStep) -> Plan:
-        return self._injector.on_target(step, self._restart)
+        return self._injector.plan_on_target(step, self._restart)
 
     def _plan_rolling(self, step: RollingStep) -> Plan:
-        return self._injector.on_target(step, partial(self._rolling, step))
+        return self._injector.plan_on_target(step, partial(self._rolling, step))
 
     def _restart(self, nodes: tuple[int, ...]) -> Effect:
-        """A clean stop and a start; a node is not started where its stop was not clean."""
+        """Stop each node cleanly and start it, unless its stop was not clean."""
         parts: list[Part] = []
         for node in nodes:
             parts.append(self._part("stop", node))
             if parts[-1].effect.effect_ns is not None:
                 parts.append(self._part("start", node))
-        return composed(parts)
+        return compose_effect(parts)
 
     def _rolling(self, step: RollingStep, nodes: tuple[int, ...]) -> Effect:
-        """One node after the other goes down and comes back, each once the ISR of every partition is whole again."""
+        """Take one node after the other down and back.
+
+        Each node starts only after the ISR of every partition is whole again.
+        """
         down: StepKind = "stop" if step.mode == "restart" else step.mode
         parts: list[Part] = []
         for node in nodes:
@@ -173,11 +185,11 @@ class ProcessFaults:
             try:
                 self._await_whole(node, step.deadline_s)
             except WaitExpired as expired:
-                return composed(parts, why=f"after {self._injector.names([node])}: {expired}")
-        return composed(parts)
+                return compose_effect(parts, why=f"after {self._injector.node_names([node])}: {expired}")
+        return compose_effect(parts)
 
     def _part(self, kind: StepKind, node: int) -> Part:
-        return part(kind, (node,), partial(self._injector.inject, kind, node))
+        return carry_out_part(kind, (node,), partial(self._injector.inject, kind, node))
 
     def _await_whole(self, node: int, timeout_s: float) -> None:
         def lacking() -> list[str]:
@@ -185,7 +197,7 @@ class ProcessFaults:
             return [describe(row) for row in rows if row.leader < 0 or set(row.isr) != set(row.replicas)]
 
         def whole() -> bool:
-            self._injector.pump()
+            self._injector.poll()
             return not lacking()
 
         self._runtime.wait_ready([node], timeout_s)
@@ -194,23 +206,23 @@ class ProcessFaults:
         )
 
 
-def _pid(runtime: Runtime, node_id: int) -> int:
+def _running_pid(runtime: Runtime, node_id: int) -> int:
     pid = runtime.pid(node_id)
     if pid is None:
         raise StepImpossible(
-            f"{runtime.nodes[node_id].name} is down, so this step cannot be done to it",
-            next="another target (roles such as followers(...) name nodes that are down, too), or start it before",
+            f"{runtime.nodes[node_id].name} is down, so that this step is impossible",
+            next="start the node before, or name another target (followers(...) includes nodes that are down)",
         )
     return pid
 
 
-def _gone(runtime: Runtime, node_id: int, pid: int, *, by_sigkill: bool) -> Effect:
+def _end_effect(runtime: Runtime, node_id: int, pid: int, *, by_sigkill: bool) -> Effect:
     status = runtime.exit_status(node_id)
     figures = {"pid": pid, "exit_status": status}
     if Path(f"/proc/{pid}").exists():
-        return unproven(f"pid {pid} is still there, in state {state_of(pid)}", **figures)
+        return unproven_effect(f"pid {pid} is still there, in state {state_of(pid)}", **figures)
     if (status == -signal.SIGKILL) != by_sigkill:
-        return unproven(f"the process ended with status {status}, not by this step", **figures)
+        return unproven_effect(f"the process ended with status {status}, not by this step", **figures)
     if not by_sigkill and status not in CLEAN_EXIT_CODES:
-        return unproven(f"the process ended with status {status}: its shutdown was not clean", **figures)
-    return proven(**figures)
+        return unproven_effect(f"the process ended with status {status}: its shutdown was not clean", **figures)
+    return proven_effect(**figures)

@@ -1,7 +1,8 @@
-"""Wire faults: requests of one Kafka API held, delayed, dropped or sent twice, proven by those that really were.
+"""Wire faults: requests of one Kafka API are held, delayed, dropped or sent twice.
 
-A rule is armed at once, and takes effect when the first request, or answer, that it is about comes by; one that
-nothing ever met proves nothing. Everything that the proxies tell is kept in the record's `wire.jsonl`.
+They are proven by the requests to which that really happened. A rule is armed at once, and takes effect when the
+first matching request or answer comes by; a rule that matched nothing is not proven. All events of the proxies are
+kept in the record's `wire.jsonl`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ebbtide.scenario.steps.wire import (
     RuleStep,
 )
 from ebbtide.waiting import wait_until
-from faults.base import Effect, proven, unproven
+from faults.base import Effect, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan
 
 ANSWER_TIMEOUT_S = 5.0
@@ -47,10 +48,10 @@ _HAPPENS = {"hold": "held", "delay": "forwarded", "drop": "dropped", "duplicate"
 _DONE = {"hold": "held", "delay": "delayed", "drop": "dropped", "duplicate": "answered_twice"}
 
 
-class Matter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule is about: requests of `api` that the `nodes` (or CLIENTS) send, or the answers to them.
+class WireRule(msgspec.Struct, frozen=True, kw_only=True):
+    """A wire rule: requests of `api` that the `nodes` send, or the answers to them.
 
-    `peers` are the nodes asked (none: all), `times` how many are meant (None: all that come by).
+    `nodes` may contain CLIENTS. `peers` are the nodes asked (none: all). `times`: how many are affected (None: all).
     """
 
     action: Action
@@ -62,43 +63,47 @@ class Matter(msgspec.Struct, frozen=True, kw_only=True):
     times: int | None = None
 
 
-class Armed:
-    """A rule in force at its nodes, and what it met there."""
+class ArmedRule:
+    """A wire rule in force at its nodes, and what happened to it."""
 
-    def __init__(self, number: int, matter: Matter, told: str) -> None:
-        """`told`: what it is about, in words."""
+    def __init__(self, number: int, wire_rule: WireRule, description: str) -> None:
+        """`description`: which requests the rule concerns, in words."""
         self.number = number
-        self.matter = matter
+        self.wire_rule = wire_rule
         self.in_force = True
-        self._told = told
+        self._description = description
         self.events: list[tuple[int, WireEvent]] = []
 
     def count(self, what: str) -> int:
-        """How often something happened to it."""
+        """Return how often the event `what` happened to it."""
         return sum(event.event == what for _, event in self.events)
 
     def forwarded_bytes(self) -> int:
-        """Bytes of what was stopped and went on."""
+        """Return the bytes of what was stopped and went on."""
         return sum(event.size_bytes or 0 for _, event in self.events if event.event == "forwarded")
 
-    def at_proxies(self, what: str) -> set[int]:
-        """The nodes whose proxies said so."""
+    def nodes_reporting(self, what: str) -> set[int]:
+        """Return the nodes whose proxies reported the event `what`."""
         return {node for node, event in self.events if event.event == what}
 
     def effect(self) -> Effect:
-        """What it did so far: a hold held, a delay let go late, a drop closed a connection, a copy was answered."""
-        did = [(node, event) for node, event in self.events if event.event == _HAPPENS[self.matter.action]]
-        if self.matter.action == "delay":
-            did = [(node, event) for node, event in did if (event.waited_s or 0.0) >= self.matter.delay_s]
-        figures: dict[str, Any] = {"rule": self.number, _DONE[self.matter.action]: len(did)}
-        if self.matter.action == "delay" and did:
+        """Return what the rule has done so far.
+
+        A hold is proven by a held request, a delay by a late one, a drop by a closed connection, a duplicate by an
+        answered copy.
+        """
+        did = [(node, event) for node, event in self.events if event.event == _HAPPENS[self.wire_rule.action]]
+        if self.wire_rule.action == "delay":
+            did = [(node, event) for node, event in did if (event.waited_s or 0.0) >= self.wire_rule.delay_s]
+        figures: dict[str, Any] = {"rule": self.number, _DONE[self.wire_rule.action]: len(did)}
+        if self.wire_rule.action == "delay" and did:
             waited_ms = [round((event.waited_s or 0.0) * 1000, 1) for _, event in did]
             figures |= {"waited_ms_min": min(waited_ms), "waited_ms_max": max(waited_ms)}
         passed = self._passed()
         if passed is not None:
             figures["passed"] = passed
         if not did:
-            return unproven(f"no {self._told} came by", **figures)
+            return unproven_effect(f"no {self._description} came by", **figures)
         node, first = did[0]
         seen = {API_NAMES.get(api, str(api)): times for api, times in (first.seen or {}).items()}
         figures["first"] = {
@@ -110,10 +115,13 @@ class Armed:
             "size_bytes": first.size_bytes,
             **({"connection_saw": seen} if seen else {}),
         }
-        return msgspec.structs.replace(proven(**figures), effect_ns=first.at_ns)
+        return msgspec.structs.replace(proven_effect(**figures), effect_ns=first.at_ns)
 
     def _passed(self) -> dict[str, int] | None:
-        """Requests that passed its nodes' proxies while it was in force, by API; None as long as it is."""
+        """Return how many requests of each API passed while the rule was in force.
+
+        None while it is in force.
+        """
         before: dict[int, Counter[int]] = {}
         passed: Counter[int] = Counter()
         if self.in_force:
@@ -127,12 +135,12 @@ class Armed:
 
 
 class WireFaults:
-    """The rules of one run."""
+    """The wire rules of one run."""
 
     def __init__(self, runtime: Runtime, record: Path) -> None:
         self._runtime = runtime
         self._journal = record / WIRE_FILE
-        self._rules: dict[int, Armed] = {}
+        self._rules: dict[int, ArmedRule] = {}
         self._held: Counter[tuple[int, int]] = Counter()
 
     def family(self, injector: Injector) -> Family:
@@ -142,44 +150,45 @@ class WireFaults:
         }
         return Family(plans={**rules, ReleaseStep: partial(self._plan_release, injector)})
 
-    def arm(self, matter: Matter) -> Armed:
+    def arm(self, wire_rule: WireRule) -> ArmedRule:
         """Put a rule in force; returns once every proxy has it. Raises `HarnessError`."""
         number = len(self._rules) + 1
-        armed = self._rules[number] = Armed(number, matter, self._told(matter))
+        armed = self._rules[number] = ArmedRule(number, wire_rule, self._describe(wire_rule))
         rule = Rule(
             number=number,
-            action=matter.action,
-            api=API_KEYS[matter.api],
-            direction=matter.direction,
-            peers=tuple(self._runtime.nodes[peer].address for peer in matter.peers),
-            delay_s=matter.delay_s,
-            times=matter.times,
+            action=wire_rule.action,
+            api=API_KEYS[wire_rule.api],
+            direction=wire_rule.direction,
+            peers=tuple(self._runtime.nodes[peer].address for peer in wire_rule.peers),
+            delay_s=wire_rule.delay_s,
+            times=wire_rule.times,
         )
-        for node in matter.nodes:
+        for node in wire_rule.nodes:
             self._runtime.wire.send(node, Arm(rule))
         self._await(armed, "armed")
         return armed
 
-    def in_force(self, nodes: Collection[int] | None = None) -> list[Armed]:
-        """The rules at any of these nodes, or at any node."""
+    def rules_in_force(self, nodes: Collection[int] | None = None) -> list[ArmedRule]:
+        """Return the rules at any of these nodes, or at any node."""
         return [
             armed
             for armed in self._rules.values()
-            if armed.in_force and (nodes is None or not set(nodes).isdisjoint(armed.matter.nodes))
+            if armed.in_force and (nodes is None or not set(nodes).isdisjoint(armed.wire_rule.nodes))
         ]
 
-    def release(self, rules: Sequence[Armed]) -> Effect:
-        """End these rules. Proven when bytes that were held went on; without a hold, when the proxies ended the rules.
+    def release(self, rules: Sequence[ArmedRule]) -> Effect:
+        """End these rules. Proven when held bytes went on.
 
-        Waits a moment for the answers to the requests that went on, so that what follows finds them given.
+        Without a hold it is proven when the proxies ended the rules. Waits a moment for the answers to the requests
+        that went on, so that later steps find them answered.
         """
         for armed in rules:
-            for node in armed.matter.nodes:
+            for node in armed.wire_rule.nodes:
                 self._runtime.wire.send(node, Release(armed.number))
             self._await(armed, "released")
             armed.in_force = False
-        holds = [armed for armed in rules if armed.matter.action == "hold"]
-        self._await_answers([armed for armed in holds if armed.matter.direction == "request"])
+        holds = [armed for armed in rules if armed.wire_rule.action == "hold"]
+        self._await_answers([armed for armed in holds if armed.wire_rule.direction == "request"])
         figures = {
             "forwarded": sum(armed.count("forwarded") for armed in holds),
             "forwarded_bytes": sum(armed.forwarded_bytes() for armed in holds),
@@ -187,19 +196,19 @@ class WireFaults:
             "abandoned": sum(armed.count("abandoned") for armed in holds),
         }
         if not rules:
-            return unproven("no rule is in force there", **figures)
+            return unproven_effect("no rule is in force there", **figures)
         if holds and not figures["forwarded"]:
             gone = [event.waited_s or 0.0 for armed in holds for _, event in armed.events if event.event == "abandoned"]
-            why = f"all that was held is gone: its connection was closed after {gone[-1]:.1f} s" if gone else ""
-            return unproven(why or "nothing was held", **figures)
-        return proven(**figures)
+            why = f"every held request is gone: its connection was closed after {gone[-1]:.1f} s" if gone else ""
+            return unproven_effect(why or "nothing was held", **figures)
+        return proven_effect(**figures)
 
-    def held(self, nodes: Iterable[int], api: str) -> int:
-        """How many requests or answers of `api` are held or delayed now at these nodes."""
+    def held_count(self, nodes: Iterable[int], api: str) -> int:
+        """Return how many requests or answers of `api` are held or delayed at these nodes."""
         return sum(self._held[node, API_KEYS[api]] for node in nodes)
 
     def poll(self) -> None:
-        """Read what the proxies told. Raises `HarnessError` when one died."""
+        """Read the proxies' events. Raises `HarnessError` when a proxy died."""
         if not self._rules:
             return
         events = self._runtime.wire.poll()
@@ -217,7 +226,7 @@ class WireFaults:
 
     def _plan_rule(self, injector: Injector, step: RuleStep) -> Plan:
         nodes = injector.view.resolve(step.target)
-        matter = Matter(
+        wire_rule = WireRule(
             action=ACTIONS[type(step)],
             nodes=nodes,
             api=step.api,
@@ -226,13 +235,13 @@ class WireFaults:
             delay_s=step.delay.seconds if isinstance(step, DelayRequestStep) else 0.0,
             times=step.times,
         )
-        return Plan(nodes=nodes, told=f"{matter.api} {self._names(nodes)}", act=lambda: self.arm(matter))
+        return Plan(nodes=nodes, description=f"{wire_rule.api} {self._names(nodes)}", act=lambda: self.arm(wire_rule))
 
     def _plan_release(self, injector: Injector, step: ReleaseStep) -> Plan:
         nodes = None if step.target is None else injector.view.resolve(step.target)
-        rules = self.in_force(nodes)
-        ended = tuple(sorted({node for rule in rules for node in rule.matter.nodes}))
-        return Plan(nodes=ended, told=self._names(ended), act=lambda: self.release(rules))
+        rules = self.rules_in_force(nodes)
+        ended = tuple(sorted({node for rule in rules for node in rule.wire_rule.nodes}))
+        return Plan(nodes=ended, description=self._names(ended), act=lambda: self.release(rules))
 
     def _line(self, node: int, event: WireEvent) -> bytes:
         row = msgspec.to_builtins(event)
@@ -243,14 +252,14 @@ class WireFaults:
             row[key] = {API_NAMES.get(int(api), api): times for api, times in row[key].items()}
         return msgspec.json.encode({"at_ns": row.pop("at_ns"), "node": node, **row}) + b"\n"
 
-    def _await(self, armed: Armed, what: str) -> None:
+    def _await(self, armed: ArmedRule, what: str) -> None:
         def said() -> bool:
             self.poll()
-            return set(armed.matter.nodes) <= armed.at_proxies(what)
+            return set(armed.wire_rule.nodes) <= armed.nodes_reporting(what)
 
         wait_until(said, awaited=f"the wire proxies to say {what}", timeout_s=PROXY_TIMEOUT_S)
 
-    def _await_answers(self, rules: Sequence[Armed]) -> None:
+    def _await_answers(self, rules: Sequence[ArmedRule]) -> None:
         ends = time.monotonic() + ANSWER_TIMEOUT_S
 
         def answered() -> bool:
@@ -260,17 +269,19 @@ class WireFaults:
 
         wait_until(answered, awaited="the answers", timeout_s=ANSWER_TIMEOUT_S + 1.0)
 
-    def _told(self, matter: Matter) -> str:
-        what = f"{matter.api} request" if matter.direction == "request" else f"answer to a request {matter.api}"
-        peers = f" to {self._names(matter.peers)}" if matter.peers else ""
-        return f"{what} of {self._names(matter.nodes)}{peers}"
+    def _describe(self, wire_rule: WireRule) -> str:
+        what = (
+            f"{wire_rule.api} request" if wire_rule.direction == "request" else f"answer to a request {wire_rule.api}"
+        )
+        peers = f" to {self._names(wire_rule.peers)}" if wire_rule.peers else ""
+        return f"{what} of {self._names(wire_rule.nodes)}{peers}"
 
     def _names(self, nodes: Iterable[int]) -> str:
         return ", ".join("clients" if node == CLIENTS else self._runtime.nodes[node].name for node in nodes)
 
 
-def tapped(steps: Iterable[StepSpec], nodes: Mapping[int, NodeInfo]) -> dict[int, str]:
-    """The nodes (id to name), and CLIENTS, that a wire step of the schedule may resolve to."""
+def nodes_to_intercept(steps: Iterable[StepSpec], nodes: Mapping[int, NodeInfo]) -> dict[int, str]:
+    """Return the nodes (id to name), and CLIENTS, that a wire step may resolve to."""
     named: dict[str, frozenset[int]] = {}
     found: set[int] = set()
     everyone = frozenset((CLIENTS, *nodes))

@@ -17,7 +17,7 @@ from ebbtide.scenario.roles import CLIENTS
 from ebbtide.waiting import WaitExpired
 from faults import wire
 from faults.base import Effect
-from faults.wire import Armed, Matter, WireFaults, tapped
+from faults.wire import ArmedRule, WireFaults, WireRule, nodes_to_intercept
 
 ALTER_PARTITION = 56
 
@@ -69,9 +69,9 @@ def faults(runtime: FakeRuntime, tmp_path: Path) -> WireFaults:
     return WireFaults(runtime, tmp_path)  # type: ignore[arg-type]
 
 
-def _hold(faults: WireFaults, direction: Direction = "request") -> Armed:
+def _hold(faults: WireFaults, direction: Direction = "request") -> ArmedRule:
     return faults.arm(
-        Matter(action="hold", nodes=(1,), api="AlterPartition", direction=direction, peers=(100,), times=None)
+        WireRule(action="hold", nodes=(1,), api="AlterPartition", direction=direction, peers=(100,), times=None)
     )
 
 
@@ -99,13 +99,13 @@ def test_a_rule_names_addresses_and_keys(faults: WireFaults, runtime: FakeRuntim
 def test_a_hold_is_proven_once_a_request_is_held(faults: WireFaults, runtime: FakeRuntime) -> None:
     hold = _hold(faults)
     assert not _proven(hold.effect())
-    assert faults.held([1], "AlterPartition") == 0
+    assert faults.held_count([1], "AlterPartition") == 0
     _tell(faults, runtime, "held", seen={18: 1, ALTER_PARTITION: 2})
     assert _proven(hold.effect())
     assert hold.effect().effect_ns == 7
     assert hold.effect().proof["first"]["connection_saw"] == {"ApiVersions": 1, "AlterPartition": 2}
-    assert faults.held([1], "AlterPartition") == 1
-    assert faults.held([2], "AlterPartition") == 0
+    assert faults.held_count([1], "AlterPartition") == 1
+    assert faults.held_count([2], "AlterPartition") == 0
 
 
 def test_a_hold_that_held_nothing_says_what_did_pass(faults: WireFaults, runtime: FakeRuntime) -> None:
@@ -127,8 +127,8 @@ def test_a_release_is_proven_by_the_bytes_that_went_on_and_tells_the_answers(
     effect = faults.release([hold])
     assert _proven(effect)
     assert (effect.proof["forwarded_bytes"], effect.proof["answered"]) == (99, 1)
-    assert faults.held([1], "AlterPartition") == 0
-    assert not faults.in_force()
+    assert faults.held_count([1], "AlterPartition") == 0
+    assert not faults.rules_in_force()
 
 
 def test_a_release_does_not_wait_for_ever_for_an_answer(faults: WireFaults, runtime: FakeRuntime) -> None:
@@ -143,7 +143,7 @@ def test_a_release_of_what_its_sender_gave_up_is_not_proven(faults: WireFaults, 
     hold = _hold(faults)
     _tell(faults, runtime, "held")
     _tell(faults, runtime, "abandoned", waited_s=30.25)
-    assert faults.held([1], "AlterPartition") == 0
+    assert faults.held_count([1], "AlterPartition") == 0
     effect = faults.release([hold])
     assert not _proven(effect)
     assert "closed after 30.2 s" in (effect.why or "")
@@ -154,7 +154,7 @@ def test_a_release_where_no_rule_is_in_force_is_not_proven(faults: WireFaults) -
 
 
 def test_a_delay_is_proven_by_what_was_delayed_for_so_long(faults: WireFaults, runtime: FakeRuntime) -> None:
-    delay = faults.arm(Matter(action="delay", nodes=(1,), api="AlterPartition", delay_s=0.5))
+    delay = faults.arm(WireRule(action="delay", nodes=(1,), api="AlterPartition", delay_s=0.5))
     _tell(faults, runtime, "held")
     _tell(faults, runtime, "forwarded", waited_s=0.2)
     assert not _proven(delay.effect())
@@ -164,7 +164,7 @@ def test_a_delay_is_proven_by_what_was_delayed_for_so_long(faults: WireFaults, r
 
 
 def test_a_drop_is_proven_by_a_connection_that_was_closed(faults: WireFaults, runtime: FakeRuntime) -> None:
-    drop = faults.arm(Matter(action="drop", nodes=(1,), api="AlterPartition"))
+    drop = faults.arm(WireRule(action="drop", nodes=(1,), api="AlterPartition"))
     assert not _proven(drop.effect())
     _tell(faults, runtime, "dropped")
     assert _proven(drop.effect())
@@ -173,8 +173,8 @@ def test_a_drop_is_proven_by_a_connection_that_was_closed(faults: WireFaults, ru
 
 def test_a_rule_of_one_node_is_not_ended_with_those_of_another(faults: WireFaults) -> None:
     hold = _hold(faults)
-    assert faults.in_force([2]) == []
-    assert faults.in_force([1, 2]) == [hold]
+    assert faults.rules_in_force([2]) == []
+    assert faults.rules_in_force([1, 2]) == [hold]
 
 
 def test_a_proxy_that_does_not_answer_is_waited_for_only_so_long(faults: WireFaults, runtime: FakeRuntime) -> None:
@@ -214,11 +214,11 @@ def test_a_proxy_is_put_before_every_node_that_a_role_may_stand_for(
         step_of("hold-request", target=target, api="Fetch"),
         step_of("release"),
     ]
-    assert tapped(steps, runtime.nodes).keys() == expected
+    assert nodes_to_intercept(steps, runtime.nodes).keys() == expected
 
 
 def test_a_schedule_without_wire_steps_needs_no_proxy(runtime: FakeRuntime) -> None:
-    assert tapped([step_of("kill", target="leader(t-0)"), step_of("heal")], runtime.nodes) == {}
+    assert nodes_to_intercept([step_of("kill", target="leader(t-0)"), step_of("heal")], runtime.nodes) == {}
 
 
 def test_every_api_key_has_a_name_that_leads_back() -> None:
@@ -259,7 +259,7 @@ def test_what_a_rule_has_used_of_its_times_its_next_proxy_does_not_get(
 def test_a_duplicate_takes_effect_with_the_answer_to_the_copy_not_with_its_bytes(
     runtime: FakeRuntime, faults: WireFaults
 ) -> None:
-    armed = faults.arm(Matter(action="duplicate", nodes=(1,), api="Produce"))
+    armed = faults.arm(WireRule(action="duplicate", nodes=(1,), api="Produce"))
     runtime.wire.todo.append((1, WireEvent(event="duplicated", at_ns=5, rule=armed.number, peer="10.99.0.2", api=0)))
     faults.poll()
     assert armed.effect().effect_ns is None

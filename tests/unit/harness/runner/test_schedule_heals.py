@@ -9,7 +9,7 @@ from plain_steps import step_of
 from schedule_bench import Bench, MendOnce
 
 from faults import process
-from faults.base import Effect, proven, unproven
+from faults.base import Effect, proven_effect, unproven_effect
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_what_the_end_of_a_schedule_could_not_heal_is_not_recorded_as_healed_and
         step_of("fail-disk", target="broker(2)"),
         step_of("kill", target="broker(3)"),
     )
-    monkeypatch.setattr(MendOnce, "mend", lambda _trouble: (unproven("it refuses a write"), {}))
+    monkeypatch.setattr(MendOnce, "mend", lambda _trouble: (unproven_effect("it refuses a write"), {}))
     bench.fails |= {"heal", "resume", "start"}
     schedule.restore()
     assert [entry.healed_ns for entry in bench.entries()] == [None] * 4
@@ -75,11 +75,11 @@ def test_a_pause_ends_with_its_process_whatever_ended_it(bench: Bench, monkeypat
     pause = step_of("pause", target="broker(1)")
     bench.run(pause, step_of("isolate", target="broker(1)"))
     assert bench.entries()[0].healed_ns is None
-    monkeypatch.setitem(process.INJECT, "kill", lambda _runtime, _node: ends(proven()))
+    monkeypatch.setitem(process.INJECT, "kill", lambda _runtime, _node: ends(proven_effect()))
     bench.run(pause, step_of("kill", target="broker(1)"))
     assert bench.entries()[0].healed_ns is not None
     bench.runtime.pids = {1: 12}
-    monkeypatch.setattr(MendOnce, "mend", lambda _trouble: (ends(unproven("it refuses a write")), {}))
+    monkeypatch.setattr(MendOnce, "mend", lambda _trouble: (ends(unproven_effect("it refuses a write")), {}))
     bench.run(pause, step_of("read-only", target="broker(1)"), step_of("mend-disk", target="broker(1)"))
     assert [entry.healed_ns is not None for entry in bench.entries()] == [True, False, False]
 
@@ -90,7 +90,7 @@ def test_a_heal_of_several_nodes_counts_on_those_where_it_has_a_proof(
     runs = {1: False, 3: True}
 
     def start(_runtime: object, node: int) -> Effect:
-        return unproven("it runs already") if runs[node] else proven()
+        return unproven_effect("it runs already") if runs[node] else proven_effect()
 
     monkeypatch.setitem(process.INJECT, "start", start)
     schedule, _ = bench.run(step_of("kill", target="followers(t-0)"))
