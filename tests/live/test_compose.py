@@ -16,7 +16,7 @@ from kafka.admin import NewTopic
 from kafka.errors import KafkaError
 
 from cluster.images import build_image, connect
-from cluster.images.find import find_own
+from cluster.images.find import find_own_image
 from ebbtide.waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.docker]
@@ -58,7 +58,7 @@ def _of_project() -> list[str]:
 @pytest.fixture
 def cluster() -> Iterator[None]:
     with closing(connect()) as client:
-        if find_own(client, KAFKA, "for compose") is None:
+        if find_own_image(client, KAFKA, "for compose") is None:
             build_image(client, KAFKA, lambda text: None)
     try:
         _compose("up", "-d")
