@@ -79,7 +79,7 @@ class FakeSteps:
         self.fails = fails
 
     def take(self, step: StepSpec) -> StepEntry:
-        if step.target == "broker(9)":
+        if str(getattr(step, "target", "")) == "broker(9)":
             raise UsageError("out of range", where="target", got="9", allowed="1 to 3")
         self.steps.append(step)
         expired = step.trigger is not None and step.deadline_s < 1

@@ -36,7 +36,7 @@ def test_each_thing_undone_is_listed(outcomes: list[CleanOutcome], capsys: pytes
 def test_a_live_run_is_left_alone_and_named(outcomes: list[CleanOutcome], capsys: pytest.CaptureFixture[str]) -> None:
     outcomes.append(CleanOutcome(run_id="r1", live=True))
     assert main(["clean"]) == ExitCode.AS_PREDICTED
-    assert "r1: still running, left alone" in capsys.readouterr().out
+    assert "r1: still running, not touched" in capsys.readouterr().out
 
 
 def test_what_could_not_be_undone_is_an_error(outcomes: list[CleanOutcome], capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,7 +44,7 @@ def test_what_could_not_be_undone_is_an_error(outcomes: list[CleanOutcome], caps
     assert main(["clean"]) == ExitCode.HARNESS_FAILED
     assert "r1: NOT undone: volume b: busy" in capsys.readouterr().err
     assert main(["clean", "--forget"]) == ExitCode.AS_PREDICTED
-    assert "r1: NOT undone, forgotten: volume b: busy" in capsys.readouterr().err
+    assert "r1: NOT undone, and forgotten: volume b: busy" in capsys.readouterr().err
 
 
 def test_what_cannot_be_undone_stays_in_the_ledger_until_it_is_forgotten(tmp_path: Path) -> None:

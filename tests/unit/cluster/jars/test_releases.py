@@ -212,7 +212,7 @@ def test_the_list_says_what_its_columns_mean_and_what_is_not_known_of_a_release(
     said = capsys.readouterr().out
     (row,) = [line for line in said.splitlines() if line.startswith("3.6.1")]
     assert row.split()[-1] == "-"
-    assert "measured: its clusters ran and were judged; protocol: what it does about lost replicas" in said
+    assert "measured: runs of this release were judged; protocol: its rules for lost replicas" in said
 
 
 def test_the_list_calls_those_releases_measured_of_which_there_are_figures() -> None:

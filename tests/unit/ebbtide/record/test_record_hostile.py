@@ -167,7 +167,7 @@ def test_what_a_table_is_made_from_and_cannot_be_read_is_told_as_that(record: Pa
     with pytest.raises(HarnessError) as failed, new_table(record, "partitions"):
         raise unreadable
     assert failed.value.got == str(unreadable)
-    assert "make the file readable that is named" in str(failed.value.next)
+    assert "make the named file readable" in str(failed.value.next)
 
 
 def test_a_writer_that_another_one_overtook_leaves_that_ones_file_alone(tmp_path: Path) -> None:
