@@ -52,7 +52,7 @@ class BareRuntime(LocalRuntime):
     def _start_servers(self, node_ids: Sequence[int]) -> None:
         for node_id in node_ids:
             node = self.nodes[node_id]
-            self._processes[node_id] = self._child(node, self._server(node), node.name, None)
+            self._processes[node_id] = self._child(node, self._server_program(node), node.name, None)
 
     def _namespace(self, node_id: int) -> Path:
         return self._client_namespace

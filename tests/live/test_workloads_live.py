@@ -329,7 +329,7 @@ def test_a_node_tells_which_properties_it_does_not_know(kafka_node: SingleNode, 
 @pytest.mark.parametrize("role", NODE_ROLES)
 def test_kafka_knows_the_properties_of_the_catalogue(kafka_node: SingleNode, role: NodeRole) -> None:
     scenarios = [catalogue.find(name) for name in catalogue.names()]
-    names = {name for one in scenarios if VERSION in one.kafka for name in one.cluster.given_to(role)}
+    names = {name for one in scenarios if VERSION in one.kafka for name in one.cluster.properties_of(role)}
     assert names, "nothing to ask about"
     address = kafka_node.address if role == "broker" else kafka_node.controller
     assert unknown_properties(ScenarioProperties(role=role, names=tuple(names), node=1, address=address)) == []
