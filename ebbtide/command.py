@@ -1,4 +1,4 @@
-"""Starts Ebbtide's own programs, and makes their packages importable there and nowhere else.
+"""Starts Ebbtide's own programs, and makes their packages importable only there.
 
 The packages `cluster`, `faults`, `workloads`, `analysis` and `harness` belong to the command. A wheel has them inside
 this package, so `import analysis` in a user's program never finds Ebbtide's; a checkout has them beside it. Each of
@@ -30,7 +30,7 @@ def module_command(module: str) -> list[str]:
 
 
 def main() -> int:
-    """Run the `ebbtide` command with this process's arguments, and return its exit code."""
+    """Run the `ebbtide` command with this process's arguments; return its exit code."""
     find_packages()
     return int(import_module("harness.cli.main").main())
 

@@ -26,7 +26,10 @@ class ExitCode(IntEnum):
 
     @classmethod
     def worst(cls, codes: Iterable[ExitCode]) -> ExitCode:
-        """Return the exit code of a command that did several things: contradicted outweighs inconclusive."""
+        """Return the exit code of a command that did several things.
+
+        Contradicted outweighs inconclusive.
+        """
         order = (cls.AS_PREDICTED, cls.INCONCLUSIVE, cls.CONTRADICTED, cls.HARNESS_FAILED, cls.USAGE)
         return max(codes, key=order.index)
 
@@ -57,7 +60,7 @@ class EbbtideError(Exception):
         super().__init__(self.render())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the attributes, because the constructors of subclasses take other arguments."""
+        """Pickle the attributes: constructors of subclasses take other arguments."""
         return type(self).__new__, (type(self), *self.args), vars(self)
 
     def add_where(self, where: str) -> None:
@@ -73,7 +76,10 @@ class EbbtideError(Exception):
             self.args = (self.render(),)
 
     def render(self) -> str:
-        """Return the message: a sentence and up to four labelled lines, without the leading `error:`."""
+        """Return the message: a sentence and up to four labelled lines.
+
+        The leading `error:` is not part of it.
+        """
         lines = [self.what]
         for label, text in (
             ("where", self.where),

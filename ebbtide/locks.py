@@ -22,7 +22,7 @@ class LockUnavailable(UsageError):
 
 @contextlib.contextmanager
 def hold_lock(folder: Path, *, busy: str, unlockable: str, next: str) -> Iterator[None]:
-    """Lock an existing folder by its file `lock`, which then has the pid of this process.
+    """Lock an existing folder by its file `lock`, which then has this process's pid.
 
     `busy` and `next` are the error and the remedy if another process holds the lock; `unlockable` is the error if the
     folder cannot be locked. Raises `LockUnavailable`.

@@ -72,9 +72,10 @@ def call_in_namespace(path: Path, call: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def enter_namespace(path: Path) -> Iterator[None]:
-    """Move this thread, and threads started in the block, into the network namespace at `path`.
+    """Move this thread into the network namespace at `path` within the block.
 
-    Raises `OSError` if the namespace cannot be entered.
+    Threads that are started in the block are in the namespace too. Raises `OSError` if the
+    namespace cannot be entered.
     """
     with contextlib.ExitStack() as stack:
         handles = []

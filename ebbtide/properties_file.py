@@ -1,4 +1,4 @@
-"""Writes .properties files from which java.util.Properties reads the same names and values.
+"""Writes .properties files that Java reads with the same names and values.
 
 Ebbtide writes every such file here, whatever checked its content before.
 """
@@ -20,7 +20,10 @@ _SPECIAL_IN_VALUE = re.compile(r"\\|^ ")
 
 
 def is_writable(text: str) -> bool:
-    """Whether `text` is free of control characters, line separators and halves of surrogate pairs."""
+    """Whether a .properties file can hold `text`.
+
+    It cannot hold control characters, line separators and halves of surrogate pairs.
+    """
     return not any(unicodedata.category(character) in _UNWRITABLE for character in text)
 
 
@@ -48,7 +51,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _ascii(text: str) -> str:
-    """Escape non-ASCII characters by their UTF-16 units, because Java reads the bytes as Latin-1."""
+    """Escape non-ASCII characters by their UTF-16 units: Java reads Latin-1."""
     if text.isascii():
         return text
     return "".join(char if char.isascii() else _unicode_escapes(char) for char in text)

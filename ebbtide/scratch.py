@@ -1,6 +1,7 @@
-"""Temporary folders that show whether their process still runs, so that abandoned ones can be removed.
+"""Temporary folders that show whether their process still runs.
 
-The process holds a lock on a file in the folder (ebbtide.locks).
+Abandoned folders can therefore be removed. The process holds a lock on a file in the folder
+(ebbtide.locks).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Makes SIGTERM and SIGHUP unwind the stack as Ctrl-C does, and keeps signals away from clean-up."""
+"""Makes SIGTERM and SIGHUP unwind the stack, and protects clean-up from signals.
+
+The stack unwinds as Ctrl-C makes it do.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,10 @@ def _exit_on_signal(number: int, _frame: FrameType | None) -> NoReturn:
 
 @contextlib.contextmanager
 def unwind_on_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise `SystemExit` in the block, so that `finally` blocks run.
+    """Let SIGTERM and SIGHUP raise `SystemExit` in the block.
 
-    Does nothing outside the main thread, because Python delivers signals only there.
+    `finally` blocks therefore run. Does nothing outside the main thread, because Python delivers
+    signals only there.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -35,7 +39,7 @@ def unwind_on_signals() -> Iterator[None]:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether `error` is an interrupt, or was raised while an interrupt unwound the stack.
+    """Whether `error` is an interrupt, or was raised while one unwound the stack.
 
     A library that is cut short may raise its own error.
     """

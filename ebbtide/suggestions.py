@@ -1,4 +1,7 @@
-"""Finds the words that a mistyped word resembles, for errors that must not print long lists."""
+"""Finds the known words that a mistyped word resembles.
+
+Errors name these words instead of a long list.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,16 @@ def nearest_words(word: str, known: Iterable[str], most: int = NEAREST_MAX) -> l
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `, did you mean X?` for the known word nearest to `word`, else an empty text."""
+    """Return `, did you mean X?` for the known word nearest to `word`, else ""."""
     near = nearest_words(word, known, most=1)
     return f", did you mean {near[0]}?" if near else ""
 
 
 def allowed_words(word: str, known: Sequence[str]) -> str:
-    """Return a short list whole, and of a long list the words nearest to `word` and how many there are.
+    """Return a short list whole, and of a long list the words nearest to `word`.
 
-    Nine words or more are a long list: `kill, ... (43 in all)`, or `one of 43` if none resembles `word`.
+    A long list also says how many words it has. Nine words or more are a long list: `kill, ... (43 in
+    all)`, or `one of 43` if none resembles `word`.
     """
     if len(known) <= _ALL_MAX:
         return ", ".join(known)

@@ -1,1 +1,1 @@
-"""The command: runs, replays, shrinks and draws scenarios, and has the records judged."""
+"""The command: runs, replays, shrinks, draws and judges scenarios."""

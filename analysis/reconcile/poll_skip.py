@@ -57,7 +57,10 @@ def why_unknown(facts: Facts) -> str | None:
 
 
 def items(tables: RecordTables, runs: Sequence[Facts], readable: DataFrame | None) -> DataFrame | None:
-    """Return one row an item; None: there are none. `readable` is `blocks.readable_blocks`."""
+    """Return one row for each item; None if there are none.
+
+    `readable` is `blocks.readable_blocks`.
+    """
     if tables.polls is None or readable is None:
         return None
     if not any(polls.jumped for facts in runs for polls in facts.polls):

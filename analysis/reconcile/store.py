@@ -22,7 +22,7 @@ from ebbtide.record.tables import ANOMALY_SCHEMA
 
 
 def check_writable(record: Path) -> None:
-    """Raise `HarnessError` when anomalies/ cannot be replaced, before any work is done."""
+    """Raise `HarnessError` early if anomalies/ cannot be replaced."""
     if not os.access(record, os.W_OK | os.X_OK):
         raise HarnessError(
             "the record cannot be written to, and its judgement is kept in it",

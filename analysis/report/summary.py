@@ -104,7 +104,7 @@ def summary_table(runs: Sequence[JudgedRun]) -> Table:
 
 
 def summary_text(runs: Sequence[JudgedRun]) -> str:
-    """Return the runs as aligned text of at most 100 columns, for a pipe or a log file."""
+    """Return the runs as aligned text of at most 100 columns, for a pipe or a log."""
     columns = [[("Kafka", run.target), *summary_lines(run)] for run in runs]
     if not columns:
         return ""
@@ -119,7 +119,10 @@ def summary_text(runs: Sequence[JudgedRun]) -> str:
 
 
 def _folded_row(row: Sequence[str], width: int) -> list[tuple[str, ...]]:
-    """Return the lines of a row whose cells are folded between words, and within words that are too long."""
+    """Return the lines of a row whose long cells are folded between words.
+
+    A word that is too long for its cell is folded too.
+    """
     cells = [textwrap.wrap(cell, width, break_on_hyphens=False) for cell in row]
     return list(zip_longest(*cells, fillvalue=""))
 

@@ -33,7 +33,10 @@ def failure_message(run: RunRecord, expected: Sequence[str] | None) -> str | Non
 
 
 def allowed_expectations() -> tuple[Sequence[str], Sequence[str]]:
-    """Return what `expected` may name: causes, and then properties, facts and kinds of anomaly."""
+    """Return the names that `expected` allows.
+
+    Causes come first, then properties, facts and kinds of anomaly.
+    """
     from typing import get_args
 
     from ebbtide.record.predicted import APART
@@ -104,7 +107,10 @@ def _mismatch_message(run: RunRecord, expected: Sequence[str]) -> str | None:
 
 
 def _violations(run: RunRecord, expected: Sequence[str]) -> list[str]:
-    """Return the causes of losses and HW regressions, violated properties, and broken predictions."""
+    """Return the causes of anomalies, violated properties and broken predictions.
+
+    The anomalies are losses and HW regressions.
+    """
     from ebbtide.record.predicted import findings_ruled_out
     from ebbtide.record.verdict import counts_by_kind
 
@@ -132,7 +138,10 @@ def _first(sentences: Sequence[str]) -> str:
 
 
 def _details(run: RunRecord, *, skip: int) -> list[str]:
-    """Return the reasons after the first `skip`, the losses, worst first, and where to look."""
+    """Return the reasons after the first `skip`, the losses, and where to look.
+
+    The worst losses come first.
+    """
     losses = sorted(run.verdict.losses, key=lambda loss: -loss.count)
     lines = [f"  - {sentence}" for sentence in run.verdict.why[skip:_SHOWN_MAX]]
     lines += [f"  lost:   {_describe_loss(loss)}" for loss in losses[:_SHOWN_MAX]]

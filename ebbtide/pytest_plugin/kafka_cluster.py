@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class Unproven(AssertionError):
-    """A step never fired, or has no proof that it took effect, so the test is inconclusive."""
+    """A step without proof that it took effect: the test is inconclusive.
+
+    A step that never fired has no proof either.
+    """
 
 
 def _unproven(entry: StepEntry, what: str) -> Unproven:
@@ -67,7 +70,10 @@ class Breakable:
         return self._fire(step_of(kind, values, keys))
 
     def wait(self, deadline_s: float = 30.0, **trigger: Any) -> StepEntry:
-        """Wait for a trigger of a scenario file: `wait(acked=1000)`, `wait(isr={"partition": "t-0", "size": 1})`."""
+        """Wait for a trigger of a scenario file, such as `wait(acked=1000)`.
+
+        Another example: `wait(isr={"partition": "t-0", "size": 1})`.
+        """
         __tracebackhide__ = True
         return self.fire("wait", trigger=trigger, deadline_s=deadline_s)
 
@@ -83,7 +89,10 @@ class Breakable:
 
     @property
     def bootstrap_servers(self) -> list[str]:
-        """`host:port` of every broker in the clients' network namespace (see `inside` and `run`)."""
+        """Return `host:port` of every broker in the clients' network namespace.
+
+        `inside` and `run` work in this namespace.
+        """
         return list(self._status.bootstrap)
 
     @property
@@ -114,9 +123,10 @@ class Breakable:
             yield
 
     def run(self, command: Sequence[str], **how: Any) -> subprocess.CompletedProcess[str]:
-        """Run a command in the clients' network namespace, with EBBTIDE_BOOTSTRAP in its environment.
+        """Run a command in the clients' network namespace.
 
-        Calls `ebbtide cluster exec`. `how` goes to `subprocess.run`; the output is captured as text.
+        Its environment has EBBTIDE_BOOTSTRAP. Calls `ebbtide cluster exec`. `how` goes to
+        `subprocess.run`; the output is captured as text.
         """
         words = [*self._command, "cluster", "exec", "--cluster", self.name, "--", *command]
         done: subprocess.CompletedProcess[str] = subprocess.run(words, **{"capture_output": True, "text": True, **how})
@@ -151,9 +161,10 @@ class KafkaCluster(Breakable):
     def create_topic(
         self, name: str, *, partitions: int = 1, replication_factor: int = 3, min_isr: int = 2, **config: str
     ) -> str:
-        """Create a topic; return its name once every partition has a leader and its whole ISR.
+        """Create a topic and return its name, once every partition has its whole ISR.
 
-        `config` is the topic's configuration, with underscores instead of dots. Raises `HarnessError`.
+        Every partition also has a leader then. `config` is the topic's configuration, with underscores
+        instead of dots. Raises `HarnessError`.
         """
         from ebbtide.daemon.control import ask
         from ebbtide.daemon.messages import CreateTopic

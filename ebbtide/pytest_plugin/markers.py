@@ -127,7 +127,10 @@ def _quoted_names(mark: pytest.Mark, value: Any) -> tuple[str, ...]:
 
 
 def _unknown_keywords(mark: pytest.Mark, allowed: Sequence[str]) -> list[str]:
-    """Return the keywords that the marker does not have, each with the most similar one."""
+    """Return the keywords that the marker does not have, each with a suggestion.
+
+    The suggestion is the most similar keyword.
+    """
     return [key + _suggestion(key, allowed) for key in mark.kwargs if key not in allowed]
 
 
@@ -137,6 +140,6 @@ def _wrong_marker(mark: pytest.Mark, takes: str, example: str, unknown: Iterable
 
 
 def _suggestion(got: str, allowed: Iterable[str]) -> str:
-    """Return ` (did you mean 'x'?)` for the most similar allowed word, or an empty text."""
+    """Return ` (did you mean 'x'?)` for the most similar allowed word, else ""."""
     near = nearest_words(got, allowed, most=1)
     return f" (did you mean '{near[0]}'?)" if near else ""

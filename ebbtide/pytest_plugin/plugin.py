@@ -80,7 +80,10 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
-    """Print what this host lacks for these tests, and whether no test replays the record."""
+    """Print what this host lacks for these tests.
+
+    Also says if no test replays the record.
+    """
     return [*_unused_replay(config.stash[PLUGIN], items), *_lacking_abilities(config, items)]
 
 
@@ -246,7 +249,10 @@ def kafka_version(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def kafka_cluster(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[KafkaCluster]:
-    """A plain cluster of three brokers that all tests of the session with this release share."""
+    """A plain cluster of three brokers, shared by all tests of a release.
+
+    It lives as long as the test session.
+    """
     # Checked here and below too: pytest_runtest_setup does not see what getfixturevalue asks for.
     _fail_if(why_too_parallel(request.config))
     plugin = request.config.stash[PLUGIN]
@@ -310,7 +316,10 @@ def run_record(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[R
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The first topic of `chaos`, else a new topic on `kafka_cluster`, deleted after the test."""
+    """The first topic of `chaos`, else a new topic on `kafka_cluster`.
+
+    A new topic is deleted after the test.
+    """
     if "chaos" in request.fixturenames:
         yield request.getfixturevalue("chaos").topics[0]
         return

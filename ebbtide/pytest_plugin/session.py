@@ -112,7 +112,10 @@ def uses_clusters(item: pytest.Item) -> bool:
 
 
 def _extends_plugin_fixture(name: str, definitions: Sequence[pytest.FixtureDef[object]]) -> bool:
-    """Whether the last definition is the plugin's, or extends, in one or more steps, the plugin's."""
+    """Whether the last definition is the plugin's, or extends the plugin's.
+
+    It may extend it in several steps.
+    """
     for definition in reversed(definitions):
         if definition.func.__module__.startswith("ebbtide.pytest_plugin"):
             return True
@@ -136,7 +139,10 @@ def why_too_parallel(config: pytest.Config) -> str | None:
 
 
 def call_or_fail(act: Callable[[], T]) -> T:
-    """Run `act`; if it fails, the test fails with its message, without a traceback of the plugin."""
+    """Run `act`; its error fails the test with the message alone.
+
+    The report shows no traceback of the plugin.
+    """
     try:
         with errors_as_failed():
             return act()

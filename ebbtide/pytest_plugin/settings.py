@@ -1,4 +1,4 @@
-"""Reads the plugin's options from the command line, the ini file and a recorded run."""
+"""Reads the plugin's options: command line, ini file, and a recorded run."""
 
 from __future__ import annotations
 
@@ -121,7 +121,10 @@ def wrong_release(kafka: str) -> str | None:
 
 
 def _folder(config: pytest.Config, name: str, text: str) -> Path:
-    """Resolve a folder: relative to the working folder if typed, else to the project's folder."""
+    """Return the absolute path of a folder.
+
+    A typed folder is relative to the working folder, another one to the project's folder.
+    """
     if config.getoption(f"ebbtide_{name}") is not None:
         return Path(text).absolute()
     return config.rootpath / text

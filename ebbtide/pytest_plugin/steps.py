@@ -29,7 +29,7 @@ def kind_of(method: str) -> str | None:
 
 
 def did_you_mean_step(method: str) -> str:
-    """Return ` Did you mean 'power_loss'?` for the most similar step, or an empty text."""
+    """Return ` Did you mean 'power_loss'?` for the most similar step, else ""."""
     from ebbtide.scenario.steps.table import KINDS
 
     methods = [kind.replace("-", "_") for kind in KINDS]

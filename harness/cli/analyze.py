@@ -1,4 +1,4 @@
-"""`ebbtide analyze RUN...`: judges recorded runs, without root and without a cluster."""
+"""`ebbtide analyze RUN...`: judges recorded runs without root or a cluster."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def run(args: Args) -> ExitCode:
 
 
 def path_or_address(text: str) -> Path | str:
-    """Return the path of a local folder, also of a file:// address, or the address as it is.
+    """Return the local path of a folder or file:// address, else the address itself.
 
     Raises `UsageError` for a file:// address of another host.
     """
@@ -83,9 +83,10 @@ def path_or_address(text: str) -> Path | str:
 
 
 def records_in(path: Path) -> list[Path]:
-    """Return the record at `path`, or the finished runs in this folder or in its `runs`, by name.
+    """Return the record at `path`, or the finished runs in this folder, by name.
 
-    Raises `UsageError` if every run in the folder is still running.
+    A folder with a `runs` folder stands for the runs in there. Raises `UsageError` if every run in
+    the folder is still running.
     """
     from ebbtide.record.files import is_going
     from ebbtide.record.manifest import MANIFEST, is_plain_cluster, read_manifest, records_of
@@ -118,10 +119,10 @@ def judge_all(
     master: str | None = None,
     early: EarlySession | None = None,
 ) -> ExitCode:
-    """Judge each record, print verdicts as JSON lines or a table, and return the worst exit code.
+    """Judge each record, print the verdicts, and return the worst exit code.
 
-    `addresses` name more records, or folders of records, on other file systems. `early` is a Spark session that may
-    have started already.
+    The output is JSON lines or a table. `addresses` name more records, or folders of records, on other file
+    systems. `early` is a Spark session that may have started already.
     """
     import msgspec
 

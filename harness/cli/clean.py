@@ -24,7 +24,10 @@ def command() -> Command:
 
 
 def privileges(args: Args) -> PrivilegeRequest:
-    """Ask for the helper container: only there can a user without root have left anything."""
+    """Ask for the helper container, the only place where a user leaves anything.
+
+    Root needs no container.
+    """
     return PrivilegeRequest(runtime="docker", needed=False)
 
 

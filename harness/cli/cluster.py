@@ -101,7 +101,10 @@ def _add_up(command: Command) -> None:
 
 
 def privileges(args: Args) -> PrivilegeRequest | None:
-    """The daemon needs privileges, and so does `exec` in namespaces that root made for this user."""
+    """Return the privileges of the verb: the daemon needs them, and `exec` may.
+
+    `exec` needs them in namespaces that root made for this user.
+    """
     if args.action == "up" and args.foreground:
         from ebbtide.daemon.control import sockets_dir
 

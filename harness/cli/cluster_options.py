@@ -102,7 +102,10 @@ def add_jobs_option(command: Command) -> None:
 
 
 def jobs_of(args: Args) -> int:
-    """Return --jobs. Raises `UsageError`, or `HarnessError` if memory is too small for these clusters."""
+    """Return --jobs.
+
+    Raises `UsageError`, or `HarnessError` if memory is too small for these clusters.
+    """
     from cluster.doctor import require_memory
 
     jobs: int = args.jobs
@@ -197,9 +200,9 @@ def release_of(text: str) -> str:
 
 
 def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
-    """Return the scenario with the feature levels of `NAME=LEVEL` words instead of its own.
+    """Return the scenario with the feature levels of the given `NAME=LEVEL` words.
 
-    Raises `Problems` for words that are not `NAME=LEVEL`.
+    They replace the scenario's own levels. Raises `Problems` for words that are not `NAME=LEVEL`.
     """
     from ebbtide.errors import COMMAND_LINE, Problems
     from ebbtide.scenario.validate_features import validate_feature_name

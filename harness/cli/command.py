@@ -1,7 +1,8 @@
-"""Click commands that report all mistakes of a command line at once, as `UsageError`s.
+"""Click commands that report all mistakes of a command line at once.
 
-A verb's module has `command() -> Command | Group`, which declares its arguments, and `run(args) -> ExitCode`. Invoking
-a command does not run the verb. It returns a `Typed` command line, which `harness.cli.main` runs.
+The mistakes are `UsageError`s. A verb's module has `command() -> Command | Group`, which declares its arguments, and
+`run(args) -> ExitCode`. Invoking a command does not run the verb. It returns a `Typed` command line, which
+`harness.cli.main` runs.
 """
 
 from __future__ import annotations
@@ -222,7 +223,7 @@ class Group(_CommandBase, click.Group):
 
 
 class LazyGroup(Group):
-    """A group whose subcommands have a module each, imported when the subcommand is typed.
+    """A group that imports the module of a subcommand only when it is typed.
 
     `lines` has the help line of each subcommand; its module is `prefix` plus its name.
     """

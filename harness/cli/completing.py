@@ -123,7 +123,10 @@ def _items(words: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:
 def _last_of_list(
     incomplete: str, complete_word: Callable[[str], list[CompletionItem[str]]]
 ) -> list[CompletionItem[str]]:
-    """Return completions of the last word of a comma-separated list, without the words before it."""
+    """Return completions of the last word of a comma-separated list.
+
+    The words before it are not part of the completions.
+    """
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")
     items = [item for item in complete_word(last) if item.value not in taken]

@@ -1,4 +1,4 @@
-"""`ebbtide completion bash|zsh|fish`: prints the script that completes the command."""
+"""`ebbtide completion bash|zsh|fish`: prints the shell's completion script."""
 
 from __future__ import annotations
 

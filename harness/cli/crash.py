@@ -1,4 +1,4 @@
-"""Writes the traceback of a bug in Ebbtide to a file, and names that file in one line."""
+"""Writes the traceback of a bug in Ebbtide to a file, and names that file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ebbtide fault KIND [TARGET]`: runs one step of a scenario now, on a running cluster."""
+"""`ebbtide fault KIND [TARGET]`: runs one step now, on a running cluster."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def command() -> Group:
 
 
 def _add_keys(command: Command, kind: StepKind) -> None:
-    """Declare an option for each key of this kind of step, and an argument for its target."""
+    """Declare an option for each key of this kind of step, and its target."""
     from ebbtide.scenario.steps.keys import SHOWN, keys_of, types_of
 
     types = types_of(kind)

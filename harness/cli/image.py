@@ -1,4 +1,4 @@
-"""`ebbtide image build | list | remove`: Docker images with Kafka, built on this host."""
+"""`ebbtide image build | list | remove`: Docker images with Kafka."""
 
 from __future__ import annotations
 

@@ -39,11 +39,11 @@ def judging(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
 
 @contextlib.contextmanager
 def judging_together(on_error: Callable[[str, EbbtideError], object] | None = None) -> Iterator[JudgeTogether]:
-    """Yield a function that judges records in the same Spark jobs and writes their verdicts.
+    """Yield a function that judges records together and writes their verdicts.
 
-    It may be called several times; the first call sets the size of the session. A record that cannot be judged does
-    not stop the others, and `on_error` gets its error. By default that prints the error to stderr, and for a bug also
-    the file with the traceback.
+    The records share Spark jobs. It may be called several times; the first call sets the size of the session. A
+    record that cannot be judged does not stop the others, and `on_error` gets its error. By default that prints the
+    error to stderr, and for a bug also the file with the traceback.
     """
     with _lazy_session() as session_for:
 
@@ -63,7 +63,7 @@ def judging_together(on_error: Callable[[str, EbbtideError], object] | None = No
 
 @contextlib.contextmanager
 def _lazy_session() -> Iterator[Callable[[Sequence[Path]], SparkSession]]:
-    """Yield a function that returns the session, which it starts for its first records."""
+    """Yield a function that returns the session, started for its first records."""
     from ebbtide.signals import unwind_on_signals
 
     with unwind_on_signals(), contextlib.ExitStack() as stack:

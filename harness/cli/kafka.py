@@ -1,4 +1,4 @@
-"""`ebbtide kafka fetch | list`: fetches Kafka releases, and lists those on this host."""
+"""`ebbtide kafka fetch | list`: fetches and lists Kafka releases on this host."""
 
 from __future__ import annotations
 

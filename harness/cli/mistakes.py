@@ -87,7 +87,10 @@ class Mistakes:
         raise_together(errors, ctx)
 
     def _unknown_words(self, ctx: click.Context, surplus: Sequence[str]) -> list[UsageError]:
-        """Return errors for unknown words, except a word after an unknown option: it may be its value."""
+        """Return errors for unknown words.
+
+        The word after an unknown option gets none, because it may be the option's value.
+        """
         options = list(_options(ctx))
         if self._before_unknown is not None:
             taken = self.positions - len(surplus)
@@ -119,7 +122,10 @@ def _options(ctx: click.Context) -> dict[str, click.Option]:
 
 
 def _surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
-    """Return one error for surplus words, such as the files that a shell found for a pattern."""
+    """Return one error for all surplus words of a command line.
+
+    A shell produces surplus words when it expands a pattern to several files.
+    """
     kafka = _options(ctx).get("--kafka")
     single = [one for one in ctx.command.params if isinstance(one, click.Argument) and one.nargs == 1]
     what, allowed = "unknown argument", None
@@ -138,5 +144,5 @@ def _is_option(word: str) -> bool:
 
 
 def _is_not_a_value(word: str) -> bool:
-    """Whether a word is an option, not the value of the option before it, as -1 may be."""
+    """Whether a word is an option and not a value, such as -1, of the option before."""
     return _is_option(word) and " " not in word and not _NUMBER.fullmatch(word)

@@ -103,7 +103,7 @@ def judge_of(store: Store, night: str) -> Judge:
 
 
 def follower(store: Store, night: str, runtime: Runtime, at_once: int) -> Callable[[FinishedJob, float], Followup]:
-    """Return a function that follows up a contradiction, with `at_once` runs at a time.
+    """Return a function that follows up a contradiction, `at_once` runs at a time.
 
     It stops at a time in seconds since the epoch. Another night continues what fails.
     """

@@ -1,4 +1,4 @@
-"""`ebbtide nightly`: runs the catalogue, then random schedules, within a time budget."""
+"""`ebbtide nightly`: runs the catalogue and random schedules in a time budget."""
 
 from __future__ import annotations
 

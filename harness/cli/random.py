@@ -1,4 +1,4 @@
-"""`ebbtide random [--seed N]`: draws a random schedule of faults, prints it, and may run it."""
+"""`ebbtide random [--seed N]`: draws, prints and may run a random schedule."""
 
 from __future__ import annotations
 

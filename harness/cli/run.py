@@ -1,4 +1,4 @@
-"""`ebbtide run SCENARIO --kafka RELEASE[,RELEASE...]`: runs a scenario on real Kafka and judges it."""
+"""`ebbtide run SCENARIO --kafka RELEASE[,...]`: runs a scenario and judges it."""
 
 from __future__ import annotations
 

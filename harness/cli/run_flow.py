@@ -46,7 +46,10 @@ class CheckedRuns(msgspec.Struct, frozen=True):
 
 
 def check_runs(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> CheckedRuns:
-    """Check the runs. Raises `UsageError`, or `HarnessError` if the host cannot run them."""
+    """Check the runs before any of them starts.
+
+    Raises `UsageError`, or `HarnessError` if the host cannot run them.
+    """
     from harness.runner.launch import check
 
     check(wanted, scenario, releases)

@@ -41,7 +41,10 @@ def command() -> Command:
 
 
 def run(args: Args) -> ExitCode:
-    """Print the list. Raises `UsageError` if the folder is missing, is something else, or is named twice."""
+    """Print the list of runs.
+
+    Raises `UsageError` if the folder is missing, is something else, or is named twice.
+    """
     from ebbtide.errors import UsageError
     from ebbtide.record.manifest import MANIFEST
 

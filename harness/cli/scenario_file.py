@@ -1,4 +1,4 @@
-"""Writes scenario files, and checks before a long search that the file can be written."""
+"""Writes scenario files, and checks before a long search that it can do so."""
 
 from __future__ import annotations
 

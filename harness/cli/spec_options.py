@@ -77,7 +77,10 @@ def bounds_of(args: Args) -> Bounds:
 
 
 def bounds_in_words(bounds: Bounds) -> str:
-    """Return all bounds of a search in words, because "holds" is true only within them."""
+    """Return all bounds of a search in words.
+
+    "Holds" is true only within these bounds.
+    """
     from analysis.spec.model.bounds import BUDGETS
 
     parts = [f"{bounds.size} brokers", f"{bounds.records} records with acks={bounds.acks}"]

@@ -1,4 +1,7 @@
-"""`ebbtide spec vectors FILE.jsonl`: compares the specification with conformance vectors."""
+"""`ebbtide spec vectors FILE.jsonl`: checks the specification against vectors.
+
+The lines of the file are conformance vectors.
+"""
 
 from __future__ import annotations
 

@@ -188,7 +188,10 @@ def follow_up(
 def _replays(
     store: Store, recorded: LoadedRun, launch: Launch, display: Display, jobs: int, log: Path, until_s: float
 ) -> Iterator[UnjudgedReplay]:
-    """Yield the replays of an earlier, interrupted follow-up, then run the missing ones while there is time."""
+    """Yield the replays of an interrupted follow-up, then run the missing ones.
+
+    Runs replays only while there is time.
+    """
     run_id, kafka = recorded.manifest.run_id, recorded.manifest.kafka
     left = list(complete_replays_of(run_id, kafka, store.runs))[:REPLAYS]
     planned = plan(recorded, kafka=kafka)

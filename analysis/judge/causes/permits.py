@@ -32,7 +32,10 @@ from ebbtide.record.verdict import Cause
 
 
 def why_it_could_lead(evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset) -> Attribution:
-    """Return why the protocol let `elected` lead without the committed offset `lost_offset`."""
+    """Return why the protocol let `elected` lead without the lost offset.
+
+    `lost_offset` is a committed offset that the elected broker does not have.
+    """
 
     def attribution(cause: Cause | None, why: str) -> Attribution:
         return Attribution(cause=cause, election=elected, why=why)
