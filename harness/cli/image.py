@@ -86,6 +86,6 @@ def _remove(versions: list[str]) -> ExitCode:
     with closing(connect()) as client:
         for version in versions:
             print(
-                f"Kafka {version}: {'removed' if remove_image(client, version) else 'it has no image here'}", flush=True
+                f"Kafka {version}: {'removed' if remove_image(client, version) else 'no image here'}", flush=True
             )
     return ExitCode.AS_PREDICTED

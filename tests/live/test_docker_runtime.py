@@ -123,7 +123,7 @@ def test_a_daemon_that_goes_away_is_one_error_and_what_it_alone_can_remove_is_le
         )
         assert run.once_it_says("partition broker", proxy.close) == 3
         assert run.text().count("error: ") == 1, run.text()
-        assert "Docker daemon went away" in run.text()
+        assert "connection to the Docker daemon broke" in run.text()
         (record,) = records_in(tmp_path / "runs")
         assert read_manifest(record).status == "failed"
         monkeypatch.undo()
