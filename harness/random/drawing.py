@@ -1,4 +1,7 @@
-"""Draws a whole scenario from a seed: cluster, topic, clients and a valid schedule that ends healed."""
+"""Draws a whole scenario from a seed; its schedule is valid and ends healed.
+
+A scenario has a cluster, a topic, clients and a schedule.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +48,11 @@ def draw(
     steps: int = STEPS,
     without: Collection[StepKind] = (),
 ) -> Scenario:
-    """Draw a scenario for one release from `seed`; the same arguments give the same scenario.
+    """Draw a scenario for one release from `seed`.
 
-    `features`: the feature levels to format with. `steps`: how many steps are drawn; the first wait and the healing
-    steps at the end come on top. `without`: kinds of step not to draw. Raises `UsageError` for an unknown release.
+    The same arguments give the same scenario. `features`: the feature levels to format with. `steps`: how many
+    steps are drawn; the first wait and the healing steps at the end come on top. `without`: kinds of step not to
+    draw. Raises `UsageError` for an unknown release.
     """
     random = Random(seed)
     setting = _draw_setting(random, seed, kafka, features or {})
@@ -58,7 +62,10 @@ def draw(
 def with_steps(
     setting: Scenario, slots: list[StepSpec | None], random: Random, *, without: Collection[StepKind] = ()
 ) -> Scenario:
-    """Return `setting` with the valid steps of `slots`; see `harness.random.schedule.build_steps`."""
+    """Return `setting` with the valid steps of `slots`.
+
+    `harness.random.schedule.build_steps` makes the steps valid.
+    """
     steps = build_steps(world_of(setting, without), slots, random)
     topics = {TOPIC: setting.topics[TOPIC]}
     if any(step.step == "delete-topic" for step in steps):

@@ -1,4 +1,7 @@
-"""Chooses the next random schedule: drawn anew, or mutated from one that reached rare states."""
+"""Chooses the next random schedule: a new one, or a mutation of an earlier one.
+
+It mutates schedules that reached rare states.
+"""
 
 from __future__ import annotations
 
@@ -42,23 +45,30 @@ _MANY = (1, 2, 4)
 
 
 class CorpusEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the corpus: a schedule that ran, and the `coverage` of its verdict.json."""
+    """One line of the corpus: a schedule that ran, and its coverage.
+
+    `coverage` is that of its verdict.json.
+    """
 
     scenario: Scenario
     coverage: dict[str, int]
 
 
 def coverage_marks(coverage: Mapping[str, int]) -> Iterator[str]:
-    """Yield the states that a run reached, and how often, as marks: `recovering`, `recovering x2`, `recovering x4`."""
+    """Yield marks for the states that a run reached, and for how often.
+
+    Examples: `recovering`, `recovering x2`, `recovering x4`.
+    """
     for fact, count in coverage.items():
         if not fact.startswith(_NOT_STATES):
             yield from (fact if many == 1 else f"{fact} x{many}" for many in _MANY if count >= many)
 
 
 class Guide:
-    """Chooses the next schedule from the corpus in `folder`/corpus.jsonl, so that a killed night can continue.
+    """Chooses the next schedule from the corpus in `folder`/corpus.jsonl.
 
-    Schedules that ran on another release or with other feature levels stay in the corpus but are not mutated here.
+    The corpus is a file, so that a killed night can continue. Schedules that ran on another release or with other
+    feature levels stay in the corpus but are not mutated here.
     """
 
     def __init__(
@@ -87,7 +97,10 @@ class Guide:
         self._entries = [one for one in entries if self._has_same_target(one.scenario)]
 
     def next_schedule(self, seed: int) -> Scenario:
-        """Return the schedule of `seed`: mutated from runs that reached rare marks, or drawn anew."""
+        """Return the schedule of `seed`: a mutation of rare runs, or a new one.
+
+        Rare runs are those that reached rare marks.
+        """
         random = Random(seed)
         known = [one for one in self._entries if one.coverage]
         if not self._guided or len(known) < _CORPUS_MIN or random.random() < _FRESH_SHARE:
@@ -98,7 +111,10 @@ class Guide:
         return mutate(base.scenario, other.scenario, random, seed=seed, steps=self._steps, without=self._without)
 
     def add(self, scenario: Scenario, coverage: Mapping[str, int]) -> None:
-        """Add a run of `scenario` to the corpus; empty `coverage` says that the run was not judged."""
+        """Add a run of `scenario` to the corpus.
+
+        Empty `coverage` says that the run was not judged.
+        """
         entry = CorpusEntry(scenario=scenario, coverage=dict(coverage))
         append_line(self._path, msgspec.json.encode(to_plain(entry)) + b"\n")
         if self._has_same_target(scenario):

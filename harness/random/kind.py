@@ -37,7 +37,10 @@ class StepGenerator(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw_delay(random: Random) -> Trigger | None:
-    """Draw how long a step waits; often it does not, so that it hits what the last step set going."""
+    """Draw how long a step waits before it fires.
+
+    Often it does not wait, so that it hits what the last step caused.
+    """
     if random.random() < 0.35:
         return None
     return after(random.choice(("200ms", "500ms", "1s", "1.5s", "2s", "3s")))
@@ -51,14 +54,20 @@ def waiting_s(step: StepSpec) -> float:
 
 
 def with_time_trigger(step: S) -> S:
-    """Return the step with a trigger that fires whatever the cluster does: a time, or none."""
+    """Return the step with a trigger that fires whatever the cluster does.
+
+    The trigger is a time, or none.
+    """
     if step.trigger is None or isinstance(step.trigger, AfterTrigger):
         return step
     return step.replace(trigger=after("2s"), deadline_s=30.0)
 
 
 def draw_durations(kind: StepKind, random: Random) -> dict[str, Duration]:
-    """Draw the durations of a kind's free keys; a key with one allowed value draws nothing."""
+    """Draw the durations of a kind's free keys.
+
+    A key with one allowed value draws nothing.
+    """
     drawn = KINDS[kind].drawn.items()
     return {key: Duration(random.choice(values) if values[1:] else values[0]) for key, values in drawn}
 
@@ -95,7 +104,10 @@ def step_on(kind: StepKind, target: Role, trigger: Trigger | None, **keys: objec
 
 
 def controller_name(world: World) -> str:
-    """Return a unique name for a step on a controller; the step that heals it refers to this name."""
+    """Return a unique name for a step on a controller.
+
+    The step that heals it refers to this name.
+    """
     return f"controller-{world.steps}"
 
 

@@ -51,7 +51,10 @@ def pairs_of(world: World, step: BetweenStep | IsolateStep) -> set[tuple[int, in
 
 
 def _draw_groups(world: World, random: Random) -> tuple[tuple[Role, ...], ...]:
-    """Draw two sides: one or two brokers, and the other brokers with perhaps controllers and clients."""
+    """Draw two sides: one or two brokers, and the other brokers.
+
+    The sides may also have controllers and clients.
+    """
     brokers = sorted(world.brokers)
     first = draw_broker(world, random, brokers) or brokers[0]
     here = {first}
@@ -65,7 +68,10 @@ def _draw_groups(world: World, random: Random) -> tuple[tuple[Role, ...], ...]:
 
 
 def _draw_sides(world: World, random: Random) -> tuple[tuple[Role, ...], tuple[Role, ...]]:
-    """Draw a one-way cut between a broker and another node: the senders and the receivers."""
+    """Draw a one-way cut between a broker and another node.
+
+    Returns the senders and the receivers.
+    """
     broker = draw_broker(world, random, sorted(world.brokers)) or 1
     other = random.choice([one for one in world.all_nodes() if one != broker])
     sides = (_role_of(broker),), (_role_of(other),)

@@ -1,4 +1,7 @@
-"""Makes new schedules by mutating and splicing old ones; the result is valid and ends healed."""
+"""Makes new schedules by mutating and splicing old ones.
+
+The result is valid and ends healed.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,11 @@ _SPLICE_PROBABILITY = 0.5
 def mutate(
     base: Scenario, other: Scenario, random: Random, *, seed: int, steps: int, without: Collection[StepKind] = ()
 ) -> Scenario:
-    """Return a schedule made of `base`, and sometimes of parts of `other`, on the cluster of `base`.
+    """Return a mutation of `base` with about `steps` steps, on the cluster of `base`.
 
-    It has about `steps` steps, and its description names the schedules it comes from. The same arguments give the
-    same schedule. No step is of the kinds `without`.
+    Sometimes it has parts of `other`. Its description names the schedules it comes from. It has about `steps`
+    steps, and its description names the schedules it comes from. The same arguments give the same schedule. No
+    step is of the kinds `without`.
     """
     slots: Slots = [*without_frame(base.steps)]
     sources = [base.name]
@@ -102,7 +106,7 @@ A rare state depends on the steps before it; what follows it is free.
 
 
 def rename_brokers(step: StepSpec, new_ids: Mapping[int, int]) -> StepSpec:
-    """Return the step with the broker ids replaced by `new_ids` wherever it names a broker."""
+    """Return the step with each broker id replaced by its entry in `new_ids`."""
     roles = {str(Role.of_broker(one)): str(Role.of_broker(instead)) for one, instead in new_ids.items()}
 
     def rename(value: Any) -> Any:

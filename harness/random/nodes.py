@@ -1,4 +1,4 @@
-"""Generates steps on processes: kill, stop, pause, resume, start, restart, rolling, power loss."""
+"""Generates steps on processes, such as kill, pause, restart and power loss."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def _is_running(world: World, broker: int) -> bool:
 
 
 def _can_stop(world: World, broker: int) -> bool:
-    """Whether a broker can shut down cleanly: that needs the controller, and a broker that was unfenced."""
+    """Whether a broker can shut down cleanly.
+
+    It needs the controller for that, and must have been unfenced.
+    """
     return _is_running(world, broker) and world.brokers[broker].joined and world.is_calm
 
 
@@ -89,7 +92,10 @@ def _take_down(world: World, step: TargetStep) -> float:
 
 
 def _mark_ended(world: World, step: TargetStep) -> None:
-    """Mark the broker's process as ended; only a stop and a restart leave a clean-shutdown file."""
+    """Mark the broker's process as ended.
+
+    Only a stop and a restart leave a clean-shutdown file.
+    """
     broker = world.id_of(step.target)
     assert broker is not None, "a step of an unknown broker is never fitted"
     world.replication.ended[broker] = step.kind.clean
@@ -135,7 +141,10 @@ def _resume(world: World, step: ResumeStep) -> float:
 
 
 def _reaches_controller(world: World, role: Role) -> bool:
-    """Whether a node can start: a broker that cannot reach the controller gives up after a while."""
+    """Whether a node can start.
+
+    A broker that cannot reach the controller gives up after a while.
+    """
     broker = world.id_of(role)
     return broker == CONTROLLER or (world.controller == "up" and not any(CONTROLLER in pair for pair in world.cut))
 
@@ -152,7 +161,7 @@ def _propose_start(world: World, random: Random) -> StepSpec | None:
 
 
 def _fit_start(world: World, step: StartStep) -> StepSpec | None:
-    """Return the start, after a wait for the broker's fencing only if that fencing is certain to come."""
+    """Return the start; it waits for the fencing of its broker if that is certain."""
     asked = step.trigger
     fitted = _fit_healer("down")(world, step)
     if not isinstance(fitted, StartStep) or not _reaches_controller(world, fitted.target):
@@ -181,7 +190,7 @@ def _restart(world: World, step: RestartStep) -> float:
 
 
 def _is_whole(world: World) -> bool:
-    """Whether every broker is unfenced and nothing prevents every partition from having its full ISR soon."""
+    """Whether every broker is unfenced and every ISR can be full soon."""
     return world.is_calm and not world.moving and all(_can_stop(world, one) for one in world.brokers)
 
 

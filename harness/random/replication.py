@@ -1,4 +1,7 @@
-"""Predicts leader, ISR and ELR of each partition from the specification while a schedule is drawn."""
+"""Predicts leader, ISR and ELR of each partition while a schedule is drawn.
+
+The prediction follows the specification.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,11 @@ _NEWEST = next(name for name in reversed(VARIANTS) if name != "kip966")
 
 @dataclass
 class Replication:
-    """The controller's state of each partition after each step, as if every step had time to take full effect.
+    """The controller's predicted state of each partition after each step.
 
-    The caller guesses which brokers the controller hears and which fetch. `protocol`, the variant of the release,
-    decides what the controller does then.
+    The prediction assumes that every step had time to take full effect. The caller guesses which brokers the
+    controller hears and which fetch. `protocol`, the variant of the release, decides what the controller does
+    then.
     """
 
     protocol: Protocol
@@ -37,14 +41,14 @@ class Replication:
             self.partitions[name], self.cluster = after.partition, after.cluster
 
     def apply_to(self, name: str, event: Callable[[Partition, Cluster], Outcome]) -> None:
-        """Apply an event to one partition; it changes nothing if the controller refuses it."""
+        """Apply an event to one partition, unless the controller refuses it."""
         self.partitions[name] = event(self.partitions[name], self.cluster).partition
 
     def settle(self, heard: Set[int], fetches: Callable[[int, int], bool]) -> None:
-        """Expire sessions, let brokers come back, and let leaders ask for the ISR of the replicas that fetch.
+        """Let sessions expire, brokers come back and leaders request new ISRs.
 
-        `heard`: the brokers whose heartbeats arrive. `fetches(follower, leader)`: whether the follower's fetches
-        reach the leader.
+        A leader requests the replicas that fetch from it. `heard`: the brokers whose heartbeats arrive.
+        `fetches(follower, leader)`: whether the follower's fetches reach the leader.
         """
         for broker in sorted(self.cluster.unfenced):
             if broker not in heard or broker in self.ended:
@@ -74,7 +78,10 @@ class Replication:
     def _leader_request(
         self, partition: Partition, heard: Set[int], fetches: Callable[[int, int], bool]
     ) -> Callable[[Partition, Cluster], Outcome]:
-        """Return the leader's AlterPartition request for the replicas that fetch from it; no change if none is due."""
+        """Return the leader's AlterPartition request; no change if none is due.
+
+        It requests the replicas that fetch from the leader.
+        """
         leader = partition.leader
         following = {one for one in partition.replicas if one in heard and fetches(one, leader)}
         isr = following | {leader}

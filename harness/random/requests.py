@@ -121,7 +121,10 @@ def _propose_unregister(world: World, random: Random) -> StepSpec | None:
 
 
 def _unregistrable_brokers(world: World) -> list[int]:
-    """Return the brokers that are down: a running one would not register again before its next start."""
+    """Return the brokers that are down, which may be unregistered.
+
+    A running broker would not register again before its next start.
+    """
     return [one for one, state in world.brokers.items() if state.process == "down" and not state.sick]
 
 

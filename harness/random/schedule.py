@@ -1,4 +1,7 @@
-"""Builds valid lists of steps: draws new steps, fits given ones, and heals everything at the end."""
+"""Builds valid lists of steps: draws, fits and finally heals them.
+
+Draws new steps, fits given steps to the state of the cluster, and heals everything at the end.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _HEAL_EARLIER_S = 10.0
 
 
 def build_steps(world: World, slots: Iterable[StepSpec | None], random: Random) -> tuple[StepSpec, ...]:
-    """Return the valid steps of `slots`, fitted to the state they fall into; None draws a step.
+    """Return the valid steps of `slots`, fitted to the cluster; None draws a step.
 
     The schedule begins with a wait until clients are at work, and ends with everything healed. Changes `world`.
     """
@@ -41,7 +44,7 @@ def build_steps(world: World, slots: Iterable[StepSpec | None], random: Random) 
 
 
 def without_frame(steps: Iterable[StepSpec]) -> list[StepSpec]:
-    """Return the steps without the first wait and without the healing steps at the end."""
+    """Return the steps without the first wait and the healing steps at the end."""
     slots = [step for step in steps if not isinstance(step.trigger, AckedTrigger)]
     while slots and slots[-1].step in HEALERS:
         slots.pop()
@@ -82,7 +85,10 @@ def _weight(world: World, kind: StepKind) -> float:
 
 
 def _healing_steps(world: World) -> list[StepSpec]:
-    """Return the steps that heal everything, in order: connections before nodes, volumes before starts."""
+    """Return the steps that heal everything, in a valid order.
+
+    Connections come before nodes, and volumes before starts.
+    """
     steps: list[StepSpec] = []
     if world.rules:
         steps.append(ReleaseStep(optional=True))

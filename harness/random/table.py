@@ -1,4 +1,7 @@
-"""The generator of each kind of step; `ebbtide.scenario.steps` says how often each kind is drawn."""
+"""The generator of each kind of step.
+
+`ebbtide.scenario.steps` says how often each kind is drawn.
+"""
 
 from __future__ import annotations
 

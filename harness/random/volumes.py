@@ -1,4 +1,4 @@
-"""Generates steps that damage or slow a running broker's volume, and steps that repair it."""
+"""Generates steps that damage, slow or repair a running broker's volume."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _propose(kind: StepKind) -> Propose:
 
 
 def _fit(world: World, step: TargetStep) -> StepSpec | None:
-    """Return the step; None if the volume's repair needs a start and starts are excluded."""
+    """Return the step; None if its repair needs a start and starts are excluded."""
     healable = step.kind.volume != "dead" or "start" not in world.without
     return with_time_trigger(step) if healable and world.id_of(step.target) in _healthy_brokers(world) else None
 
@@ -65,14 +65,20 @@ def _propose_mend(world: World, random: Random) -> StepSpec | None:
 
 
 def _fit_mend(world: World, step: MendDiskStep) -> StepSpec | None:
-    """Return the repair after a wait of 3 s: a broker that is about to end must end before its volume is repaired."""
+    """Return the repair of a volume after a wait of 3 s.
+
+    A broker that is about to end must end before its volume is repaired.
+    """
     if world.id_of(step.target) not in _sick_brokers(world):
         return None
     return step.replace(trigger=after("3s"), deadline_s=30.0)
 
 
 def _mend(world: World, step: MendDiskStep) -> float:
-    """Repair a volume: a broker on a dead volume is down then; after a full volume its state is not known."""
+    """Repair a volume, and update the state of its broker.
+
+    After a dead volume the broker is down. After a full volume its state is not known.
+    """
     broker = world.brokers[world.id_of(step.target) or 0]
     if broker.sick == "full":
         broker.process = "unsure"

@@ -1,6 +1,6 @@
-"""A model of the cluster while a schedule is drawn: which nodes are up, cut off, in the ISR.
+"""A model of the cluster while a schedule is drawn.
 
-It keeps two kinds of knowledge apart:
+It knows which nodes are up, cut off, or in the ISR. It keeps two kinds of knowledge apart:
 
 - What the steps alone decide is certain: a process that was killed is down. The validity of a schedule depends on
   this alone.
@@ -86,7 +86,7 @@ class World:
         return (*self.brokers, CONTROLLER, CLIENTS)
 
     def is_alive(self, broker: int) -> bool:
-        """Whether the controller hears the broker's heartbeats, as far as the steps decide that."""
+        """Whether the controller hears the broker's heartbeats, as far as steps decide."""
         apart = (broker, CONTROLLER) in self.cut or (CONTROLLER, broker) in self.cut
         held = (broker, "BrokerHeartbeat") in self.rules
         return (
@@ -97,7 +97,10 @@ class World:
         )
 
     def id_of(self, role: Role | None) -> int | None:
-        """Return the id of the node that a role names; None for all brokers and for unknown roles."""
+        """Return the id of the node that a role names.
+
+        Returns None for all brokers and for unknown roles.
+        """
         match role.kind if role is not None else "brokers":
             case "broker":
                 broker = role.broker if role is not None else None
@@ -113,7 +116,7 @@ class World:
         return {one for role in roles if (one := self.id_of(role)) is not None}
 
     def pass_time(self, seconds: float) -> None:
-        """Count a step that took `seconds`, and let the cluster settle as it probably does."""
+        """Count a step that took `seconds`, and predict how the cluster settles."""
         self.steps += 1
         self.used_s += seconds
         if self.is_calm:
@@ -125,7 +128,10 @@ class World:
             self.replication.settle(heard, self._fetches)
 
     def _fetches(self, follower: int, leader: int) -> bool:
-        """Whether a follower's fetches reach the leader and are answered, as far as the steps decide that."""
+        """Whether a follower's fetches reach the leader, and answers the follower.
+
+        The steps alone decide this.
+        """
         cut = (follower, leader) in self.cut or (leader, follower) in self.cut
         return not cut and (follower, "Fetch") not in self.rules
 

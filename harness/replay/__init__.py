@@ -1,1 +1,4 @@
-"""Runs a recorded schedule again, on the recorded state, and says how far the two runs agree."""
+"""Runs a recorded schedule again, and says how far the two runs agree.
+
+The replay starts on the recorded state.
+"""

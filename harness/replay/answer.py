@@ -63,7 +63,10 @@ def answer(
 
 
 def committed_lost(run: LoadedRun) -> int:
-    """Count the committed records known to be lost, including those without a known cause."""
+    """Count the committed records known to be lost.
+
+    Records that were lost without a known cause count too.
+    """
     verdict = run.verdict
     if verdict is None:
         return 0
@@ -104,7 +107,10 @@ def _why_not_comparable(run: LoadedRun) -> str | None:
 
 
 def clause(run: LoadedRun) -> str:
-    """Return the clause that explains the run's verdict: the meaning of its causes, or its prediction's clause."""
+    """Return the clause that explains the run's verdict.
+
+    It is the meaning of the causes, or the prediction's clause.
+    """
     kafka = run.manifest.kafka
     causes = sorted({one.cause for one in run.verdict.losses if one.committed}) if run.verdict is not None else []
     if causes:

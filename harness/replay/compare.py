@@ -1,4 +1,4 @@
-"""Compares two records: how far the second repeats the first, and where they depart.
+"""Compares two records: how far they agree, and where they depart.
 
 It compares the states of the partitions up to a renaming of the brokers, the effect of each step, and the verdicts.
 docs/replay.md says what each figure counts.
@@ -91,7 +91,10 @@ def compare(one: LoadedRun, other: LoadedRun, planned: Mapping[int, int] | None 
 
 
 def _controller_naming(one: LoadedRun, other: LoadedRun) -> dict[int, int]:
-    """Return the renaming of controllers under which most steps acted on the same ones."""
+    """Return the renaming of controllers under which most steps agree.
+
+    Two steps agree if they acted on the same controllers.
+    """
     ids = one.manifest.topology.controllers
     if sorted(ids) != sorted(other.manifest.topology.controllers):
         return {}
@@ -113,9 +116,10 @@ def _steps_agree(one: LoadedRun, other: LoadedRun, naming: Mapping[int, int]) ->
 
 
 def _describe_step(entry: StepEntry | None, naming: Mapping[int, int], beside: StepEntry | None) -> str:
-    """Describe a step without times and figures: its nodes, whether it has proof, and which logs lost something.
+    """Describe the nodes of a step, its proof, and the logs that lost something.
 
-    A cut is described by its sides if `beside`, the same step of the other run, has them too: old records do not.
+    Times and figures are left out. A cut is described by its sides if `beside`, the same step of the other run,
+    has them too: old records do not.
     """
     if entry is None:
         return "no such step"

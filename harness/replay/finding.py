@@ -23,7 +23,10 @@ Duplicates of an idempotent producer also violate a property, which is compared.
 
 
 class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """An outcome and its gravest facts: violated properties, and kinds of anomaly with their cause."""
+    """An outcome and its gravest facts.
+
+    Facts are violated properties, and kinds of anomaly with their cause.
+    """
 
     outcome: Outcome
     facts: tuple[str, ...]
@@ -37,9 +40,10 @@ class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.outcome}, {', '.join(self.facts) or nothing}"
 
     def is_repeated_in(self, replayed: RunFinding) -> bool:
-        """Whether a replay has the same finding, apart from duplicates by a producer's retries.
+        """Whether a replay has the same finding.
 
-        An inconclusive run repeats nothing, and nothing repeats it.
+        Duplicates by a producer's retries are not compared. An inconclusive run repeats nothing,
+        and nothing repeats it.
         """
         if "inconclusive" in (self.outcome, replayed.outcome):
             return False

@@ -1,8 +1,8 @@
-"""Plans the run that repeats a record: a fixed topology, and for each step the state to wait for.
+"""Plans the run that repeats a record: its topology and the gate of each step.
 
-A gate waits for a partition or broker that changed since the step before fired, or that the step names. Waiting for
-the others would add nothing. A change counts only if a gate can see it: brokers that the steps treated alike are
-interchangeable (`harness.runner.gates`).
+The topology is fixed. A gate is the state that a step waits for. A gate waits for a partition or broker that
+changed since the step before fired, or that the step names. Waiting for the others would add nothing. A change
+counts only if a gate can see it: brokers that the steps treated alike are interchangeable (`harness.runner.gates`).
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ Naming = Mapping[int, int]
 
 
 class _Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of the scenario's partitions and of the brokers at one time, with the replay's ids."""
+    """The state of the partitions and brokers at one time, with the replay's ids."""
 
     partitions: dict[str, RecordedPartition]
     standings: dict[int, str]
 
 
 class _Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """The time from the end of one step (`over_ns`) to the firing of the next (`fired_ns`), and the next step's gate.
+    """The time between two steps, and the gate of the second.
 
+    It lasts from the end of the first (`over_ns`) to the firing of the second (`fired_ns`).
     `came_ns`: when the last part of the state that the gate waits for had come.
     """
 
@@ -110,7 +111,7 @@ class _Reader:
         self._with_elr = with_elr
 
     def stretch(self, before: StepEntry | None, entry: StepEntry, fired_ns: int) -> _Stretch:
-        """Return the stretch before `entry`, with the gate that waits for what changed in it.
+        """Return the stretch before `entry`, with the gate for its changes.
 
         Before the first step everything is new. The gate replaces an `after` trigger if something changed while it
         waited; a change that the step before had caused by its own end does not count.
@@ -168,9 +169,10 @@ class _Reader:
         )
 
     def _names_in(self, entry: StepEntry) -> set[str | int]:
-        """Return the partitions that a step names, and the brokers that it names or acted on.
+        """Return the partitions that a step names, and the brokers of the step.
 
-        Brokers that a cut acted on are left out: a cut has every node on one of its sides.
+        These are the brokers that it names or acted on. Brokers that a cut acted on are left out: a
+        cut has every node on one of its sides.
         """
         steps = self._recorded.scenario.steps
         texts = list(strings_of(steps[entry.index])) if entry.index < len(steps) else []
@@ -193,7 +195,7 @@ class _Reader:
 
 
 def strings_of(step: StepSpec) -> Iterator[str]:
-    """Yield every string of a step: its roles, its partitions, and those of its trigger."""
+    """Yield every string of a step: its roles, partitions and those of its trigger."""
 
     def walk(value: Any) -> Iterator[str]:
         if isinstance(value, str):
@@ -219,7 +221,7 @@ def _end_ns(entry: StepEntry) -> int:
 
 
 class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The scenario to run, the gate of each step, and the renaming of the recorded brokers."""
+    """The scenario to run, the gate of each step, and the renaming of the brokers."""
 
     scenario: Scenario
     gates: dict[int, Gate]
@@ -251,7 +253,7 @@ def plan(recorded: LoadedRun, *, kafka: str | None = None, seed: int | None = No
 
 
 def _assignment(recorded: LoadedRun, name: str, topic: TopicSpec, naming: Naming) -> tuple[tuple[int, ...], ...]:
-    """Return the replicas of each partition when the topic was made, preferred leader first."""
+    """Return the replicas that each partition had at first, preferred leader first."""
     first = [recorded.timeline.states(name, partition)[:1] for partition in range(topic.partitions)]
     replicas = tuple(states[0].replicas for states in first if states)
     if len(replicas) != topic.partitions:

@@ -1,4 +1,7 @@
-"""Reads a run record for a replay: the scenario, the state when each step fired, and the verdict."""
+"""Reads from a run record what a replay needs.
+
+A replay needs the scenario, the state when each step fired, and the verdict.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict | None
 
     def partitions_at(self, at_ns: int) -> list[PartitionState]:
-        """Return the state at this time of the scenario's partitions that existed then, sorted by name."""
+        """Return the state of the scenario's partitions at this time, sorted by name.
+
+        Partitions that did not exist yet are left out.
+        """
         found = []
         for (topic, _), states in sorted(self.timeline.partitions.items()):
             before = [state for state in states if state.at_ns <= at_ns]
@@ -64,11 +70,17 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
         return bool(deletions) and made_ns <= max(deletions)
 
     def brokers_at(self, at_ns: int) -> dict[int, str]:
-        """Return the standing of each broker at this time, from its newest registration event."""
+        """Return the standing of each broker at this time.
+
+        Its newest registration event decides.
+        """
         return {event.broker: standing_after(event.event) for event in self.timeline.brokers if event.at_ns <= at_ns}
 
     def acked_at(self, times_ns: list[int]) -> list[int]:
-        """Count the records acked until each of these times; 0 if the record has no table of sends."""
+        """Count the records acked until each of these times.
+
+        Returns 0 if the record has no table of sends.
+        """
         files = table_files(self.folder, "sends")
         if not files or not times_ns:
             return [0] * len(times_ns)
@@ -82,7 +94,10 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refuse_empty_run(recorded: LoadedRun) -> None:
-    """Raise `UsageError` for a run that failed before its first step and before any record was acked."""
+    """Raise `UsageError` for a run that failed before it began.
+
+    It failed before its first step and before any record was acked.
+    """
     manifest, folder = recorded.manifest, recorded.folder
     if (
         manifest.status != "failed"

@@ -1,4 +1,7 @@
-"""Runs the plan of a record any number of times, judges each replay, and compares it with the record."""
+"""Runs the plan of a record, judges each replay, and compares it with the record.
+
+It does so any number of times.
+"""
 
 from __future__ import annotations
 
@@ -197,9 +200,10 @@ def judge_replays(
 def _with_new_verdict(
     original: LoadedRun, end: Verdict | EbbtideError, restore: Callable[[], None], note: Callable[[str], None]
 ) -> LoadedRun:
-    """Return the record with its new verdict, or call `restore` and return it with its stored verdict.
+    """Return the record with its new verdict, or with its stored verdict.
 
-    An inconclusive verdict does not replace a conclusive one: the record may have lost tables since.
+    For the stored verdict it calls `restore`. An inconclusive verdict does not replace a conclusive
+    one: the record may have lost tables since.
     """
     before = original.verdict
     if isinstance(end, Verdict):
@@ -216,7 +220,10 @@ def _with_new_verdict(
 
 
 def missed_gate(run: LoadedRun) -> str | None:
-    """Describe the first gate whose state did not come, with the state that came instead; None if all came."""
+    """Describe the first gate whose state did not come; None if all came.
+
+    The description has the state that came instead.
+    """
     for entry in run.steps:
         if entry.state.get("reached") is False:
             waited, seen = entry.state.get("waited_s"), entry.state.get("seen")

@@ -104,7 +104,7 @@ def rename_brokers(sequences: Sequences, naming: Mapping[int, int]) -> Sequences
 
 
 def count_common(one: Sequences, other: Sequences) -> tuple[int, int]:
-    """Count the states that both have in the same order, and the states of the longer of the two.
+    """Count the states that both have in the same order, and those of the longer.
 
     Both counts are sums over the partitions: the order in which two partitions change varies from run to run.
     """
@@ -139,10 +139,10 @@ def best_naming(
     planned: Mapping[int, int],
     steps_agreed: Callable[[Mapping[int, int]], int],
 ) -> dict[int, int]:
-    """Return the renaming of `brokers` under which the most states and steps of `one` and `other` agree.
+    """Return the renaming of `brokers` under which `one` and `other` agree most.
 
-    Among equals, `planned` wins. `steps_agreed` counts the steps that agree under a renaming; it is called once for
-    each renaming.
+    It counts states and steps. Among equals, `planned` wins. `steps_agreed` counts the steps that agree under a
+    renaming; it is called once for each renaming.
     """
     named = [dict(zip(brokers, order, strict=True)) for order in permutations(brokers)]
     if dict(planned) in named:

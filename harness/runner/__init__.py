@@ -1,1 +1,4 @@
-"""One run from its first namespace to its record: cluster view, triggers, schedule, display, collection."""
+"""One run, from its first namespace to its record.
+
+The parts are the cluster view, triggers, schedule, display and collection.
+"""

@@ -1,4 +1,4 @@
-"""Copies the evidence from the nodes' volumes into raw/, after the nodes have ended."""
+"""Copies the evidence from the nodes' volumes to raw/, after the nodes ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gates: a replay's step waits for the state that was true when the step fired in the record.
+"""Gates: a replay's step waits for the state in which the recorded step fired.
 
 A gate waits only for what waiting can bring:
 
@@ -61,7 +61,10 @@ def sides_of(entry: StepEntry) -> Sides:
 
 
 def broker_marks(acted: Mapping[int, Sides], steps: Iterable[int], alike: Collection[int]) -> Mark:
-    """Return the marks of brokers: what `steps` did to them, or the id of a broker that is not in `alike`."""
+    """Return the marks of brokers: what `steps` did to them, or their ids.
+
+    Brokers that are not in `alike` have their id as mark.
+    """
     sides = [(step, at, side) for step in steps for at, side in enumerate(acted[step])]
 
     def mark(broker: int) -> Hashable:
@@ -73,10 +76,11 @@ def broker_marks(acted: Mapping[int, Sides], steps: Iterable[int], alike: Collec
 
 
 class RecordedPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """The recorded state of one partition, `topic-partition`, with this run's broker ids; `leader` -1 is none.
+    """The recorded state of one partition, `topic-partition`.
 
-    `elr` is None if one of the two releases has no ELR. Then the ELR is not compared, nor is the ISR of a partition
-    without a leader: without an ELR, the ISR keeps its last member.
+    Broker ids are those of this run; `leader` is -1 if there is none. `elr` is None if one of the two releases has
+    no ELR. Then the ELR is not compared, nor is the ISR of a partition without a leader: without an ELR, the ISR
+    keeps its last member.
     """
 
     partition: str
@@ -105,7 +109,7 @@ class RecordedPartition(msgspec.Struct, frozen=True, kw_only=True):
         return _shape(row, mark, with_elr=self.elr is not None)
 
     def describe(self) -> str:
-        """Describe the state in the words of `ebbtide.kraft.image.describe`, without epochs."""
+        """Describe the state as `ebbtide.kraft.image.describe` does, without epochs."""
         leader = "none" if self.leader < 0 else str(self.leader)
         text = f"{self.partition} leader {leader} ISR {sorted(self.isr)}"
         return text + (f" ELR {sorted(self.elr)}" if self.elr else "") + (" RECOVERING" if self.recovering else "")
@@ -120,7 +124,9 @@ def _shape(state: RecordedPartition | PartitionState, mark: Mark, *, with_elr: b
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
-    """The state that a step waits for besides its trigger, for at most `patience_s` seconds.
+    """The state that a step waits for besides its trigger.
+
+    It waits for at most `patience_s` seconds.
 
     - `standings`: broker id to its standing, as `standing_after` names it.
     - `acked`: how many records in all, or `acked_since` since the state came, or as many as still come.
@@ -147,7 +153,10 @@ def standing_after(event: str) -> str:
 
 
 class _Arrival(msgspec.Struct, frozen=True, kw_only=True):
-    """The moment when the whole state had come: the records acked until then, and the shapes of its partitions."""
+    """The moment when the whole state had come.
+
+    It has the records acked until then, and the shapes of the partitions.
+    """
 
     at_s: float
     acked: int
@@ -213,14 +222,20 @@ class GateWatch:
         return Seen(fired=fired, what=", ".join([f"{acked} acked", *(() if fired else lacking)]))
 
     def _differing(self) -> list[str]:
-        """Describe the partitions and brokers that have not been as recorded: their state now and the recorded one."""
+        """Describe the partitions and brokers that have not been as recorded.
+
+        For each it names the state now and the recorded state.
+        """
         self._awaited = [
             was for was in self._awaited if was.shape_of(self._row(was), self._now) != was.shape(self._then)
         ]
         return [*map(self._describe_difference, self._awaited), *self._differing_standings()]
 
     def _missing_brokers(self, was: RecordedPartition) -> tuple[int, ...]:
-        """Return the brokers of a recorded state for which this run has too few brokers with the same mark."""
+        """Return the brokers of the recorded state that have no counterpart in this run.
+
+        This run has too few brokers with their mark.
+        """
         lacked: set[int] = set()
         for brokers in was.broker_groups():
             wanted = Counter(map(self._then, brokers))

@@ -1,4 +1,7 @@
-"""Facts of the host and the client libraries for the manifest, and checks of the folder for records."""
+"""Facts of the host and the client libraries, and checks of the runs' folder.
+
+The facts go to the manifest.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,10 @@ def require_folder(folder: Path) -> Path:
 
 
 def _check_path(folder: Path) -> None:
-    """Raise `UsageError` for a path that a node's properties cannot name: log.dirs is a list, with commas."""
+    """Raise `UsageError` for a path that a node's properties cannot name.
+
+    log.dirs is a list, separated by commas.
+    """
     if "," in str(folder) or not is_writable(str(folder)):
         raise UsageError(
             "Kafka cannot keep its logs below this folder: log.dirs cannot name it",
@@ -114,10 +120,10 @@ def _require_space(folder: Path) -> None:
 
 
 def is_disk_full(error: Exception, folder: Path) -> bool:
-    """Whether `error` comes from a full disk: the error says so, or the disk is full now.
+    """Whether `error` comes from a full disk.
 
-    A node or client that died of a full disk reports it in its own words, and a volume whose image cannot grow fails
-    with an input/output error.
+    The error says so, or the disk is full now. A node or client that died of a full disk reports it in its own
+    words, and a volume whose image cannot grow fails with an input/output error.
     """
     if isinstance(error, OSError) and error.errno in _FULL:
         return True

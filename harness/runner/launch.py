@@ -1,4 +1,7 @@
-"""Prepares the runs of a command: the runtime of each release, the power-loss method, the folder of records."""
+"""Prepares the runs of a command.
+
+Chooses the runtime of each release, the power-loss method and the folder of records.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Chooses the properties of a scenario that Kafka is asked about, and the node to ask."""
+"""Chooses the properties that Kafka is asked about, and the node to ask.
+
+The properties are those of a scenario.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ _KAFKAS_OWN = "org.apache.kafka."
 
 
 class PropertyCheck(NamedTuple):
-    """The properties to ask about, and a sentence for each role whose properties nobody can check."""
+    """The properties to ask about, and the roles that cannot be checked.
+
+    A sentence describes each role whose properties no node can check.
+    """
 
     asked: list[ScenarioProperties]
     unasked: list[str]

@@ -1,7 +1,8 @@
-"""Runs a scenario: builds the cluster, carries out the steps, reads everything, and leaves a run record.
+"""Runs a scenario and leaves a run record.
 
-The record is true at every moment: the manifest first says `interrupted` and verdict.json that the run was not judged.
-A harness that is killed therefore leaves a record that can be judged as far as it goes.
+A run builds the cluster, carries out the steps and reads everything. The record is true at every moment: the manifest
+first says `interrupted` and verdict.json that the run was not judged. A harness that is killed therefore leaves a
+record that can be judged as far as it goes.
 """
 
 from __future__ import annotations
@@ -203,7 +204,7 @@ class _Run:
 
     @contextlib.contextmanager
     def _note_cleanup_failure(self) -> Iterator[None]:
-        """Note what could not be undone after a failure, so that it does not hide the failure."""
+        """Note what could not be undone after a failure, without hiding the failure."""
         try:
             yield
         except EbbtideError as error:
@@ -221,7 +222,10 @@ class _Run:
 
     @contextlib.contextmanager
     def _record_failure(self) -> Iterator[None]:
-        """Write the error that ends the run early into the manifest, if the disk has room, and raise it again."""
+        """Write the error that ended the run into the manifest, and raise it again.
+
+        A full disk may have no room for it.
+        """
         try:
             yield
         except Exception as error:

@@ -1,4 +1,7 @@
-"""Carries out the steps of a scenario: waits for the trigger, resolves roles, injects, keeps the proof."""
+"""Carries out the steps of a scenario.
+
+For each step it waits for the trigger, resolves roles, injects, and keeps the proof.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +50,10 @@ class Schedule:
         poll_cluster: Callable[[], None],
         gates: Mapping[int, Gate] | None = None,
     ) -> None:
-        """Every check of a wait calls `poll_cluster`, which reads what is new and raises if a process died by itself.
+        """Every check of a wait calls `poll_cluster`.
 
-        `gates`: the state that a step waits for besides its trigger, by index.
+        `poll_cluster` reads what is new, and raises if a process died by itself. `gates`: the state
+        that a step waits for besides its trigger, by index.
         """
         self._steps = steps
         self._gates = dict(gates or {})
@@ -129,7 +133,7 @@ class Schedule:
         return self._faults.admin.deleted_topics
 
     def restore(self) -> None:
-        """Heal what the steps left broken: wire rules, cuts, paused nodes, volumes, dead nodes.
+        """Heal what the steps broke: wire rules, cuts, paused nodes, volumes, dead nodes.
 
         Admin requests are not undone. Volumes come before the nodes that live on them, and a paused node resumes before
         it may have to end.
@@ -282,7 +286,10 @@ class Schedule:
             self._display.note(_no_proof_text(f"{healer} {whom}".rstrip(), effect))
 
     def _mark_healed(self, healer: StepKind, node: int | None) -> None:
-        """Mark the effect of earlier steps as ended by `healer` on `node`, or on all nodes."""
+        """Record that `healer` ended the effect of earlier steps.
+
+        It ended the effect on `node`, or on all nodes.
+        """
         now_ns = time.time_ns()
         for index, broken in list(self._broken.items()):
             entry = self.entries[index]
@@ -343,7 +350,7 @@ def _parameters(step: StepSpec) -> dict[str, object]:
 
 
 def _with_losses(proof: dict[str, Any], node: int, lost: dict[str, LogLoss]) -> dict[str, Any]:
-    """Return the proof with the losses that showed only when the volume was mounted again."""
+    """Return the proof with the losses that only the remounted volume showed."""
     if not lost:
         return proof
     figures = {"lost_bytes": sum(log.lost_bytes for log in lost.values()), "logs": msgspec.to_builtins(lost)}

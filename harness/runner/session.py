@@ -1,4 +1,7 @@
-"""The live part of a run: from the first namespace to the final read, with the cluster polled throughout."""
+"""The live part of a run, from the first namespace to the final read.
+
+The cluster is polled throughout.
+"""
 
 from __future__ import annotations
 
@@ -194,9 +197,10 @@ class Session:
                 self._workload.start()
 
     def fire(self, step: StepSpec) -> StepEntry:
-        """Carry out one more step now, add it to the record's scenario, and return its entry.
+        """Carry out one more step now, add it to the scenario, and return its entry.
 
-        Raises `EbbtideError` if the step could not be injected, `HarnessError` if a process failed by itself meanwhile.
+        The scenario is that of the record. Raises `EbbtideError` if the step could not be injected, `HarnessError` if a
+        process failed by itself meanwhile.
         """
         self._scenario = msgspec.structs.replace(self._scenario, steps=(*self._scenario.steps, step))
         write_atomically(self.record / SCENARIO, text_of(self._scenario).encode())
@@ -249,9 +253,10 @@ class Session:
             self._display.note(f"{phase}: {self.timings_s[phase]:.1f} s")
 
     def watch(self) -> None:
-        """Poll the cluster, show what is new, and raise `HarnessError` if a process died by itself.
+        """Poll the cluster and show what is new.
 
-        On a cluster without topics there is nothing to judge: the death of a node is noted, and the cluster stays.
+        Raises `HarnessError` if a process died by itself. On a cluster without topics there is nothing to judge:
+        the death of a node is noted, and the cluster stays.
         """
         for row in self._view.poll():
             if row.topic in self._scenario.topics:
@@ -371,7 +376,10 @@ class Session:
         )
 
     def node_states(self) -> dict[str, str]:
-        """Return each node's state by name: `running`, `down`, `paused` or `not up`, and its newest registration."""
+        """Return each node's state and newest registration, by name.
+
+        The state is `running`, `down`, `paused` or `not up`.
+        """
         return {node.name: self._node_state(node.id) for node in self.runtime.nodes.values()}
 
     def _node_state(self, node: int) -> str:
@@ -386,5 +394,5 @@ class Session:
 
 
 def _is_at_rest(row: PartitionState) -> bool:
-    """Whether the partition has a leader and its full ISR, and no reassignment is under way."""
+    """Whether the partition has a leader, its full ISR and no reassignment."""
     return row.leader >= 0 and set(row.isr) == set(row.replicas) and not row.adding and not row.removing

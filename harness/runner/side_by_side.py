@@ -57,7 +57,9 @@ def run_side_by_side(
     carry_out: Callable[[RunRequest, Display], Path] = run_scenario,
     limit: Callable[[RunRequest], float] = limit_s,
 ) -> Generator[tuple[Key, Path | EbbtideError], None, None]:
-    """Yield each key with its record or the harness's failure, in the order in which the runs end.
+    """Yield each key with its record or failure, in the order in which runs end.
+
+    The failures are those of the harness.
 
     - The next item of `wanted` is taken only when there is room for it; an error in place of a request is yielded.
     - The runs append their output to `log`.
@@ -196,7 +198,10 @@ def _line_mark(pid: int | None) -> str:
 def _run_in_child(
     carry_out: Callable[[RunRequest, Display], Path], request: RunRequest, log: Path, answer: Connection
 ) -> None:
-    """Run in the child, in its own session: Ctrl-C reaches only the parent, which then ends the child."""
+    """Run in the child, in a session of its own.
+
+    Ctrl-C reaches only the parent, which then ends the child.
+    """
     os.setsid()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     who = _run_name(request) + _line_mark(os.getpid())

@@ -1,6 +1,7 @@
-"""Triggers: what a step waits for, asked of the cluster view and the clients' counters.
+"""Triggers: the conditions that a step waits for.
 
-Each answers whether it has fired and what was seen, so that a deadline that expires can say both.
+They read the cluster view and the clients' counters. Each answers whether it has fired and what was
+seen, so that a deadline that expires can say both.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the harness knows of the cluster while it runs: read from the KRaft log on the controllers' disks.
+"""The state of the cluster during a run, read from the KRaft log on disk.
 
-No client is asked, so the view works under any partition.
+The logs are those of the controllers. No client is asked, so the view works under any partition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ClusterView:
     """The newest partition and broker states, and roles resolved against them."""
 
     def __init__(self, logs: Mapping[int, Path], mirrors: Mapping[int, Path], brokers: tuple[int, ...]) -> None:
-        """`logs`: controller id to its metadata log; `mirrors`: where the bytes that were read are kept."""
+        """`logs` has the metadata log of each controller id; `mirrors` keeps read bytes."""
         self._quorum = QuorumLogs(logs, mirrors)
         self._controllers = tuple(logs)
         self._brokers = brokers
@@ -42,7 +42,10 @@ class ClusterView:
         return self._brokers
 
     def poll(self) -> list[PartitionState]:
-        """Read what is new on every controller's disk; returns the partitions that changed, in their newest state."""
+        """Read what is new on each controller's disk; return the changed partitions.
+
+        Each partition is in its newest state.
+        """
         before = dict(self.image.partitions)
         changed = []
         for partition, row in self._quorum.poll().partitions.items():
@@ -70,20 +73,27 @@ class ClusterView:
         return tuple(sorted(nodes))
 
     def resolve_all(self, roles: Iterable[Role]) -> tuple[int, ...]:
-        """The node ids of several roles in their order, each once; raises `RoleUnresolved` when one is nobody."""
+        """Return the node ids of several roles in their order, each id once.
+
+        Raises `RoleUnresolved` if a role has no node.
+        """
         return tuple(dict.fromkeys(node for role in roles for node in self.resolve(role)))
 
     def resolve_one(self, role: Role) -> int:
-        """The node id of a role; raises `RoleUnresolved` when it stands for nobody or for several."""
+        """Return the node id of a role.
+
+        Raises `RoleUnresolved` if the role has no node or several.
+        """
         nodes = self.resolve(role)
         if len(nodes) != 1:
             raise RoleUnresolved(f"the role {role} stands for several nodes", got=", ".join(map(str, nodes)))
         return nodes[0]
 
     def config_resource(self, resource: ConfigResource) -> str:
-        """A scenario's `topic:NAME`, `broker:ROLE` or `cluster` as the metadata log has it, roles resolved.
+        """Return a config resource as the metadata log names it, with roles resolved.
 
-        Raises `RoleUnresolved` when the role stands for nobody or for several.
+        A scenario names it `topic:NAME`, `broker:ROLE` or `cluster`. Raises `RoleUnresolved` when
+        the role stands for nobody or for several.
         """
         return str(resource) if resource.role is None else f"broker:{self.resolve_one(resource.role)}"
 

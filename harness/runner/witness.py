@@ -1,4 +1,7 @@
-"""Reads the final log a second time with Spark's Kafka connector: `ebbtide run --witness spark`."""
+"""Reads the final log a second time with Spark's Kafka connector.
+
+`ebbtide run --witness spark` asks for it.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Finds a smaller scenario with the same finding, by delta debugging over real runs."""
+"""Finds a smaller scenario with the same finding.
+
+It uses delta debugging over real runs.
+"""

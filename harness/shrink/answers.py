@@ -1,4 +1,7 @@
-"""Answers whether candidates show the finding: from the journal, by the model, or by real runs."""
+"""Says whether a candidate shows the finding.
+
+The answer comes from the journal, the model, or real runs.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ class Candidate(NamedTuple):
 
 
 class CandidateAnswers:
-    """Answers about the candidates of one search, and keeps the answers in its journal."""
+    """Answers about the candidates of one search, kept in its journal."""
 
     def __init__(
         self,
@@ -108,9 +111,10 @@ class CandidateAnswers:
         *,
         all_of_them: bool = False,
     ) -> Iterator[tuple[int, bool]]:
-        """Yield the index of a candidate in `asked`, which this fills, and whether it shows the finding.
+        """Yield the index of each candidate, and whether it shows the finding.
 
-        Ends with the first yes, unless `all_of_them` is set.
+        This fills `asked` with the candidates. Ends with the first yes, unless `all_of_them` is
+        set.
         """
         waiting = iter(candidates)
         again: deque[int] = deque()

@@ -1,4 +1,7 @@
-"""Delta debugging (Zeller and Hildebrandt, 2002): finds items of which none can be left out."""
+"""Delta debugging: finds items of which none can be left out.
+
+The algorithm is by Zeller and Hildebrandt (2002).
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,12 @@ First = Callable[[Iterable[Subset]], Subset | None]
 def ddmin(
     items: Items, first: First, *, whole: Callable[[Items], Items] = lambda items: items, refusals: int = 1
 ) -> Items:
-    """Return a subset of `items` that shows the finding, and does not without any one of its items.
+    """Return a minimal subset of `items` that shows the finding.
 
-    `items` are distinct and are assumed to show it. `whole` removes the items that are invalid without those left out,
-    so that only valid subsets are tested. An item stays only after at least `refusals` refusals of the rest without
-    it: a single refusal may be bad luck. Apart from that, no subset is tested twice.
+    Without any one of its items, the subset does not show the finding. `items` are distinct and are assumed to show
+    it. `whole` removes the items that are invalid without those left out, so that only valid subsets are tested. An
+    item stays only after at least `refusals` refusals of the rest without it: a single refusal may be bad luck. Apart
+    from that, no subset is tested twice.
     """
     search = _Search(first, whole)
     size = len(items) // 2

@@ -1,4 +1,7 @@
-"""Writes the scenario file of a shrink: what it shows, how often, and from which run it comes."""
+"""Writes the scenario file of a shrink.
+
+The file says what it shows, how often, and from which run it comes.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,10 @@ _SUFFIX = "-shrunk"
 
 
 def start_scenario(pinned: Scenario, recorded: LoadedRun, goal: Goal) -> Scenario:
-    """Return the scenario to shrink: the recorded one, `pinned` to its replicas, that predicts the finding.
+    """Return the scenario to shrink, which predicts the finding.
 
-    Its text is part of every key in the journal: other words here make a shrink of before begin anew.
+    It is the recorded scenario, `pinned` to its replicas. Its text is part of every key in the
+    journal: other words here make a shrink of before begin anew.
     """
     scenario = recorded.scenario
     name = scenario.name.removesuffix(_SUFFIX)[: _NAME_MAX - len(_SUFFIX)] + _SUFFIX

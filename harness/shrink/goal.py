@@ -1,4 +1,7 @@
-"""Chooses the finding that a shrink keeps: the gravest fact of the record, or all facts."""
+"""Chooses the finding that a shrink keeps.
+
+It is the gravest fact of the record, or all facts.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,10 @@ def goal_from_record(recorded: LoadedRun, *, keep_all: bool = False) -> Goal:
 
 
 def gravest_fact(found: RunFinding, verdict: Verdict) -> str:
-    """Return the gravest fact: an unexplained loss, then a violation, then the fact with the highest count."""
+    """Return the gravest fact of the finding.
+
+    An unexplained loss is the gravest, then a violation, then the fact with the highest count.
+    """
     counts: Counter[str] = Counter()
     for loss in verdict.losses:
         counts[f"{COMMITTED if loss.committed else UNCOMMITTED}{loss.cause}"] += loss.count

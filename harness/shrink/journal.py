@@ -1,7 +1,7 @@
-"""The journal of a shrink: one decided candidate a line, so that a killed shrink can continue.
+"""The journal of a shrink, so that a killed shrink can continue.
 
-The search is deterministic: started again, it tests the same candidates in the same order. Those that the journal
-knows need no run.
+Each line is a decided candidate. The search is deterministic: started again, it tests the same candidates in the
+same order. Those that the journal knows need no run.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ JOURNAL = "journal.jsonl"
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Make and lock the folder of a shrink: two shrinks would remove each other's clusters and records.
+    """Make and lock the folder of a shrink.
 
-    Raises `LockUnavailable` if another shrink holds the lock, and `HarnessError` if the folder cannot be made.
+    Two shrinks in it would remove each other's clusters and records. Raises `LockUnavailable` if another
+    shrink holds the lock, and `HarnessError` if the folder cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -107,7 +108,10 @@ class Journal:
         return [one for one in self._known.values() if one.ran]
 
     def key_of(self, scenario: Scenario, time: int = 0) -> str:
-        """Return the key of a candidate, made of its scenario, its way to run and its repetition `time`."""
+        """Return the key of a candidate in the journal.
+
+        The key depends on the scenario, its way to run and its repetition `time`.
+        """
         text = f"{self.way}\n{text_of(scenario)}"
         return hashlib.sha256(text.encode()).hexdigest()[:16] + (f"-{time}" if time else "")
 

@@ -1,7 +1,8 @@
-"""Refutes candidates without a run: the specification's explorer shows that they lose no committed record.
+"""Refutes candidates without a run, by the explorer of the specification.
 
-The most that a schedule can do becomes a budget, and the explorer searches every state within it. Only a complete
-search refutes. A run decides if the model does not know a step or if the search takes too long.
+The explorer shows that they lose no committed record. The most that a schedule can do becomes a budget, and the
+explorer searches every state within it. Only a complete search refutes. A run decides if the model does not know
+a step or if the search takes too long.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Decides candidates on real clusters: runs each, and judges its record unless that is needless."""
+"""Decides candidates on real clusters.
+
+Runs each candidate, and judges its record unless that is needless.
+"""
 
 from __future__ import annotations
 
@@ -75,9 +78,10 @@ class CandidateRunner:
         self._apart = apart or jobs > 1
 
     def __call__(self, wanted: Iterable[Wanted]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
-        """Yield the number of each candidate with its decision, or with the failure of the harness.
+        """Yield the number of each candidate with its decision or failure.
 
-        Removes the records of runs that did not show the finding.
+        The failures are those of the harness. Removes the records of runs that did not show the
+        finding.
         """
         began: dict[int, float] = {}
 
@@ -166,9 +170,10 @@ def is_any_acked_record_missing(record: Path) -> bool:
 
 
 def with_short_deadlines(scenario: Scenario) -> Scenario:
-    """Return the scenario with shorter deadlines, so that a candidate whose states do not come fails soon.
+    """Return the scenario with shorter deadlines.
 
-    Each deadline is still longer than the session, the lag, the time or the records that its step waits for.
+    A candidate whose states do not come therefore fails soon. Each deadline is still longer than the
+    session, the lag, the time or the records that its step waits for.
     """
     cluster = scenario.cluster
     state_s = cluster.session_timeout_s + cluster.replica_lag_max_s

@@ -1,4 +1,7 @@
-"""Searches for a smaller scenario: tries guesses, then fewer steps, then a smaller cluster and workload."""
+"""Searches for a smaller scenario.
+
+It tries guesses, then fewer steps, then a smaller cluster and workload.
+"""
 
 from __future__ import annotations
 
@@ -91,9 +94,10 @@ class Search:
     def carry_out(
         self, starts: Sequence[Start], guesses: Sequence[Sequence[int]], blamed: LostPartition | None, times: int
     ) -> SmallerScenario:
-        """Shrink the first of `starts` that shows the finding, then confirm the result with `times` runs.
+        """Shrink the first of `starts` that shows the finding, and confirm the result.
 
-        All `starts` have the same steps, with other triggers. Raises `NotReproduced`, and `HarnessError`.
+        The confirmation has `times` runs. All `starts` have the same steps, with other triggers. Raises
+        `NotReproduced`, and `HarnessError`.
         """
         self._times = times
         finished = True
@@ -141,9 +145,10 @@ class Search:
         return next(part for candidate, part in parts if candidate is found)
 
     def _failed_tries(self, starts: Sequence[Start]) -> int:
-        """Count the tries of the whole schedule by earlier calls that ended in `NotReproduced`.
+        """Count the earlier failed tries of the whole schedule.
 
-        A new call tries again: a rare finding may come the next time.
+        They are calls that ended in `NotReproduced`. A new call tries again: a rare finding may
+        come the next time.
         """
 
         def is_refused(time: int) -> bool:
@@ -178,7 +183,10 @@ class Search:
         return self.found[-1]
 
     def _smaller_at_once(self, scenario: Scenario, blamed: LostPartition | None) -> Scenario:
-        """Try all reductions of cluster and clients at once, then all that do not touch the partition that lost."""
+        """Try all reductions of cluster and clients at once, then a part of them.
+
+        The part does not touch the partition that lost records.
+        """
         wanted = reductions(scenario, blamed)
         everything, gentle = (
             _apply_valid(scenario, wanted),
@@ -192,7 +200,10 @@ class Search:
         return scenario if found is None else found.scenario
 
     def _smaller(self, scenario: Scenario, wanted: Sequence[Reduction], what: str) -> Scenario:
-        """Apply as many reductions as still show the finding: all at once, else by delta debugging."""
+        """Apply as many reductions as still show the finding.
+
+        Tries all at once first, then delta debugging.
+        """
 
         def applied(kept: Items) -> Scenario:
             return _apply_valid(scenario, [one for at, one in enumerate(wanted) if at not in kept])
@@ -242,7 +253,10 @@ class Search:
         return math.ceil(self._times / self._jobs) * run_s if self.found else 0.0
 
     def _confirm(self, times: int, finished: bool) -> SmallerScenario:
-        """Return the smallest scenario that shows the finding in more than half of its runs, else the best one."""
+        """Return the smallest scenario that shows the finding in most of its runs.
+
+        If no scenario does so in more than half of its runs, returns the best one.
+        """
         best: SmallerScenario | None = None
         left = list(self.found)
         while left:

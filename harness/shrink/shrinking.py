@@ -1,4 +1,7 @@
-"""Shrinks one record to a smaller scenario that shows the same finding, and writes the scenario file."""
+"""Shrinks one record to a smaller scenario with the same finding.
+
+It writes the scenario file.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +129,10 @@ def shrink(
 
 
 def _without_ignored(smaller: SmallerScenario, records: Iterable[Path]) -> SmallerScenario:
-    """Remove the properties that Kafka ignored in these runs: `ebbtide run` refuses a file with them."""
+    """Remove the properties that Kafka ignored in these runs.
+
+    `ebbtide run` refuses a file with them.
+    """
     ignored: set[str] = set()
     for record in records:
         with contextlib.suppress(EbbtideError):  # somebody removed the record

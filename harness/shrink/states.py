@@ -1,4 +1,4 @@
-"""Replaces times in a recorded schedule by triggers on the states that came about in them.
+"""Replaces times in a recorded schedule by triggers on the states they led to.
 
 A random schedule waits 200 ms to 5 s for sessions and lags of the same length, so whether a run shows the finding is
 luck. A trigger on the state itself removes the luck, and says what the time was for.
@@ -63,9 +63,10 @@ def recorded_steps(recorded: LoadedRun) -> tuple[RecordedStep, ...]:
 def with_state_triggers(
     scenario: Scenario, recorded: LoadedRun, blamed: str | None
 ) -> tuple[Scenario, tuple[RecordedStep, ...]] | None:
-    """Return the scenario with state triggers instead of times, and its recorded steps; None if it has no such time.
+    """Return the scenario with state triggers instead of times, and its steps.
 
-    `scenario` has the record's steps and brokers. With `blamed`, only states of this partition count.
+    The steps are those of the record. Returns None if the scenario has no such time. `scenario` has
+    the record's steps and brokers. With `blamed`, only states of this partition count.
     """
     was = list(recorded_steps(recorded))
     steps = list(scenario.steps)
@@ -122,7 +123,7 @@ def _newest_events(recorded: LoadedRun, at_ns: int) -> dict[int, str]:
 
 
 def _affected_brokers(before: PartitionState, after: PartitionState) -> frozenset[int]:
-    """Return the brokers that joined or left the ISR, that led, or that are outside the ISR."""
+    """Return the brokers that joined or left the ISR, led, or are outside the ISR."""
     led = {before.leader, after.leader} if before.leader != after.leader else set()
     return frozenset((set(before.isr) ^ set(after.isr) | led | set(after.replicas) - set(after.isr)) - {-1})
 

@@ -1,4 +1,4 @@
-"""Makes valid parts of a schedule, and guesses which steps of a record caused the finding."""
+"""Makes valid parts of a schedule, and guesses the steps behind the finding."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def _after(step: StepSpec, seconds: float) -> StepSpec:
 
 
 def without_invalid_steps(scenario: Scenario, kept: Sequence[int], acked: int) -> tuple[int, ...]:
-    """Return `kept` without invalid steps, such as a heal with nothing cut, or a role of a left-out step."""
+    """Return `kept` without invalid steps.
+
+    Invalid are a heal with nothing cut, and a role of a step that was left out.
+    """
     kept = tuple(kept)
     while True:
         problems = list(validate(Parts.of(with_steps(scenario, kept, acked))))
@@ -77,7 +80,7 @@ def acked_at_first(scenario: Scenario) -> int:
 
 
 def first_guesses(recorded: LoadedRun) -> list[tuple[int, ...]]:
-    """Return the parts of the schedule to try before any search, the fewest steps first.
+    """Return the parts of the schedule to try first, with the fewest steps first.
 
     1. The steps between the last moment when the cluster was healthy and the blamed election or violation.
     2. All steps before the blamed election or violation: later ones cannot have caused it.
@@ -100,7 +103,7 @@ def first_guesses(recorded: LoadedRun) -> list[tuple[int, ...]]:
 
 
 def _took_effect(entry: StepEntry) -> bool:
-    """Whether the step took effect, or is of a kind whose effect does not depend on its proof."""
+    """Whether the step took effect, or is of a kind that needs no proof of it."""
     return entry.effect_ns is not None or entry.step not in OPTIONAL_KINDS
 
 
@@ -110,7 +113,10 @@ def _waits_for_records(trigger: Trigger | None) -> bool:
 
 
 def _last_blamed_ns(recorded: LoadedRun) -> int | None:
-    """Return the time of the last election blamed for the gravest loss, else of the last violation."""
+    """Return the time of the last blamed election or violation.
+
+    The election is that of the gravest loss; without one, it is the last violation.
+    """
     verdict = recorded.verdict
     if verdict is None:
         return None
@@ -146,7 +152,10 @@ def _metadata_offsets(evidence: object) -> Iterator[int]:
 
 
 def _last_healthy_ns(recorded: LoadedRun, before_ns: int) -> int:
-    """Return the last time that a step fired with every ISR complete and every broker unfenced; 0 if none did."""
+    """Return the time of the last step that fired in a healthy cluster, else 0.
+
+    Healthy means that every ISR was complete and every broker unfenced.
+    """
     moments = [entry.fired_ns for entry in recorded.steps if entry.fired_ns is not None and entry.fired_ns <= before_ns]
     for at_ns in reversed(moments):
         partitions = recorded.partitions_at(at_ns)

@@ -38,7 +38,10 @@ class Reduction(NamedTuple):
 
 
 class LostPartition(NamedTuple):
-    """The partition that lost records, as `topic-partition`, and the acks of its producer; None if not known."""
+    """The partition that lost records, and the acks of its producer.
+
+    It is named `topic-partition`; the acks are None if not known.
+    """
 
     partition: str
     acks: Acks | None = None
@@ -57,7 +60,10 @@ def one_controller(scenario: Scenario) -> Scenario | None:
 
 
 def without_extras(scenario: Scenario) -> Scenario | None:
-    """Remove cluster properties, topic configs and producer settings that do not shape the run."""
+    """Remove cluster properties, topic configs and producer settings without effect.
+
+    They do not shape the run.
+    """
     cluster = ClusterSpec(
         controllers=scenario.cluster.controllers,
         brokers=scenario.cluster.brokers,
@@ -86,7 +92,10 @@ def without_producer(id: int) -> Callable[[Scenario], Scenario | None]:
 
 
 def only_partition(partition: str) -> Callable[[Scenario], Scenario | None]:
-    """Return the reduction to one topic with one partition: `partition`, renumbered to 0."""
+    """Return the reduction to one topic with one partition.
+
+    It keeps `partition`, renumbered to 0.
+    """
     topic, _, number = partition.rpartition("-")
 
     def apply(scenario: Scenario) -> Scenario | None:
@@ -159,9 +168,10 @@ def without_spare_brokers(scenario: Scenario) -> Scenario | None:
 
 
 def fewer_records(count: int) -> Callable[[Scenario], Scenario | None]:
-    """Return the reduction to at most `count` records a producer, with thresholds in proportion.
+    """Return the reduction to at most `count` records a producer.
 
-    A producer without a count gets one, at a rate at which the sending lasts as long as a schedule.
+    Thresholds shrink in proportion. A producer without a count gets one, at a rate at which the
+    sending lasts as long as a schedule.
     """
 
     def apply(scenario: Scenario) -> Scenario | None:
@@ -194,7 +204,10 @@ def _records(producer: ProducerSpec) -> int:
 
 
 def without_wait(at: int) -> Callable[[Scenario], Scenario | None]:
-    """Return the reduction that removes the wait at this index and gives its trigger to the next step."""
+    """Return the reduction that removes the wait at this index.
+
+    The next step gets its trigger.
+    """
 
     def apply(scenario: Scenario) -> Scenario | None:
         wait, *after = scenario.steps[at:]
