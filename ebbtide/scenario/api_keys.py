@@ -1,6 +1,7 @@
-"""Kafka's API keys by name, as `org.apache.kafka.common.protocol.ApiKeys` of 3.4.1 and 4.4.0 has them.
+"""Kafka's API keys by name, as the class ApiKeys of Kafka has them.
 
-What an administrative client asks of a broker reaches the controller in an `Envelope`.
+The class is `org.apache.kafka.common.protocol.ApiKeys` of 3.4.1 and 4.4.0. What an administrative
+client asks of a broker reaches the controller in an `Envelope`.
 """
 
 from __future__ import annotations

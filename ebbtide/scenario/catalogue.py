@@ -1,4 +1,7 @@
-"""The scenarios that come with Ebbtide, and how a name or path on the command line becomes one."""
+"""The shipped scenarios, and how a command line names a scenario.
+
+It names a shipped scenario, or the path of a file.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ def names() -> list[str]:
 
 
 def text_of(name: str) -> str:
-    """Return the TOML text of a shipped scenario. Raises `UsageError` for an unknown name."""
+    """Return the TOML text of a shipped scenario.
+
+    Raises `UsageError` for an unknown name.
+    """
     known = names()
     if name not in known:
         near = ", ".join(nearest_words(name, known)) or "a name that `ebbtide scenarios` lists"
@@ -32,7 +38,10 @@ def text_of(name: str) -> str:
 
 
 def find(name_or_path: str) -> Scenario:
-    """Find a scenario by the name of a shipped one or by path; a file is checked as its author's."""
+    """Find a scenario by the name of a shipped one, or by path.
+
+    A file gets the strict checks for authors.
+    """
     path = Path(name_or_path)
     if path.suffix == ".toml" or path.is_file():
         return load(path, next=f"ebbtide validate {shlex.quote(str(path))}", strict=True)

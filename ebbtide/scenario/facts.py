@@ -1,7 +1,8 @@
-"""The coverage facts by name: what each counts, the clause it bears on, and without what its 0 says nothing.
+"""The coverage facts by name.
 
-Every name in `coverage` of a verdict is one of these, and so is every name in a prediction's `exercised` and `never`.
-docs/coverage-facts.md shows the table; `python -m tools.pages.catalogue` makes it.
+The table says what each fact counts, the clause it bears on, and when its 0 says nothing. Every name in `coverage` of
+a verdict is one of these, and so is every name in a prediction's `exercised` and `never`. docs/coverage-facts.md
+shows the table; `python -m tools.pages.catalogue` makes it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ ACTION_CLAUSES: Mapping[str, str] = {
 
 
 class Fact(NamedTuple):
-    """`needs`: other facts, of which one must have come about before it means something that this one did not."""
+    """A coverage fact, with the facts that must come about before it means anything.
+
+    `needs` has these facts; one of them is enough.
+    """
 
     name: str
     counts: str
@@ -188,7 +192,10 @@ _CLIENTS = (
 
 
 def _of_stretches(suffix: str, clause: str) -> tuple[Fact, ...]:
-    """What clients saw within stretches; nothing can be seen in them where there was none."""
+    """Return the facts about what clients saw within stretches of one kind.
+
+    Without such a stretch, clients can see nothing in it.
+    """
     observed = f"hw-observed-{suffix}"
     sends = [
         Fact(f"{word}-{suffix}-acks-{acks}", counts.format(acks), clause, needs=(f"{other}-{suffix}-acks-{acks}",))
@@ -241,6 +248,9 @@ FACTS: Mapping[str, Fact] = {fact.name: fact for group in GROUPS.values() for fa
 
 
 def unexercised(name: str, facts: Mapping[str, int]) -> tuple[str, ...]:
-    """What the fact needs and what never came about, so that its 0 says nothing; empty: it says something."""
+    """Return the needed facts that never came about; empty if the 0 says something.
+
+    Without a needed fact, the fact's 0 says nothing.
+    """
     needs = FACTS[name].needs if name in FACTS else ()
     return () if any(facts.get(one) for one in needs) else needs

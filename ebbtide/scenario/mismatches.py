@@ -1,4 +1,4 @@
-"""Where decoded TOML does not fit a scenario's types: every place, not only the first.
+"""Finds every place where decoded TOML does not fit a scenario's types.
 
 `msgspec.convert` stops at its first error; a person who made ten mistakes wants to see ten. This walker follows the
 same types, so that the vocabulary is written down once, in `ebbtide.scenario.model` and in the steps and triggers.
@@ -24,7 +24,10 @@ from ebbtide.scenario.words import suggestion
 
 
 def mismatches(value: Any, kind: type, where: str = "") -> list[UsageError]:
-    """Every place where `value`, which stands at `where` in its file, does not fit `kind`; empty: it can be read."""
+    """Return every place where `value` does not fit `kind`; empty if it fits.
+
+    `where` is the place of `value` in its file.
+    """
     return list(_walk(value, _type_info(kind), where))
 
 

@@ -1,4 +1,4 @@
-"""The scenario vocabulary: one set of types for scenario files, recorded schedules and replays.
+"""The scenario vocabulary: types of scenario files, schedules and replays.
 
 A scenario says what to build (cluster, topics, clients), what to break and when (steps with triggers), and
 what its author expects of each Kafka release (predictions). Targets are roles such as `leader(t-0)`; they
@@ -35,9 +35,10 @@ NODE_ROLES: tuple[NodeRole, ...] = get_args(NodeRole)
 
 
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Processes: controllers and brokers are separate. Properties are Kafka's, added to the generated ones.
+    """The processes of a cluster; controllers and brokers are separate processes.
 
-    `features` are feature levels to format with, e.g. `{"eligible.leader.replicas.version": 0}`.
+    Properties are Kafka's, added to the generated ones. `features` are feature levels to format
+    with, e.g. `{"eligible.leader.replicas.version": 0}`.
     """
 
     controllers: int = 1
@@ -79,12 +80,14 @@ class TopicSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One producer process. Either `count` records or a `rate_per_s` until the end of the steps, or both.
+    """One producer process, which sends `count` records, or at a `rate_per_s`.
 
-    `keys`: how many different keys, each on the partition that Kafka's default partitioner gives it; none: no
-    keys, and the partitions in turn.
-    `transactional`: transactions of `txn_records` records; each `abort_every`-th is aborted on purpose, and in
-    each `fence_every`-th a second incarnation takes over while the first goes on, which must be refused.
+    With both, the producer stops at `count`. Without `count`, it sends until the steps end.
+
+    - `keys`: the number of different keys; Kafka's default partitioner chooses the partition of each. Without it
+      records have no key, and the producer uses the partitions in turn.
+    - `transactional`: transactions of `txn_records` records. Each `abort_every`-th is aborted on purpose. In each
+      `fence_every`-th a second incarnation takes over while the first continues; Kafka must refuse the first.
     """
 
     id: int
@@ -104,10 +107,11 @@ class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One tailing consumer process: assigned to all partitions of its topics, or a member of `group`.
+    """One consumer process that reads new records as they come.
 
-    `leave_every`: after so many records the member leaves its group and joins again. `auto_offset_reset`: where
-    it goes on when its position is no longer in the log; `none`: as near as possible.
+    It is assigned to all partitions of its topics, or is a member of `group`. The member leaves its
+    group after every `leave_every` records and joins it again. `auto_offset_reset` says where it continues when
+    its position is no longer in the log; `none` is as near as possible.
     """
 
     id: int
@@ -120,7 +124,10 @@ class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class LossExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Lost records that a release must show (some) or must not (none); `cause` is the only one allowed."""
+    """Lost records that a release must show (some) or must not show (none).
+
+    `cause` is the only cause allowed.
+    """
 
     committed: Literal["none", "some", "any"] = "any"
     uncommitted: Literal["none", "some", "any"] = "any"

@@ -1,4 +1,7 @@
-"""The properties of a node that no scenario can set, since they tie the node to its network and volume."""
+"""The properties of a node that no scenario can set.
+
+They tie the node to its network and volume.
+"""
 
 from __future__ import annotations
 
@@ -25,5 +28,8 @@ _CODE = ".class.path"
 
 
 def leads_out(name: str) -> bool:
-    """Whether Kafka would write to, or run, what this property names anywhere on the host; a scenario cannot set it."""
+    """Whether Kafka would use a path of the host that this property names.
+
+    Kafka would write to it or run it, so a scenario cannot set the property.
+    """
     return name in _OUTWARD or name.endswith(_CODE)

@@ -1,4 +1,4 @@
-"""Reads scenario files; a wrong one is refused whole, with all its problems at once."""
+"""Reads scenario files, and reports all problems of a wrong file at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A scenario as far as its types hold: what was read of a file, and what could not be.
+"""The parts of a scenario file that could be read, and those that could not.
 
-What a file means is validated on its parts. A field whose value does not fit its type is not there: to read it raises
-an AttributeError, and the check that does so ends (`as_far_as_read`). So no check speaks of what the file does not say,
+The checks of a scenario read its parts. A field whose value does not fit its type is missing: reading it raises an
+AttributeError, which ends the check (`as_far_as_read`). No check therefore reports a value that the file does not have,
 and every other mistake of the file is reported at once.
 """
 
@@ -50,7 +50,10 @@ class StepPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a scenario. None: the part could not be read at all; a part may lack fields that could not be."""
+    """The parts of a scenario; a part that could not be read is None.
+
+    A part may lack fields that could not be read.
+    """
 
     name: str | None
     kafka: tuple[str, ...] | None
@@ -190,7 +193,10 @@ class _PartReader:
 
 
 def _built(kind: Any, values: Mapping[str, Any], told: Collection[str]) -> Any:
-    """A struct without the fields that the file says something for, and that are not among the values."""
+    """Return a struct without the fields that could not be read.
+
+    These are the fields that the file names and that are not among the values.
+    """
     fields = msgspec.structs.fields(kind)
     read = {one.name: values[one.encode_name] for one in fields if one.encode_name in values}
     lacking = [one for one in fields if one.name not in read and (one.required or one.encode_name in told)]

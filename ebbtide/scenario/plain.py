@@ -1,7 +1,8 @@
-"""Parts of a scenario from plain values, as TOML and JSON have them, and back: texts such as `2s` are read once.
+"""Converts parts of a scenario from and to plain values.
 
-A step is a table whose key `step` says of which kind it is. It is written with every key that any kind has, unset
-where its kind has none: as all readers of recorded scenarios know it. A trigger is a table of one key.
+TOML and JSON have plain values. Texts such as `2s` are read once. The key `step` of a step's
+table names its kind. A step is written with every key that any kind has; a key that its kind lacks is unset. All
+readers of recorded scenarios expect this. A trigger is a table of one key.
 """
 
 from __future__ import annotations
@@ -40,12 +41,18 @@ STEP_KEYS = _step_keys()
 
 
 def from_plain(value: Any, kind: type[T]) -> T:
-    """The part of a scenario that `value` describes. Raises `msgspec.ValidationError` where it does not fit."""
+    """Return the part of a scenario that `value` describes.
+
+    Raises `msgspec.ValidationError` if the value does not fit.
+    """
     return msgspec.convert(value, kind, dec_hook=read_part)
 
 
 def read_part(kind: type, value: Any) -> Any:
-    """msgspec's `dec_hook` of everything that holds parts of a scenario. Raises `ValueError`."""
+    """Convert one value for msgspec, as the `dec_hook` of parts of a scenario.
+
+    Raises `ValueError`.
+    """
     if kind is StepSpec and isinstance(value, Mapping):
         return _read_step(value)
     if kind is Trigger and isinstance(value, Mapping):
@@ -59,7 +66,10 @@ def read_part(kind: type, value: Any) -> Any:
 
 
 def to_plain(part: Any) -> Any:
-    """A part of a scenario, or what holds parts of one, as plain values; texts as they were read."""
+    """Return a part of a scenario, or its holder, as plain values.
+
+    Texts are as they were read.
+    """
     if isinstance(part, StepSpec):
         return {**{key: [] if key in _LISTS else None for key in STEP_KEYS}, "step": part.step, **_fields(part)}
     if isinstance(part, Trigger):
@@ -76,7 +86,10 @@ def to_plain(part: Any) -> Any:
 
 
 def set_keys(step: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The keys of a plain step that say something: not those of other kinds that are unset, empty or false."""
+    """Return the keys of a plain step that say something.
+
+    Keys of other kinds are unset, empty or false, and say nothing.
+    """
     own = {field.encode_name for field in msgspec.structs.fields(kind)}
     return {key: value for key, value in step.items() if key in own or value not in (None, [], (), False)}
 

@@ -1,4 +1,7 @@
-"""What a recorded run ran on: the release, and the feature levels that it was asked to format with."""
+"""The release of a recorded run, and the feature levels it asked for.
+
+Kafka formats the storage with these levels.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ def spelled(kafka: str, levels: Mapping[str, int]) -> str:
 
 
 def levels_asked(record: Path) -> Mapping[str, int]:
-    """The feature levels that the scenario of a run record asks for; none where it is not there, or cannot be read."""
+    """Return the feature levels that the scenario of a run record asks for.
+
+    Returns none if the scenario is missing or cannot be read.
+    """
     try:
         return load(record / SCENARIO).cluster.features
     except EbbtideError:

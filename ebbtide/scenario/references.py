@@ -1,4 +1,7 @@
-"""What keys of a scenario file refer to: topics, partitions, roles, config resources; and ranges of numbers."""
+"""Validates references in a scenario file, and ranges of numbers.
+
+References are to topics, partitions, roles and config resources.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +66,9 @@ def validate_partition(parts: Parts, partition: PartitionName, where: str) -> It
 def validate_role(
     parts: Parts, role: Role, where: str, names: Collection[str], *, clients: bool
 ) -> Iterator[UsageError]:
-    """A role whose partition, broker or step there is not; `clients`: whether they may be meant.
+    """Report a role whose partition, broker or step does not exist.
 
-    `names`: those of earlier steps.
+    `clients` says whether the role may mean clients. `names` are those of earlier steps.
     """
     if role.partition is not None:
         yield from validate_partition(parts, role.partition, where)
@@ -85,7 +88,7 @@ def _has_unread_names(parts: Parts) -> bool:
 def validate_resource(
     parts: Parts, resource: ConfigResource, where: str, names: Collection[str]
 ) -> Iterator[UsageError]:
-    """A config resource of a topic or role that there is not, or of a node that is no broker.
+    """Report a config resource of an unknown topic or role, or of a non-broker.
 
     The request for a controller's would have to go to a controller.
     """

@@ -1,8 +1,8 @@
-"""Roles: who a step acts on, said without node ids, and resolved when the step fires.
+"""Roles name the nodes of a step without ids; each resolves as the step fires.
 
 `leader(t-0)`, `followers(t-0)` (the replicas that do not lead, alive or not), `isr(t-0)`, `elr(t-0)`,
 `replicas(t-0)`, `last-known-leader(t-0)`, `controller` (the active one), `controllers`, `brokers`,
-`broker(2)`, `clients`, and `step(NAME)`: whom an earlier step of that name acted on.
+`broker(2)`, `clients`, and `step(NAME)`: the nodes that an earlier step of this name acted on.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ _FORM = re.compile(r"([a-z-]+)(?:\(([^()]+)\))?")
 
 
 class Role(ParsedText):
-    """A parsed role; `argument` is the partition, broker id or step name in its brackets.
+    """A parsed role; `argument` is the text in its brackets.
 
-    `partition` and `broker` are the argument as what it names, None for roles that name none.
+    The text is a partition, broker id or step name. `partition` and `broker` are the parsed
+    argument; None if the role does not name a partition or broker.
     """
 
     __slots__ = ("argument", "broker", "kind", "partition")
@@ -93,12 +94,15 @@ class RoleOrNone(ParsedText):
 
 
 class ConfigResource(ParsedText):
-    """Whose config it is: that of `topic`, of the broker `role`, or of the cluster where both are None."""
+    """The resource whose config is set: a topic, a broker or the cluster.
+
+    It is that of `topic` or of the broker `role`; both are None for the cluster.
+    """
 
     __slots__ = ("role", "topic")
 
     def __init__(self, text: str) -> None:
-        """Raises `UsageError` for what is none of `topic:NAME`, `broker:ROLE` and `cluster`."""
+        """Raise `UsageError` unless it is `topic:NAME`, `broker:ROLE` or `cluster`."""
         super().__init__(text)
         kind, _, rest = text.partition(":")
         if text != "cluster" and (kind not in ("topic", "broker") or not rest):

@@ -1,7 +1,7 @@
-"""What must hold of every scenario before a cluster is made of it: its names become paths, its properties files.
+"""Checks that a scenario is safe before a cluster is made of it.
 
-`parse` checks this with all the rest where a cluster is to be made. A scenario that was put together without a file is
-checked here, on its way into a run.
+Its names become paths, and its properties become files. `parse` includes these checks when
+a cluster will be made. A run calls them for a scenario that was made without a file.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ def check_name(name: str) -> None:
 
 
 def validate_topic_name(name: str, where: str) -> Iterator[UsageError]:
-    """A name that no topic may have; `.` and `..` are among them, as they are in Kafka."""
+    """Report a name that no topic can have.
+
+    `.` and `..` are among these names, as in Kafka.
+    """
     if not _TOPIC.fullmatch(name):
         allowed = "1 to 64 of A-Z a-z 0-9 . _ -, but not . or .."
         yield UsageError("not a topic name", where=where, got=repr(name), allowed=allowed)
 
 
 def refuse_unsafe(scenario: Scenario) -> None:
-    """Raise `Problems` where a run of `scenario` could write or start something outside of its own folder."""
+    """Raise `Problems` if a run could write or start something outside its folder."""
     problems: list[EbbtideError] = [*put_at("name", partial(check_name, scenario.name))]
     for index, text in enumerate(scenario.kafka):
         problems += put_at(f"kafka[{index}]", partial(parse_version, text))

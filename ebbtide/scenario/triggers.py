@@ -94,7 +94,10 @@ class OffsetTrigger(OfPartitions, frozen=True, kw_only=True, tag="hw_at_least"):
 
 
 class ReplicasTrigger(OfPartitions, frozen=True, kw_only=True, tag="replicas"):
-    """The replicas, those of an unfinished reassignment included, `are` these roles, in any order."""
+    """The replicas `are` these roles, in any order.
+
+    The replicas of an unfinished reassignment count too.
+    """
 
     are: tuple[Role, ...]
 
@@ -118,14 +121,20 @@ class ConfigTrigger(_Struct, frozen=True, kw_only=True, tag="config_is"):
 
 
 class BrokerTrigger(_Struct, frozen=True, kw_only=True, tag="broker_is"):
-    """The newest registration event of `broker` (of each, where the role stands for several) is `state`."""
+    """The newest registration event of `broker` is `state`.
+
+    If the role names several brokers, this holds for each of them.
+    """
 
     broker: Role
     state: Literal["registered", "fenced", "unfenced", "shutting_down", "unregistered"]
 
 
 class HeldTrigger(_Struct, frozen=True, kw_only=True, tag="held"):
-    """`at_least` requests, or answers, of `api` are held or delayed now on connections of `node`."""
+    """`at_least` requests or answers of `api` are held or delayed now.
+
+    They are on connections of `node`.
+    """
 
     node: Role
     api: str

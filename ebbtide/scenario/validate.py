@@ -1,4 +1,7 @@
-"""What the types of a scenario file cannot say of cluster, topics, clients, predictions, and the steps as a whole."""
+"""Validates a scenario file beyond its types.
+
+It checks cluster, topics, clients, predictions, and the steps as a whole.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,10 @@ from ebbtide.scenario.validate_triggers import validate_held
 
 
 def validate(parts: Parts) -> Iterator[UsageError]:
-    """What the types cannot say: references, ranges, exclusive keys; each problem at the key that it is about.
+    """Return every problem of a scenario that its types cannot show.
 
-    A check ends where it would read what does not fit its type.
+    The problems are references, ranges and exclusive keys, each at its own key. A check ends at
+    the first value that does not fit its type.
     """
     yield from _header(parts)
     if parts.cluster is not None:
@@ -160,7 +164,10 @@ def _predictions(parts: Parts) -> Iterator[UsageError]:
 
 
 def _fits(text: str, versions: SpecifierSet) -> bool:
-    """Whether the range holds the release; one that is no release has had its own complaint."""
+    """Whether the range holds the release; an invalid release passes.
+
+    An invalid release has an error of its own.
+    """
     try:
         return versions.contains(parse_version(text), prereleases=True)
     except UsageError:

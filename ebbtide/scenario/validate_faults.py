@@ -1,4 +1,4 @@
-"""What the types of faults cannot say: keys that exclude each other, nobody to act on, nodes cut from themselves."""
+"""Validates faults: exclusive keys, no targets, nodes cut from themselves."""
 
 from __future__ import annotations
 
@@ -77,7 +77,10 @@ def validate_slowness(step: SlowDiskStep, where: str) -> Iterator[UsageError]:
 
 
 def _overlaps(step: BetweenStep, where: str) -> Iterator[UsageError]:
-    """Roles of two groups with a node in common; a one-way cut may have one on both sides, as in brokers > brokers."""
+    """Return roles of two groups that have a node in common.
+
+    A one-way cut may have a node on both sides, as in brokers > brokers.
+    """
     for (at, one), (other_at, other) in combinations(enumerate(step.groups), 2):
         for role, other_role in product(one, other):
             if overlap(role, other_role):

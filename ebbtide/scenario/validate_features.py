@@ -1,4 +1,7 @@
-"""The features of Kafka, and whether a release can be formatted with the feature levels of a cluster."""
+"""Validates Kafka's features and the feature levels of a cluster.
+
+The question is whether a release can format storage with these levels.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ def validate_feature_name(name: str, where: str) -> Iterator[UsageError]:
 
 
 def has_level(kafka: str, name: str, level: int, cluster: ClusterSpec) -> bool:
-    """Whether a cluster of release `kafka`, set up like this one, can come to this level, as far as is known."""
+    """Whether a cluster of release `kafka` can come to this level.
+
+    The cluster is set up like this one. The answer holds as far as is known.
+    """
     if name == _UPGRADED_ONLY:
         return True
     try:
@@ -55,9 +61,9 @@ def has_level(kafka: str, name: str, level: int, cluster: ClusterSpec) -> bool:
 
 
 def validate_features(kafka: str, cluster: ClusterSpec, *, where: str = "cluster.features, or --feature") -> None:
-    """Raises `UsageError` when release `kafka` cannot be formatted with the cluster's levels, as far as is known.
+    """Raise `UsageError` if release `kafka` cannot format with the cluster's levels.
 
-    `where`: where the levels were named.
+    The answer holds as far as is known. `where` is the place that names the levels.
     """
     known = levels_of(kafka)
     properties = (cluster.controller_properties, cluster.broker_properties)

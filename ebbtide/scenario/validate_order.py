@@ -1,8 +1,11 @@
-"""Whether the order of a schedule's steps makes sense, as far as the file alone can tell.
+"""Checks the order of a schedule's steps, as far as the file alone allows.
 
-Roles are resolved when a step fires, so the file seldom says which node is meant. Refused is only what cannot be
-right whoever is meant: a heal with nothing cut, a start of a node that nothing can have stopped, a kill of one
-that is surely down.
+A role resolves when its step fires, so the file seldom says which node it means. An error is a step that is wrong for
+every node that the role can mean:
+
+- a heal when nothing is cut;
+- a start of a node that nothing can have stopped;
+- a kill of a node that is certainly down.
 """
 
 from __future__ import annotations
@@ -42,7 +45,10 @@ _CLIENTS = _Who("clients")
 
 
 class _Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault in force. `who`: what its target surely is: a broker's role, or the step that first resolved it."""
+    """A fault in force.
+
+    `who` is its certain target: a broker's role, or the step that first resolved it.
+    """
 
     kind: StepKind
     who: _Who
@@ -69,7 +75,10 @@ def validate_order(steps: Sequence[StepSpec], *, one_controller: bool) -> Iterat
 
 
 def impossible_now(step: StepSpec, node: int | None, in_force: Iterable[tuple[StepKind, int]]) -> Iterator[UsageError]:
-    """What cannot be right of `step` on `node` while these faults last, each with a node that it is on."""
+    """Yield an error for each reason why `step` on `node` is impossible now.
+
+    Each fault in force comes with the node that it is on.
+    """
     open_ = [_Fault(kind=kind, who=_node(on)) for kind, on in in_force]
     if step.step == "start":
         # Trouble with its volume may have ended a node, and need not have.
@@ -137,7 +146,11 @@ def _impossible(step: StepSpec, who: _Who | None, open_: Sequence[_Fault], where
 
 
 def _who(step: StepSpec, index: int, named: dict[str, _Who], fixed: Collection[str]) -> _Who | None:
-    """A role of a `fixed` kind is itself; any other is whoever it was at this step, and `step(NAME)` the same again."""
+    """Return the certain target of a role at this step.
+
+    A role of a `fixed` kind is itself. Any other is the node it resolved to at this step, and
+    `step(NAME)` is the same node.
+    """
     role = target_of(step)
     if role is None:
         return None
@@ -160,7 +173,10 @@ def _ends(step: StepSpec, who: _Who | None, fault: _Fault) -> bool:
 
 
 def _took_as_much(kind: Kind, earlier: Kind) -> bool:
-    """Whether what a step has to take was taken by an earlier one already: the node has not run again since."""
+    """Whether an earlier step already made the node lose as much as this one does.
+
+    The node has not run again since.
+    """
     return kind.loses is not None and earlier.takes_down and earlier.loses in (kind.loses, "all")
 
 

@@ -1,4 +1,4 @@
-"""What the types of a scenario file cannot say of predictions: names that there are not, runs that there cannot be."""
+"""Validates predictions: unknown names, and runs that cannot exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from ebbtide.scenario.words import suggestion
 
 
 def validate_predictions(parts: Parts) -> Iterator[UsageError]:
-    """Facts and features that there are not, and predictions that no run can be held against, or can meet."""
+    """Report unknown facts and features, and predictions that no run can meet.
+
+    Some predictions cannot be compared with any run.
+    """
     earlier: list[tuple[int, Prediction]] = []
     for index, prediction in enumerate(parts.predictions or ()):
         if prediction is not None:
@@ -90,7 +93,7 @@ def _loss(prediction: Prediction, where: str) -> Iterator[UsageError]:
 
 
 def _features(parts: Parts, prediction: Prediction, where: str) -> Iterator[UsageError]:
-    """Features that there are not, and levels that no release has which is in the range and known."""
+    """Report unknown features, and levels that no release in the range has."""
     text = getattr(prediction, "kafka", None)
     versions = None if text is None else _range_of(text)
     named = [*(one.version for one in KNOWN), *(parts.kafka or ())]
@@ -112,7 +115,10 @@ def _features(parts: Parts, prediction: Prediction, where: str) -> Iterator[Usag
 
 
 def _always_before(earlier: Prediction, later: Prediction) -> bool:
-    """Whether the earlier one fits every run that the later one fits; both have ranges."""
+    """Whether the earlier prediction fits every run that the later one fits.
+
+    Both predictions have ranges.
+    """
     if not earlier.features.items() <= later.features.items():
         return False
     points = _breaks(earlier.kafka, later.kafka)
@@ -125,7 +131,7 @@ def _fits_what(prediction: Prediction) -> str:
 
 
 def _range_of(text: str) -> SpecifierSet | None:
-    """None: it is none, which is another check's to say."""
+    """Return the range of `text`; None if it is invalid, which another check reports."""
     try:
         return SpecifierSet(text)
     except InvalidSpecifier:
@@ -137,9 +143,10 @@ def _held(versions: SpecifierSet, points: set[Version]) -> set[Version]:
 
 
 def _breaks(*ranges: str) -> set[Version]:
-    """Releases from the oldest on, one of each stretch within which every one of the ranges holds all or none.
+    """Return the versions at which a range can begin or end, from the oldest on.
 
-    What a range holds changes only at a version that it names, or at the next patch, minor or major release.
+    Between two of them, every range holds all releases or none. What a range holds changes only at a version
+    that it names, or at the next patch, minor or major release.
     """
     points = {Version(OLDEST)}
     for specifier in (one for text in ranges for one in SpecifierSet(text)):

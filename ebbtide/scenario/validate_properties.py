@@ -1,4 +1,7 @@
-"""Which of Kafka's properties no scenario may set: some in no scenario, some in none that a cluster is started from."""
+"""Kafka's properties that no scenario may set.
+
+Some apply to all scenarios, some only to scenarios that start a cluster.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ _NAME = re.compile(r"[^\s=:#!\\]+")
 
 
 def validate_properties(cluster: ClusterSpec) -> Iterator[UsageError]:
-    """Properties that are no single property, or that tie a node to its place.
+    """Report names that are not a single property, and properties that tie a node to its place.
 
-    The scenario of a record is held to this too, also when it is judged: what Kafka read is known of single properties
-    only. `validate_outward_properties` are refused besides where a cluster is started.
+    The scenario of a record must pass this too, even when it is judged: the record says what Kafka read of single
+    properties only. Before a cluster starts, `validate_outward_properties` refuses more of them.
     """
     for role in NODE_ROLES:
         where = f"cluster.{role}_properties"

@@ -15,7 +15,7 @@ _NO_REPLICAS = ("controller", "controllers", "clients")
 
 
 def validate_replicas(step: ReassignStep, where: str, brokers: int) -> Iterator[UsageError]:
-    """Replicas that are no brokers, that stand twice, or that are more than there are brokers."""
+    """Report replicas that are not brokers, that repeat, or that are too many."""
     for role in step.replicas:
         if role.kind in _NO_REPLICAS:
             yield UsageError("no replica can be there", where=where, got=repr(role), allowed="roles of brokers")

@@ -1,4 +1,4 @@
-"""What the types of a step cannot say: names that there are not, numbers out of range, keys that exclude each other."""
+"""Validates steps: unknown names, numbers out of range, exclusive keys."""
 
 from __future__ import annotations
 

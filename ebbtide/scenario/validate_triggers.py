@@ -1,4 +1,4 @@
-"""What the types of triggers cannot say: names that there are not, and states that never come about."""
+"""Validates triggers: unknown names, and states that never come about."""
 
 from __future__ import annotations
 
@@ -117,7 +117,10 @@ def _which(trigger: OfPartitions, where: str) -> Iterator[UsageError]:
 
 
 def _isr(parts: Parts, trigger: IsrTrigger, where: str) -> Iterator[UsageError]:
-    """No size, two, or one that is larger than a partition has replicas; where it is reassigned, than brokers."""
+    """Report an ISR trigger without a size, with two, or with one that is too large.
+
+    The largest size is that of the replicas; for a reassigned partition, of the brokers.
+    """
     sizes = [(key, size) for key, size in (("size", trigger.size), ("at_least", trigger.at_least)) if size is not None]
     if len(sizes) != 1:
         yield UsageError("say how large the ISR is", where=where, allowed="either size or at_least")

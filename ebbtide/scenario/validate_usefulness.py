@@ -1,4 +1,7 @@
-"""Steps that a run would carry out in vain: triggers that cannot fire, levels that no release can be brought to."""
+"""Finds steps that a run would carry out in vain.
+
+Examples are triggers that cannot fire, and levels that no release can have.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ def _on_releases(
 
 
 def _releases(parts: Parts) -> Sequence[str]:
-    """The listed releases; none, where one of them is no release, of which nothing more can be said."""
+    """Return the listed releases; none if one of them is invalid.
+
+    Nothing more can be said of an invalid release.
+    """
     try:
         for text in parts.kafka or ():
             parse_version(text)
@@ -70,7 +76,10 @@ def _too_late(step: StepSpec, where: str) -> Iterator[UsageError]:
 def _beyond_the_counts(
     parts: Parts, step: StepSpec, every: Sequence[StepSpec] | None, where: str
 ) -> Iterator[UsageError]:
-    """A HW above all records that there can be; those of a transaction have markers beside them in the log."""
+    """Report a HW above all records that can exist.
+
+    Records of a transaction have markers beside them in the log.
+    """
     trigger = step.trigger
     if not isinstance(trigger, OffsetTrigger) or every is None:
         return

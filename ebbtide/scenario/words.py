@@ -1,4 +1,4 @@
-"""Durations, rates and partitions as scenario files write them: texts that are parsed once, when a file is read."""
+"""Parses durations, rates and partitions once, when a scenario file is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
 
 
 def whole_number(text: str) -> int | None:
-    """The number that up to nine digits make; None for any other text, such as a superscript two."""
+    """Return the number of a text of up to nine digits, else None.
+
+    A superscript two is not a digit.
+    """
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
 
 

@@ -1,4 +1,7 @@
-"""Writes a scenario out as TOML with every default filled in, so that it says the whole experiment."""
+"""Writes a scenario as TOML with every default filled in.
+
+The file describes the whole experiment.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def text_of(scenario: Scenario) -> str:
 
 
 def brief_text_of(scenario: Scenario) -> str:
-    """The TOML text without what is as by default; parsing it yields the same scenario."""
+    """Return the TOML text without defaults; parsing it yields the same scenario."""
     return tomli_w.dumps(_brief(scenario), multiline_strings=True)
 
 
@@ -51,7 +54,7 @@ def _is_default(part: msgspec.Struct, field: msgspec.structs.FieldInfo) -> bool:
 
 
 def keys_set(part: object) -> dict[str, Any]:
-    """A part of a scenario as TOML has it: plain values, without the keys that are not set."""
+    """Return the plain values of a part of a scenario, without keys that are not set."""
     plain = _without_none(to_plain(part))
     assert isinstance(plain, dict)
     return plain

@@ -85,7 +85,5 @@ def _remove(versions: list[str]) -> ExitCode:
 
     with closing(connect()) as client:
         for version in versions:
-            print(
-                f"Kafka {version}: {'removed' if remove_image(client, version) else 'no image here'}", flush=True
-            )
+            print(f"Kafka {version}: {'removed' if remove_image(client, version) else 'no image here'}", flush=True)
     return ExitCode.AS_PREDICTED

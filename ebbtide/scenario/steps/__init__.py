@@ -1,1 +1,4 @@
-"""The kinds of steps, one module per family: everything that is true of a kind is said there, and only there."""
+"""The kinds of steps, one module per family.
+
+Everything that is true of a kind is in its module, and nowhere else.
+"""

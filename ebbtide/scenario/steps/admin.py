@@ -1,4 +1,7 @@
-"""Steps that ask Kafka for something: they touch the cluster only, and nothing undoes them."""
+"""Steps that send a request to Kafka; nothing undoes them.
+
+They touch the cluster only.
+"""
 
 from __future__ import annotations
 

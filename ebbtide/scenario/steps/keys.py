@@ -1,4 +1,7 @@
-"""Which keys each kind of step needs, and which it may have: what the fields of its struct say."""
+"""The keys that each kind of step needs, and the keys it may have.
+
+The fields of its struct decide both.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is said of one kind of step besides its fields. Every table about kinds derives from the two."""
+"""The properties of a kind of step besides its fields.
+
+Every table about kinds derives from the two.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ Budget = Literal["kills", "stops", "power_losses", "disks"]
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of step: what it does to a node, and what that means to the rest of Ebbtide."""
+    """One kind of step: its effect on a node, and what the effect means to Ebbtide."""
 
     family: Family
     does: str
@@ -75,5 +78,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended_by(self) -> str:
-        """What ends the effect, in words: a kind of step, `itself`, or `-` where there is nothing to end."""
+        """Return in words what ends the effect of the kind.
+
+        It is a kind of step, `itself`, or `-` if nothing needs to end.
+        """
         return self.healed_by or ("itself" if self.ends_itself else "-")

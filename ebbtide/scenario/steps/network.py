@@ -1,4 +1,4 @@
-"""Steps that cut or slow connections between groups of nodes, and the one that heals them."""
+"""Steps that cut, slow or heal connections between groups of nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _network = partial(Kind, family="network")
 
 
 class BetweenStep(BaseStep, frozen=True, kw_only=True):
-    """A step between `groups`, in both directions, or one way: `from` some `to` others."""
+    """A step between `groups`, in both directions or one way.
+
+    One way is `from` some nodes `to` others.
+    """
 
     groups: tuple[tuple[Role, ...], ...] = ()
     from_: tuple[Role, ...] = msgspec.field(name="from", default=())

@@ -12,12 +12,15 @@ from ebbtide.scenario.triggers import Trigger, tag_of
 
 
 class StepSpec:
-    """One step of the schedule: a struct of its kind. `ebbtide.scenario.plain` reads and writes all of them.
+    """One step of the schedule: a struct of its kind.
 
-    `deadline_s` bounds the wait for the trigger; in a rolling step also the wait for the whole ISR after each broker,
-    in an administrative step the wait for the answer and its record. `name` lets a later role refer to whom this step
-    acted on: `step(NAME)`. `optional`: the schedule does not depend on this step; where it cannot fire, or takes no
-    effect, the run goes on and is none the worse for it.
+    `ebbtide.scenario.plain` reads and writes all kinds.
+
+    - `deadline_s` bounds the wait for the trigger. In a rolling step it also bounds the wait for the whole ISR after
+      each broker, and in an administrative step the wait for the answer and its record.
+    - `name` lets a later role, `step(NAME)`, refer to the nodes that this step acted on.
+    - `optional`: the schedule does not depend on this step. If the step cannot fire or takes no effect, the run
+      continues and can still end as predicted.
     """
 
     __slots__ = ()

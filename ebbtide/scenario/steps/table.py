@@ -1,4 +1,4 @@
-"""Every kind of step by name, and the sets of kinds that the rest of Ebbtide asks for."""
+"""Every kind of step by name, and the sets of kinds that Ebbtide needs."""
 
 from __future__ import annotations
 

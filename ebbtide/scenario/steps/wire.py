@@ -1,4 +1,7 @@
-"""Steps that arm a rule at a wire proxy, which takes effect when a request comes by that it is about; and their end."""
+"""Steps that set a rule at a wire proxy, or end it.
+
+A rule takes effect when a matching request passes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ _rule = partial(
 
 
 class RuleStep(TargetStep, frozen=True, kw_only=True):
-    """A rule for requests of `api` that the target sends `to` some, or to anyone; the first `times`, or all."""
+    """A rule for requests of `api` that the target sends `to` some node, or to any.
+
+    It applies to the first `times` requests, or to all.
+    """
 
     api: str
     to: tuple[Role, ...] = ()
