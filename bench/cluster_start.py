@@ -1,6 +1,7 @@
-"""Measures the start of a cluster: `python -m bench.cluster_start [ROUNDS]`, from a checkout, as root.
+"""Measures the start of a cluster: `python -m bench.cluster_start [ROUNDS]`.
 
-Rounds alternate between three clusters of one controller and three brokers (`--brokers`):
+Run it from a checkout, as root. Rounds alternate between three clusters of one controller and three
+brokers (`--brokers`):
 
 - as the harness runs them, each node with a namespace, a volume and a proxied network;
 - the same JVMs bare: plain processes and folders of this host, each on its own loopback address;
@@ -34,7 +35,10 @@ MOST = 1.3
 
 
 class BareRuntime(LocalRuntime):
-    """The same JVMs without namespaces, volumes and proxies; it waits until they are ready as a run does."""
+    """The same JVMs without namespaces, volumes and proxies.
+
+    It waits until they are ready, as a run does.
+    """
 
     def __init__(self, *, spec: ClusterSpec, installation: Installation, folder: Path, ledger: Ledger) -> None:
         super().__init__(

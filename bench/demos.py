@@ -1,8 +1,8 @@
-"""Runs the demo many times: `python -m bench.demos [COUNT]`, from the root of a checkout, as root.
+"""Runs the demo many times: `python -m bench.demos [COUNT]`.
 
-Each demo is `ebbtide run last-replica-standing --kafka 3.9.1,4.3.1` in its own process. It must end as predicted on
-both releases and leave nothing on the host: namespaces, mounts, loop devices, processes, interfaces and sysctls are
-compared before and after. Exit code 1 if a demo fails.
+Run it from the root of a checkout, as root. Each demo is `ebbtide run last-replica-standing --kafka 3.9.1,4.3.1` in
+its own process. It must end as predicted on both releases and leave nothing on the host: namespaces, mounts, loop
+devices, processes, interfaces and sysctls are compared before and after. Exit code 1 if a demo fails.
 """
 
 from __future__ import annotations

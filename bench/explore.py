@@ -1,9 +1,9 @@
-"""Measures the explorer's speed and memory: `python -m bench.explore`, from the root of a checkout.
+"""Measures the explorer's speed and memory: `python -m bench.explore`.
 
-One search in one process ends at a million distinct states: RF 3, min ISR 2, four records, one power loss and two
-clean stops. Time is CPU time of this process, because the search uses one core. Targets: 50,000 distinct states a
-second, and a million states in less than 2 GiB; exit code 1 if one is missed. A search of fewer states (`--states`)
-needs other targets, because the start of the search counts too.
+Run it from the root of a checkout. One search in one process ends at a million distinct states: RF 3, min ISR 2,
+four records, one power loss and two clean stops. Time is CPU time of this process, because the search uses one
+core. Targets: 50,000 distinct states a second, and a million states in less than 2 GiB; exit code 1 if one is
+missed. A search of fewer states (`--states`) needs other targets, because the start of the search counts too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Measures what journalling costs a producer: `python -m bench.journal_cost`, from the root of a checkout.
+"""Measures what journalling costs a producer: `python -m bench.journal_cost`.
 
-Rounds alternate between a bare kafka-python producer and the workload's producer, with the same settings, against one
-real Kafka node on loopback. Each round has its own process; the time runs from the first hand-over to the last answer.
-Target: the ratio of the medians is at least 0.8.
+Run it from the root of a checkout. Rounds alternate between a bare kafka-python producer and the workload's producer,
+with the same settings, against one real Kafka node on loopback. Each round has its own process; the time runs from the
+first hand-over to the last answer. Target: the ratio of the medians is at least 0.8.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ TARGET = 0.8
 
 
 def bare(config: ProducerConfig) -> float:
-    """Return how many seconds a bare producer takes for the same records: no journal, no callbacks."""
+    """Return the seconds of a bare producer for the same records.
+
+    It has no journal and no callbacks.
+    """
     producer = open_producer(config, config.bootstrap)
     payload = encode(config.run_id, config.id, 0, 0, config.payload_bytes)
     assert config.count is not None
@@ -44,7 +47,10 @@ def bare(config: ProducerConfig) -> float:
 
 
 def journalled(record: Path) -> float:
-    """Return the seconds from the first hand-over to the last answer of the record's only producer."""
+    """Return the seconds of the record's only producer.
+
+    They last from the first hand-over to the last answer.
+    """
     convert_journals(record)
     (file,) = (record / "sends").glob("*.parquet")
     table = pq.read_table(file, columns=["sent_ns", "done_ns", "status"])
@@ -77,7 +83,10 @@ def measure(kind: str, number: int, folder: Path, address: str, options: argpars
 
 
 def main() -> int:
-    """Print a table of the rounds, the medians and their ratio; 1 when the target is missed."""
+    """Print a table of the rounds, and the ratio of the medians.
+
+    Returns 1 if the target is missed.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--count", type=int, default=100_000)

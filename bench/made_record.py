@@ -1,8 +1,8 @@
-"""Makes a run record of any size with a known number of anomalies, with numpy and pyarrow, in bounded memory.
+"""Makes a run record of any size with a known number of anomalies.
 
-A sixth of the events are sends, a third polls (a consumer's and the final read's), half are rows of three replicas.
-Times, ids and sizes of files are those of a real run: a broker's answers for a partition lie in the order in which
-they came. The last rows of each partition hold the anomalies.
+It uses numpy and pyarrow, in bounded memory. A sixth of the events are sends, a third polls (a consumer's and the
+final read's), half are rows of three replicas. Times, ids and sizes of files are those of a real run: a broker's
+answers for a partition lie in the order in which they came. The last rows of each partition hold the anomalies.
 """
 
 from __future__ import annotations
@@ -134,14 +134,17 @@ def _chunk(writers: dict[str, _Writer], partition: int, offsets: np.ndarray, eac
 
 
 def _observed(writers: dict[str, _Writer], partition: int, offsets: np.ndarray) -> int:
-    """One HW observation for each 1,000 records: just above the record that was sent last."""
+    """Return one HW observation for each 1,000 records.
+
+    Each is just above the record that was sent last.
+    """
     at = offsets[::1000]
     times = _START_NS + at * 20_000
     return _watermarks(writers, partition, at + 1, times, "list_offsets", np.ones(len(at), np.int32))
 
 
 def _end(writers: dict[str, _Writer], partition: int, each: int) -> int:
-    """Add duplicated values, HWs that go back after all others, checkpoints, and leaders."""
+    """Add duplicated values, HWs that go back at the end, checkpoints and leaders."""
     again = np.arange(PLANTED, dtype=np.int64)
     at = each + again
     values = ((again % PRODUCERS + 1) << 40) | (again // PRODUCERS * PARTITIONS + partition)

@@ -1,4 +1,4 @@
-"""Mutates each checker of `analysis.reconcile`, and shows that its tests notice every mutant.
+"""Mutates each checker of `analysis.reconcile` to check that its tests notice.
 
 `python -m bench.mutate_reconcile`, from the root of a checkout, runs all mutants; with `lost vanished`, those of these
 modules; with `lost-3`, the third of that module.
@@ -143,7 +143,10 @@ class Suite:
         ]
 
     def differs(self, spark: SparkSession) -> str | None:
-        """What shows that something is wrong; None: all is as it must be. Raises `AnalysisException`: no plan."""
+        """Return what shows that something is wrong; None if all is as expected.
+
+        Raises `AnalysisException` if Spark cannot plan the query.
+        """
         from reconcile_oracle import unnamed_drops
         from reconcile_oracle_groups import told as told_groups
         from reconcile_planted import by_topic
@@ -186,7 +189,10 @@ def mutants_by_name(mutants: Sequence[Mutant] = MUTANTS) -> dict[str, Mutant]:
 
 
 def select_mutants(names: Sequence[str], mutants: Sequence[Mutant] = MUTANTS) -> dict[str, Mutant]:
-    """The mutants of these names, or of the modules of these names; all, if there are none. Raises `ValueError`."""
+    """Return the mutants with these names, or of the modules with these names.
+
+    Without names it returns all. Raises `ValueError`.
+    """
     there = mutants_by_name(mutants)
     modules = sorted({_module(mutant) for mutant in mutants})
     for name in names:

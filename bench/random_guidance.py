@@ -1,8 +1,9 @@
-"""Compares guided with unguided random schedules on real clusters: `python -m bench.random_guidance [STORE]`, as root.
+"""Compares guided with unguided random schedules on real clusters.
 
-A round runs one guided and one unguided schedule at the same time, of the same seed and number of steps, and adds
-what they reached to the corpus of each. STORE keeps the records and both corpora; the same command continues there
-until it has `--rounds` rounds or `--budget-s` is over. Prints how many runs of each arm reached each state.
+Run `python -m bench.random_guidance [STORE]` as root. A round runs one guided and one unguided schedule at the
+same time, of the same seed and number of steps, and adds what they reached to the corpus of each. STORE keeps the
+records and both corpora; the same command continues there until it has `--rounds` rounds or `--budget-s` is over.
+Prints how many runs of each arm reached each state.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ class Arm:
 def play_round(
     number: int, seed: int, arms: list[Arm], launch: Launch, wanted: Wanted, store: Path, judge: JudgeTogether
 ) -> None:
-    """Run, judge and write down one run of each arm, both at once; skip an arm that already has this seed."""
+    """Run, judge and record one run of each arm, both at once.
+
+    Skips an arm that already has this seed.
+    """
     asked = [(arm, *arm.request(seed, launch, wanted)) for arm in arms if not arm.guide.has_run(f"random-{seed}")]
     log = store / "runs.log"
     ran = list(run_side_by_side((((arm, scenario), request) for arm, scenario, request in asked), at_once=2, log=log))
@@ -84,7 +88,10 @@ def play_round(
 
 
 def judge_or_explain(record: Path | EbbtideError, judge: JudgeTogether) -> tuple[Verdict | None, str]:
-    """Return the verdict, or None and the reason; a failure does not end the next rounds."""
+    """Return the verdict, or None and the reason.
+
+    A failure does not end the next rounds.
+    """
     if isinstance(record, EbbtideError):
         return None, record.render()
     try:
@@ -128,7 +135,10 @@ def main() -> int:
 
 
 def compare(args: argparse.Namespace, store: Path) -> int:
-    """Play the missing rounds of `store`, and print what each arm reached; return the exit code."""
+    """Play the missing rounds of `store`, and print what each arm reached.
+
+    Returns the exit code.
+    """
     store.mkdir(parents=True, exist_ok=True)
     arms = [Arm(store, name, args.kafka, args.steps) for name in _ARMS]
     wanted = Wanted(runs=store / "runs", runtime="local")

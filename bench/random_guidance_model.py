@@ -1,8 +1,8 @@
-"""Compares guided with unguided random schedules on a model, in seconds: `python -m bench.random_guidance_model`.
+"""Compares guided with unguided random schedules on a model, in seconds.
 
-The generator's own model stands in for Kafka. Its facts are sets of up to four states that held at once
-(`cut&elr-of-two&moving`), most of which few schedules reach. The result is about the search, not about Kafka;
-`bench.random_guidance` compares on real clusters.
+Run `python -m bench.random_guidance_model`. The generator's own model stands in for Kafka. Its facts are sets
+of up to four states that held at once (`cut&elr-of-two&moving`), most of which few schedules reach. The
+result is about the search, not about Kafka; `bench.random_guidance` compares on real clusters.
 """
 
 from __future__ import annotations

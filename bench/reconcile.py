@@ -1,11 +1,14 @@
-"""Ebbtide, DuckDB and pandas on the same records, side by side: `python -m bench.reconcile [EVENTS ...]`.
+"""Compares Ebbtide, DuckDB and pandas on the same records.
 
-Each engine runs in a process of its own, in turn, so that what slows the host down slows all. The time of Ebbtide
-is from the started session on, and so is CPU time, which says more on a host that does other work. Memory is the
-peak of the resident sets of all its processes together. The last engine only reads the columns that the checks
-need, once, with pyarrow: no engine can be faster. Each must find all items that were planted, and no others, and none
-may fail, or the run ends with 1 and stderr says why; DuckDB and pandas may run out of memory, which their rows then
-say. How time grows with events comes last.
+Run `python -m bench.reconcile [EVENTS ...]`. Each engine runs in a process of its own. The engines take turns, so that
+a slow host slows all of them.
+
+- Ebbtide's wall clock and CPU time start after its session. CPU time says more on a host that does other work.
+- Memory is the peak of the resident sets of all processes of an engine together.
+- The last engine only reads the columns that the checks need, once, with pyarrow. No engine can be faster.
+
+Each engine must find all planted items and no others, and none may fail. Otherwise the exit code is 1, and stderr says
+why. DuckDB and pandas may run out of memory; their rows then say so. The growth of time with events comes last.
 """
 
 from __future__ import annotations
@@ -44,9 +47,10 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maker:
-    """What makes a record of so many events in a folder and returns its rows, and what tells it from another.
+    """The function that makes a record of so many events, and its digest.
 
-    `planted` are the items that each record has, by kind.
+    The function makes it in a folder and returns its rows. The digest distinguishes it from other
+    makers. `planted` are the items that each record has, by kind.
     """
 
     make: Callable[[Path, int], int]
@@ -140,10 +144,11 @@ def engine_command(engine: str, record: Path, scratch: Path, memory: str) -> lis
 
 
 def kept_record(folder: Path, asked: int, scratch: Path, maker: Maker) -> tuple[Path, int]:
-    """The record of so many events in the folder, and its number of rows; made if it is not there yet.
+    """Return the record of so many events in the folder, and its number of rows.
 
-    It gets its name when it is whole: what an interrupted call began is never taken for a record. Raises
-    `FileExistsError` when something else has the name, or what another maker made.
+    The record is made if it does not exist yet. It gets its name when it is whole: what an interrupted
+    call began is never taken for a record. Raises `FileExistsError` when something else has the name, or
+    what another maker made.
     """
     record = folder / f"record-{asked}"
     if not record.exists():
@@ -170,7 +175,10 @@ def _maker() -> Maker:
 
 @contextmanager
 def _temporary(folder: Path | None) -> Iterator[Path]:
-    """A folder in this one that is gone in the end, even if a second signal comes while it is being removed."""
+    """Yield a folder in this one that is removed at the end.
+
+    A second signal during the removal does not stop it.
+    """
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     path = Path(tempfile.mkdtemp(prefix="bench-", dir=folder)).absolute()
@@ -182,7 +190,10 @@ def _temporary(folder: Path | None) -> Iterator[Path]:
 
 
 def end_as_a_shell_tells(run: Callable[[], int]) -> NoReturn:
-    """End this process with what `run` returns, or as one that Ctrl-C ended, without a traceback."""
+    """End this process with what `run` returns, or as Ctrl-C ends a process.
+
+    There is no traceback.
+    """
     try:
         sys.exit(run())
     except KeyboardInterrupt:

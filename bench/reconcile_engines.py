@@ -1,4 +1,7 @@
-"""The engines that bench.reconcile compares: what each does, and how its process is watched and ended."""
+"""The engines that bench.reconcile compares, and how their processes run.
+
+Each process is watched and ended here.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ _SAID_MAX = 200
 
 
 class Clock:
-    """Measures from here on: wall clock, and the CPU time of this process and of those that it started."""
+    """Measures wall clock and CPU time from here on.
+
+    CPU time is that of this process and of those that it started.
+    """
 
     def __init__(self) -> None:
         self._began, self._used = time.monotonic(), self._cpu_s()
@@ -41,12 +47,11 @@ class Clock:
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of one engine; `found` counts items by kind, `unknown` says of which kinds it cannot tell, and why.
+    """One run of one engine, with what it found and how long it took.
 
-    `cpu_s` is user and system time of all its processes.
-
-    `failure` says in one line why there is no result, `out_of_memory` whether it was for want of memory; `time_s` is
-    then how long it took to fail.
+    `found` counts items by kind; `unknown` says which kinds it cannot find, and why. `cpu_s` is user and system time
+    of all its processes. `failure` says in one line why there is no result, and `out_of_memory` whether memory was
+    too small. `time_s` is then the time until the failure.
     """
 
     time_s: float
@@ -60,7 +65,10 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_engine(engine: str, record: Path, scratch: Path, memory: str) -> Measured:
-    """What the child process does; `memory` is DuckDB's limit. A failure is a result as well."""
+    """Run an engine in this child process; a failure is a result.
+
+    `memory` is the limit of DuckDB.
+    """
     began = time.monotonic()
     try:
         return _run(engine, record, scratch, memory)
@@ -124,10 +132,10 @@ def _read_once(record: Path) -> Measured:
 
 
 def measure(command: Sequence[str], scratch: Path) -> Measured:
-    """Run an engine in a process of its own and watch its memory; the command prints what it measured, as JSON.
+    """Run an engine in a process of its own and watch its memory.
 
-    All temporary files are in `scratch`. Whatever interrupts this, the process is ended and waited for, with those
-    that it started.
+    The command prints what it measured, as JSON. All temporary files are in `scratch`. Whatever interrupts this,
+    the process is ended and waited for, with those that it started.
     """
     process = None
     peak = [0]

@@ -1,4 +1,7 @@
-"""The checks of analysis.reconcile with pandas, for records like those of bench.made_record: all in memory."""
+"""The checks of analysis.reconcile with pandas, all in memory.
+
+The records are like those of bench.made_record.
+"""
 
 from __future__ import annotations
 

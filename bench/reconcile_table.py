@@ -1,4 +1,7 @@
-"""Prints the table of bench.reconcile: a row for each engine and size, and how time grows with events."""
+"""Prints the table of bench.reconcile.
+
+It has a row for each engine and size, and shows how time grows with events.
+"""
 
 from __future__ import annotations
 
@@ -49,20 +52,27 @@ class Growth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """All runs on one record of `rows` events, of the `asked` ones, by engine; none: not run at this size."""
+    """All runs on one record of `rows` events, by engine.
+
+    `asked` events were asked for; an engine without a run did not run at this size.
+    """
 
     asked: int
     rows: int
     runs: Mapping[str, Sequence[Measured]]
 
     def table(self, limits: Mapping[str, str]) -> list[str]:
-        """A row for each engine; `limits` are those of their memory, for the engines that have one."""
+        """Return a row for each engine.
+
+        `limits` are the memory limits of the engines that have one.
+        """
         return [self._row(engine, limits.get(engine)) for engine in self.runs]
 
     def mistakes(self, planted: Mapping[str, int]) -> list[str]:
-        """In which kinds an engine told of other items than were planted, in a sentence each.
+        """Return a sentence for each kind in which an engine found the wrong items.
 
-        An engine that failed told of none. A kind that is unknown to an engine is a mistake, planted or not.
+        The wrong items are others than the planted ones. An engine that failed told of none. A kind that is
+        unknown to an engine is a mistake, planted or not.
         """
         found = [
             f"{engine} {told}"
@@ -74,7 +84,10 @@ class Size:
         return list(dict.fromkeys(found))
 
     def broken(self) -> list[str]:
-        """The engines that failed, unless for want of memory: that is a result, except for Ebbtide."""
+        """Return the engines that failed, apart from those that ran out of memory.
+
+        Lack of memory is a result, except for Ebbtide.
+        """
         return [
             engine
             for engine, runs in self.runs.items()
@@ -98,7 +111,10 @@ class Size:
 
 
 def growths(sizes: Sequence[Size]) -> list[Growth]:
-    """Of each engine: between neighbouring sizes at which it did not fail, and over all large ones."""
+    """Return how the time of each engine grows with events.
+
+    It grows between neighbouring sizes at which the engine did not fail, and over all large sizes.
+    """
     found = []
     for engine in dict.fromkeys(engine for size in sizes for engine in size.runs):
         measured = [

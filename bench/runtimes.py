@@ -1,7 +1,8 @@
-"""Compares both runtimes: `python -m bench.runtimes [ROUNDS]`, from a checkout, as root, with Docker.
+"""Compares both runtimes: `python -m bench.runtimes [ROUNDS]`.
 
-Rounds alternate between the local and the docker runtime: one Last Replica Standing each on 3.9.1 and 4.3.1,
-judged. Start-up is from nothing to the last broker unfenced; the run ends with its record, before the judging.
+Run it from a checkout, as root, with Docker. Rounds alternate between the local and the docker runtime: one
+Last Replica Standing each on 3.9.1 and 4.3.1, judged. Start-up is from nothing to the last broker unfenced;
+the run ends with its record, before the judging.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Measures what the wire proxy costs: `python -m bench.wire_proxy [ROUNDS]`, from a checkout, as root; no Kafka.
+"""Measures what the wire proxy costs: `python -m bench.wire_proxy [ROUNDS]`.
 
-Two namespaces on a switch, as in a run: in one a server that answers framed requests, in the other connections
-through the proxy and connections that bear its mark and so go directly. Rounds alternate between the two. Targets:
-less than 1 ms more for a request (median), and 50 MB/s or more through the proxy. Exit code 1 when one is missed.
+Run it from a checkout, as root; it needs no Kafka. Two namespaces on a switch, as in a run: in one a server that
+answers framed requests, in the other connections through the proxy and connections that bear its mark and so go
+directly. Rounds alternate between the two. Targets: less than 1 ms more for a request (median), and 50 MB/s or
+more through the proxy. Exit code 1 when one is missed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ MB_PER_S_MIN = 50.0
 
 
 def serve() -> None:
-    """Answer each request, whose body says how many bytes of body the answer has; one connection after the other."""
+    """Answer each request, one connection after the other.
+
+    The body of a request says how many bytes of body the answer has.
+    """
     with socket.create_server((address_of(PEER), BROKER_PORT)) as listener:
         while True:
             connection, _ = listener.accept()

@@ -17,10 +17,11 @@ _NAME = re.compile(r"[^\s=:#!\\]+")
 
 
 def validate_properties(cluster: ClusterSpec) -> Iterator[UsageError]:
-    """Report names that are not a single property, and properties that tie a node to its place.
+    """Report names of several properties, and properties that tie a node down.
 
-    The scenario of a record must pass this too, even when it is judged: the record says what Kafka read of single
-    properties only. Before a cluster starts, `validate_outward_properties` refuses more of them.
+    A node is tied to its network and volume by these properties. The scenario of a record must pass this too,
+    even when it is judged: the record says what Kafka read of single properties only. Before a cluster starts,
+    `validate_outward_properties` refuses more of them.
     """
     for role in NODE_ROLES:
         where = f"cluster.{role}_properties"

@@ -1,8 +1,8 @@
-"""docs/what-acks-buys.md from recorded runs: `python -m tools.pages.acks STORE...`, stores of `ebbtide nightly`.
+"""Writes docs/what-acks-buys.md from recorded runs.
 
-Every figure is counted in the records of the acks-matrix scenarios: the records for which a producer got an ack, and
-those that a consumer which reads everything at the end does not find. With acks=0 a producer gets no ack; its records
-count as acked when they left the client.
+`python -m tools.pages.acks STORE...` takes stores of `ebbtide nightly`. Every figure is counted in the records of the
+acks-matrix scenarios: the records for which a producer got an ack, and those that a consumer which reads everything
+at the end does not find. With acks=0 a producer gets no ack; its records count as acked when they left the client.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ Runs = defaultdict[str, defaultdict[str, list[dict[str, Cell]]]]
 
 
 def cells(record: Path) -> dict[str, Cell]:
-    """Return the cell of each topic, which has one producer. A run without a final read has none."""
+    """Return the cell of each topic, which has one producer.
+
+    A run without a final read has none.
+    """
     final = read_manifest(record).final_consumer
     if final is None:
         return {}
@@ -103,7 +106,10 @@ def cells(record: Path) -> dict[str, Cell]:
 
 
 def judged_runs(stores: Sequence[Path]) -> Runs:
-    """Return the cells of all runs of these stores that ended as predicted or contradicted."""
+    """Return the cells of all runs in these stores that ended with a conclusion.
+
+    They ended as predicted or contradicted.
+    """
     runs: Runs = defaultdict(lambda: defaultdict(list))
     for folder in stores:
         store = Store(folder)

@@ -1,7 +1,8 @@
-"""The pages of the scenarios, from their files and from measured runs: `python -m tools.pages.catalogue [STORE...]`.
+"""Writes the pages of the scenarios, from their files and from measured runs.
 
-docs/scenarios.md lists the scenarios, and docs/scenarios/ has a page for each. The command also writes the tables of
-coverage facts (docs/coverage-facts.md) and of faults (docs/faults.md).
+Run `python -m tools.pages.catalogue [STORE...]`. docs/scenarios.md lists the scenarios, and docs/scenarios/ has a
+page for each. The command also writes the tables of coverage facts (docs/coverage-facts.md) and of faults
+(docs/faults.md).
 
 Each STORE (`ebbtide nightly --store STORE`) replaces, in docs/measured.json, what was measured of every scenario,
 target and runtime that it has runs of. Without a STORE the pages are written too; a test compares them with the files.
@@ -52,9 +53,10 @@ recorded runs; do not edit it.
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What the newest runs of one scenario on one target and runtime showed; `took_s` is the median of a run.
+    """The measurements of one scenario on one target and runtime.
 
-    `odd`: how those came about that were not as predicted, but for a known bug.
+    The newest runs have them; `took_s` is the median of a run. `odd`: how those came about that
+    were not as predicted, but for a known bug.
     """
 
     scenario: str
@@ -68,7 +70,10 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measured(finished: Iterable[FinishedJob]) -> list[Measured]:
-    """One row a scenario, target and runtime. Runs that failed for the host's sake measured nothing."""
+    """Return one row for each scenario, target and runtime.
+
+    Runs that failed because of the host measured nothing.
+    """
     groups: dict[tuple[str, str, str], list[FinishedJob]] = {}
     for done in finished:
         if done.job.origin == "catalogue" and done.ended != "failed":

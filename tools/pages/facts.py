@@ -1,6 +1,7 @@
-"""docs/coverage-facts.md, the table of coverage facts, from the code and the scenario files that ask for them.
+"""Writes docs/coverage-facts.md, the table of coverage facts.
 
-`python -m tools.pages.catalogue` writes it; a test holds the page against both.
+It comes from the code and from the scenario files that use them. `python -m tools.pages.catalogue`
+writes it; a test holds the page against both.
 """
 
 from __future__ import annotations

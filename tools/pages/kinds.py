@@ -1,6 +1,7 @@
-"""The table of faults in docs/faults.md, from what `ebbtide.scenario.steps` says of each kind.
+"""Writes the table of faults in docs/faults.md.
 
-`python -m tools.pages.catalogue` writes it; a test holds the page against the code.
+`ebbtide.scenario.steps` has the description of each kind. `python -m tools.pages.catalogue` writes
+it; a test holds the page against the code.
 """
 
 from __future__ import annotations

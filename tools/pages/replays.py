@@ -1,11 +1,14 @@
-"""How often a recorded run of each scenario comes again: `python -m tools.pages.replays [RUNS] --times 20`, as root.
+"""Measures how often a recorded run of each scenario repeats.
 
-RUNS is a folder of records, such as STORE/runs of `ebbtide nightly --store STORE`: of each scenario of the catalogue
-one is replayed, one that lost records rather than one that did not. The scenario with the fewest replays is next,
-`--each` times, until all have `--times`. What came of them is added to docs/replayed.json, and docs/replay-rates.md is
-written anew from that. None is begun after `--budget-m`, and the same command goes on another day. Without RUNS only
-the page is written. The recorded run is judged anew with the first of its replays. Replays that were not compared
-with it are kept, and stderr says where.
+Run `python -m tools.pages.replays [RUNS] --times 20` as root. RUNS is a folder of records, such as STORE/runs of
+`ebbtide nightly --store STORE`. Without RUNS the command only writes the page.
+
+- It replays one record of each scenario of the catalogue, preferably one that lost records.
+- The scenario with the fewest replays is next, `--each` times, until all have `--times`.
+- It adds the results to docs/replayed.json, and writes docs/replay-rates.md from that file.
+- It starts no replay after `--budget-m`; the same command continues another day.
+- It judges the recorded run again with the first of its replays.
+- It keeps replays that it could not compare with the recorded run, and stderr says where.
 """
 
 from __future__ import annotations
@@ -59,17 +62,20 @@ with the same outcome and cause. *fidelity* is the mean of the replays.
 
 
 class Departed(msgspec.Struct, frozen=True, kw_only=True):
-    """A replay with another outcome or cause: what it found, and where it first departed."""
+    """A replay with another outcome or cause, and where it first departed.
+
+    It also has what the replay found.
+    """
 
     found: str
     first: str
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of the replays of a run, `times` of which finished. `fidelity` is their mean, from 0 to 1.
+    """The results of the replays of a run.
 
-    `runs` names the recorded run; more than one where the first was no longer there for all of the replays. `dates` are
-    the days of the replays.
+    `times` replays finished. `fidelity` is their mean, from 0 to 1. `runs` names the recorded run; more than one where
+    the first was no longer there for all of the replays. `dates` are the days of the replays.
     """
 
     scenario: str
@@ -84,8 +90,11 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chosen(runs: Path, known: Collection[str] = ()) -> dict[str, Path]:
-    """Of each scenario of the catalogue one record that proved something and is no replay: one of the run ids that are
-    `known`, else one that lost records as predicted, and the newest of those."""
+    """Return one record for each scenario of the catalogue, by scenario.
+
+    The record was conclusive and is not a replay. A run id in `known` comes first, then a run that lost records as
+    predicted, then the newest.
+    """
     catalogue = set(names())
     found: dict[str, tuple[tuple[bool, bool, bool], Path]] = {}
     for record in records_of(runs):
@@ -106,7 +115,10 @@ def chosen(runs: Path, known: Collection[str] = ()) -> dict[str, Path]:
 
 
 def row(original: LoadedRun, replays: Sequence[Replay], date: str) -> Replayed:
-    """What came of the replays of a run. Those that the host failed say nothing, and are not counted."""
+    """Return the results of the replays of a run.
+
+    Replays that failed because of the host say nothing, and do not count.
+    """
     finished = [(one, one.repetition) for one in replays if one.repetition is not None]
     manifest = original.manifest
     return Replayed(
@@ -123,7 +135,10 @@ def row(original: LoadedRun, replays: Sequence[Replay], date: str) -> Replayed:
 
 
 def added(before: Replayed | None, new: Replayed) -> Replayed:
-    """What came of the replays of both; `new` alone where another finding, or another release, was replayed before."""
+    """Return the results of the replays of both.
+
+    Returns `new` alone if the earlier replays were of another finding or release.
+    """
     if before is None:
         return new
     if (before.release, before.recorded) != (new.release, new.recorded):
@@ -179,7 +194,10 @@ def page(rows: Sequence[Replayed]) -> str:
 
 
 def _reached(rows: Sequence[Replayed]) -> str:
-    """Return how many scenarios reach the aim, and the same for those that were replayed too rarely."""
+    """Return how many scenarios reach the aim.
+
+    Counts scenarios that were replayed too rarely apart.
+    """
     often = [one for one in rows if one.times >= TIMES]
     reached = sum(100 * one.same >= AIM_PERCENT * one.times for one in often)
     told = f"- Replayed {TIMES} times or more: {len(often)}; {AIM_PERCENT} % or more the same: {reached}"
@@ -207,9 +225,9 @@ def write(rows: Mapping[str, Replayed]) -> None:
 def measure(
     record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether, *, anew: bool = True
 ) -> Replayed:
-    """Replay a record so many times, in `folder`; with `anew` it is judged again itself.
+    """Replay a record so many times in `folder`.
 
-    Raises `EbbtideError` where that cannot be done here.
+    With `anew` it judges the record again. Raises `EbbtideError` where that cannot be done here.
     """
     original = load_run(record)
     kafka = original.manifest.kafka
@@ -230,7 +248,10 @@ def measure(
 
 @contextlib.contextmanager
 def replaying_in(place: Path, keep: Path | None) -> Iterator[Path]:
-    """A folder for replays in `place`, gone in the end; complete records that are left are kept, in `keep` if given."""
+    """Yield a folder for replays in `place`, and remove it at the end.
+
+    Complete records that are left are kept, in `keep` if given.
+    """
     folder = Path(tempfile.mkdtemp(prefix=".replays-", dir=place))
     try:
         yield folder
@@ -259,9 +280,10 @@ def _note(line: str) -> None:
 def go_on(
     left: dict[str, Path], times: int, each: int, keep: Path | None, budget_m: float, anew: Collection[str]
 ) -> int:
-    """Replay the records, the scenario with the fewest replays first; 1 where one could not be replayed.
+    """Replay the records, the scenario with the fewest replays first.
 
-    Those `anew` count from none; what is known of them stays in the files until there is something new.
+    Returns 1 if a record could not be replayed. Those `anew` count from none; what is known of them
+    stays in the files until there is something new.
     """
     rows = stored()
     before = {name: one for name, one in rows.items() if name not in anew}
@@ -294,7 +316,10 @@ def go_on(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Replay, and write what came of it after each scenario; 1 where one could not be replayed."""
+    """Replay, and write the results after each scenario.
+
+    Returns 1 if a record could not be replayed.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m tools.pages.replays", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""What is wrong with a passage: sentences that are too long, and words that Ebbtide does not use."""
+"""Finds sentences that are too long, and words that Ebbtide does not use."""
 
 from __future__ import annotations
 

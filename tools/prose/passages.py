@@ -1,4 +1,7 @@
-"""The passages of a Markdown text: its headings, paragraphs, list items and table cells, with their lines."""
+"""The passages of a Markdown text, with their lines.
+
+Passages are headings, paragraphs, list items and table cells.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,10 @@ _MARKUP = re.compile(r"[*\[\]!]|~~")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of prose: `line` is its first line in `path`; `text` has one line break for each line of the file.
+    """A piece of prose, with its path and first line.
 
-    `place` says where it stands if the line does not. Cells of tables are held to the words alone (`is_cell`).
+    `text` has one line break for each line of the file. `place` says where it stands if the line does not.
+    Cells of tables are held to the words alone (`is_cell`).
     """
 
     path: str
@@ -41,7 +45,10 @@ def markdown_passages(path: str, text: str) -> Iterator[Passage]:
 
 
 def without_markup(text: str) -> str:
-    """The text with as many characters, where code is one capitalized word and links are their text."""
+    """Return a text of the same length, without markup.
+
+    Code becomes one capitalized word, and links become their text.
+    """
     text = _CODE.sub(lambda found: "C" + "o" * (len(found[0]) - 1), text)
     text = _LINK_TARGET.sub(_blank, text)
     return _MARKUP.sub(_blank, _TAG.sub(_blank, text))

@@ -1,4 +1,7 @@
-"""Where the prose is that users read: Markdown pages, the help of every verb, and the scenarios' texts."""
+"""Lists the prose that users read.
+
+It is in Markdown pages, the help of every verb, and the scenarios' texts.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def page_passages() -> Iterator[Passage]:
 
 
 def scenario_passages() -> Iterator[Passage]:
-    """The title and the description of every scenario that comes with Ebbtide, and the clauses of its predictions."""
+    """Return the title and description of every scenario, and its clauses.
+
+    The scenarios are those that come with Ebbtide; the clauses are those of predictions.
+    """
     for path in sorted((ROOT / "ebbtide" / "scenarios").glob("*.toml")):
         text = path.read_text()
         scenario = tomllib.loads(text)
