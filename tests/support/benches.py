@@ -21,6 +21,6 @@ def run_bench(name: str, *arguments: str, timeout_s: float = 240.0) -> subproces
 
 
 def assert_ended_well(done: subprocess.CompletedProcess[str]) -> None:
-    """A benchmark that ended with another code than 0 fails the test with all that it said."""
+    """Fail the test, with all output, if a benchmark ended with another code than 0."""
     command = " ".join(map(str, done.args))
     assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}"

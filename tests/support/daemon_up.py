@@ -21,7 +21,10 @@ from harness.runner.view import ClusterView
 
 
 class Session:
-    """A session whose steps take effect, but a kill, which has no proof; power loss cannot be injected."""
+    """A session whose steps take effect, except a kill, which has no proof.
+
+    Power loss cannot be injected.
+    """
 
     def __init__(self, folder: Path, scenario: Scenario) -> None:
         self.scenario = scenario

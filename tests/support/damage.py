@@ -1,7 +1,7 @@
-"""Damages a copy of a run record in one place, and says whether its verdict is still one that the record allows.
+"""Damages a copy of a run record in one place, and checks its verdict.
 
-A record has one damage at a time, or two (`both`): a file that is missing, an entry that is missing in the manifest, or
-a file that was cut off, has flipped bits or a stretch of zeros.
+The record must still allow the verdict. A record has one damage at a time, or two (`both`): a file that is missing, an
+entry that is missing in the manifest, or a file that was cut off, has flipped bits or a stretch of zeros.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _AGAINST = re.compile(
 
 
 class Damage(NamedTuple):
-    """One damage; `apply` makes it in a copy of the record, to its `file` where it is one file's."""
+    """One damage; `apply` makes it in a copy of the record.
+
+    Most damages are to one `file`.
+    """
 
     name: str
     apply: Callable[[Path], None]
@@ -39,7 +42,7 @@ class Damage(NamedTuple):
 
 
 def removals(record: Path) -> Iterator[Damage]:
-    """Each file of the record, each folder of raw/, and each entry of the manifest, taken away."""
+    """Return the removal of each file, each folder of raw/ and each manifest entry."""
     for name in _files(record):
         yield Damage(f"{name} removed", lambda copy, name=name: (copy / name).unlink())  # type: ignore[misc]
     for folder in sorted(path.name for path in (record / "raw").glob("*")):
@@ -49,7 +52,10 @@ def removals(record: Path) -> Iterator[Damage]:
 
 
 def damages(record: Path, seed: int, count: int) -> Iterator[Damage]:
-    """`count` cuts, `count` flipped bits and `count` stretches of zeros, each at a random place of a random file."""
+    """Return `count` cuts, flipped bits and stretches of zeros each.
+
+    Each is at a random place of a random file.
+    """
     rolled = random.Random(f"{record.name} {seed}")
     files = [name for name in _files(record) if (record / name).stat().st_size]
     kinds: tuple[Kind, ...] = ("cut", "flipped", "zeroed")
@@ -68,7 +74,10 @@ def damages(record: Path, seed: int, count: int) -> Iterator[Damage]:
 
 
 def both(first: Damage, second: Damage) -> Damage:
-    """Two damages at once; the second is none where the first took away what it damages."""
+    """Return two damages at once.
+
+    The second has no effect if the first removed its file.
+    """
 
     def apply(copy: Path) -> None:
         first.apply(copy)
@@ -99,7 +108,10 @@ def summed(record: Path) -> None:
 
 
 def flaw(before: Verdict, after: Verdict | EbbtideError) -> str | None:
-    """What is wrong with the verdict on a damaged record, given that on the whole one; None: nothing."""
+    """Return what is wrong with the verdict on a damaged record; None if nothing is.
+
+    It compares with the verdict on the whole record.
+    """
     if isinstance(after, Bug):
         return f"a bug: {after.error!r}"
     if isinstance(after, EbbtideError):

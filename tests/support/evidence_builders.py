@@ -70,7 +70,10 @@ def batch(
     timestamp_ms: int = 1_000,
     producer: tuple[int, int, int] = (-1, -1, -1),
 ) -> bytes:
-    """One batch, a millisecond between its records; `producer` is id, epoch and base sequence."""
+    """Return one batch whose records are a millisecond apart.
+
+    `producer` is id, epoch and base sequence.
+    """
     records = b"".join(record(index, *content, time_delta=index) for index, content in enumerate(contents))
     last = len(contents) - 1
     checked = struct.pack(">hiqq", codec | flags, last, timestamp_ms, timestamp_ms + last)
@@ -137,7 +140,10 @@ def partition(
 
 
 def change(topic_id: str, number: int, **fields: int | tuple[int, ...]) -> bytes:
-    """A PartitionChangeRecord; fields by name: isr leader replicas removing adding recovery elr last_known."""
+    """Return a PartitionChangeRecord with these fields.
+
+    The names are isr leader replicas removing adding recovery elr last_known.
+    """
     tags = {}
     for name, value in fields.items():
         tag = ("isr", "leader", "replicas", "removing", "adding", "recovery", "elr", "last_known").index(name)

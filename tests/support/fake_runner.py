@@ -1,7 +1,8 @@
-"""A stand-in for the runner of the pytest plugin: no Kafka, records made of a manifest and a verdict.
+"""A stand-in for the runner of the pytest plugin, without Kafka.
 
-Scenarios are named after how they end: `holds`, `loses`, `proves-nothing`, `breaks`. A chaos run proves nothing when a
-step of it has no proof, loses when a leader lost power, and else ends as predicted.
+Its records consist of a manifest and a verdict. Scenarios are named after how they end: `holds`, `loses`,
+`proves-nothing`, `breaks`. A chaos run proves nothing when a step of it has no proof, loses when a leader lost power,
+and else ends as predicted.
 """
 
 from __future__ import annotations
@@ -134,9 +135,10 @@ class FakeProcess:
 
 
 class FakeRunner:
-    """See `ebbtide.pytest_plugin.runner.Runner`. `open` are the clusters that are up; `asked` what was wanted of it.
+    """A stand-in for `ebbtide.pytest_plugin.runner.Runner`.
 
-    `stuck`: no cluster ends when it should.
+    `open` are the clusters that are up; `asked` are the requests to it. `stuck`: no cluster ends
+    when it should.
     """
 
     def __init__(

@@ -13,7 +13,10 @@ from ebbtide.waiting import WaitExpired
 
 
 class FakeNetwork:
-    """Packets pass unless cut; `works` False: a cut is accepted and does nothing. `deaf`: nothing reaches it."""
+    """A network whose packets pass unless cut.
+
+    If `works` is False, a cut is accepted and does nothing. `deaf`: nothing reaches the node.
+    """
 
     def __init__(self) -> None:
         self.cuts: set[Cut] = set()

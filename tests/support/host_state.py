@@ -1,8 +1,7 @@
-"""What stands on this host, to compare before and after: a run must leave nothing behind.
+"""Records what exists on this host, to compare before and after a run.
 
-before = HostState.now()
-...
-assert HostState.now().left_since(before, run_id, str(tmp_path)) == []
+A run must leave nothing behind. before = HostState.now() ... assert
+HostState.now().left_since(before, run_id, str(tmp_path)) == []
 """
 
 from __future__ import annotations
@@ -20,7 +19,10 @@ _SYSCTLS = ("vm.dirty_writeback_centisecs", "vm.dirty_expire_centisecs", "net.ip
 
 @dataclass(frozen=True, kw_only=True)
 class HostState:
-    """Namespaces, mounts, loop devices, processes, interfaces and containers, each as a line of text; and sysctls."""
+    """What exists on the host, each as a line of text.
+
+    It has namespaces, mounts, loop devices, processes, interfaces, containers, and sysctls.
+    """
 
     things: frozenset[str]
     sysctls: tuple[tuple[str, str], ...]
@@ -32,9 +34,10 @@ class HostState:
         return cls(things=frozenset(things), sysctls=tuple((name, _sysctl(name)) for name in _SYSCTLS))
 
     def left_since(self, before: HostState, *marks: str) -> list[str]:
-        """What is here now and was not before, of what names one of `marks`; changed sysctls always.
+        """Return what exists now and did not before, and names one of `marks`.
 
-        Marks keep apart what others do on the host at the same time: give the run id and the run's folder.
+        Changed sysctls are always part of it. Marks keep apart what others do on the host at the same
+        time: give the run id and the run's folder.
         """
         new = sorted(thing for thing in self.things - before.things if any(mark in thing for mark in marks))
         was = dict(before.sysctls)

@@ -1,4 +1,7 @@
-"""Which package of the project imports which, read from the source without importing anything."""
+"""Finds the imports between packages of the project, from the source alone.
+
+Nothing is imported.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ class Import(NamedTuple):
 
 
 def imports_in(root: Path) -> list[Import]:
-    """Every import of one of the project's modules by another, also those within functions and for types only."""
+    """Return every import of one module of the project by another.
+
+    Imports within functions and for types only count too.
+    """
     modules = {_dotted(path.relative_to(root)): path for top in LAYERS for path in sorted((root / top).rglob("*.py"))}
     return [
         Import(name, found)
@@ -48,10 +54,10 @@ def upward(imports: Iterable[Import]) -> list[str]:
 
 
 def circle(imports: Iterable[Import], depth: int = 2) -> list[str]:
-    """The imports of one circle of packages at `depth`, as sentences; empty where there is none.
+    """Return the imports of one circle of packages at `depth`, as sentences.
 
-    A module directly in a package above is a package of its own. What a package itself holds is in no circle with
-    what is below it: importing any module of it imports that.
+    Returns nothing if there is no circle. A module directly in a package above is a package of its own. What a
+    package itself holds is in no circle with what is below it: importing any module of it imports that.
     """
     graph: dict[str, set[str]] = {}
     examples: dict[tuple[str, str], Import] = {}

@@ -1,4 +1,7 @@
-"""How java.util.Properties reads a file: its `load`, line by line, after its documentation."""
+"""Reads a file as java.util.Properties does.
+
+It follows the documentation of `load`, line by line.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ _BLANKS = " \t\f"
 
 
 def read_back(text: str) -> dict[str, str]:
-    """The properties that Java finds in `text`, whose characters are the file's bytes, as Latin-1."""
+    """Return the properties that Java finds in `text`.
+
+    The characters of `text` are the file's bytes, as Latin-1.
+    """
     found = {}
     for line in _logical_lines(text):
         end = 0
@@ -25,7 +31,10 @@ def read_back(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> list[str]:
-    """Lines without comments, blank lines and the blanks at their beginnings; a backslash at an end continues one."""
+    """Return lines without comments, blank lines and leading blanks.
+
+    A backslash at the end continues a line.
+    """
     lines: list[str] = []
     continued = False
     for natural in re.split(r"\r\n|\r|\n", text):

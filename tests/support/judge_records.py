@@ -1,4 +1,4 @@
-"""Builds small run records for the judge's tests: a partition's story row by row, times in seconds.
+"""Builds small run records for the judge's tests, row by row, times in seconds.
 
 The reconciliation is given, not computed: what the judge does with it is under test, and needs no Spark.
 """
@@ -33,7 +33,10 @@ def ns(seconds: float) -> int:
 
 
 class Story:
-    """One run of partition t-0 (replicas 1, 2, 3; min ISR 2), built in the order of the metadata log."""
+    """One run of partition t-0, in the order of the metadata log.
+
+    It has replicas 1, 2, 3 and min ISR 2.
+    """
 
     def __init__(self, record: Path, *, kafka: str = "3.9.1", features: dict[str, int] = ELR_OFF, min_isr: int = 2):
         self.record = record
@@ -120,7 +123,10 @@ class Story:
         )
 
     def power_loss(self, at_s: float, broker: int, *, end: int | None = 0, proven: bool = True) -> None:
-        """A power loss after which the log of t-0 ends at `end`; None: the log's end was not measured."""
+        """Add a power loss after which the log of t-0 ends at `end`.
+
+        If `end` is None, the end of the log was not measured.
+        """
         logs = {"t-0": {"leo_before": 1000, "leo_after": end}} if end is not None else {}
         self.step(at_s, "power-loss", broker, proven=proven, lost_bytes=4096, logs=logs)
 
@@ -216,11 +222,17 @@ class Story:
         count: int | None = None,
         committed: bool = True,
     ) -> None:
-        """Records that a consumer had read at `read_s`, written under `epoch`, and that are gone but not lost."""
+        """Add records that a consumer read at `read_s`, and that are missing but not lost.
+
+        They were written under `epoch`.
+        """
         self._gone("vanished", first, last, epoch=epoch, count=count, committed=committed, read_ns=ns(read_s))
 
     def diverge(self, first: int, last: int, *, epoch: int | None) -> None:
-        """Offsets at which replicas hold different records below both HWs, the oldest of `epoch`."""
+        """Add offsets at which replicas hold different records below both HWs.
+
+        The oldest record is of `epoch`.
+        """
         self._gone("replica-divergence", first, last, epoch=epoch, committed=False)
 
     def _gone(
@@ -297,7 +309,10 @@ class Story:
 
 
 def last_replica_standing(record: Path, **setup: Any) -> Story:
-    """1,000 records acked by all; the ISR shrinks to broker 1, which loses power, returns and leads again."""
+    """Return a story in which the only broker of the ISR loses power and leads again.
+
+    All brokers acked 1,000 records before the ISR shrank to broker 1.
+    """
     story = Story(record, **setup)
     for broker in (1, 2, 3):
         story.broker(0, broker)
@@ -332,7 +347,10 @@ def blamed(verdict: Verdict) -> tuple[str, int | None, int | None]:
 
 
 def stale_join(record: Path, features: dict[str, int], kafka: str = "3.4.1") -> Story:
-    """KAFKA-14139: broker 2 joins the ISR by an AlterPartition of its life before its disk was replaced."""
+    """Return the story of KAFKA-14139: a stale AlterPartition joins broker 2.
+
+    Its AlterPartition is from before its disk was replaced.
+    """
     story = Story(record, kafka=kafka, features=features, min_isr=1)
     story.broker(0, 1)
     story.broker(0, 2)

@@ -25,7 +25,10 @@ def job(number: int = 1, scenario: str = "healthy", kafka: str = "4.3.1") -> Job
 
 
 class World:
-    """A store, a clock that each run moves on by ten seconds, and runs whose outcomes a test sets."""
+    """A store, a clock, and runs whose outcomes a test sets.
+
+    Each run moves the clock on by ten seconds.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder)

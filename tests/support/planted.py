@@ -1,4 +1,7 @@
-"""Plants what no run shows by itself into a copy of a real record, as if the run had left it so."""
+"""Plants into a copy of a real record what no run shows by itself.
+
+The copy looks as if the run had left it so.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ def plant_divergence(record: Path) -> None:
 
 
 def plant_lost_tail(record: Path) -> None:
-    """The last 100 records are gone from the final read and from every log, though nothing happened to a disk."""
+    """Remove the last 100 records from the final read and from every log.
+
+    Nothing happened to a disk in this run.
+    """
     manifest = read_manifest(record)
     (name, ends), *_ = manifest.final_offsets.items()
     topic, _, partition = name.rpartition("-")
@@ -54,7 +60,10 @@ def plant_lost_tail(record: Path) -> None:
 
 
 def plant_duplicate(record: Path) -> None:
-    """The value of the first record stands at the second offset too, for every consumer and in every log."""
+    """Put the value of the first record at the second offset too.
+
+    This holds for every consumer and every log.
+    """
 
     def doubled(rows: list[Row]) -> list[Row]:
         first = {(row["topic"], row["partition"]): row["value"] for row in rows if row["offset"] == 0}

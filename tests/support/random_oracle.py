@@ -1,4 +1,7 @@
-"""Judges random schedules by rules of its own: what a step does to a node, and which triggers are sure to come."""
+"""Judges random schedules by rules of its own.
+
+The rules say what a step does to a node, and which triggers are certain to come.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ SOUND, DOWN, PAUSED, SICK, UNSURE = "sound", "down", "paused", "sick", "unsure"
 
 
 class Oracle:
-    """Follows a schedule; `wrong` says in sentences what could not be done, or could not come."""
+    """Follows a schedule, and says in `wrong` what cannot be done or cannot come.
+
+    `wrong` has sentences.
+    """
 
     def __init__(self, scenario: Scenario) -> None:
         self.wrong: list[str] = []
@@ -31,7 +37,10 @@ class Oracle:
                 self.wrong.append(f"step {index} ({step.step} {target_of(step)}): {problem}")
 
     def left_broken(self) -> list[str]:
-        """What no step has healed; whether a node whose disk was full still runs, no schedule can tell."""
+        """Return what no step has healed.
+
+        No schedule can say whether a node still runs after its disk was full.
+        """
         left = [f"{name} {state}" for name, state in self.node.items() if state not in (SOUND, UNSURE)]
         left += [f"controller {self.controller}"] if self.controller else []
         return left + sorted(self.links) + ["rules on the wire"] * bool(self.rules)

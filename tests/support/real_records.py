@@ -1,4 +1,7 @@
-"""Recorded runs of the catalogue on real Kafka, packed: what each node and client left, without what judging wrote."""
+"""Recorded runs of the catalogue on real Kafka, packed.
+
+A pack has what each node and client left, without what judging wrote.
+"""
 
 from __future__ import annotations
 

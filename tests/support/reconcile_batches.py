@@ -1,8 +1,9 @@
-"""Many histories in one call of the reconciliation, against the rules in plain Python; and the smallest that differs.
+"""Compares many histories in one call of the reconciliation with the rules.
 
-A call costs seconds whatever is in it, so histories are topics of some runs. Each run has a topic `anchor` besides,
-by which what the rules ask of a whole run (is there a transaction, a final read, a poll?) is the same whatever its
-other topics hold: a history comes to the same items alone and among others.
+The rules are in plain Python. It also finds the smallest history that differs. A call costs seconds whatever is in
+it, so histories are topics of some runs. Each run has a topic `anchor` besides, by which what the rules ask of a
+whole run (is there a transaction, a final read, a poll?) is the same whatever its other topics hold: a history
+comes to the same items alone and among others.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _CANDIDATES_MAX = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """One history reconciled. `wrong` says in what it differs from the rules; None: in nothing."""
+    """One reconciled history; `wrong` says how it differs from the rules, or is None."""
 
     kinds: frozenset[str]
     wrong: str | None
@@ -61,11 +62,11 @@ def compare(spark: SparkSession, folder: Path, histories: Sequence[History]) -> 
 
 
 def reduced(history: History, wrong: str, compare: Compare) -> tuple[History, str]:
-    """The history without all the rows that it can do without and still differ; and in what it differs then.
+    """Return the history without rows that it can lose and still differ.
 
-    Halves, quarters and so on down to single rows are left out side by side, in one call; what may go alone may not
-    all go together, so a second call asks for that. `wrong` is in what it differed among others. After a minute and a
-    half it is left as it is.
+    Also returns how it differs then. Halves, quarters and so on down to single rows are left out side by side, in one
+    call; what may go alone may not all go together, so a second call asks for that. `wrong` is in what it differed
+    among others. After a minute and a half it is left as it is.
     """
     (alone,) = compare([history])
     if alone.wrong is None:

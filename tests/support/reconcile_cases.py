@@ -1,4 +1,7 @@
-"""Cases of the counting rules: what to build, and the items that it must come to. Each is a topic of one record."""
+"""Cases of the counting rules: what to build, and the items it must lead to.
+
+Each case is a topic of one record.
+"""
 
 from __future__ import annotations
 

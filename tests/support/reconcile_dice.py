@@ -78,7 +78,10 @@ def _polls(dice: Dice, builder: RecordBuilder, *, final_isolation: str) -> None:
 
 
 def _in_turn(dice: Dice, builder: RecordBuilder) -> None:
-    """Two values of one leader epoch at one offset that consumers got in turn: each came back after the other."""
+    """Add two values that consumers got in turn at one offset of a leader epoch.
+
+    Each came back after the other.
+    """
     offset, value = _offset(dice), dice.choice([1, 6])
     for number in range(dice.randint(2, 4)):
         builder.read(
@@ -93,7 +96,7 @@ def _in_turn(dice: Dice, builder: RecordBuilder) -> None:
 
 
 def _as_acked(dice: Dice, builder: RecordBuilder, *, partition: int) -> None:
-    """A whole and healthy stretch, so that there are blocks that agree; and now and then a value out of place."""
+    """Add a healthy stretch, so that blocks agree; sometimes a value is out of place."""
     at, first, read = 128, 20 + 20 * partition, None
     backwards = dice.random() < 0.3
     for value in range(first, first + dice.randint(1, 5)):
@@ -109,7 +112,10 @@ def _as_acked(dice: Dice, builder: RecordBuilder, *, partition: int) -> None:
 
 
 def _cut_off(dice: Dice, builder: RecordBuilder, *, partition: int, transactions: bool) -> None:
-    """A log that is cut off after sessions jumped in it, and filled again under the next leader epoch."""
+    """Add a log that is cut off and filled again under the next leader epoch.
+
+    Sessions jumped in it before.
+    """
     values = iter(range(60 + 20 * partition, 80 + 20 * partition))
     at = dice.choice([190, 600])
     old = {offset: next(values) for offset in range(at, at + dice.randint(3, 8))}
@@ -144,7 +150,10 @@ def _cut_off(dice: Dice, builder: RecordBuilder, *, partition: int, transactions
 
 
 def _elections(dice: Dice, builder: RecordBuilder) -> None:
-    """Values that replace each other over some elections, acked in their time and later; and HWs that go back."""
+    """Add values that replace each other over some elections, and falling HWs.
+
+    They are acked in time and later.
+    """
     values = iter(range(26, 40))
     for epoch in range(dice.randint(0, 4)):
         builder.led_by(dice.randint(1, 3), epoch=epoch, at_ns=10 * epoch, partition=2)
@@ -171,7 +180,10 @@ def _elections(dice: Dice, builder: RecordBuilder) -> None:
 
 
 def _acked_alone(dice: Dice, builder: RecordBuilder) -> None:
-    """A record that only its ack tells of, among values of known leader epochs: the nearest bounds what passed it."""
+    """Add a record that only its ack shows, among values of known leader epochs.
+
+    The nearest value limits what can have passed it.
+    """
     values = iter(range(46, 60))
     sent_ns = dice.randint(1, 60)
     builder.send(next(values), at=7, acks=1, partition=2, sent_ns=sent_ns, done_ns=sent_ns)

@@ -1,7 +1,8 @@
-"""Histories of one topic as Hypothesis draws them, with few possible outcomes, so that rows meet.
+"""Histories of one topic as Hypothesis draws them.
 
-A history is composed of parts, each of which may be there or not: what clients say, stretches that all agree on, logs
-that are cut off and filled again, elections, replicas, policies. Or it is healthy but for a known number of anomalies.
+They have few possible outcomes, so that rows meet. A history is composed of parts, each of which may be there or not:
+what clients say, stretches that all agree on, logs that are cut off and filled again, elections, replicas, policies.
+Or it is healthy but for a known number of anomalies.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ SETUPS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The rows of topic `t`, by table. `planted`: what must be found in it, where that is known beforehand."""
+    """The rows of topic `t`, by table.
+
+    `planted` has what a check must find in it, if that is known beforehand.
+    """
 
     setup: Setup
     rows: tuple[tuple[str, Row], ...]
@@ -60,7 +64,10 @@ class History:
     planted: Planted | None = None
 
     def without(self, dropped: frozenset[int]) -> History:
-        """The same history without some of its rows; what was planted is then no longer known."""
+        """Return the same history without some of its rows.
+
+        What was planted is then no longer known.
+        """
         rows = tuple(row for number, row in enumerate(self.rows) if number not in dropped)
         return replace(self, rows=rows, planted=self.planted if not dropped else None)
 
@@ -173,7 +180,10 @@ def _sends(d: Draws, b: RecordBuilder, setup: Setup) -> None:
 
 
 def _polls(d: Draws, b: RecordBuilder, setup: Setup) -> None:
-    """What two consumers and the final read say, which may have been there at other times than at the end."""
+    """Draw what two consumers and the final read say.
+
+    The final read may be at other times than at the end.
+    """
     other = d.one_of("read_uncommitted", "read_committed")
     for consumer, isolation in ((1, "read_uncommitted"), (2, other), (FINAL_CONSUMER, setup.final_isolation)):
         final = consumer == FINAL_CONSUMER
@@ -193,7 +203,10 @@ def _polls(d: Draws, b: RecordBuilder, setup: Setup) -> None:
 
 
 def _agreed(d: Draws, b: RecordBuilder, setup: Setup) -> None:
-    """A healthy stretch, so that there are blocks that agree; now and then out of order, or a value out of place."""
+    """Draw a healthy stretch, so that blocks agree.
+
+    Sometimes it is out of order, or a value is out of place.
+    """
     partition = d.number(0, 1)
     at, first, before, backwards = 128, 20 + 20 * partition, None, d.chance(30)
     for value in range(first, first + d.number(1, 5)):
@@ -210,7 +223,10 @@ def _agreed(d: Draws, b: RecordBuilder, setup: Setup) -> None:
 
 
 def _cut_off(d: Draws, b: RecordBuilder, setup: Setup) -> None:
-    """A log that is cut off after sessions jumped in it, and filled again under the next leader epoch."""
+    """Draw a log that is cut off and filled again under the next leader epoch.
+
+    Sessions jumped in it before.
+    """
     partition = d.number(0, 1)
     values = iter(range(60 + 20 * partition, 80 + 20 * partition))
     at = d.one_of(190, 600)
@@ -238,7 +254,10 @@ def _cut_off(d: Draws, b: RecordBuilder, setup: Setup) -> None:
 
 
 def _elections(d: Draws, b: RecordBuilder, setup: Setup) -> None:
-    """Values that replace each other over some elections, acked in their time and later; and HWs that go back."""
+    """Draw values that replace each other over some elections, and falling HWs.
+
+    They are acked in time and later.
+    """
     values = iter(range(26, 40))
     for epoch in range(d.number(0, 4)):
         b.led_by(d.number(1, 3), epoch=epoch, at_ns=10 * epoch, partition=2)
@@ -289,7 +308,10 @@ def _evidence(d: Draws, b: RecordBuilder, setup: Setup) -> None:
 
 
 def _replicated(d: Draws, b: RecordBuilder, setup: Setup) -> None:
-    """Three replicas of a stretch over several blocks, that agree but for single rows, below a HW or above it."""
+    """Draw three replicas of a stretch over several blocks.
+
+    They agree except for single rows, below a HW or above it.
+    """
     partition, first = d.number(0, 1), d.one_of(0, 256)
     values = list(range(300, 300 + d.one_of(3, 70, 130)))
     for broker in (1, 2, 3):

@@ -1,6 +1,7 @@
-"""The counting rules a second time, in plain Python over rows: slow, straightforward, and for tests only.
+"""The counting rules a second time, in plain Python over rows, for tests only.
 
-Written from the rules' sentences, not from the Spark code; it shares nothing with it but the shape of what it finds.
+They are slow and straightforward. Written from the rules' sentences, not from the Spark code; it shares nothing with
+it but the shape of what it finds.
 """
 
 from __future__ import annotations
@@ -145,7 +146,10 @@ def _was_committed(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -
 
 
 def _lowest_epoch(value: int | None, here: list[Row]) -> int | None:
-    """The lowest leader epoch known of a value at an offset; `here` are the rows of that offset."""
+    """Return the lowest known leader epoch of a value at an offset.
+
+    `here` are the rows of that offset.
+    """
     epochs = [row.get("leader_epoch") for row in here if row["value"] == value]
     return min((epoch for epoch in epochs if epoch is not None), default=None)
 
@@ -256,7 +260,10 @@ def _regressions(tables: dict[str, list[Row]]) -> list[Item]:
 
 
 def unnamed_drops(stored: list[Row], named: list[HwRegression]) -> list[Row]:
-    """The items of hw-regression, as anomalies/ has them, that lie within none of the drops that are named."""
+    """Return the hw-regression items that lie within none of the named drops.
+
+    They have the form of anomalies/.
+    """
     told = [(row, json.loads(row["details"])) for row in stored if row["kind"] == "hw-regression"]
     return [
         row

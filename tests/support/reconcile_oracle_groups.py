@@ -1,4 +1,7 @@
-"""The groups that the judge decides from, in plain Python: every duplicate and every aborted read counts in one."""
+"""The groups that the judge decides from, in plain Python.
+
+Every duplicate and every aborted read counts in one of them.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,10 @@ def has_transactions(tables: dict[str, list[Row]], manifest: Manifest) -> bool:
 
 
 def clock_went_back(marks: list[Row]) -> bool:
-    """Whether a broker's answers for a partition, in the order of the rows, go back in time."""
+    """Whether a broker's answers for a partition go back in time.
+
+    The answers are in the order of the rows.
+    """
     last: dict[tuple[str, int, int], int] = {}
     for row in marks:
         of = (row["topic"], row["partition"], row["broker"])

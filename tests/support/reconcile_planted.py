@@ -1,4 +1,7 @@
-"""Healthy histories with anomalies of every kind planted in known numbers, each kind on a topic of its own."""
+"""Healthy histories with anomalies of every kind, planted in known numbers.
+
+Each kind is on a topic of its own.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ _HEALTHY = 70
 
 
 def healthy(builder: RecordBuilder, records: int = _HEALTHY) -> RecordBuilder:
-    """Acked, read by a consumer and by the final read, in three replicas' logs, and the HW grew."""
+    """Return a healthy history: its records are acked, read and in three logs.
+
+    The HW grew.
+    """
     values = range(records)
     builder.acked(*values, at=0).read(*values, at=0, leader_epoch=0).final(*values, at=0, leader_epoch=0)
     builder.led_by(1, epoch=0)
@@ -91,7 +97,10 @@ def _divergence(b: RecordBuilder, n: int) -> Planted:
 
 
 def _divergence_of_a_batch_appended_twice(b: RecordBuilder, n: int) -> Planted:
-    """In a block of offsets of their own, in which both logs hold as many rows, and each row twice."""
+    """Return a divergence in a block of offsets of its own, each row twice.
+
+    Both logs hold as many rows.
+    """
     for number in range(n):
         for broker, value in ((2, 100 + number), (3, 200 + number)):
             b.replica(broker, value, at=640 + number).replica(broker, value, at=640 + number)

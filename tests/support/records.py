@@ -1,4 +1,4 @@
-"""Builds small run records for tests, row by row, with everything that a test does not care about filled in.
+"""Builds small run records for tests, row by row, with defaults for the rest.
 
     record = RecordBuilder().acked(1, at=0).final(1, at=0)
     record.write(tmp_path / "run")
@@ -22,10 +22,11 @@ _STEP_NS = 10
 
 
 class RecordBuilder:
-    """A record of topic `t`, partition 0, unless `on`, or `topic` or `partition` of a row, say otherwise.
+    """A record of topic `t`, partition 0, unless a row says otherwise.
 
-    A table is written once it has a row, or was named in `empty`. The end of each partition that any row names
-    is put down as log start 0, and HW 1000 where the final read returned any row, else 0, unless `end` says otherwise.
+    `on`, or `topic` or `partition` of a row, do so. A table is written once it has a row, or was named in `empty`. The
+    end of each partition that any row names is put down as log start 0, and HW 1000 where the final read returned any
+    row, else 0, unless `end` says otherwise.
     """
 
     def __init__(self, *, status: Status = "complete", final_consumer: int | None = FINAL_CONSUMER) -> None:
@@ -40,7 +41,10 @@ class RecordBuilder:
         self._base = 0
 
     def on(self, topic: str, *, base: int = 0) -> Self:
-        """The topic of the rows that follow; `base` is added to their values, which are unique in a run."""
+        """Set the topic of the next rows; `base` is added to their values.
+
+        Values are unique in a run.
+        """
         self._topic, self._base = topic, base
         return self
 

@@ -1,4 +1,7 @@
-"""The two recorded runs that replays are compared on, and changes to them as another run might have made."""
+"""Two recorded runs that replays are compared on, and changes to them.
+
+Another run might have made these changes.
+"""
 
 from __future__ import annotations
 

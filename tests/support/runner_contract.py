@@ -1,4 +1,4 @@
-"""What the pytest plugin relies on, of its runner: the same demands on the stand-in and on the real one."""
+"""What the pytest plugin demands of its runner, the stand-in and the real one."""
 
 from __future__ import annotations
 

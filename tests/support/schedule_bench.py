@@ -52,7 +52,7 @@ class Notes:
 
 
 class StandIn:
-    """What a schedule asks of a runtime itself: names, and which nodes run (those of `pids`)."""
+    """What a schedule asks of a runtime: names, and which nodes run (`pids`)."""
 
     def __init__(self) -> None:
         self.nodes: Mapping[int, NodeInfo] = {
