@@ -71,7 +71,7 @@ class Size:
     def mistakes(self, planted: Mapping[str, int]) -> list[str]:
         """Return a sentence for each kind in which an engine found the wrong items.
 
-        The wrong items are others than the planted ones. An engine that failed told of none. A kind that is
+        The wrong items are others than the planted ones. An engine that failed found none. A kind that is
         unknown to an engine is a mistake, planted or not.
         """
         found = [

@@ -22,7 +22,7 @@ from ebbtide.scratch import remove_abandoned
 class CleanOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome for one ledger.
 
-    `live`: its run goes on, and nothing was touched. `undone`: the things that existed and were removed. `failed`:
+    `live`: its run continues, and nothing was touched. `undone`: the things that existed and were removed. `failed`:
     for each thing that stays, why.
     """
 

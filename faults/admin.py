@@ -1,6 +1,6 @@
 """Administrative steps: proven by the record that each leaves in the metadata log.
 
-Kafka's answer alone proves nothing: it may come while nothing was written, and be missing although everything was.
+Kafka's answer alone is no proof: it may come before anything was written, or be missing although everything was.
 The log is therefore read until the record is there. Where a scenario expects a refusal, the answer is the proof: a
 refusal leaves no record.
 """

@@ -212,9 +212,9 @@ class NetworkFaults:
         return compose_effect(parts)
 
     def _cuts(self, step: BetweenStep) -> tuple[list[Cut], str]:
-        """Return the cuts of a step, and a description of who is cut from whom.
+        """Return the cuts of a step, and a description of their sides.
 
-        They are between groups, or from one side to the other.
+        The cuts are between groups, or from one side to the other.
         """
         if step.groups:
             return self._cuts_and_description([self._ids(group) for group in step.groups])

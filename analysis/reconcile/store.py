@@ -61,7 +61,7 @@ def store(
 
 
 def _replace(hidden: Path, target: Path, rows: Path | None) -> None:
-    """Put the folder `rows` in the place of `target`; None: a table without rows.
+    """Replace `target` by the folder `rows`, or by an empty table if it is None.
 
     `hidden` is the name of the folder that is being replaced.
     """

@@ -242,9 +242,9 @@ def _parts(step: StepEntry) -> str:
 
 
 def cut_sides(step: StepEntry) -> str:
-    """Return who was cut from whom, one way or both.
+    """Return the sides of a cut, one way or both ways.
 
-    They are named by roles, as in the scenario, and by node.
+    The text names them by roles, as in the scenario, and by node.
     """
     arrows = step.proof.get("cuts")
     pairs = set()

@@ -168,8 +168,8 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
     def set_read_only(self) -> None:
         """Make the volume read-only, as the kernel does after an I/O error.
 
-        Open files accept no more writes; reads go on. The journal ends here: what was not fsynced is gone after the
-        next mount. Raises `HarnessError`.
+        Open files accept no more writes; reads continue. The journal ends here: data that was not fsynced is lost at
+        the next mount. Raises `HarnessError`.
         """
         _run(["mount", "-o", "remount,abort", self.folder], package="mount")
 

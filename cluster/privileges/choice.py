@@ -19,7 +19,7 @@ class PrivilegeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Why a verb needs privileges, and where it writes.
 
     `runtime`: `docker` needs a daemon, `local` must not use a daemon, `auto` uses whichever is available. `needed`:
-    the verb cannot go on without privileges. `folders`: the folders that the verb writes to; files that root creates
+    the verb cannot continue without privileges. `folders`: the folders that the verb writes to; files that root creates
     there are handed to the user.
     """
 
@@ -31,7 +31,7 @@ class PrivilegeRequest(msgspec.Struct, frozen=True, kw_only=True):
 def rerun_with_privileges(request: PrivilegeRequest, argv: Sequence[str]) -> int | None:
     """Run `ebbtide ARGV` again with root's privileges and return its exit code.
 
-    Returns None when this process goes on: it has the privileges already, or the verb can do without them. Raises
+    Returns None if this process continues: it has the privileges already, or the verb can do without them. Raises
     `HarnessError` with everything that is missing on each way, and how to fix it.
     """
     if current_privileges() != "none":

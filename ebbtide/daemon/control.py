@@ -28,10 +28,7 @@ NONE_UP = "ebbtide cluster up"
 
 
 def sockets_dir() -> Path:
-    """Return the folder of control sockets and of the daemons' logs.
-
-    Does not create it.
-    """
+    """Return the folder of control sockets and daemon logs, without creating it."""
     return state_dir() / "clusters"
 
 

@@ -1,6 +1,6 @@
 """Starts the daemon of a cluster as a process of its own.
 
-It outlives the command, or ends with it.
+The process outlives the command, or ends with it.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class DaemonProcess:
 def _lines(log: Path) -> list[str]:
     """Return the whole lines of a log.
 
-    Empty where the daemon ended well and removed it.
+    Returns none if the daemon ended well and removed its log.
     """
     try:
         return [line.decode(errors="replace") for line in log.read_bytes().split(b"\n")[:-1]]

@@ -157,4 +157,4 @@ class JudgedTest:
     def __init__(self) -> None:
         self.run: RunRecord | None = None
         self.finish: Callable[[], RunRecord] | None = None
-        """Ends and judges a run that goes on until the test is over."""
+        """Ends and judges a run that continues until the test is over."""

@@ -1,7 +1,7 @@
 """clients/: the events of a run's clients that have no row in a table.
 
-There is one file for each client, with one event a line: rebalances, resets, and how each transaction ended. A client
-that did not do what a scenario is about proves nothing; these lines say whether it did.
+There is one file for each client, with one event a line: rebalances, resets, and how each transaction ended. A run is
+inconclusive if a client did not do what its scenario is about; these lines say whether it did.
 """
 
 from __future__ import annotations

@@ -136,14 +136,15 @@ class LossExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the author expects on the releases it names.
+    """What the author expects on the releases that the prediction names.
 
-    `kafka` is a version range as in `>=3.7,<4.1`; `features` narrows it by finalised levels. The first
-    prediction that fits a run is the one it is held against. `clause` says what the prediction stands on.
-    `exercised` and `never` name coverage facts of the verdict: a run in which one of the former did not come
-    about proves nothing, and one in which one of the latter did contradicts the prediction. `known_bug` names
-    why a run on these releases breaks the protocol and is contradicted, and `violates` the verdict's properties that it
-    violates: where nothing else is broken, a campaign does not call that news.
+    - `kafka` is a version range such as `>=3.7,<4.1`; `features` narrows it by finalised levels. A run is compared
+      with the first prediction that fits it.
+    - `clause` names the part of the protocol on which the prediction is based.
+    - `exercised` names coverage facts of the verdict; a run without one of them is inconclusive.
+    - `never` names coverage facts too; a run with one of them contradicts the prediction.
+    - `known_bug` says why a run on these releases breaks the protocol and is contradicted. `violates` names the
+      properties of the verdict that it violates. If nothing else is broken, a campaign does not report it as news.
     """
 
     kafka: str

@@ -22,7 +22,7 @@ HARNESS_OWNED = frozenset(
 """What ties a node to its namespace and volume; a scenario cannot set these."""
 
 _OUTWARD = frozenset({"kafka.metrics.reporters", "kafka.csv.metrics.dir"})
-"""KafkaCSVMetricsReporter, which every release has, removes the folder that it is told, and fills it again."""
+"""KafkaCSVMetricsReporter, which every release has, removes the folder that its property names, and fills it again."""
 _CODE = ".class.path"
 """The end of names that say where Kafka loads a plug-in's code from, such as remote.log.storage.manager.class.path."""
 

@@ -67,12 +67,12 @@ class Role(ParsedText):
 
     @classmethod
     def of_broker(cls, broker: int) -> Role:
-        """The role that always stands for this broker."""
+        """Return the role that always means this broker."""
         return cls(f"broker({broker})")
 
     @classmethod
     def of_step(cls, name: str) -> Role:
-        """The role that stands for whom an earlier step acted on."""
+        """Return the role for the nodes that an earlier step acted on."""
         return cls(f"step({name})")
 
     def __eq__(self, other: object) -> bool:
@@ -83,7 +83,7 @@ class Role(ParsedText):
 
 
 class RoleOrNone(ParsedText):
-    """A role, or `none` for nobody: `role` is None."""
+    """A role, or `none` for no node; `role` is then None."""
 
     __slots__ = ("role",)
 

@@ -30,7 +30,7 @@ class Trigger:
         return tag_of(type(self))
 
     def replace(self, **changes: object) -> Self:
-        """The same trigger but for these fields."""
+        """Return the same trigger with these fields changed."""
         return cast(Self, msgspec.structs.replace(cast(Any, self), **changes))
 
 

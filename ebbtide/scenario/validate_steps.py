@@ -46,7 +46,7 @@ def validate_step(parts: Parts, part: StepPart, where: str, names: Collection[st
 
 
 def _references(parts: Parts, part: StepPart, where: str, names: Collection[str]) -> Iterator[UsageError]:
-    """Whom and what the step names in keys of its own."""
+    """Validate the nodes and other things that a step names in keys of its own."""
     for key, value in part.values.items():
         clients = key != "target" or part.step is None or part.step.kind.family == "wire"
         for at, one in _each(f"{where}.{key}", value):

@@ -141,8 +141,6 @@ def wanted_of(args: Args) -> Wanted:
 def split_list(text: str, where: str) -> list[str]:
     """Return the words of a comma-separated list, each once.
 
-    Returns an empty list for an empty text.
-
     Raises `UsageError` for a comma without a word on both sides: an unset variable in a script must not halve a
     comparison.
     """

@@ -22,17 +22,14 @@ SHELLS = ("bash", "zsh", "fish")
 class _Fish(FishComplete):
     """Fish with values that contain commas, such as lists of releases.
 
-    Click's script cuts them.
+    Click's own script cuts such values.
     """
 
     source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
 
 
 def answer_shell(group: click.Group, variable: str, instruction: str) -> int:
-    """Answer a shell, or print its script; return the exit code.
-
-    Errors are not printed.
-    """
+    """Answer a shell or print its script, without errors; return the exit code."""
     try:
         return shell_complete(group, {}, "ebbtide", variable, instruction)
     except Exception:
@@ -80,7 +77,7 @@ def complete_releases(incomplete: str) -> list[CompletionItem[str]]:
 def complete_record(incomplete: str) -> list[CompletionItem[str]]:
     """Return matching run records in ./runs or in the typed folder.
 
-    Returns folders if there are none.
+    Returns folders if no record matches.
     """
     from ebbtide.record.manifest import records_of
 
@@ -123,10 +120,7 @@ def _items(words: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:
 def _last_of_list(
     incomplete: str, complete_word: Callable[[str], list[CompletionItem[str]]]
 ) -> list[CompletionItem[str]]:
-    """Return completions of the last word of a comma-separated list.
-
-    The words before it are not part of the completions.
-    """
+    """Return completions of the last word of a comma-separated list."""
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")
     items = [item for item in complete_word(last) if item.value not in taken]

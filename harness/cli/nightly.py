@@ -107,7 +107,7 @@ def run(args: Args) -> ExitCode:
     require_host(())
     _, targets, _ = settings
     if targets is not None:
-        # A release that there is not, or that cannot be had, would only fail run by run.
+        # A release that does not exist, or that cannot be fetched, would fail run by run.
         prepare(Wanted(runtime=args.runtime), [target.kafka for target in targets], _report)
     store = Store(args.store)
     with store.lock():

@@ -114,7 +114,7 @@ def _drive_for(witness: str | None) -> Drive:
 def _run_and_keep(runs: CheckedRuns, *, name: str, seed: int, as_json: bool, drive: Drive) -> ExitCode:
     """Run, judge, and keep the cluster until it is stopped.
 
-    Return the verdict's exit code.
+    Returns the exit code of the verdict.
     """
     from rich.console import Console
 

@@ -1,7 +1,4 @@
-"""`ebbtide spec vectors FILE.jsonl`: checks the specification against vectors.
-
-The lines of the file are conformance vectors.
-"""
+"""`ebbtide spec vectors FILE.jsonl`: checks the spec with conformance vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,1 @@
-"""The daemon: a process that owns a cluster by hand.
-
-Other commands reach it over a socket.
-"""
+"""The daemon owns a cluster by hand; other commands reach it over a socket."""

@@ -1,4 +1,4 @@
-"""Runs a cluster by hand, or keeps it up after its run, until it is told to end."""
+"""Runs a cluster by hand, or keeps it up after its run, until a request to end."""
 
 from __future__ import annotations
 
@@ -21,12 +21,10 @@ KEPT_DIR = "kept"
 def own_cluster(
     request: RunRequest, display: Display, *, name: str, tap_all: bool, tied_to: int | None, keep: bool = False
 ) -> Path:
-    """Bring up the scenario's cluster and clients, and own them until the end.
-
-    Returns the record.
+    """Own the scenario's cluster and clients until the end, and return the record.
 
     A scenario with topics then ends like any run: it settles, and a final consumer reads everything. With `keep` the
-    cluster stays up after that until it is told to end again. Without topics there is nothing to judge, and a signal
+    cluster stays up after that until a second request to end. Without topics there is nothing to judge, and a signal
     ends the run. Raises as `run_scenario` does.
     """
     daemons: list[ClusterDaemon] = []
@@ -80,7 +78,7 @@ class KeptCluster:
         self._owner: ClusterDaemon | None = None
 
     def __call__(self, standing: ClusterAfterRun) -> None:
-        """Serve the cluster until it is told to end.
+        """Serve the cluster until a request to end it.
 
         Raises `UsageError` if its name is taken.
         """

@@ -1,6 +1,6 @@
-"""Finds the scenarios that this host cannot run.
+"""Finds the scenarios that this host cannot run, which the night skips.
 
-The night skips them and lists them in the summary.
+The summary of the night lists them.
 """
 
 from __future__ import annotations

@@ -50,10 +50,7 @@ def parse_target(text: str) -> ReleaseTarget:
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One run to do. `number` counts repetitions.
-
-    For a random schedule it is the seed.
-    """
+    """One run to do; `number` counts repetitions, or is the seed of a random schedule."""
 
     scenario: str
     target: ReleaseTarget

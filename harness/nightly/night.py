@@ -80,9 +80,7 @@ class Night:
     def run(
         self, jobs: Iterable[Job], *, until_s: float | None = None, after_batch: Callable[[], None] = lambda: None
     ) -> list[FinishedJob]:
-        """Run the jobs that this night has not done yet, while there is time.
-
-        Return those that ran.
+        """Run the jobs that remain of this night while there is time; return those.
 
         `until_s`: the latest time to start a run, in seconds since the Unix epoch; at most the end of the budget.
         `after_batch` is called after each full batch has been judged. Raises `RepeatedFailures` when the harness

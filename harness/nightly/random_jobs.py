@@ -41,10 +41,7 @@ class RandomJobs:
         return self._drawn[job.key]
 
     def learn(self, finished: Iterable[FinishedJob]) -> None:
-        """Add jobs that ran to the corpus.
-
-        A failed job adds its schedule without coverage.
-        """
+        """Add jobs that ran to the corpus; a failed job adds no coverage."""
         for done in finished:
             self._guide(done.job.target).add(self._drawn.pop(done.job.key), done.coverage)
 

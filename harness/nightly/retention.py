@@ -1,7 +1,4 @@
-"""Finds the records that a store no longer needs.
-
-A night leaves some hundred MB behind.
-"""
+"""Finds the records that a store no longer needs: a night adds some hundred MB."""
 
 from __future__ import annotations
 

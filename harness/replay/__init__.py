@@ -1,4 +1,1 @@
-"""Runs a recorded schedule again, and says how far the two runs agree.
-
-The replay starts on the recorded state.
-"""
+"""Replays a recorded schedule on the recorded state, and compares the two runs."""

@@ -63,10 +63,7 @@ def answer(
 
 
 def committed_lost(run: LoadedRun) -> int:
-    """Count the committed records known to be lost.
-
-    Records that were lost without a known cause count too.
-    """
+    """Count the committed records known to be lost, with or without a known cause."""
     verdict = run.verdict
     if verdict is None:
         return 0
@@ -76,10 +73,7 @@ def committed_lost(run: LoadedRun) -> int:
 
 
 def why_inconclusive(run: LoadedRun) -> str | None:
-    """Say why a run without a known loss does not prove that nothing was lost.
-
-    Returns None if it does.
-    """
+    """Return why a run without a known loss does not prove that none exists, or None."""
     if run.verdict is None:
         return "it was not judged"
     open_ = unproven_reasons(run.manifest, run.scenario, run.steps)
@@ -91,9 +85,7 @@ def why_inconclusive(run: LoadedRun) -> str | None:
 
 
 def _why_not_comparable(run: LoadedRun) -> str | None:
-    """Say why a run that lost nothing is not comparable with the record.
-
-    Returns None if it is.
+    """Return why a run that lost nothing is not comparable with the record, or None.
 
     Its faults met a cluster in another state, or no record was acked.
     """

@@ -137,7 +137,7 @@ def _describe_step(entry: StepEntry | None, naming: Mapping[int, int], beside: S
 def _sides(entry: StepEntry, naming: Mapping[int, int]) -> str | None:
     """Return the sides of a cut, sorted unless the cut is one way.
 
-    None for a step that is not a cut.
+    Returns None for a step that is not a cut.
     """
     if entry.step not in CUT_KINDS:
         return None

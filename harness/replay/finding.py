@@ -53,7 +53,7 @@ class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
 def finding(verdict: Verdict) -> RunFinding:
     """Return the gravest facts: violations and committed losses.
 
-    Else uncommitted losses; else other anomalies.
+    If there are none, returns uncommitted losses, or else other anomalies.
     """
     losses = {_loss(one.committed, one.cause) for one in verdict.losses if one.committed}
     violated = {f"violated {one.name}" for one in verdict.properties if one.status == "violated"}

@@ -214,7 +214,7 @@ def _rename(naming: Naming, node: int) -> int:
 def _end_ns(entry: StepEntry) -> int:
     """Return when the step ended: at the end of its effect.
 
-    A wire rule ends at once, it takes effect later.
+    A wire rule ends at once, and takes effect later.
     """
     lasting = None if entry.step in WIRE_KINDS else entry.effect_ns
     return max(lasting or 0, entry.fired_ns or 0)
@@ -229,9 +229,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(recorded: LoadedRun, *, kafka: str | None = None, seed: int | None = None) -> ReplayPlan:
-    """Plan a run of the recorded schedule on `kafka`.
-
-    None is the record's own release.
+    """Plan a run of the recorded schedule on `kafka`, or on the record's own release.
 
     `seed` draws other ids for the brokers; None keeps them. On another release no gate waits for the ELR, nor for the
     ISR of a partition without a leader: a release without ELR keeps the last replica in the ISR instead.

@@ -1,7 +1,4 @@
-"""Runs the plan of a record, judges each replay, and compares it with the record.
-
-It does so any number of times.
-"""
+"""Runs the plan of a record, judges each replay, and compares it with the record."""
 
 from __future__ import annotations
 
@@ -77,10 +74,7 @@ def with_recorded_power_loss(original: LoadedRun, wanted: Wanted) -> Wanted:
 
 
 def launch_differences(original: LoadedRun, launch: Launch) -> str | None:
-    """Describe the settings in which the replays differ from the record.
-
-    Returns None if none do.
-    """
+    """Describe the settings in which the replays differ from the record, or None."""
     manifest, found = original.manifest, []
     loses_power = not LOSES_POWER.isdisjoint(
         {kind for one in original.scenario.steps for kind in (one.step, getattr(one, "mode", None))}
@@ -274,9 +268,9 @@ def _summary(original: LoadedRun, kafka: str, replays: Sequence[Replay]) -> Repl
 
 
 def _exit_code(replay: Replay, *, elsewhere: bool) -> ExitCode:
-    """Return 0 or 1 for the record's own release, as the finding came again.
+    """Return 0 if the record's own release repeats the finding, else 1.
 
-    For another, the run's own code.
+    For another release, returns the exit code of the run.
     """
     if replay.run is None or replay.run.verdict is None:
         return ExitCode.HARNESS_FAILED
@@ -288,10 +282,7 @@ def _exit_code(replay: Replay, *, elsewhere: bool) -> ExitCode:
 
 @contextmanager
 def verdict_backup(record: Path) -> Iterator[Callable[[], None]]:
-    """Keep copies of the record's verdict, report and anomalies.
-
-    Yields a function that restores them.
-    """
+    """Copy the record's verdict, report and anomalies; yield a function to restore."""
     scratch = ScratchFolder()
     try:
         for name in (VERDICT, REPORT):

@@ -25,7 +25,7 @@ _BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, "meta.properties")
 def collect_raw(runtime: Runtime, topics: Iterable[str], record: Path) -> tuple[str, ...]:
     """Copy metadata logs, replica segments and checkpoints.
 
-    Returns the `broker-N/topic-P` left out as too large.
+    Returns the `broker-N/topic-P` that it left out because they are too large.
     """
     raw = record / RAW_DIR
     wanted = set(topics)
@@ -57,7 +57,7 @@ def _copy(source: Path, target: Path, patterns: tuple[str, ...]) -> None:
 def write_tables(record: Path, run_id: str) -> int:
     """Make the record's tables from journals and raw evidence.
 
-    Returns the bytes of torn journal ends left out.
+    Returns how many bytes of torn journal ends it left out.
     """
     torn_bytes = convert_journals(record)
     write_timeline(record)

@@ -100,10 +100,7 @@ class RecordedPartition(msgspec.Struct, frozen=True, kw_only=True):
         yield self.elr or ()
 
     def shape_of(self, row: PartitionState | None, mark: Mark) -> Hashable:
-        """Return the compared part of the partition's present state.
-
-        Returns None if the partition does not exist.
-        """
+        """Return the compared part of the partition's present state; None if it is absent."""
         if row is None:
             return None
         return _shape(row, mark, with_elr=self.elr is not None)
@@ -124,9 +121,7 @@ def _shape(state: RecordedPartition | PartitionState, mark: Mark, *, with_elr: b
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
-    """The state that a step waits for besides its trigger.
-
-    It waits for at most `patience_s` seconds.
+    """The state that a step waits for, besides its trigger, at most `patience_s`.
 
     - `standings`: broker id to its standing, as `standing_after` names it.
     - `acked`: how many records in all, or `acked_since` since the state came, or as many as still come.

@@ -1,7 +1,4 @@
-"""Facts of the host and the client libraries, and checks of the runs' folder.
-
-The facts go to the manifest.
-"""
+"""Facts of the host and the client libraries, and checks of the runs' folder."""
 
 from __future__ import annotations
 
@@ -39,10 +36,7 @@ def client_versions() -> dict[str, str]:
 
 
 def host_facts() -> dict[str, str]:
-    """Kernel, cores, memory and whose powers the harness had.
-
-    No names or addresses of the machine.
-    """
+    """Return the kernel, cores, memory and privileges, without names and addresses."""
     return {
         "kernel": platform.release(),
         "system": platform.system(),

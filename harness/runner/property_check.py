@@ -1,7 +1,4 @@
-"""Chooses the properties that Kafka is asked about, and the node to ask.
-
-The properties are those of a scenario.
-"""
+"""Chooses the properties of a scenario to ask Kafka about, and the node to ask."""
 
 from __future__ import annotations
 
@@ -71,10 +68,7 @@ def unknown_properties_error(unknown: Sequence[UnknownProperty]) -> UsageError:
 
 
 def _plug_in_class(properties: Mapping[str, str]) -> str:
-    """Return the first class in the properties that is not Kafka's own.
-
-    Empty if there is none.
-    """
+    """Return the first class in the properties that is not Kafka's own, or ""."""
     for name, value in properties.items():
         if ".class" in name or name.endswith("reporters"):
             for one in map(str.strip, value.split(",")):

@@ -344,7 +344,7 @@ def _planned_entry(index: int, step: StepSpec) -> StepEntry:
 def _parameters(step: StepSpec) -> dict[str, object]:
     """Return the step's own keys as in the scenario file.
 
-    The entry has kind and trigger apart.
+    The entry has kind and trigger in columns of their own.
     """
     return {key: value for key, value in keys_set(step).items() if key not in ("step", "trigger") and value != []}
 

@@ -1,7 +1,4 @@
-"""The live part of a run, from the first namespace to the final read.
-
-The cluster is polled throughout.
-"""
+"""The live part of a run: it polls the cluster from start to final read."""
 
 from __future__ import annotations
 
@@ -278,7 +275,7 @@ class Session:
     def _settle(self) -> str | None:
         """Wait until each partition has a leader and its full ISR.
 
-        Returns the reason if that does not come.
+        Returns the reason if a partition does not get there.
         """
 
         def unsettled_partitions() -> list[str]:

@@ -59,8 +59,6 @@ def run_side_by_side(
 ) -> Generator[tuple[Key, Path | EbbtideError], None, None]:
     """Yield each key with its record or failure, in the order in which runs end.
 
-    The failures are those of the harness.
-
     - The next item of `wanted` is taken only when there is room for it; an error in place of a request is yielded.
     - The runs append their output to `log`.
     - Closing the iterator, SIGTERM and Ctrl-C end the runs under way, and wait until they have cleaned up. A run that
@@ -111,7 +109,7 @@ def run_in_turn(
 def _take_ended(running: dict[Connection, _Running[Key]], log: Path) -> Iterator[tuple[Key, Path | EbbtideError]]:
     """Wait for at least one run to end, or end one that hangs.
 
-    Remove it from `running` and yield its result.
+    Removes it from `running` and yields its result.
     """
     next_late = min(running, key=lambda ours: running[ours].until_s)
     left_s = max(0.0, running[next_late].until_s - time.monotonic())
@@ -170,7 +168,7 @@ def _end_processes(processes: Sequence[SpawnProcess], log: Path) -> None:
 def _undo_leftovers(killed: Sequence[SpawnProcess]) -> Iterator[str]:
     """Clean up after killed processes by their ledgers, as `ebbtide clean` does.
 
-    Yields what was done.
+    Yields each thing that it undid.
     """
     for process in killed:
         state = " and is not gone" if process.is_alive() else ""

@@ -17,7 +17,7 @@ from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
 
 
 class RoleUnresolved(HarnessError):
-    """A role stands for nobody at the moment its step fired."""
+    """A role has no node at the moment its step fired."""
 
 
 class ClusterView:
@@ -60,7 +60,7 @@ class ClusterView:
         return self.image.partitions.get(at)
 
     def remember(self, step_name: str, nodes: tuple[int, ...]) -> None:
-        """Keep whom a named step acted on, for `step(NAME)`."""
+        """Keep the nodes that a named step acted on, for `step(NAME)`."""
         self._targets[step_name] = nodes
 
     def resolve(self, role: Role) -> tuple[int, ...]:
@@ -92,8 +92,8 @@ class ClusterView:
     def config_resource(self, resource: ConfigResource) -> str:
         """Return a config resource as the metadata log names it, with roles resolved.
 
-        A scenario names it `topic:NAME`, `broker:ROLE` or `cluster`. Raises `RoleUnresolved` when
-        the role stands for nobody or for several.
+        A scenario names it `topic:NAME`, `broker:ROLE` or `cluster`. Raises `RoleUnresolved` if
+        the role has no node or several.
         """
         return str(resource) if resource.role is None else f"broker:{self.resolve_one(resource.role)}"
 

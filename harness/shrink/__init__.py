@@ -1,4 +1,1 @@
-"""Finds a smaller scenario with the same finding.
-
-It uses delta debugging over real runs.
-"""
+"""Finds a smaller scenario with the same finding by delta debugging of real runs."""

@@ -74,9 +74,7 @@ class CandidateAnswers:
         return sum(count >= _TRIES for count in self._failed.values())
 
     def first(self, candidates: Iterable[Candidate], *, reserve_s: Callable[[float], float]) -> Candidate | None:
-        """Return the first candidate that shows the finding, in their order.
-
-        Returns None if none does.
+        """Return the first candidate that shows the finding, in their order, or None.
 
         Running several at once does not change which one is first. `reserve_s` returns how many seconds to keep in
         reserve, given how long a run takes. Raises `OutOfBudget`, and `HarnessError` if the harness failed repeatedly.
@@ -90,7 +88,7 @@ class CandidateAnswers:
     def rate(self, candidates: Iterable[Candidate]) -> list[bool]:
         """Return the answer to each candidate.
 
-        To fewer if the time runs out, but at least to one.
+        If the time runs out, it returns fewer answers, but at least one.
         """
         asked: list[Candidate] = []
         answers: dict[int, bool] = {}

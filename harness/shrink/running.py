@@ -50,7 +50,7 @@ LOG = "runs.log"
 class CandidateRunner:
     """Runs candidates of one finding on one release, `jobs` at once.
 
-    Keeps the records of those that show it.
+    Keeps the records of the candidates that show it.
 
     Each run has its own folder in `launch.runs`. With several jobs, or `apart`, each run also has its own process, and
     writes its output to a file beside the folders.

@@ -1,7 +1,4 @@
-"""Shrinks one record to a smaller scenario with the same finding.
-
-It writes the scenario file.
-"""
+"""Shrinks one record to a smaller scenario file with the same finding."""
 
 from __future__ import annotations
 
@@ -145,7 +142,7 @@ def _without_ignored(smaller: SmallerScenario, records: Iterable[Path]) -> Small
 def _blamed_partition(recorded: LoadedRun, goal: Goal) -> LostPartition | None:
     """Return the partition that lost the most by the goal's causes.
 
-    Else one that shows another of its facts.
+    If no partition lost records, returns one that shows another of the facts.
     """
     verdict = recorded.verdict
     if verdict is None:

@@ -37,7 +37,7 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
     def since_s(self, before: RecordedStep) -> float | None:
         """Return how many seconds after another step this one fired.
 
-        Returns None if one of them did not fire.
+        Returns None if one of the two did not fire.
         """
         if self.fired_ns is None or before.fired_ns is None:
             return None
@@ -87,9 +87,7 @@ def with_state_triggers(
 
 
 def _awaited_state(recorded: LoadedRun, blamed: str | None, since_ns: int, until_ns: int) -> _AwaitedState | None:
-    """Return the rarest state that is true at the end and was not at the start.
-
-    Returns None if there is none.
+    """Return the rarest state that is true at the end and not at the start, or None.
 
     From rarest: a partition without a leader, a change of its ISR, of a broker, of its leader.
     """

@@ -72,7 +72,7 @@ def without_invalid_steps(scenario: Scenario, kept: Sequence[int], acked: int) -
 def acked_at_first(scenario: Scenario) -> int:
     """Return how many acked records a schedule without its first steps waits for.
 
-    Never more than are sent.
+    The number is never larger than the number of records sent.
     """
     counts = [one.count for one in scenario.producers]
     sent = _ACKED_MAX if None in counts else sum(count for count in counts if count is not None)

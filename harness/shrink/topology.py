@@ -60,10 +60,7 @@ def one_controller(scenario: Scenario) -> Scenario | None:
 
 
 def without_extras(scenario: Scenario) -> Scenario | None:
-    """Remove cluster properties, topic configs and producer settings without effect.
-
-    They do not shape the run.
-    """
+    """Remove cluster properties, topic configs and producer settings without effect."""
     cluster = ClusterSpec(
         controllers=scenario.cluster.controllers,
         brokers=scenario.cluster.brokers,
@@ -148,7 +145,7 @@ def fewer_replicas(place: int) -> Callable[[Scenario], Scenario | None]:
 def without_spare_brokers(scenario: Scenario) -> Scenario | None:
     """Remove brokers that hold no replica and that no step names.
 
-    Renumber the others from 1.
+    Renumbers the other brokers from 1.
     """
     if any(not topic.assignment for topic in scenario.topics.values()):
         return None
@@ -223,7 +220,7 @@ def without_wait(at: int) -> Callable[[Scenario], Scenario | None]:
 def wait_reductions(scenario: Scenario) -> list[Reduction]:
     """Return a reduction for each wait before another step.
 
-    The last first, so that indexes stay valid.
+    The last wait comes first, so that indexes stay valid.
     """
     waits = [at for at, step in enumerate(scenario.steps[:-1]) if step.step == "wait"]
     return [Reduction(f"the wait of step {at}", without_wait(at)) for at in reversed(waits)]

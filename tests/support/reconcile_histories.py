@@ -2,7 +2,7 @@
 
 They have few possible outcomes, so that rows meet. A history is composed of parts, each of which may be there or not:
 what clients say, stretches that all agree on, logs that are cut off and filled again, elections, replicas, policies.
-Or it is healthy but for a known number of anomalies.
+Or it is healthy except for a known number of anomalies.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def an_unknown_scenario_is_a_mistake(runner: Runner, settings: Settings) -> None
 
 
 def a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner: Runner, settings: Settings) -> None:
-    """One that proves nothing: a step of it never fires; and so does its replay."""
+    """The run is inconclusive because a step never fires, and so is its replay."""
     parts = {"topics": {"orders": {}}, "producers": [], "consumers": []}
     chaos, lease = runner.open_chaos(parts, KAFKA, None, settings, keep=False)
     try:

@@ -71,7 +71,7 @@ class StandIn:
 
 
 class Proxies:
-    """Wire proxies that do as they are told; `done` is what they released."""
+    """Wire proxies that obey every request; `done` is what they released."""
 
     def __init__(self, done: list[object]) -> None:
         self._done = done

@@ -55,8 +55,8 @@ recorded runs; do not edit it.
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """The measurements of one scenario on one target and runtime.
 
-    The newest runs have them; `took_s` is the median of a run. `odd`: how those came about that
-    were not as predicted, but for a known bug.
+    The newest runs have them; `took_s` is the median of a run. `odd` explains the runs that did
+    not end as predicted, except for known bugs.
     """
 
     scenario: str

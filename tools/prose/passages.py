@@ -23,8 +23,8 @@ _MARKUP = re.compile(r"[*\[\]!]|~~")
 class Passage:
     """A piece of prose, with its path and first line.
 
-    `text` has one line break for each line of the file. `place` says where it stands if the line does not.
-    Cells of tables are held to the words alone (`is_cell`).
+    `text` has one line break for each line of the file. `place` says where it is if the line does not.
+    Only the words of table cells are checked (`is_cell`).
     """
 
     path: str

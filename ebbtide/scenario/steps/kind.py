@@ -22,7 +22,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     does: str
     """One line for docs/faults.md and `ebbtide fault --help`; Markdown."""
     proof: str
-    """What is seen of the effect; without it the step proves nothing. Markdown."""
+    """The evidence of the effect; without it the run is inconclusive. Markdown."""
 
     either: tuple[str, str] | None = None
     """Two of its keys of which a step has exactly one."""
@@ -46,7 +46,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     loses: Literal["unflushed", "all"] | None = None
     """Which records the node's logs may lack once it is back."""
     volume: Literal["full", "dead", "slow"] | None = None
-    """What is wrong with the node's volume, while the node may go on running."""
+    """What is wrong with the node's volume, while the node may keep running."""
     changes_directory: bool = False
     """The log directory may be another afterwards, or offline."""
     stops_requests: bool = False

@@ -39,7 +39,7 @@ class StepSpec:
         return tag_of(type(self))
 
     def replace(self, **changes: object) -> Self:
-        """The same step but for these fields."""
+        """Return the same step with these fields changed."""
         return cast(Self, msgspec.structs.replace(cast(Any, self), **changes))
 
 
@@ -53,13 +53,13 @@ class BaseStep(StepSpec, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 
 class TargetStep(BaseStep, frozen=True, kw_only=True):
-    """A step that acts on whom a role stands for."""
+    """A step that acts on the nodes of a role."""
 
     target: Role
 
 
 class MaybeTargetStep(BaseStep, frozen=True, kw_only=True):
-    """A step that acts on whom a role stands for, and without one on all."""
+    """A step that acts on the nodes of a role, or on all nodes without a role."""
 
     target: Role | None = None
 

@@ -51,7 +51,7 @@ class HoldRequestStep(DirectedRuleStep, frozen=True, kw_only=True, tag="hold-req
 
 
 class DelayRequestStep(DirectedRuleStep, frozen=True, kw_only=True, tag="delay-request"):
-    """Lets requests, or their answers, go on by `delay` later."""
+    """Delays requests, or their answers, by `delay`."""
 
     kind = _rule(
         does="lets requests of one Kafka API, or the answers to them, go on later",
