@@ -146,10 +146,7 @@ def _was_committed(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -
 
 
 def _lowest_epoch(value: int | None, here: list[Row]) -> int | None:
-    """Return the lowest known leader epoch of a value at an offset.
-
-    `here` are the rows of that offset.
-    """
+    """Return the lowest known leader epoch of a value in `here`, an offset's rows."""
     epochs = [row.get("leader_epoch") for row in here if row["value"] == value]
     return min((epoch for epoch in epochs if epoch is not None), default=None)
 
@@ -260,10 +257,7 @@ def _regressions(tables: dict[str, list[Row]]) -> list[Item]:
 
 
 def unnamed_drops(stored: list[Row], named: list[HwRegression]) -> list[Row]:
-    """Return the hw-regression items that lie within none of the named drops.
-
-    They have the form of anomalies/.
-    """
+    """Return the hw-regression items of anomalies/ outside all named drops."""
     told = [(row, json.loads(row["details"])) for row in stored if row["kind"] == "hw-regression"]
     return [
         row
