@@ -163,6 +163,6 @@ def _failure(failure: Measured, limit: str | None) -> str:
 
 
 def _ratios(mine: Sequence[float], theirs: Sequence[float | None]) -> str:
-    """Of runs of the same round, where there are both."""
+    """Return the ratios of runs of the same round, if both exist."""
     ratios = [one / its for one, its in zip(mine, theirs, strict=False) if its]
     return spread(ratios) if ratios else ""

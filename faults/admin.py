@@ -50,7 +50,7 @@ class Administer(Protocol):
     """The type of `Workload.administer`."""
 
     def __call__(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
-        """Return Kafka's answer; raises `HarnessError` when there is none."""
+        """Return Kafka's answer. Raises `HarnessError` if Kafka did not answer."""
 
 
 class AdminFaults:

@@ -33,7 +33,7 @@ def why_unknown(facts: Facts) -> str | None:
 
 
 def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """Return one row an item; None: there are none."""
+    """Return one row for each item; None if there are none."""
     if tables.polls is None or not any(polls.damaged for facts in runs for polls in facts.polls):
         return None
     places = (

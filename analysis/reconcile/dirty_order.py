@@ -65,7 +65,7 @@ def blocks_before(inverted: DataFrame) -> DataFrame:
 def items(
     inverted: DataFrame | None, tables: RecordTables, leaders: DataFrame | None, runs: Sequence[Facts]
 ) -> DataFrame | None:
-    """Return one row an item; None: there are none.
+    """Return one row for each item; None if there are none.
 
     `inverted` is `inversions`, `leaders` is `history.leader_logs`.
     """

@@ -68,7 +68,7 @@ def why_unknown(facts: Facts) -> str | None:
 
 
 def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """Return one row an item; None: nothing can be judged."""
+    """Return one row for each item; None if nothing can be judged."""
     if tables.watermarks is None or all(why_unknown(facts) for facts in runs):
         return None
     judged = runs_where(runs, lambda facts: why_unknown(facts) is None)

@@ -60,7 +60,7 @@ def why_unknown(facts: Facts) -> str | None:
 def differing_blocks(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
     """Return the blocks of offsets in which the replicas' committed rows differ.
 
-    None: nothing can be judged.
+    Returns None if nothing can be judged.
     """
     committed = _committed_rows(spark, tables, runs)
     if committed is None:
@@ -80,7 +80,7 @@ def differing_blocks(spark: SparkSession, tables: RecordTables, runs: Sequence[F
 def _committed_rows(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
     """Return the rows below each replica's last checkpointed HW.
 
-    None: nothing can be judged.
+    Returns None if nothing can be judged.
     """
     if tables.replicas is None or not any(facts.checkpoints for facts in runs):
         return None
@@ -101,7 +101,7 @@ def _committed_rows(spark: SparkSession, tables: RecordTables, runs: Sequence[Fa
 
 
 def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """Return one row an item; None: nothing can be judged, or nothing differs."""
+    """Return one row for each item; None if nothing can be judged or differs."""
     committed = _committed_rows(spark, tables, runs)
     if committed is None:
         return None

@@ -45,7 +45,7 @@ def why_unknown(facts: Facts) -> str | None:
 
 
 def items(readable: DataFrame | None, sessions: DataFrame | None) -> DataFrame | None:
-    """Return one row an item; None: nothing can be judged.
+    """Return one row for each item; None if nothing can be judged.
 
     `readable` is `blocks.readable_blocks`, `sessions` is `standing.session_ranges`.
     """

@@ -63,7 +63,7 @@ class RemoteFiles:
         return self._call(address, lambda fs, path: str(fs.makeQualified(path).toString()), at=whole)
 
     def stat(self, address: str) -> Entry | None:
-        """Return what is at an address; None: nothing."""
+        """Return what is at an address; None if nothing is there."""
 
         def stat_path(fs: Any, path: Any) -> Entry | None:
             try:

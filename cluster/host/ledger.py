@@ -48,7 +48,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="mad
 
 
 class Undone(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="undone"):
-    """The line for a thing that is gone again, or was never made."""
+    """Return the line for a thing that was removed, or was never made."""
 
     number: int
 

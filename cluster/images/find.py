@@ -50,7 +50,7 @@ def official_reference(kafka: str) -> str:
 
 
 def find_image(client: docker.DockerClient, kafka: str, asked: str | None = None) -> Image | None:
-    """Return the image on this host for release `kafka`; None when there is none.
+    """Return the image on this host for release `kafka`; None if it is missing.
 
     `asked` is the user's choice, any reference; its release is not checked. Raises `UsageError` when `asked` is not
     on this host, `DockerError` when the daemon fails.

@@ -121,7 +121,7 @@ def status_of(name: str) -> ClusterStatus | None:
 def find_cluster(name: str | None) -> ClusterStatus:
     """Return the cluster `name`, or without a name the only cluster that is up.
 
-    Raises `UsageError` when there is none, or the name is needed.
+    Raises `UsageError` if no cluster runs, or if several do and it needs a name.
     """
     up = cluster_statuses()
     if name is None and len(up) == 1:

@@ -195,7 +195,7 @@ def _shown(value: Any) -> str:
 
 
 def _hint(value: Any, kind: inspect.Type, where: str) -> str:
-    """What was probably meant, in brackets, or nothing."""
+    """Return the probable meaning in brackets, or an empty text."""
     if isinstance(kind, inspect.LiteralType):
         return suggestion(str(value), [str(word) for word in kind.values])
     if isinstance(kind, inspect.StrType) and isinstance(value, dict):

@@ -73,7 +73,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def brokers(self) -> int:
-        """How many brokers there can be, as far as is known."""
+        """Return how many brokers there can be, as far as is known."""
         return MAX_BROKERS if self.cluster is None else getattr(self.cluster, "brokers", MAX_BROKERS)
 
     def topic(self, name: str) -> TopicSpec | None:
@@ -151,7 +151,7 @@ class _PartReader:
         return tuple(self._step(one, f"steps[{index}]") for index, one in enumerate(raw))
 
     def values(self, raw: Mapping[str, Any], kind: Any, where: str) -> dict[str, Any]:
-        """What can be read, by key."""
+        """Return the values that can be read, by key."""
         found = {}
         for key, type_ in field_types(kind).items():
             at = f"{where}.{key}" if where else key

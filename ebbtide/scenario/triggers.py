@@ -76,7 +76,7 @@ class ElrTrigger(OfPartitions, frozen=True, kw_only=True, tag="elr_contains"):
 
 
 class LeaderTrigger(OfPartitions, frozen=True, kw_only=True, tag="leader_is"):
-    """`broker` leads; `none`: nobody does."""
+    """`broker` leads; with `none`, the partition has no leader."""
 
     broker: RoleOrNone
 
@@ -149,7 +149,7 @@ class AfterTrigger(_Struct, frozen=True, kw_only=True, tag="after"):
 
     @property
     def seconds(self) -> float:
-        """How long it waits."""
+        """Return how many seconds the trigger waits."""
         return self.time.seconds
 
 

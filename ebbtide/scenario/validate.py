@@ -93,7 +93,7 @@ def _topics(parts: Parts) -> Iterator[UsageError]:
 
 
 def validate_topic(name: str, topic: TopicSpec, where: str, brokers: int) -> Iterator[UsageError]:
-    """What cannot be of one topic on a cluster of so many brokers."""
+    """Report what is impossible for a topic on a cluster of so many brokers."""
     yield from validate_topic_name(name, where)
     yield from limit_field(where, topic, "partitions", 1, 100)
     yield from limit_field(where, topic, "replication_factor", 1, brokers)

@@ -1,4 +1,4 @@
-"""What the types of a scenario file cannot say of its producers and consumers."""
+"""Validates the producers and consumers of a scenario file beyond their types."""
 
 from __future__ import annotations
 

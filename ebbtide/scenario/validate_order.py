@@ -55,9 +55,9 @@ class _Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def validate_order(steps: Sequence[StepSpec], *, one_controller: bool) -> Iterator[UsageError]:
-    """What the order of the steps makes impossible.
+    """Report the steps that the order of the schedule makes impossible.
 
-    `one_controller`: there is surely no more than one, so that `controller` is the same node at each step.
+    `one_controller`: there is certainly no more than one, so that `controller` is the same node at each step.
     """
     fixed = (*_FIXED, "controller") if one_controller else _FIXED
     open_: list[_Fault] = []

@@ -79,7 +79,7 @@ def _fact_known(name: str, where: str) -> Iterator[UsageError]:
 
 
 def _loss(prediction: Prediction, where: str) -> Iterator[UsageError]:
-    """What is said of lost records where none may be lost."""
+    """Report keys about lost records in a prediction that allows no loss."""
     loss = prediction.loss
     if loss.committed == loss.uncommitted == "none":
         for key, got in (("at_least", loss.at_least), ("cause", loss.cause)):

@@ -1,4 +1,4 @@
-"""What the types of administrative steps cannot say: replicas, topics and errors."""
+"""Validates administrative steps: replicas, topics and expected errors."""
 
 from __future__ import annotations
 

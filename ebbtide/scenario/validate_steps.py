@@ -32,7 +32,7 @@ from ebbtide.scenario.words import PartitionName
 
 
 def validate_step(parts: Parts, part: StepPart, where: str, names: Collection[str]) -> Iterator[UsageError]:
-    """What is wrong with one step; `names` are those of earlier steps."""
+    """Report the mistakes of one step; `names` are those of earlier steps."""
     step = part.step
     yield from _references(parts, part, where, names)
     for trigger in part.triggers:
@@ -91,7 +91,7 @@ def _only_brokers(_parts: Parts, step: StepSpec, where: str) -> Iterator[UsageEr
 
 
 def _own_rules(parts: Parts, step: StepSpec, where: str) -> Iterator[UsageError]:
-    """What is true of some kinds only."""
+    """Check the rules of single kinds."""
     match step:
         case BetweenStep():
             yield from validate_sides(step, where)

@@ -28,7 +28,7 @@ from ebbtide.scenario.words import PartitionName, suggestion
 
 
 def validate_trigger(parts: Parts, trigger: Trigger, where: str, names: Collection[str]) -> Iterator[UsageError]:
-    """What is wrong with a step's trigger; `names` are those of earlier steps."""
+    """Report the mistakes of a step's trigger; `names` are those of earlier steps."""
     where = f"{where}.{trigger.key}"
     if isinstance(trigger, OfPartitions):
         yield from as_far_as_read(_which(trigger, where))
@@ -37,7 +37,7 @@ def validate_trigger(parts: Parts, trigger: Trigger, where: str, names: Collecti
 
 
 def _own_rules(parts: Parts, trigger: Trigger, where: str, names: Collection[str]) -> Iterator[UsageError]:
-    """What is true of some kinds only."""
+    """Check the rules of single kinds."""
     match trigger:
         case AckedTrigger(records=records):
             yield from _acked(parts, records, where)

@@ -26,7 +26,7 @@ _PREVIEWS = ("unstable.", "eligible.leader.replicas.")
 
 
 def validate_usefulness(parts: Parts) -> Iterator[UsageError]:
-    """Those of the author's schedule, on the releases that the file lists.
+    """Report useless steps of the author's schedule, on the releases in the file.
 
     What depends on the release is left to an optional step, and a refusal may be what a step is for.
     """

@@ -175,7 +175,7 @@ def _run_daemon(args: Args) -> ExitCode:
 
 
 def _scenario(args: Args) -> Scenario:
-    """What to bring up, without steps, on one release. Raises `UsageError`."""
+    """Return the scenario to bring up, without steps. Raises `UsageError`."""
     import msgspec
 
     from ebbtide.releases.known import KNOWN

@@ -49,7 +49,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
         Runs of different ways are different experiments.
 
-        The journals of shrinks keep this text: other words here make a shrink of before begin anew.
+        The journals of shrinks keep this text: with other words here, an earlier shrink would begin again.
         """
         power: str = self.power_loss_method
         if power == "fs-shutdown":

@@ -46,7 +46,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     - `hold_write_back` false lets the kernel write back what a power loss should take, as `--keep-write-back` asks for.
     - `replay_of` is the id of the run whose schedule this is; `gates` are the gates of its steps, by index.
-    - `as_it_is`: the scenario is that of a record, which nobody can correct. A property that Kafka ignores is then a
+    - `as_it_is`: the scenario is that of a record, which cannot be corrected. A property that Kafka ignores is then a
       note, not an error.
     """
 

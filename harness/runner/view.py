@@ -64,7 +64,7 @@ class ClusterView:
         self._targets[step_name] = nodes
 
     def resolve(self, role: Role) -> tuple[int, ...]:
-        """The node ids a role stands for now; raises `RoleUnresolved` when it is nobody."""
+        """Return the node ids of a role now. Raises `RoleUnresolved` if it has none."""
         nodes = self._nodes(role)
         if not nodes:
             state = self.partition(role.partition.at) if role.partition is not None else None

@@ -26,7 +26,7 @@ def start_scenario(pinned: Scenario, recorded: LoadedRun, goal: Goal) -> Scenari
     """Return the scenario to shrink, which predicts the finding.
 
     It is the recorded scenario, `pinned` to its replicas. Its text is part of every key in the
-    journal: other words here make a shrink of before begin anew.
+    journal: with other words here, an earlier shrink would begin again.
     """
     scenario = recorded.scenario
     name = scenario.name.removesuffix(_SUFFIX)[: _NAME_MAX - len(_SUFFIX)] + _SUFFIX

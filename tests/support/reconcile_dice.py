@@ -33,7 +33,7 @@ def _epoch(offset: int, value: int | None) -> int:
 
 
 def _told_epoch(dice: Dice, offset: int, value: int | None) -> int | None:
-    """What a consumer tells of it."""
+    """Return the leader epoch that a consumer reports; None now and then."""
     return None if dice.random() < 0.1 else _epoch(offset, value)
 
 

@@ -14,7 +14,7 @@ KAFKA = "4.3.1"
 
 
 def abilities_have_names_and_reasons(runner: Runner) -> None:
-    """Those of this host."""
+    """The runner lists the abilities of this host."""
     found = {one.name: one for one in runner.abilities()}
     assert {"java", "docker"} <= found.keys()
     assert all(one.lacking != "" for one in found.values())

@@ -107,7 +107,7 @@ def page(scenario: Scenario, rows: Sequence[Measured]) -> str:
 
 
 def write(scenarios: Sequence[Scenario], rows: Sequence[Measured]) -> None:
-    """Make the index and the pages anew; pages of scenarios that are no more go."""
+    """Write the index and the pages, and remove pages of scenarios that are removed."""
     INDEX.write_text(index(scenarios, rows))
     PAGES.mkdir(exist_ok=True)
     for old in PAGES.glob("*.md"):

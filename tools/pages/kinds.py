@@ -19,7 +19,7 @@ _BEGIN = """<!-- Made by `python -m tools.pages.catalogue` from here to the next
 
 
 def page(text: str) -> str:
-    """The page with its table made anew; what stands before and after it stays."""
+    """Return the page with a new table; the text before and after it stays."""
     kept, mark, rest = text.partition(_BEGIN)
     assert mark, f"{PAGE} lacks its mark"
     rows = [
@@ -31,5 +31,5 @@ def page(text: str) -> str:
 
 
 def write() -> None:
-    """Make the page's table anew."""
+    """Write the page with a new table."""
     PAGE.write_text(page(PAGE.read_text()))

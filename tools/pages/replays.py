@@ -227,7 +227,7 @@ def measure(
 ) -> Replayed:
     """Replay a record so many times in `folder`.
 
-    With `anew` it judges the record again. Raises `EbbtideError` where that cannot be done here.
+    With `anew` it judges the record again. Raises `EbbtideError` if this host cannot do it.
     """
     original = load_run(record)
     kafka = original.manifest.kafka

@@ -44,7 +44,7 @@ SHOWN = {
 
 
 def keys_of(kind: StepKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The keys that a step of this kind needs, and those that it may have besides."""
+    """Return the keys that a step of this kind needs, and the keys that it may have."""
     fields = msgspec.structs.fields(STEP_TYPES[kind])
     own = [one for one in fields if one.encode_name not in _COMMON]
     common = [one for one in fields if one.encode_name in _COMMON]

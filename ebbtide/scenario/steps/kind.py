@@ -27,7 +27,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     either: tuple[str, str] | None = None
     """Two of its keys of which a step has exactly one."""
     only_brokers: str | None = None
-    """What to say of a target that is no broker; None: it may be a controller."""
+    """The error for a target that is not a broker; None if it may be a controller."""
     nothing_to_end: tuple[str, str] | None = None
     """Of a healer that needs no target: what to say when there is nothing to end, and what is allowed."""
 

@@ -65,5 +65,5 @@ class MaybeTargetStep(BaseStep, frozen=True, kw_only=True):
 
 
 def target_of(step: StepSpec) -> Role | None:
-    """The role that the step acts on; None: it has none."""
+    """Return the role that the step acts on; None if it has no role."""
     return cast(Role | None, getattr(step, "target", None))
