@@ -1,7 +1,7 @@
 """The checks of analysis.reconcile as DuckDB SQL.
 
-The records are like those of bench.made_record. The same items by the same rules; what such records never hold
-(transactions, retention, several leaders) is left out of the SQL, which only makes it faster.
+The records are like those of bench.made_record. The SQL finds the same items by the same rules. It leaves out
+what such records never hold (transactions, retention, several leaders), which only makes it faster.
 """
 
 from __future__ import annotations

@@ -134,8 +134,8 @@ def _read_once(record: Path) -> Measured:
 def measure(command: Sequence[str], scratch: Path) -> Measured:
     """Run an engine in a process of its own and watch its memory.
 
-    The command prints what it measured, as JSON. All temporary files are in `scratch`. Whatever interrupts this,
-    the process is ended and waited for, with those that it started.
+    The command prints what it measured, as JSON. All temporary files are in `scratch`. An interrupt ends the
+    process and those that it started, and waits for them.
     """
     process = None
     peak = [0]

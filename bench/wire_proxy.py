@@ -1,9 +1,11 @@
 """Measures what the wire proxy costs: `python -m bench.wire_proxy [ROUNDS]`.
 
-Run it from a checkout, as root; it needs no Kafka. Two namespaces on a switch, as in a run: in one a server that
-answers framed requests, in the other connections through the proxy and connections that bear its mark and so go
-directly. Rounds alternate between the two. Targets: less than 1 ms more for a request (median), and 50 MB/s or
-more through the proxy. Exit code 1 when one is missed.
+Run it from a checkout, as root; it needs no Kafka. Two namespaces are on a switch, as in a run. One has a
+server that answers framed requests. The other has connections through the proxy, and connections with the proxy's
+mark, which go directly. Rounds alternate between the two kinds.
+
+Targets: less than 1 ms more for a request (median), and 50 MB/s or more through the proxy. The exit code is 1 if a
+target is missed.
 """
 
 from __future__ import annotations

@@ -41,10 +41,7 @@ ACTION_CLAUSES: Mapping[str, str] = {
 
 
 class Fact(NamedTuple):
-    """A coverage fact, with the facts that must come about before it means anything.
-
-    `needs` has these facts; one of them is enough.
-    """
+    """A coverage fact; its 0 means something once a fact of `needs` came about."""
 
     name: str
     counts: str

@@ -1,7 +1,7 @@
 """Writes docs/coverage-facts.md, the table of coverage facts.
 
 It comes from the code and from the scenario files that use them. `python -m tools.pages.catalogue`
-writes it; a test holds the page against both.
+writes it; a test compares the page with both.
 """
 
 from __future__ import annotations

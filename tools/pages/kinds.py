@@ -1,7 +1,7 @@
 """Writes the table of faults in docs/faults.md.
 
 `ebbtide.scenario.steps` has the description of each kind. `python -m tools.pages.catalogue` writes
-it; a test holds the page against the code.
+it; a test compares the page with the code.
 """
 
 from __future__ import annotations

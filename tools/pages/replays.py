@@ -74,8 +74,8 @@ class Departed(msgspec.Struct, frozen=True, kw_only=True):
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """The results of the replays of a run.
 
-    `times` replays finished. `fidelity` is their mean, from 0 to 1. `runs` names the recorded run; more than one where
-    the first was no longer there for all of the replays. `dates` are the days of the replays.
+    `times` replays finished. `fidelity` is their mean, from 0 to 1. `runs` names the recorded run, or several if the
+    first was removed before all replays. `dates` are the days of the replays.
     """
 
     scenario: str
@@ -282,8 +282,8 @@ def go_on(
 ) -> int:
     """Replay the records, the scenario with the fewest replays first.
 
-    Returns 1 if a record could not be replayed. Those `anew` count from none; what is known of them
-    stays in the files until there is something new.
+    Returns 1 if a record could not be replayed. Replays of scenarios in `anew` count from 0; their
+    old results stay in the files until there are new ones.
     """
     rows = stored()
     before = {name: one for name, one in rows.items() if name not in anew}
