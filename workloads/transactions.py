@@ -336,7 +336,7 @@ class Transactions:
         None: no transaction was open.
         """
         self._after = None if row is None else (row, why)
-        # Decided now: the start of the next incarnation may still fence the old one, which proves nothing.
+        # Decided now: the start of the next incarnation may still fence the old one, so its outcome is no proof.
         self._fenced = row is REFUSED or (self._incarnation is not None and self._incarnation.is_fenced)
         if self._successor is not None:
             self._on_started(None)

@@ -1,6 +1,6 @@
 """Finds what a record once had and now lacks.
 
-Half a table proves nothing, so nothing is concluded from it. Four sources say what must be there.
+The judge concludes nothing from half a table. Four sources say what must be there.
 Any of them may be missing itself:
 
 - SHA256SUMS lists every file that the run left, with its checksum.

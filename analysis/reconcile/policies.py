@@ -1,7 +1,7 @@
 """Finds the topics of a run that may have been compacted.
 
 Their own cleanup policy decides, or the brokers' default. Compaction removes records that nothing
-lost, so what such a topic lacks proves nothing.
+lost, so a missing record of such a topic is no evidence of loss.
 """
 
 from __future__ import annotations

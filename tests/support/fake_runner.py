@@ -1,7 +1,7 @@
 """A stand-in for the runner of the pytest plugin, without Kafka.
 
 Its records consist of a manifest and a verdict. Scenarios are named after how they end: `holds`, `loses`,
-`proves-nothing`, `breaks`. A chaos run proves nothing when a step of it has no proof, loses when a leader lost power,
+`proves-nothing`, `breaks`. A chaos run is inconclusive if a step has no proof, loses when a leader lost power,
 and else ends as predicted.
 """
 
