@@ -16,6 +16,7 @@ import msgspec
 from msgspec import inspect
 
 from ebbtide.errors import UsageError
+from ebbtide.scenario.plain import is_set
 from ebbtide.scenario.steps.keys import SHOWN, keys_of
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
@@ -36,6 +37,7 @@ def is_within(where: str, parent: str) -> bool:
     return where == parent or where.startswith((parent + ".", parent + "["))
 
 
+@functools.cache
 def field_types(kind: Any) -> Mapping[str, Any]:
     """The keys of a table with their types; of a step, those of all kinds."""
     kinds = STEP_TYPES.values() if kind is StepSpec else (kind,)
@@ -104,8 +106,10 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
             yield _unknown(key, where, ("step", *fields))
         elif key in own:
             yield from _walk(element, fields[key].type, _at(where, key))
-        elif element is not False and element != []:
+        elif is_set(element):
             yield UsageError(f"{word} has no {key}", where=_at(where, key), allowed=", ".join(sorted(own)))
+        else:
+            yield from _walk(element, fields[key].type, _at(where, key))
     meant = meant_keys([key for key in value if key != "step"], fields)
     for key in needed:
         if key not in value and key not in meant:

@@ -91,7 +91,12 @@ def set_keys(step: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, A
     Keys of other kinds are unset, empty or false, and say nothing.
     """
     own = {field.encode_name for field in msgspec.structs.fields(kind)}
-    return {key: value for key, value in step.items() if key in own or value not in (None, [], (), False)}
+    return {key: value for key, value in step.items() if key in own or is_set(value)}
+
+
+def is_set(value: object) -> bool:
+    """Whether a plain value says something: it is not null, not false and not an empty list. 0 says something."""
+    return value is not None and value is not False and value not in ([], ())
 
 
 def _read_step(value: Mapping[str, Any]) -> StepSpec:

@@ -42,8 +42,8 @@ def validate_error_name(name: str, where: str) -> Iterator[UsageError]:
 
 def validate_deleted_topic(parts: Parts, topic: str, where: str) -> Iterator[UsageError]:
     """A topic that clients use: what of its records is lost could not be judged."""
-    read = {name for consumer in parts.consumers or () if consumer is not None for name in consumer.topics}
-    written = {producer.topic for producer in parts.producers or () if producer is not None}
+    read = {name for consumer in parts.consumers or () for name in getattr(consumer, "topics", ())}
+    written = {getattr(producer, "topic", None) for producer in parts.producers or ()}
     if topic in read | written:
         yield UsageError(
             "a topic that clients use", where=where, got=repr(topic), allowed="one without producers and consumers"

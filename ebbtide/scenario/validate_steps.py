@@ -58,7 +58,7 @@ def _references(parts: Parts, part: StepPart, where: str, names: Collection[str]
                 case ConfigResource():
                     yield from validate_resource(parts, one, at, names)
                 case str() if key in _TEXTS:
-                    yield from _TEXTS[key](parts, one, at)
+                    yield from as_far_as_read(_TEXTS[key](parts, one, at))
 
 
 def _each(where: str, value: object) -> Iterator[tuple[str, object]]:

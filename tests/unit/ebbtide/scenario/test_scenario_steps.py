@@ -70,6 +70,9 @@ def test_a_step_with_what_it_needs_is_accepted(step: str) -> None:
         ('step = "delete-topic"\ntopic = "t"', "topic", "a topic that clients use"),
         ('step = "rolling"', "mode", "power-loss"),
         ('step = "kill"\ntarget = "broker(1)"\nmode = "kill"', "mode", "kill has no mode"),
+        ('step = "kill"\ntarget = "broker(1)"\nmode = false', "mode", "wrong value"),
+        ('step = "kill"\ntarget = "broker(1)"\ntimes = 0', "times", "kill has no times"),
+        ('step = "kill"\ntarget = "broker(1)"\ncancel = []', "cancel", "wrong value"),
         ('step = "flap"\ngroups = [["broker(1)"], ["clients"]]\ntimes = 0\nperiod = "2s"', "times", "1 to 1000"),
         ('step = "flap"\ntimes = 1\nperiod = "2s"', "groups", "whom to cut from whom"),
         ('step = "isolate"', "target", "a role"),
@@ -242,3 +245,10 @@ def test_the_fault_reference_tells_of_every_kind_of_step() -> None:
     page = (ROOT / "docs" / "faults.md").read_text("utf-8")
     listed = set(re.findall(r"^\| ([a-z-]+) \|", page, re.MULTILINE))
     assert set(KINDS) - {"wait"} <= listed
+
+
+def test_a_deleted_topic_is_checked_beside_a_consumer_without_topics() -> None:
+    text = "[topics.t]\n[[consumers]]\nid = 1\n[[steps]]\nstep = 'delete-topic'\ntopic = 'nope'\n"
+    with pytest.raises(Problems) as refused:
+        parse(text, file="f")
+    assert {"consumers[0].topics", "steps[0].topic"} <= {one.where for one in refused.value.problems}
