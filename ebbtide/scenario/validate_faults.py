@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 
 from ebbtide.errors import UsageError
@@ -51,7 +51,6 @@ def validate_sides(step: BetweenStep, where: str) -> Iterator[UsageError]:
         )
     elif len(step.groups) == 1:
         yield UsageError("one group is cut from nobody", where=f"{where}.groups", allowed="two groups or more")
-    yield from _overlaps(step, f"{where}.groups")
     yield from validate_not_itself(step.from_, step.to, where)
 
 
@@ -76,12 +75,12 @@ def validate_slowness(step: SlowDiskStep, where: str) -> Iterator[UsageError]:
         )
 
 
-def _overlaps(step: BetweenStep, where: str) -> Iterator[UsageError]:
-    """Return roles of two groups that have a node in common.
+def validate_groups(groups: Sequence[tuple[Role, ...]], where: str) -> Iterator[UsageError]:
+    """Report roles of two groups that have a node in common.
 
     A one-way cut may have a node on both sides, as in brokers > brokers.
     """
-    for (at, one), (other_at, other) in combinations(enumerate(step.groups), 2):
+    for (at, one), (other_at, other) in combinations(enumerate(groups), 2):
         for role, other_role in product(one, other):
             if overlap(role, other_role):
                 yield UsageError(

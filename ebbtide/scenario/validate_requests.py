@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.parts import Parts
-from ebbtide.scenario.roles import overlap
-from ebbtide.scenario.steps.admin import ReassignStep
+from ebbtide.scenario.roles import Role, overlap
 from ebbtide.scenario.words import suggestion
 
 _NO_REPLICAS = ("controller", "controllers", "clients")
 
 
-def validate_replicas(step: ReassignStep, where: str, brokers: int) -> Iterator[UsageError]:
+def validate_replicas(replicas: Sequence[Role], where: str, brokers: int) -> Iterator[UsageError]:
     """Report replicas that are not brokers, that repeat, or that are too many."""
-    for role in step.replicas:
+    for role in replicas:
         if role.kind in _NO_REPLICAS:
             yield UsageError("no replica can be there", where=where, got=repr(role), allowed="roles of brokers")
-    for one, other in combinations(step.replicas, 2):
+    for one, other in combinations(replicas, 2):
         if overlap(one, other):
             got = f"{one!r} and {other!r}"
             yield UsageError("a broker holds a replica once", where=where, got=got, allowed="each broker once")
-    if len(step.replicas) > brokers:
-        got, allowed = str(len(step.replicas)), f"up to {brokers} (cluster.brokers)"
+    if len(replicas) > brokers:
+        got, allowed = str(len(replicas)), f"up to {brokers} (cluster.brokers)"
         yield UsageError("more replicas than brokers", where=where, got=got, allowed=allowed)
 
 

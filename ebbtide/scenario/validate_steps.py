@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.parts import Parts, StepPart, as_far_as_read
 from ebbtide.scenario.references import (
-    limit_field,
+    limit,
     validate_partition,
     validate_resource,
     validate_role,
     validate_topic_exists,
 )
 from ebbtide.scenario.roles import ConfigResource, Role
-from ebbtide.scenario.steps.admin import ReassignStep
 from ebbtide.scenario.steps.disk import SlowDiskStep
 from ebbtide.scenario.steps.network import BetweenStep, IsolateStep
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.validate_faults import (
     validate_broker,
     validate_either,
+    validate_groups,
     validate_not_itself,
     validate_sides,
     validate_slowness,
@@ -35,12 +36,10 @@ def validate_step(parts: Parts, part: StepPart, where: str, names: Collection[st
     """Report the mistakes of one step; `names` are those of earlier steps."""
     step = part.step
     yield from _references(parts, part, where, names)
+    yield from _keys_of_any_kind(parts, part.values, where)
     for trigger in part.triggers:
         yield from validate_trigger(parts, trigger, f"{where}.trigger", names)
     if step is not None:
-        yield from limit_field(where, step, "deadline_s", 0.1)
-        yield from limit_field(where, step, "times", 1, 1_000)
-        yield from limit_field(where, step, "level", 0)
         for check in (validate_either, _only_brokers, _own_rules):
             yield from as_far_as_read(check(parts, step, where))
 
@@ -59,6 +58,15 @@ def _references(parts: Parts, part: StepPart, where: str, names: Collection[str]
                     yield from validate_resource(parts, one, at, names)
                 case str() if key in _TEXTS:
                     yield from as_far_as_read(_TEXTS[key](parts, one, at))
+
+
+def _keys_of_any_kind(parts: Parts, values: Mapping[str, Any], where: str) -> Iterator[UsageError]:
+    """Check the rules of single keys, which hold whatever the kind of the step is."""
+    for key, low, high in (("deadline_s", 0.1, None), ("times", 1, 1_000), ("level", 0, None)):
+        if (value := values.get(key)) is not None:
+            yield from limit(f"{where}.{key}", value, low, high)
+    yield from validate_groups(values.get("groups", ()), f"{where}.groups")
+    yield from validate_replicas(values.get("replicas", ()), f"{where}.replicas", parts.brokers)
 
 
 def _each(where: str, value: object) -> Iterator[tuple[str, object]]:
@@ -99,5 +107,3 @@ def _own_rules(parts: Parts, step: StepSpec, where: str) -> Iterator[UsageError]
             yield from validate_not_itself(step.from_, (step.target,), where)
         case SlowDiskStep():
             yield from validate_slowness(step, where)
-        case ReassignStep():
-            yield from validate_replicas(step, f"{where}.replicas", parts.brokers)

@@ -252,3 +252,9 @@ def test_a_deleted_topic_is_checked_beside_a_consumer_without_topics() -> None:
     with pytest.raises(Problems) as refused:
         parse(text, file="f")
     assert {"consumers[0].topics", "steps[0].topic"} <= {one.where for one in refused.value.problems}
+
+
+def test_a_step_of_an_unknown_kind_has_its_keys_checked_all_the_same() -> None:
+    step = 'step = "kil"\ngroups = [["broker(1)"], ["brokers"]]\ntimes = 0\ndeadline_s = 0'
+    found = problems(step + '\nreplicas = ["broker(1)", "broker(1)"]')
+    assert found.keys() == {f"steps[0].{key}" for key in ("step", "groups", "times", "deadline_s", "replicas")}
