@@ -1,8 +1,8 @@
 """Writes the pages of the scenarios, from their files and from measured runs.
 
 Run `python -m tools.pages.catalogue [STORE...]`. docs/scenarios.md lists the scenarios, and docs/scenarios/ has a
-page for each. The command also writes the tables of coverage facts (docs/coverage-facts.md) and of faults
-(docs/faults.md).
+page for each. The command also writes the tables of coverage facts (docs/coverage-facts.md), of faults
+(docs/faults.md) and of steps (docs/scenario-steps.md).
 
 Each STORE (`ebbtide nightly --store STORE`) replaces, in docs/measured.json, what was measured of every scenario,
 target and runtime that it has runs of. Without a STORE the pages are written too; a test compares them with the files.
@@ -183,7 +183,7 @@ def main(argv: Sequence[str]) -> int:
     write(scenarios(), kept)
     facts.write(scenarios())
     kinds.write()
-    print(f"{len(kept)} rows in {MEASURED}; {INDEX}, {PAGES}, {facts.PAGE} and {kinds.PAGE} written")
+    print(f"{len(kept)} rows in {MEASURED}; {INDEX}, {PAGES}, {facts.PAGE}, {kinds.FAULTS} and {kinds.STEPS} written")
     return 0
 
 

@@ -1,35 +1,111 @@
-"""Writes the table of faults in docs/faults.md.
+"""Writes the tables of faults in docs/faults.md, and those of steps in docs/scenario-steps.md.
 
-`ebbtide.scenario.steps` has the description of each kind. `python -m tools.pages.catalogue` writes
-it; a test compares the page with the code.
+The struct and the `Kind` of each step in `ebbtide.scenario.steps` have everything that the tables
+say. `python -m tools.pages.catalogue` writes them; a test compares the pages with the code.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ebbtide.scenario.steps.table import KINDS
+from ebbtide.scenario.steps.keys import COMMON_KEYS, SHOWN, keys_of, types_of
+from ebbtide.scenario.steps.network import BetweenStep
+from ebbtide.scenario.steps.table import KINDS, STEP_TYPES, StepKind
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
-_BEGIN = """<!-- Made by `python -m tools.pages.catalogue` from here to the next heading; do not edit. -->
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+FAULTS = DOCS / "faults.md"
+STEPS = DOCS / "scenario-steps.md"
 
-| step | does | proof that it took effect | healed by |
-|---|---|---|---|
-"""
+_MARK = "<!-- Made by `python -m tools.pages.catalogue` from here to the next heading; do not edit. -->\n\n"
+_PROOFS = ("step", "does", "proof that it took effect", "healed by")
+_NEEDS = ("steps", "need besides a run's own needs", "where not", "undone, also after a killed harness")
+_STEPS = ("step", "keys", "optional keys", "does")
+_KEYS = ("key", "value")
+_NOT_OF_A_KIND = {*COMMON_KEYS, "expect_error"}
+"""Keys that the page describes for many kinds at once."""
 
 
-def page(text: str) -> str:
-    """Return the page with a new table; the text before and after it stays."""
-    kept, mark, rest = text.partition(_BEGIN)
-    assert mark, f"{PAGE} lacks its mark"
-    rows = [
-        f"| {kind} | {one.does} | {one.proof} | {one.ended_by} |\n"
-        for kind, one in KINDS.items()
-        if one.family != "waiting"
-    ]
-    return kept + mark + "".join(rows) + "\n" + rest[rest.index("## ") :]
+def faults_page(text: str) -> str:
+    """Return docs/faults.md with new tables; the rest of the text stays."""
+    return _with_table(_with_table(text, _PROOFS, _proof_rows()), _NEEDS, _need_rows())
+
+
+def steps_page(text: str) -> str:
+    """Return docs/scenario-steps.md with new tables; the rest of the text stays."""
+    return _with_table(_with_table(text, _STEPS, _step_rows()), _KEYS, _key_rows())
 
 
 def write() -> None:
-    """Write the page with a new table."""
-    PAGE.write_text(page(PAGE.read_text()))
+    """Write both pages with new tables."""
+    FAULTS.write_text(faults_page(FAULTS.read_text()))
+    STEPS.write_text(steps_page(STEPS.read_text()))
+
+
+def _with_table(text: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Replace the rows of the table with these columns, up to the next heading."""
+    head = f"{_MARK}{_line(columns)}|{'---|' * len(columns)}\n"
+    kept, mark, rest = text.partition(head)
+    assert mark, f"no page of docs/ has the mark and the table {_line(columns)}"
+    return kept + mark + "".join(map(_line, rows)) + "\n" + rest[rest.index("## ") :]
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _proof_rows() -> Iterator[tuple[str, ...]]:
+    for kind, one in KINDS.items():
+        if one.family != "waiting":
+            yield kind, one.does, one.proof, one.ended_by
+
+
+def _need_rows() -> Iterator[tuple[str, ...]]:
+    """One row for all kinds with the same needs."""
+    alike: dict[tuple[str, str, str], list[StepKind]] = {}
+    for kind, one in KINDS.items():
+        if one.undone is not None:
+            alike.setdefault((one.requires, one.not_where, one.undone), []).append(kind)
+    for cells, kinds in alike.items():
+        yield ", ".join(kinds), *cells
+
+
+def _step_rows() -> Iterator[tuple[str, ...]]:
+    for kind in KINDS:
+        yield f"`{kind}`", *_keys(kind), _doing(kind)
+
+
+def _doing(kind: StepKind) -> str:
+    """What a step does, and what its author must also know."""
+    one = KINDS[kind]
+    parts = [one.does, one.note]
+    if one.takes_down:
+        parts.append("the node stays down")
+    if one.may_leave_down:
+        parts.append("a node that ended needs a `start`")
+    return "; ".join(filter(None, parts))
+
+
+def _keys(kind: StepKind) -> tuple[str, str]:
+    """The keys that a step of this kind needs, and those that it may have."""
+    one = KINDS[kind]
+    needed, possible = keys_of(kind)
+    must = [f"`{key}`" for key in needed if key not in _NOT_OF_A_KIND or key == "trigger"]
+    chosen: set[str] = set()
+    if issubclass(STEP_TYPES[kind], BetweenStep):
+        must.insert(0, "`groups` or both `from` and `to`")
+        chosen |= {"groups", "from", "to"}
+    if one.either is not None:
+        must.append("`{}` or `{}`".format(*one.either))
+        chosen |= {*one.either}
+    may = [f"`{key}` ({one.unset[key]})" for key in possible if key not in _NOT_OF_A_KIND | chosen]
+    return ", ".join(must) or "-", ", ".join(may) or "-"
+
+
+def _key_rows() -> Iterator[tuple[str, ...]]:
+    flags = {key for kind in KINDS for key, type_ in types_of(kind).items() if "bool" in type_}
+    for key, words in SHOWN.items():
+        if key not in _NOT_OF_A_KIND:
+            value = re.sub(r"(?<!\w)'[^']+'", r"`\g<0>`", words)
+            yield f"`{key}`", f"`true`: {value}" if key in flags else value

@@ -13,7 +13,9 @@ from ebbtide.scenario.steps.kind import Kind
 from ebbtide.scenario.steps.step import BaseStep
 from ebbtide.scenario.words import PartitionName
 
-_admin = partial(Kind, family="admin")
+_admin = partial(
+    Kind, family="admin", undone="not: what Kafka was asked for stays in the cluster, which ends with the run"
+)
 
 
 class RequestStep(BaseStep, frozen=True, kw_only=True):
@@ -27,6 +29,7 @@ class ReassignStep(RequestStep, frozen=True, kw_only=True, tag="reassign"):
 
     kind = _admin(
         does="asks for other replicas (AlterPartitionReassignments)",
+        note="does not wait until the partition has them",
         proof="a newer partition record with these replicas (less those being removed); "
         "a cancelled one: with nothing to add or remove",
         either=("replicas", "cancel"),
@@ -70,6 +73,8 @@ class SetFeatureStep(RequestStep, frozen=True, kw_only=True, tag="set-feature"):
 
     kind = _admin(
         does="finalises a feature level (UpdateFeatures)",
+        note="up, or down as a safe downgrade; "
+        "a level that no release in `kafka` has needs `expect_error` or `optional`",
         proof="a newer feature level record",
         weight=0.3,
     )
@@ -82,6 +87,7 @@ class DeleteTopicStep(RequestStep, frozen=True, kw_only=True, tag="delete-topic"
 
     kind = _admin(
         does="deletes a topic (DeleteTopics)",
+        note="no client may use it",
         proof="the metadata log no longer has the topic's partitions",
         weight=0.1,
     )

@@ -8,17 +8,23 @@ from ebbtide.scenario.steps.kind import Kind
 from ebbtide.scenario.steps.step import TargetStep
 from ebbtide.scenario.words import Duration
 
-_disk = partial(Kind, family="disk")
-_trouble = partial(_disk, healed_by="mend-disk", host=("loop mounts",))
+_disk = partial(Kind, family="disk", undone="ledger entry `volume`: unmounted, its loop device freed")
+_loss = partial(_disk, healed_by="start", requires="loop mounts, ext4, a write-back hold; else `truncate`")
+_trouble = partial(
+    _disk,
+    healed_by="mend-disk",
+    host=("loop mounts",),
+    requires="loop mounts",
+    not_where="user namespace, `--power-loss truncate`",
+)
 
 
 class PowerLossStep(TargetStep, frozen=True, kw_only=True, tag="power-loss"):
     """Ends a process and takes from its volume what was not fsynced."""
 
-    kind = _disk(
+    kind = _loss(
         does="SIGKILL, then everything that was not fsynced is lost",
         proof="the pid no longer exists, the volume refused a write, and a file without fsync did not come back",
-        healed_by="start",
         loses="unflushed",
         counted=("power-losses", "nodes that lost power"),
         spends=("power_losses",),
@@ -30,10 +36,9 @@ class PowerLossStep(TargetStep, frozen=True, kw_only=True, tag="power-loss"):
 class TornWriteStep(TargetStep, frozen=True, kw_only=True, tag="torn-write"):
     """A power loss in the middle of a write."""
 
-    kind = _disk(
+    kind = _loss(
         does="a power loss in the middle of a write: half of the first lost page of each log is there, then zeros",
         proof="that of a power loss, and a reader finds the damage at the end of each torn log",
-        healed_by="start",
         loses="unflushed",
         counted=("writes-torn", "nodes that lost power in the middle of a write"),
         spends=("power_losses",),
@@ -43,10 +48,9 @@ class TornWriteStep(TargetStep, frozen=True, kw_only=True, tag="torn-write"):
 class WipeDiskStep(TargetStep, frozen=True, kw_only=True, tag="wipe-disk"):
     """Replaces a node's disk by an empty one."""
 
-    kind = _disk(
+    kind = _loss(
         does="SIGKILL, then a new file system, formatted by Kafka's own tool for the same cluster: a replaced disk",
         proof="the pid no longer exists, no partition's folder is on the disk, its cluster id is the old one",
-        healed_by="start",
         loses="all",
         changes_directory=True,
         counted=("disks-replaced", "disks replaced by empty ones"),
@@ -72,7 +76,7 @@ class ReadOnlyStep(TargetStep, frozen=True, kw_only=True, tag="read-only"):
     """Lets a volume take no more writes."""
 
     kind = _trouble(
-        does="ends the file system's journal, as the kernel does after an I/O error",
+        does="ends the file system's journal, as the kernel does after an I/O error: the volume takes no writes",
         proof="a write is refused with EROFS",
         volume="dead",
         loses="unflushed",
@@ -103,7 +107,11 @@ class SlowDiskStep(TargetStep, frozen=True, kw_only=True, tag="slow-disk"):
         does="freezes the volume for `delay` of every `period`: writes wait",
         proof="the volume was frozen, and then a write with its fsync took `delay`",
         volume="slow",
+        note="e.g. `800ms` of every `1s`",
         host=("loop mounts", "slow volumes"),
+        requires="loop mounts, FIFREEZE",
+        undone="the process that freezes thaws and ends once the harness has ended; "
+        "if it was killed too, ledger entry `slowness`: thawed",
         counted=("disks-slow", "disks slowed down"),
         weight=0.6,
         drawn={"delay": ("200ms", "500ms", "1500ms"), "period": ("2s",)},
@@ -118,6 +126,7 @@ class MendDiskStep(TargetStep, frozen=True, kw_only=True, tag="mend-disk"):
     kind = _disk(
         does="frees, thaws or mounts the volume anew",
         proof="a write is taken",
+        undone=None,
         may_leave_down=True,
         changes_directory=True,
         weight=3.0,

@@ -9,7 +9,8 @@ import msgspec
 
 from ebbtide.scenario.steps.table import OPTIONAL_KINDS, STEP_TYPES, StepKind
 
-_COMMON = ("name", "trigger", "deadline_s", "optional")
+COMMON_KEYS = ("name", "trigger", "deadline_s", "optional")
+"""The keys of every kind of step."""
 
 SHOWN = {
     "target": "a role, e.g. 'leader(t-0)'",
@@ -33,7 +34,7 @@ SHOWN = {
     "api": "a Kafka API, e.g. 'AlterPartition'",
     "direction": "request or response",
     "delay": "how long, e.g. '500ms'",
-    "rate": "a rate, e.g. '256kbit'",
+    "rate": "8kbit to 100mbit, e.g. '256kbit'",
     "trigger": "a trigger, e.g. 'acked = 1000'",
     "deadline_s": "how long to wait at most, in seconds",
     "name": "a name, for step(NAME) in later roles",
@@ -46,8 +47,8 @@ SHOWN = {
 def keys_of(kind: StepKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the keys that a step of this kind needs, and the keys that it may have."""
     fields = msgspec.structs.fields(STEP_TYPES[kind])
-    own = [one for one in fields if one.encode_name not in _COMMON]
-    common = [one for one in fields if one.encode_name in _COMMON]
+    own = [one for one in fields if one.encode_name not in COMMON_KEYS]
+    common = [one for one in fields if one.encode_name in COMMON_KEYS]
     by_order = [one for one in (*own, *common) if one.encode_name != "optional" or kind in OPTIONAL_KINDS]
     needed = tuple(one.encode_name for one in by_order if one.required)
     return needed, tuple(one.encode_name for one in by_order if not one.required)

@@ -24,6 +24,17 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     proof: str
     """The evidence of the effect; without it the run is inconclusive. Markdown."""
 
+    note: str | None = None
+    """What the author of a scenario must also know; for docs/scenario-steps.md, Markdown."""
+    unset: Mapping[str, str] = {}
+    """What it means to leave out each of its optional keys, for docs/scenario-steps.md."""
+    requires: str = "-"
+    """The parts of the host that it needs besides a run's own, for docs/faults.md."""
+    not_where: str = "-"
+    """Where it does not work."""
+    undone: str | None = None
+    """How its traces on the host are undone, also after a killed harness; None: it leaves none."""
+
     either: tuple[str, str] | None = None
     """Two of its keys of which a step has exactly one."""
     only_brokers: str | None = None

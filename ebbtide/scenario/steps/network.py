@@ -11,7 +11,12 @@ from ebbtide.scenario.steps.kind import Kind
 from ebbtide.scenario.steps.step import BaseStep, TargetStep
 from ebbtide.scenario.words import Duration, Rate
 
-_network = partial(Kind, family="network")
+_network = partial(
+    Kind,
+    family="network",
+    requires="nftables for bridges",
+    undone="ledger entries `namespace`: rules live in the run's own switch and go with it",
+)
 
 
 class BetweenStep(BaseStep, frozen=True, kw_only=True):
@@ -42,6 +47,8 @@ class IsolateStep(TargetStep, frozen=True, kw_only=True, tag="isolate"):
 
     kind = _network(
         does="drops packets between a node and everyone, or those it is cut `from`",
+        note='`from = ["controllers"]`: no heartbeats',
+        unset={"from": "everyone"},
         proof="as of a partition",
         healed_by="heal",
         spends=(),
@@ -54,7 +61,7 @@ class FlapStep(BetweenStep, frozen=True, kw_only=True, tag="flap"):
     """Cuts and heals so many `times`, half a `period` each."""
 
     kind = _network(
-        does="cuts and heals in turn",
+        does="cuts and heals so many `times`, half a `period` each",
         proof="those of each cut and each heal",
         ends_itself=True,
         spends=(),
@@ -68,10 +75,13 @@ class LimitBandwidthStep(BetweenStep, frozen=True, kw_only=True, tag="limit-band
     """Lets no more than `rate` pass between nodes."""
 
     kind = _network(
-        does="a token bucket for each pair between groups, or one way",
+        does="a token bucket lets no more than `rate` pass between each pair of nodes, in each direction or one way",
         proof="a transfer over each pair takes as long as the rate says, and probe packets pass",
         healed_by="heal",
         host=("bandwidth limits",),
+        requires="sch_htb, sch_tbf, cls_u32",
+        not_where="a kernel without them",
+        undone="ledger entries `namespace`: the buckets are on the ports of the run's own switch and go with it",
         weight=0.5,
     )
     rate: Rate
@@ -83,6 +93,7 @@ class HealStep(BaseStep, frozen=True, kw_only=True, tag="heal"):
     kind = _network(
         does="removes every cut and limit",
         proof="a probe packet of every pair arrives, and the kernel knows no limit",
+        undone=None,
         nothing_to_end=("nothing to heal: no cut or limit is in force", "after a cut or a limit"),
         spends=(),
         weight=3.0,

@@ -8,7 +8,11 @@ from typing import Literal
 from ebbtide.scenario.steps.kind import Kind
 from ebbtide.scenario.steps.step import MaybeTargetStep, TargetStep
 
-_process = partial(Kind, family="process")
+_process = partial(
+    Kind,
+    family="process",
+    undone="nodes end with the harness (local), or by `ebbtide clean`: ledger entries `process`, `container`",
+)
 
 
 class KillStep(TargetStep, frozen=True, kw_only=True, tag="kill"):
@@ -89,6 +93,7 @@ class RestartStep(TargetStep, frozen=True, kw_only=True, tag="restart"):
 
     kind = _process(
         does="a stop, then a start",
+        note="one node after the other",
         proof="those of the stop and of the start",
         ends_itself=True,
         needs_process=True,
@@ -106,6 +111,8 @@ class RollingStep(MaybeTargetStep, frozen=True, kw_only=True, tag="rolling"):
     kind = _process(
         does="a stop, kill or power-loss and a start, one broker after the other; "
         "goes on once the ISR of every partition is whole again",
+        note="waits at most `deadline_s` for that",
+        unset={"target": "all brokers"},
         proof="those of every part, and the whole ISR within `deadline_s`",
         ends_itself=True,
         weight=0.4,

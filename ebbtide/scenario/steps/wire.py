@@ -18,6 +18,9 @@ _rule = partial(
     family="wire",
     healed_by="release",
     host=("wire proxies",),
+    requires="nftables with NAT",
+    undone="the proxies end with the harness: ledger entries `process`",
+    unset={"to": "everyone", "direction": "request", "times": "all"},
 )
 
 
@@ -54,7 +57,7 @@ class DelayRequestStep(DirectedRuleStep, frozen=True, kw_only=True, tag="delay-r
     """Delays requests, or their answers, by `delay`."""
 
     kind = _rule(
-        does="lets requests of one Kafka API, or the answers to them, go on later",
+        does="lets requests of one Kafka API, or the answers to them, go on `delay` later",
         proof="the first one that went on so late, and the delays measured",
         stops_requests=True,
         withholds=True,
@@ -90,6 +93,7 @@ class ReleaseStep(MaybeTargetStep, frozen=True, kw_only=True, tag="release"):
     kind = Kind(
         family="wire",
         does="lets what is held go, in order, and ends the rules",
+        unset={"target": "everyone"},
         proof="bytes that were held went on; without a hold, the proxies ended the rules",
         nothing_to_end=(
             "nothing to release: no rule is in force",

@@ -60,9 +60,15 @@ def test_the_catalogue_takes_the_runs_of_a_store_into_its_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     docs = Path(shutil.copytree(catalogue.DOCS, tmp_path / "docs"))
-    for module, name in ((catalogue, "MEASURED"), (catalogue, "INDEX"), (catalogue, "PAGES"), (facts, "PAGE")):
+    for module, name in (
+        (catalogue, "MEASURED"),
+        (catalogue, "INDEX"),
+        (catalogue, "PAGES"),
+        (facts, "PAGE"),
+        (kinds, "FAULTS"),
+        (kinds, "STEPS"),
+    ):
         monkeypatch.setattr(module, name, docs / getattr(module, name).name)
-    monkeypatch.setattr(kinds, "PAGE", docs / kinds.PAGE.name)
     (docs / "scenarios" / "no-more.md").write_text("")
     assert catalogue.main([]) == 0
     assert {path.name: path.read_text() for path in (docs / "scenarios").iterdir()} == {
