@@ -22,6 +22,7 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
 from ebbtide.scenario.words import suggestion
+from ebbtide.suggestions import allowed_words
 
 
 def mismatches(value: Any, kind: type, where: str = "") -> list[UsageError]:
@@ -94,7 +95,7 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
     if "step" not in value:
         yield UsageError("missing key", where=_at(where, "step"), allowed=" | ".join(STEP_TYPES))
     elif not known:
-        allowed = " | ".join(STEP_TYPES) + suggestion(word, list(STEP_TYPES))
+        allowed = f"{allowed_words(word, list(STEP_TYPES))}, see docs/scenario-steps.md"
         yield UsageError("wrong value", where=_at(where, "step"), got=_shown(value["step"]), allowed=allowed)
     fields = {**_every_field(), **(_fields_of(STEP_TYPES[word]) if known else {})}
     needed, possible = keys_of(word) if known else ((), tuple(fields))
@@ -201,6 +202,8 @@ def _shown(value: Any) -> str:
 def _hint(value: Any, kind: inspect.Type, where: str) -> str:
     """Return the probable meaning in brackets, or an empty text."""
     if isinstance(kind, inspect.LiteralType):
+        if str(value) == "-1" and "all" in kind.values:
+            return ' (-1 is "all")'
         return suggestion(str(value), [str(word) for word in kind.values])
     if isinstance(kind, inspect.StrType) and isinstance(value, dict):
         return f' (dots make tables: a name with dots is quoted, "{_dotted(where.rpartition(".")[2], value)}")'
@@ -218,7 +221,7 @@ def _dotted(name: str, value: Any) -> str:
 def _describe(kind: inspect.Type) -> str:
     match kind:
         case inspect.LiteralType(values=values):
-            return " | ".join(str(word) for word in values)
+            return " | ".join(f'"{word}"' if isinstance(word, str) else str(word) for word in values)
         case inspect.CustomType(cls=cls) if cls in (StepSpec, Trigger):
             return "a table"
         case inspect.StrType() | inspect.CustomType():

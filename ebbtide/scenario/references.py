@@ -13,18 +13,20 @@ from ebbtide.scenario.roles import ConfigResource, Role
 from ebbtide.scenario.words import PartitionName, suggestion
 
 
-def limit(where: str, got: float, low: float, high: float | None = None) -> Iterator[UsageError]:
-    """A number out of its range, both ends allowed."""
+def limit(where: str, got: float, low: float, high: float | None = None, *, why: str = "") -> Iterator[UsageError]:
+    """A number out of its range, both ends allowed; `why` says where the range comes from."""
     if got < low or (high is not None and got > high):
         allowed = f"{_plain(low)} or more" if high is None else f"{_plain(low)} to {_plain(high)}"
-        yield UsageError("out of range", where=where, got=_plain(got), allowed=allowed)
+        yield UsageError("out of range", where=where, got=_plain(got), allowed=allowed + (f" ({why})" if why else ""))
 
 
-def limit_field(where: str, part: object, name: str, low: float, high: float | None = None) -> Iterator[UsageError]:
+def limit_field(
+    where: str, part: object, name: str, low: float, high: float | None = None, *, why: str = ""
+) -> Iterator[UsageError]:
     """A field out of its range; nothing of one that is unset, or could not be read."""
     got = getattr(part, name, None)
     if got is not None:
-        yield from limit(f"{where}.{name}", got, low, high)
+        yield from limit(f"{where}.{name}", got, low, high, why=why)
 
 
 def _plain(number: float) -> str:

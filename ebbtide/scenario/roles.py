@@ -61,8 +61,8 @@ class Role(ParsedText):
         self.argument: str | None = argument
         self.broker = whole_number(str(argument)) if kind == "broker" else None
         if not known or (kind == "broker" and self.broker is None):
-            names = [form.split("(")[0] for form in ROLE_FORMS]
-            raise UsageError("unknown role", got=repr(text), allowed=", ".join(ROLE_FORMS) + suggestion(kind, names))
+            forms = {form.split("(")[0]: form for form in ROLE_FORMS}
+            raise UsageError("unknown role", got=repr(text), allowed=", ".join(ROLE_FORMS) + suggestion(kind, forms))
         self.partition = PartitionName(str(argument)) if kind in PARTITION_ROLES else None
 
     @classmethod

@@ -96,7 +96,7 @@ def validate_topic(name: str, topic: TopicSpec, where: str, brokers: int) -> Ite
     """Report what is impossible for a topic on a cluster of so many brokers."""
     yield from validate_topic_name(name, where)
     yield from limit_field(where, topic, "partitions", 1, 100)
-    yield from limit_field(where, topic, "replication_factor", 1, brokers)
+    yield from limit_field(where, topic, "replication_factor", 1, brokers, why="the number of brokers")
     yield from limit_field(where, topic, "min_isr", 1)
     yield from as_far_as_read(_assignment(topic, f"{where}.assignment", brokers))
     if "min.insync.replicas" in getattr(topic, "config", ()):

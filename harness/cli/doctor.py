@@ -12,7 +12,7 @@ def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
         "Try out everything that runs need from this host. Exit code 0: the host has what every run needs, 2: it lacks "
-        "something."
+        "something that every run needs. Checks that only some runs need do not change the exit code."
     )
     command.flag("--json", help="print the checks as a JSON array")
     return command

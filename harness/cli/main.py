@@ -48,7 +48,7 @@ VERBS: dict[str, str] = {
 """Each verb and its line in the help; its module has the same name."""
 
 _EPILOG = """exit codes:
-  0  as predicted            3  the harness or its host failed
+  0  as predicted            3  the harness or its host failed, or you interrupted it
   1  contradicted            4  wrong usage or an invalid file
   2  inconclusive
 

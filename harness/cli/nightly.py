@@ -33,7 +33,7 @@ CATALOGUE_SHARE = 0.8
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
-        "Run the catalogue, and then random schedules until the time budget ends. Judge every run, and keep the "
+        "Run all scenarios, and then random schedules until the time budget ends. Judge every run, and keep the "
         "results of every night. A new contradiction is replayed three times, and then shrunk. To continue a night "
         "that was killed, or that could not judge its runs, type the same command again.",
         epilog="example: ebbtide nightly --budget 2h --kafka 3.9.1,4.3.1 --store /var/lib/ebbtide",
@@ -64,11 +64,11 @@ def command() -> Command:
         "--scenarios",
         metavar="NAMES",
         completes=completing.complete_scenarios,
-        help="run only these scenarios of the catalogue, comma-separated",
+        help="run only these of the scenarios that `ebbtide scenarios` lists, comma-separated",
     )
     command.option("--times", type=int, default=1, metavar="N", help="how often to run each scenario (default 1)")
     add_jobs_option(command)
-    command.flag("--no-random", help="run only the catalogue, without random schedules")
+    command.flag("--no-random", help="run only the scenarios, without random schedules")
     command.option(
         "--runtime",
         choices=("auto", "docker", "local"),

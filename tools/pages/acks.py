@@ -42,7 +42,8 @@ This page counts what `acks=0`, `acks=1`, `acks=all` and idempotent producers lo
   partition has no leader, no record is acked.
 - **Idempotence loses as much as acks=all.** It prevents retries from writing a record twice.
 - **acks=all does not cover flushing.** An acked record may be in page caches only. Two power losses in one ISR lose
-  acked records. Without ELR, one power loss at the last member of the ISR does too.
+  acked records. Without the ELR ([Concepts](concepts.md#eligible-leader-replicas)), one power loss at the last member
+  of the ISR does too.
 
 For the last point see `last-replica-standing`, `rack-power` and `power-losses-beyond-tolerance-3-2` in
 [scenarios.md](scenarios.md), which say on which releases. `rack-power-flushed` shows the effect of `flush.messages=1`.

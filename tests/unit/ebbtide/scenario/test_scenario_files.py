@@ -125,7 +125,7 @@ def test_ten_mistakes_of_every_sort_are_all_reported_at_once() -> None:
         "predictions[0].loss.cause",
     }
     assert "did you mean 'controllers'?" in problems["cluster.controlers"]
-    assert "did you mean 'leader'?" in problems["steps[0].target"]
+    assert "did you mean 'leader(TOPIC-PARTITION)'?" in problems["steps[0].target"]
     assert "did you mean 'unclean-election'?" in problems["predictions[0].loss.cause"]
     assert "'three'" in problems["cluster.brokers"]
 

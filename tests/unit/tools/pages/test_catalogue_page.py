@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ebbtide.scenario import catalogue
 from harness.nightly.job import Job, ReleaseTarget
 from harness.nightly.store import FinishedJob, JobEnd
@@ -19,9 +21,16 @@ def test_the_index_and_the_pages_are_those_of_the_files() -> None:
     assert written == {one.name: page(one, stored()) for one in scenarios()}, "python -m tools.pages.catalogue"
 
 
-def test_the_index_says_on_which_releases_runs_lost_acked_records() -> None:
-    [row] = [line for line in INDEX.read_text().splitlines() if line.startswith("| [last-replica-standing]")]
-    assert row.endswith(" | 3.9.1 | 4.3.1, 4.4.0 |")
+@pytest.mark.parametrize(
+    ("scenario", "releases"),
+    [
+        ("last-replica-standing", " | 3.9.1 | - | 4.3.1, 4.4.0 |"),
+        ("rolling-restart", " | - | 3.4.1, 3.9.1, 4.3.1 | 4.4.0 |"),
+    ],
+)
+def test_the_index_says_on_which_releases_runs_lost_committed_and_other_records(scenario: str, releases: str) -> None:
+    [row] = [line for line in INDEX.read_text().splitlines() if line.startswith(f"| [{scenario}]")]
+    assert row.endswith(releases)
 
 
 def test_repetitions_are_one_row_and_failures_of_the_host_are_none() -> None:
