@@ -37,6 +37,8 @@ _INTRO = """# The scenarios
 This page lists all scenarios, and on which releases recorded runs of each scenario lost acked records. The page of a
 scenario has its predictions for each release and its measured runs.
 
+[Concepts](concepts.md) explains the terms.
+
 - `ebbtide run NAME --kafka RELEASE` runs a scenario. `ebbtide scenarios show NAME` prints its file.
 - A run is *as predicted* only if each fault proved its effect and each fact that the prediction asks for came about.
 - The last three columns name releases, each with its own feature levels. A release is in the column of its worst run.
@@ -51,7 +53,8 @@ scenario has its predictions for each release and its measured runs.
 _NOT_COMMITTED = ("none", "uncommitted-at-failover")
 _PAGE_INTRO = """
 [All scenarios](../scenarios.md). `python -m tools.pages.catalogue` makes this page from the scenario file and from
-recorded runs; do not edit it.
+recorded runs; do not edit it. A prediction names [causes](../causes.md) of losses and
+[coverage facts](../coverage-facts.md), such as `elections`, that a run must have.
 """
 
 
